@@ -1,0 +1,41 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: demo test lint format bench results docs clean
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP)  ## run the main job: every system of the paper on the paper's default workload
+	$(BIN)/cause compare --seeds 10 --plot out/compare.png
+
+test: lint  ## everything a change must pass
+	$(BIN)/python -m pytest
+
+lint: $(STAMP)  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)  ## speed and growth, as tables
+	$(BIN)/python -m benchmarks
+
+results: $(STAMP)  ## measure anew what README and docs/RESULTS.md show
+	$(BIN)/cause compare --seeds 30 --sweep shards=1,2,4,8,16 --out results/compare.json --plot docs/figures/compare.png
+	$(BIN)/cause ablate --seeds 30 --out results/ablation.json --plot docs/figures/ablation.png
+	$(BIN)/cause balance --seeds 30 --out results/balance.json --plot docs/figures/balance.png
+
+docs: $(STAMP)  ## write the command reference anew from --help
+	$(BIN)/python docs/make_cli_reference.py
+
+clean:
+	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,41 @@
+"""What can go wrong, in one line a user can act on. The command line prints that line and exits with 2."""
+
+from collections.abc import Sequence
+
+
+class CauseError(Exception):
+    """Anything CAUSE refuses. Nothing was changed."""
+
+
+class InputError(CauseError):
+    """A value from outside that does not make sense."""
+
+
+class RequestError(InputError):
+    """A request that cannot be served: an unknown user or round, more than there is, or nothing at all."""
+
+
+class BudgetError(CauseError):
+    """A memory that cannot hold what it must."""
+
+
+class LearnerError(CauseError):
+    """A learner that cannot do what was asked of it."""
+
+
+class PolicyError(CauseError):
+    """A replacement policy that broke its contract: it named a pinned or an empty slot."""
+
+
+class TraceError(InputError):
+    """Everything that is wrong with a trace.
+
+    >>> print(TraceError("t.jsonl", [(1, "not JSON"), (3, "unknown user 'u9'")]))
+    t.jsonl:1: not JSON
+    t.jsonl:3: unknown user 'u9'
+    """
+
+    def __init__(self, source: str, problems: Sequence[tuple[int, str]]) -> None:
+        self.source = source
+        self.problems = list(problems)
+        super().__init__("\n".join(f"{source}:{line}: {message}" for line, message in self.problems))

@@ -1,0 +1,62 @@
+"""Digests, seeds and keyed hashes: everything random in CAUSE is a function of the root seed and a name.
+
+Nothing here keeps state, so no choice depends on what was drawn before it (the law, leak 6).
+"""
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+Part = str | int | bytes
+Hashes = NDArray[np.uint64]
+
+
+def pack(*parts: Part) -> bytes:
+    """Join parts so that different parts never give the same bytes.
+
+    >>> pack("ab", 1) == pack("a", "b1")
+    False
+    """
+    out = []
+    for part in parts:
+        if isinstance(part, bytes):
+            out.append(b"b%d:%b" % (len(part), part))
+        elif isinstance(part, str):
+            data = part.encode("utf-8", "surrogatepass")  # any text a caller can hold has an id
+            out.append(b"s%d:%b" % (len(data), data))
+        else:
+            out.append(b"i%d;" % part)
+    return b"".join(out)
+
+
+def digest(*parts: Part) -> bytes:
+    """Collision-resistant digest (SHA-256) of the parts: what identities are made of."""
+    return hashlib.sha256(pack(*parts)).digest()
+
+
+def root_key(seed: int) -> bytes:
+    """The key from which every other one is derived."""
+    return digest("cause root", seed)
+
+
+def derive(key: bytes, *parts: Part) -> bytes:
+    """A key of its own for a purpose, a shard, a round …"""
+    return hashlib.blake2b(pack(*parts), key=key, digest_size=32).digest()
+
+
+def keyed_int(key: bytes, *parts: Part) -> int:
+    """A number below 2^64 that only the holder of the key can predict."""
+    return int.from_bytes(hashlib.blake2b(pack(*parts), key=key, digest_size=8).digest(), "big")
+
+
+def scatter(base: int, positions: NDArray[np.int64]) -> Hashes:
+    """Keyed hashes of many positions at once, from one keyed number: the finaliser of splitmix64.
+
+    >>> [int(h) % 4 for h in scatter(7, np.arange(6))] == [int(h) % 4 for h in scatter(7, np.arange(6))]
+    True
+    """
+    z = np.uint64(base) + (positions.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

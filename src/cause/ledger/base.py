@@ -1,0 +1,42 @@
+"""The seam of all ledgers: who uploaded what, in which segment it lies, and what is still retained."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from cause.ledger.lineage import Lineage
+from cause.positions import Positions
+from cause.samples import Piece, SegmentKey
+
+Selection = Mapping[tuple[str, int], Positions]
+"""Samples to forget: positions by (user, round)."""
+
+
+class Ledger(Protocol):
+    """Records of rounds, users and segments. Only retained samples are known to it."""
+
+    @property
+    def round(self) -> int:
+        """The last round begun; 0 before the first."""
+
+    def placement(self, user: str) -> int | None:
+        """The shard that a user was last placed in, while they have samples."""
+
+    def rounds_of(self, user: str) -> Sequence[int]:
+        """Rounds in which the user has retained samples, ascending; none for a stranger."""
+
+    def pieces_of(self, user: str, round_: int) -> Sequence[tuple[SegmentKey, Positions]]:
+        """Where the retained samples of one upload lie."""
+
+    def shards(self) -> Sequence[int]:
+        """Shards that ever got a segment, ascending."""
+
+    def lineage(self, shard: int) -> Lineage:
+        """A shard's segments in order."""
+
+    def record(
+        self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], placements: Mapping[str, int]
+    ) -> None:
+        """Begin a round and take what arrived in it."""
+
+    def delete(self, selection: Selection) -> None:
+        """Forget these samples for good. A user without samples is forgotten too."""

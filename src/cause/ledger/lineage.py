@@ -1,0 +1,100 @@
+"""A shard's history: its segments, in the order in which they are trained."""
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+from cause import positions as pos
+from cause.keyed import digest
+from cause.positions import Positions
+from cause.samples import Piece, SegmentKey
+
+
+class Segment:
+    """The retained samples that a shard received in one round (or in one slice of it)."""
+
+    __slots__ = ("_digests", "_manifest", "count", "key", "pieces")
+
+    def __init__(self, key: SegmentKey, pieces: Sequence[Piece]) -> None:
+        self.key = key
+        self.pieces = {piece.upload.user: piece for piece in sorted(pieces, key=lambda piece: piece.upload.user)}
+        self.count = sum(len(piece.positions) for piece in pieces)
+        self._digests: dict[str, bytes] = {}  # of each piece; a deletion renews only its own
+        self._manifest: bytes | None = None
+
+    def positions(self, user: str) -> Positions:
+        """What it holds of a user's upload."""
+        piece = self.pieces.get(user)
+        return piece.positions if piece else range(0)
+
+    def remove(self, user: str, doomed: Positions) -> None:
+        """Forget some samples of a user."""
+        piece = self.pieces[user]
+        kept = pos.minus(piece.positions, doomed)
+        self.count -= len(piece.positions) - len(kept)
+        self._manifest = None
+        self._digests.pop(user, None)
+        if len(kept):
+            self.pieces[user] = Piece(piece.upload, kept)
+        else:
+            del self.pieces[user]
+
+    @property
+    def manifest(self) -> bytes:
+        """Digest of the ids of its retained samples, whatever the order in which they came."""
+        if self._manifest is None:
+            for user, (upload, positions) in self.pieces.items():
+                if user not in self._digests:
+                    self._digests[user] = digest(upload.names(positions))
+            self._manifest = digest(*(self._digests[user] for user in self.pieces))
+        return self._manifest
+
+
+class Lineage:
+    """The segments of one shard, and how many samples they retain.
+
+    Sums over stretches of it are differences of running totals. A deletion recomputes the totals after it, which
+    costs no more than the replay that follows it.
+    """
+
+    def __init__(self) -> None:
+        self._segments: list[Segment] = []
+        self._at: dict[SegmentKey, int] = {}
+        self._totals = [0]
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __getitem__(self, key: SegmentKey) -> Segment:
+        return self._segments[self._at[key]]
+
+    @property
+    def samples(self) -> int:
+        """Retained samples of the shard."""
+        return self._totals[-1]
+
+    def before(self, key: SegmentKey) -> Sequence[Segment]:
+        """The segments before one."""
+        return self._segments[: self._at[key]]
+
+    def after(self, key: SegmentKey | None) -> Sequence[Segment]:
+        """The segments after one, or all of them."""
+        return self._segments[0 if key is None else self._at[key] + 1 :]
+
+    def samples_upto(self, key: SegmentKey | None) -> int:
+        """Retained samples of the segments up to one, inclusive."""
+        return 0 if key is None else self._totals[self._at[key] + 1]
+
+    def append(self, segment: Segment) -> None:
+        """Add the next segment."""
+        self._at[segment.key] = len(self._segments)
+        self._segments.append(segment)
+        self._totals.append(self._totals[-1] + segment.count)
+
+    def recount(self, key: SegmentKey) -> None:
+        """Bring the totals up to date after deletions in or after a segment."""
+        start = self._at[key]
+        counts = (segment.count for segment in self._segments[start:])
+        self._totals[start:] = accumulate(counts, initial=self._totals[start])

@@ -1,0 +1,82 @@
+"""The ledger of a simulation: everything in the process."""
+
+from collections.abc import Mapping, Sequence
+
+from cause import positions as pos
+from cause.ledger.base import Selection
+from cause.ledger.lineage import Lineage, Segment
+from cause.positions import Positions
+from cause.samples import Piece, SegmentKey
+
+
+class MemoryLedger:
+    """Records kept in the process; they grow with the uploads, not with the samples.
+
+    Examples
+    --------
+    >>> from cause.samples import Part, TraceUpload
+    >>> ledger, upload = MemoryLedger(), TraceUpload("u7", 1, (Part(31),))
+    >>> ledger.record(1, {SegmentKey(0, 1): [Piece(upload, range(31))]}, {"u7": 0})
+    >>> ledger.delete({("u7", 1): range(5)})
+    >>> ledger.lineage(0).samples, ledger.pieces_of("u7", 1)
+    (26, [(SegmentKey(shard=0, round=1, slice=0), range(5, 31))])
+    """
+
+    def __init__(self) -> None:
+        self._round = 0
+        self._lineages: dict[int, Lineage] = {}
+        self._uploads: dict[str, dict[int, list[SegmentKey]]] = {}  # of retained samples only
+        self._placements: dict[str, int] = {}
+
+    @property
+    def round(self) -> int:
+        return self._round
+
+    def placement(self, user: str) -> int | None:
+        return self._placements.get(user)
+
+    def rounds_of(self, user: str) -> Sequence[int]:
+        return list(self._uploads.get(user, ()))
+
+    def pieces_of(self, user: str, round_: int) -> list[tuple[SegmentKey, Positions]]:
+        keys = self._uploads.get(user, {}).get(round_, [])
+        return [(key, self._lineages[key.shard][key].positions(user)) for key in keys]
+
+    def shards(self) -> Sequence[int]:
+        return sorted(self._lineages)
+
+    def lineage(self, shard: int) -> Lineage:
+        return self._lineages.setdefault(shard, Lineage())
+
+    def record(
+        self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], placements: Mapping[str, int]
+    ) -> None:
+        self._round = round_
+        for key in sorted(segments):
+            self.lineage(key.shard).append(Segment(key, segments[key]))
+            for piece in segments[key]:
+                self._uploads.setdefault(piece.upload.user, {}).setdefault(round_, []).append(key)
+        self._placements.update(placements)
+
+    def delete(self, selection: Selection) -> None:
+        touched: dict[int, SegmentKey] = {}
+        for (user, round_), doomed in selection.items():
+            keys = self._uploads[user][round_]
+            for key in keys:
+                segment = self._lineages[key.shard][key]
+                if len(pos.common(segment.positions(user), doomed)):
+                    segment.remove(user, doomed)
+                    touched[key.shard] = min(key, touched.get(key.shard, key))
+            left = [key for key in keys if len(self._lineages[key.shard][key].positions(user))]
+            if left:
+                self._uploads[user][round_] = left
+            else:
+                self._forget_upload(user, round_)
+        for shard, key in touched.items():
+            self._lineages[shard].recount(key)
+
+    def _forget_upload(self, user: str, round_: int) -> None:
+        del self._uploads[user][round_]
+        if not self._uploads[user]:
+            del self._uploads[user]
+            self._placements.pop(user, None)

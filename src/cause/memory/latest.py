@@ -1,0 +1,15 @@
+"""SISA's memory: the newest sub-model of each shard and nothing else."""
+
+from cause.memory.base import MemoryView, Policy
+from cause.samples import SegmentKey
+
+
+class Latest(Policy):
+    """A newcomer always replaces its predecessor: one sub-model a shard, and each forget starts from scratch."""
+
+    def supersedes(self, newcomer: SegmentKey, memory: MemoryView) -> int | None:
+        own = memory.stored_of(newcomer.shard)
+        return memory.slot_of(own[-1]) if own else None
+
+    def victim(self, newcomer: SegmentKey, memory: MemoryView) -> int:
+        return memory.slot_of(memory.candidates(newcomer)[0])

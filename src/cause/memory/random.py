@@ -1,0 +1,28 @@
+"""Any slot, by a seeded draw."""
+
+from cause.keyed import keyed_int
+from cause.memory.base import MemoryView, Policy, PolicySetting
+from cause.samples import SegmentKey
+
+
+class Random(Policy):
+    """Any sub-model that is not pinned, drawn by a keyed hash of how many draws there were.
+
+    >>> Random(PolicySetting(slots=3, key=b"k")).state()
+    {'draws': 0}
+    """
+
+    def __init__(self, setting: PolicySetting) -> None:
+        super().__init__(setting)
+        self._draws = 0
+
+    def victim(self, newcomer: SegmentKey, memory: MemoryView) -> int:
+        candidates = memory.candidates(newcomer)
+        self._draws += 1
+        return memory.slot_of(candidates[keyed_int(self.setting.key, self._draws) % len(candidates)])
+
+    def state(self) -> dict[str, int]:
+        return {"draws": self._draws}
+
+    def restore(self, state: dict[str, int]) -> None:
+        self._draws = state["draws"]

@@ -1,0 +1,191 @@
+"""The bounded memory: slots and bytes that are never exceeded, heads that never go."""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from cause.errors import BudgetError, PolicyError
+from cause.memory.base import Policy
+from cause.samples import SegmentKey
+from cause.units import format_bytes
+
+SamplesBetween = Callable[[int, SegmentKey | None, SegmentKey], int]
+
+
+@dataclass(frozen=True, slots=True)
+class SubModel:
+    """A stored sub-model: which, what it is (the digest of all that made it), and its size."""
+
+    key: SegmentKey
+    identity: bytes
+    size_bytes: int
+
+
+class Shelf(Protocol):
+    """Where the bytes of sub-models lie: in memory here, in files on a device."""
+
+    def put(self, key: SegmentKey, blob: bytes) -> None: ...
+
+    def get(self, key: SegmentKey) -> bytes: ...
+
+    def destroy(self, key: SegmentKey) -> None: ...
+
+
+class MemoryShelf:
+    """Bytes kept in the process."""
+
+    def __init__(self) -> None:
+        self._blobs: dict[SegmentKey, bytes] = {}
+
+    def put(self, key: SegmentKey, blob: bytes) -> None:
+        self._blobs[key] = blob
+
+    def get(self, key: SegmentKey) -> bytes:
+        return self._blobs[key]
+
+    def destroy(self, key: SegmentKey) -> None:
+        del self._blobs[key]
+
+
+class Memory:
+    """The sub-models that are kept. Free slots first, lowest index; then the policy names who goes."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        slots: int,
+        budget_bytes: int,
+        samples_between: SamplesBetween,
+        shelf: Shelf | None = None,
+    ) -> None:
+        self.policy = policy
+        self.slots = slots
+        self.budget_bytes = budget_bytes
+        self.used_bytes = 0
+        self.samples_between = samples_between
+        self.shelf: Shelf = MemoryShelf() if shelf is None else shelf
+        self._slots: list[SubModel | None] = []  # grows up to N as slots are first used
+        self._vacated: list[int] = []  # used before and free again, ascending
+        self._slot_of: dict[SegmentKey, int] = {}
+        self._stored_of: dict[int, list[SegmentKey]] = {}
+
+    # What is there
+
+    def __len__(self) -> int:
+        return len(self._slot_of)
+
+    def __contains__(self, key: SegmentKey) -> bool:
+        return key in self._slot_of
+
+    def __getitem__(self, key: SegmentKey) -> SubModel:
+        sub_model = self._slots[self._slot_of[key]]
+        assert sub_model is not None
+        return sub_model
+
+    def stored(self) -> list[SegmentKey]:
+        """Every stored sub-model, sorted."""
+        return sorted(self._slot_of)
+
+    def shards(self) -> list[int]:
+        """The shards that have a sub-model."""
+        return sorted(shard for shard, own in self._stored_of.items() if own)
+
+    def head(self, shard: int) -> SubModel | None:
+        """A shard's newest stored sub-model."""
+        own = self._stored_of.get(shard)
+        return self[own[-1]] if own else None
+
+    def newest_before(self, key: SegmentKey) -> SegmentKey | None:
+        """The restart point: the newest stored sub-model of the shard before this segment."""
+        own = self._stored_of.get(key.shard, [])
+        at = bisect_left(own, key)
+        return own[at - 1] if at else None
+
+    # What a policy may look at
+
+    def occupant(self, slot: int) -> SegmentKey | None:
+        sub_model = self._slots[slot] if slot < len(self._slots) else None
+        return sub_model.key if sub_model else None
+
+    def slot_of(self, key: SegmentKey) -> int:
+        return self._slot_of[key]
+
+    def stored_of(self, shard: int) -> Sequence[SegmentKey]:
+        return self._stored_of.get(shard, [])
+
+    def evictable(self, slot: int, newcomer: SegmentKey) -> bool:
+        key = self.occupant(slot)
+        return key is not None and (key.shard == newcomer.shard or self._stored_of[key.shard][-1] != key)
+
+    def candidates(self, newcomer: SegmentKey) -> list[SegmentKey]:
+        return [sm.key for slot, sm in enumerate(self._slots) if sm and self.evictable(slot, newcomer)]
+
+    # What changes
+
+    def admit(self, newcomer: SubModel, blob: bytes) -> list[SegmentKey]:
+        """Store a shard's new head; whoever had to go for it is returned."""
+        gone = []
+        slot = self.policy.supersedes(newcomer.key, self)
+        if slot is not None:
+            gone.append(self._evict(slot, newcomer))
+        while not self._has_room(newcomer.size_bytes):
+            self._refuse_if_nobody_can_go(newcomer)
+            slot = self.policy.victim(newcomer.key, self)
+            gone.append(self._evict(slot, newcomer))
+        self._put(newcomer, blob, self._lowest_free() if slot is None else slot)
+        self.policy.stored(newcomer.key, self)
+        return gone
+
+    def drop_from(self, key: SegmentKey) -> list[SegmentKey]:
+        """Destroy a shard's sub-models at or after a segment: they may have seen what is being forgotten."""
+        own = self._stored_of.get(key.shard, [])
+        tainted = own[bisect_left(own, key) :]
+        for each in reversed(tainted):
+            self._remove(each)
+        return tainted
+
+    def _has_room(self, size_bytes: int) -> bool:
+        return len(self._slot_of) < self.slots and self.used_bytes + size_bytes <= self.budget_bytes
+
+    def _lowest_free(self) -> int:
+        return self._vacated[0] if self._vacated else len(self._slots)
+
+    def _refuse_if_nobody_can_go(self, newcomer: SubModel) -> None:
+        if len(self._slot_of) == sum(
+            1 for shard, own in self._stored_of.items() if own and shard != newcomer.key.shard
+        ):
+            raise BudgetError(
+                f"sub-model {newcomer.key} of {format_bytes(newcomer.size_bytes)} does not fit beside the other "
+                f"shards' heads in {format_bytes(self.budget_bytes)} and {self.slots} slots"
+            )
+
+    def _evict(self, slot: int, newcomer: SubModel) -> SegmentKey:
+        key = self.occupant(slot)
+        if key is None or not self.evictable(slot, newcomer.key):
+            name = type(self.policy).__name__
+            raise PolicyError(f"{name} named slot {slot + 1} for {newcomer.key}: {'pinned' if key else 'empty'}")
+        self._remove(key)
+        return key
+
+    def _put(self, newcomer: SubModel, blob: bytes, slot: int) -> None:
+        if slot == len(self._slots):
+            self._slots.append(None)
+        else:
+            del self._vacated[bisect_left(self._vacated, slot)]
+        self.shelf.put(newcomer.key, blob)
+        self._slots[slot] = newcomer
+        self._slot_of[newcomer.key] = slot
+        insort(self._stored_of.setdefault(newcomer.key.shard, []), newcomer.key)
+        self.used_bytes += newcomer.size_bytes
+
+    def _remove(self, key: SegmentKey) -> None:
+        self.used_bytes -= self[key].size_bytes
+        slot = self._slot_of.pop(key)
+        self._slots[slot] = None
+        insort(self._vacated, slot)
+        own = self._stored_of[key.shard]
+        del own[bisect_left(own, key)]
+        self.shelf.destroy(key)
+        self.policy.removed(key, self)

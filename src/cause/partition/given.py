@@ -1,0 +1,19 @@
+"""The partition that a trace brings along."""
+
+from collections.abc import Mapping
+
+from cause.errors import InputError
+from cause.partition.base import Arrivals, Assignment, Partitioner
+from cause.samples import TraceUpload
+
+
+class Given(Partitioner):
+    """The shard that the trace names; as many shards as 1 + the highest named, controller off."""
+
+    def assign(self, arrivals: Arrivals) -> Mapping[str, Assignment]:
+        assigned: dict[str, Assignment] = {}
+        for user, upload in arrivals.uploads.items():
+            if not isinstance(upload, TraceUpload):
+                raise InputError("partition 'given' needs a trace that names the shards")
+            assigned[user] = upload.given_shards()
+        return assigned

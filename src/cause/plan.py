@@ -1,0 +1,57 @@
+"""What a request touches, from where to restart, and what it costs: known before anything is done."""
+
+from dataclasses import dataclass
+
+from cause import positions as pos
+from cause.ledger import Ledger, Selection
+from cause.memory import Memory
+from cause.rehearsal import rehearsed_count
+from cause.samples import SegmentKey
+
+
+@dataclass(frozen=True, slots=True)
+class ShardPlan:
+    """What forgetting means for one shard."""
+
+    shard: int
+    first: SegmentKey
+    """The first touched segment: every sub-model at or after it is tainted."""
+    restart: SegmentKey | None
+    """The newest stored clean sub-model, or scratch."""
+    replay: tuple[SegmentKey, ...]
+    """The segments to train again: all after the restart point that retain anything."""
+    forgotten: int
+    """Samples to delete."""
+    rsn: int
+    """Retrained sample number: the retained samples of the replayed segments, rehearsed ones included."""
+
+
+def plan(ledger: Ledger, memory: Memory, selection: Selection, rehearsal: float = 0.0) -> list[ShardPlan]:
+    """Plan a request, or several at once; one entry for each touched shard, ascending."""
+    doomed: dict[SegmentKey, int] = {}
+    for (user, round_), wanted in selection.items():
+        for key, held in ledger.pieces_of(user, round_):
+            hit = len(pos.common(held, wanted))
+            if hit:
+                doomed[key] = doomed.get(key, 0) + hit
+    first: dict[int, SegmentKey] = {}
+    for key in doomed:
+        first[key.shard] = min(key, first.get(key.shard, key))
+    return [_plan_shard(ledger, memory, first[shard], doomed, rehearsal) for shard in sorted(first)]
+
+
+def _plan_shard(
+    ledger: Ledger, memory: Memory, first: SegmentKey, doomed: dict[SegmentKey, int], rehearsal: float
+) -> ShardPlan:
+    lineage, restart = ledger.lineage(first.shard), memory.newest_before(first)
+    replay, rsn, forgotten = [], 0, 0
+    earlier = lineage.samples_upto(restart)
+    for segment in lineage.after(restart):
+        leaving = doomed.get(segment.key, 0)
+        forgotten += leaving
+        left = segment.count - leaving
+        if left:
+            replay.append(segment.key)
+            rsn += left + rehearsed_count(rehearsal, left, earlier)
+            earlier += left
+    return ShardPlan(first.shard, first, restart, tuple(replay), forgotten, rsn)

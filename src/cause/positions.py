@@ -1,0 +1,119 @@
+"""Sets of positions within one upload, small while they are runs: most uploads are whole or lost their head.
+
+A `range` (step 1) stands for a run, a sorted integer array for anything else. Both mean the same set; everything
+here treats them alike, and `runs` names a set the same way whichever holds it.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.int64]
+Positions = range | Array
+
+
+def array(positions: Positions) -> Array:
+    """The set as a sorted array."""
+    if isinstance(positions, range):
+        return np.arange(positions.start, positions.stop, dtype=np.int64)
+    return positions
+
+
+def of(values: Iterable[int]) -> Positions:
+    """The set of these values.
+
+    >>> of([3, 1, 2, 2]), of([5, 1])
+    (range(1, 4), array([1, 5]))
+    """
+    return _lean(np.unique(np.fromiter(values, dtype=np.int64)))
+
+
+def _lean(values: Array) -> Positions:
+    if not len(values):
+        return range(0)
+    first, last = int(values[0]), int(values[-1])
+    return range(first, last + 1) if last - first + 1 == len(values) else values
+
+
+def common(a: Positions, b: Positions) -> Positions:
+    """What both hold.
+
+    >>> common(range(0, 8), range(5, 20)), common(range(0, 4), of([1, 3, 9]))
+    (range(5, 8), array([1, 3]))
+    """
+    if isinstance(a, range) and isinstance(b, range):
+        start, stop = max(a.start, b.start), min(a.stop, b.stop)
+        return range(start, stop) if start < stop else range(0)
+    if isinstance(b, range):
+        a, b = b, a
+    if isinstance(a, range):
+        low, high = np.searchsorted(b, (a.start, a.stop))
+        return _lean(array(b)[low:high])
+    return _lean(np.intersect1d(a, b, assume_unique=True))
+
+
+def minus(a: Positions, b: Positions) -> Positions:
+    """What `a` holds and `b` does not.
+
+    >>> minus(range(0, 10), range(0, 4)), minus(range(0, 5), range(2, 3)), minus(range(3), range(3))
+    (range(4, 10), array([0, 1, 3, 4]), range(0, 0))
+    """
+    b = common(a, b)
+    if not len(b):
+        return a
+    if len(b) == len(a):
+        return range(0)
+    if isinstance(a, range) and isinstance(b, range):
+        if b.start == a.start:
+            return range(b.stop, a.stop)
+        if b.stop == a.stop:
+            return range(a.start, b.start)
+    return _lean(np.setdiff1d(array(a), array(b), assume_unique=True))
+
+
+def union(parts: Sequence[Positions]) -> Positions:
+    """What any of the (disjoint) parts holds.
+
+    >>> union([range(0, 2), range(2, 4)]), union([])
+    (range(0, 4), range(0, 0))
+    """
+    filled = [part for part in parts if len(part)]
+    if len(filled) < 2:
+        return filled[0] if filled else range(0)
+    return _lean(np.sort(np.concatenate([array(part) for part in filled])))
+
+
+def lowest(positions: Positions, count: int) -> Positions:
+    """The lowest `count` of them.
+
+    >>> lowest(range(4, 9), 2), lowest(of([1, 5, 9]), 2)
+    (range(4, 6), array([1, 5]))
+    """
+    return positions[:count] if isinstance(positions, range) else _lean(positions[:count])
+
+
+def split(positions: Positions, codes: NDArray[np.integer]) -> dict[int, Positions]:
+    """Cut a set by a code for each of its members (a shard, a slice).
+
+    >>> split(range(4), np.array([1, 0, 1, 1]))
+    {0: range(0, 1), 1: array([0, 2, 3])}
+    """
+    values = array(positions)
+    return {int(code): _lean(values[codes == code]) for code in np.unique(codes)}
+
+
+def runs(positions: Positions) -> bytes:
+    """The one name of a set, as runs.
+
+    >>> runs(range(2, 5)), runs(np.array([2, 3, 4])), runs(of([0, 1, 7]))
+    (b'2-5', b'2-5', b'0-2,7-8')
+    """
+    if isinstance(positions, range):
+        return b"%d-%d" % (positions.start, positions.stop) if len(positions) else b""
+    if not len(positions):
+        return b""
+    breaks = np.flatnonzero(np.diff(positions) > 1)
+    starts = positions[np.concatenate(([0], breaks + 1))]
+    stops = positions[np.concatenate((breaks, [len(positions) - 1]))] + 1
+    return b",".join(b"%d-%d" % pair for pair in zip(starts.tolist(), stops.tolist(), strict=True))

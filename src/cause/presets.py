@@ -1,0 +1,140 @@
+"""Systems as compositions: a new one is a line here."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, get_type_hints
+
+from cause.errors import InputError
+from cause.memory import POLICIES
+from cause.partition import PARTITIONERS
+from cause.registry import Registry
+from cause.voting import VOTES
+
+FIXED = 1.0
+"""γ of a shard controller that never lowers the number of shards."""
+
+REQUESTS = ("one-by-one", "coalesced")
+PRUNINGS = ("none", "iterative-70", "one-shot-70", "one-shot-95")
+PRECISIONS = ("fp32", "bf16")
+MOST_SLICES = 10_000
+
+
+@dataclass(frozen=True)
+class System:
+    """What makes one exact unlearning system differ from another.
+
+    >>> System(policy="cost", requests="coalesced").policy
+    'cost'
+    """
+
+    partition: str = "ucdp"
+    gamma: float = 0.5
+    p: float = 0.5
+    pruning: str = "iterative-70"
+    precision: str = "fp32"
+    policy: str = "fibor"
+    requests: str = "one-by-one"
+    slices: int = 1
+    rehearsal: float = 0.0
+    vote: str = "majority"
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        PARTITIONERS[self.partition]
+        POLICIES[self.policy]
+        VOTES[self.vote]
+        for name, choices in (("requests", REQUESTS), ("pruning", PRUNINGS), ("precision", PRECISIONS)):
+            if getattr(self, name) not in choices:
+                raise InputError(f"unknown {name} {getattr(self, name)!r}: one of {', '.join(choices)}")
+        if not 1 <= self.slices <= MOST_SLICES:
+            raise InputError(f"the number of slices must be from 1 to {MOST_SLICES:,}, not {self.slices}")
+
+    @property
+    def controlled(self) -> bool:
+        """Does the shard controller lower the number of shards? Not where a trace gives them."""
+        return self.gamma < FIXED and self.partition != "given"
+
+
+PRESETS: Registry[System] = Registry(
+    "system",
+    {
+        "cause": System(about="the paper's system: UCDP, shard controller, iterative pruning, FiboR"),
+        "cause-no-sc": System(gamma=FIXED, about="CAUSE with a fixed number of shards"),
+        "cause-u": System(partition="uniform", about="CAUSE with SISA's uniform partition"),
+        "cause-c": System(partition="by-class", about="CAUSE with ARCANE's partition by class"),
+        "sisa": System("uniform", FIXED, pruning="none", policy="latest", about="SISA: uniform shards, heads only"),
+        "arcane": System(
+            "by-class",
+            FIXED,
+            pruning="none",
+            policy="latest",
+            vote="max-confidence",
+            about="ARCANE: shards by class, heads only",
+        ),
+        "omp-70": System(
+            "uniform",
+            FIXED,
+            pruning="one-shot-70",
+            policy="static",
+            about="one-shot pruning of 70 %, no replacement",
+        ),
+        "omp-95": System(
+            "uniform",
+            FIXED,
+            pruning="one-shot-95",
+            policy="static",
+            about="one-shot pruning of 95 %, no replacement",
+        ),
+        "frugal": System(
+            gamma=FIXED,
+            precision="bf16",
+            policy="cost",
+            requests="coalesced",
+            about="ours, recommended: fixed shards, half-size sub-models, eviction by cost, coalesced requests",
+        ),
+    },
+)
+
+PAPER_MB = {
+    # backbone: (dense, pruned 70 %, pruned 95 %), file sizes in MB of the paper's pruning table; it has no 95 %
+    # row, so half its size at 90 % stands there.
+    "resnet34": (85.82, 30.15, 4.22),
+    "vgg16": (53.02, 19.73, 2.69),
+    "densenet121": (26.24, 8.13, 1.24),
+    "mobilenetv2": (7.71, 3.17, 0.60),
+}
+BACKBONES: Registry[tuple[float, float, float]] = Registry("backbone", PAPER_MB)
+_COLUMN = {"none": 0, "iterative-70": 1, "one-shot-70": 1, "one-shot-95": 2}
+
+
+def paper_sub_model_bytes(system: System, backbone: str = "resnet34") -> int:
+    """What a sub-model of a system takes, by the paper's file sizes.
+
+    >>> 2 * 2**30 // paper_sub_model_bytes(PRESETS["cause"])  # slots in the paper's 2 GB
+    67
+    """
+    size_mb = BACKBONES[backbone][_COLUMN[system.pruning]]
+    return round(size_mb * 2**20 / (2 if system.precision == "bf16" else 1))
+
+
+def parse_system(text: str) -> tuple[str, System]:
+    """A preset, or a preset with some parts exchanged.
+
+    >>> parse_system("cause:policy=cost,requests=coalesced")[1].requests
+    'coalesced'
+    >>> parse_system("cause:slices=many")
+    Traceback (most recent call last):
+    cause.errors.InputError: slices must be int, not 'many'
+    """
+    name, _, changes = text.partition(":")
+    system = PRESETS[name]
+    types = get_type_hints(System)
+    parts: Registry[Any] = Registry("part", {f.name: types[f.name] for f in fields(System) if f.name != "about"})
+    values: dict[str, Any] = {}
+    for change in filter(None, changes.split(",")):
+        part, _, value = change.partition("=")
+        kind = parts[part.strip()]
+        try:
+            values[part.strip()] = kind(value.strip())
+        except ValueError:
+            raise InputError(f"{part.strip()} must be {kind.__name__}, not {value.strip()!r}") from None
+    return text, replace(system, **values)

@@ -1,0 +1,43 @@
+"""Named strategies: one line registers one, and an unknown name tells what exists."""
+
+import inspect
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Generic, TypeVar
+
+from cause.errors import InputError
+
+T = TypeVar("T")
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """A table of strategies of one kind.
+
+    >>> Registry("policy", {"fifo": int, "cost": float})["fifa"]
+    Traceback (most recent call last):
+    cause.errors.InputError: unknown policy 'fifa' (did you mean 'fifo'?): one of cost, fifo
+    """
+
+    def __init__(self, kind: str, entries: Mapping[str, T]) -> None:
+        self.kind = kind
+        self._entries = dict(entries)
+
+    def __getitem__(self, name: str) -> T:
+        if name in self._entries:
+            return self._entries[name]
+        near = get_close_matches(str(name), self._entries, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise InputError(f"unknown {self.kind} {name!r}{hint}: one of {', '.join(sorted(self._entries))}")
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def summary(self, name: str) -> str:
+        """The first line of the strategy's docstring."""
+        return (inspect.getdoc(self[name]) or "").partition("\n")[0]

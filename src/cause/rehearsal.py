@@ -1,0 +1,82 @@
+"""Rehearsal: earlier samples of the same shard that a segment trains on once more."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cause import positions as pos
+from cause.errors import InputError
+from cause.ledger import Lineage, Segment
+from cause.samples import Piece, SegmentKey, Upload
+
+
+def rehearsed_count(share: float, samples: int, earlier: int) -> int:
+    """How many samples are rehearsed: r·n, whole ones, as far as there are earlier ones.
+
+    >>> rehearsed_count(0.5, 31, 100), rehearsed_count(0.5, 31, 7)
+    (15, 7)
+    """
+    return min(math.floor(share * samples + 1e-9), earlier)
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """Adds r·n earlier retained samples of the shard, those of lowest keyed hash, to a segment of n.
+
+    A deletion changes who is rehearsed only in later segments of the shard, and those are replayed anyway.
+    """
+
+    share: float
+    key: bytes
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share <= 100:
+            raise InputError(f"rehearsal must be from 0 to 100 times the new samples, not {self.share}")
+
+    def along(self, lineage: Lineage, after: SegmentKey | None) -> Iterator[tuple[Segment, Sequence[Piece]]]:
+        """The segments after one, each with what it rehearses."""
+        segments = lineage.after(after)
+        if not self.share:
+            yield from ((segment, ()) for segment in segments)
+            return
+        most = rehearsed_count(self.share, max((s.count for s in segments), default=0), lineage.samples)
+        pool, earlier = _Pool(self.key, most), lineage.samples_upto(after)
+        for segment in lineage.before(segments[0].key) if segments else ():
+            pool.add(segment)
+        for segment in segments:
+            yield segment, pool.lowest(rehearsed_count(self.share, segment.count, earlier))
+            pool.add(segment)
+            earlier += segment.count
+
+
+class _Pool:
+    """The earlier samples of lowest hash, as many as will ever be asked for."""
+
+    def __init__(self, key: bytes, most: int) -> None:
+        self._key, self._most = key, most
+        self._uploads: list[Upload] = []
+        empty: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._hashes, self._owners, self._positions = empty.astype(np.uint64), empty, empty
+
+    def add(self, segment: Segment) -> None:
+        hashes, owners, positions = [self._hashes], [self._owners], [self._positions]
+        for upload, held in segment.pieces.values():
+            hashes.append(upload.hashes(self._key, held))
+            owners.append(np.full(len(held), len(self._uploads), dtype=np.int64))
+            positions.append(pos.array(held))
+            self._uploads.append(upload)
+        merged = np.concatenate(hashes)
+        order = np.argsort(merged, kind="stable")[: self._most]
+        self._hashes = merged[order]
+        self._owners, self._positions = np.concatenate(owners)[order], np.concatenate(positions)[order]
+
+    def lowest(self, count: int) -> tuple[Piece, ...]:
+        owners, positions = self._owners[:count], self._positions[:count]
+        pieces = [
+            Piece(self._uploads[owner], pos.of(positions[owners == owner].tolist()))
+            for owner in np.unique(owners).tolist()
+        ]
+        return tuple(sorted(pieces, key=lambda piece: (piece.upload.user, piece.upload.round)))

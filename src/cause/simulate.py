@@ -1,0 +1,105 @@
+"""Run a trace through a system that counts instead of learning: what each request costs, in seconds."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from cause.learners import CountingLearner
+from cause.presets import System, paper_sub_model_bytes
+from cause.system import Cause
+from cause.trace import Trace
+
+Progress = Callable[[int, int], None]
+"""Called with the rounds done and the rounds to do."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The device that a system runs on."""
+
+    shards: int = 4
+    memory: str | int = "2GB"
+    slots: int | None = None
+    sub_model_bytes: int | None = None
+    backbone: str = "resnet34"
+    classes: int = 10
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What a system did with a trace."""
+
+    system: str
+    rsn: int
+    rsn_per_round: list[int]
+    requests: int
+    replays: int
+    floor_rsn: int
+    stored: list[list[int]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def simulate(
+    trace: Trace, name: str, system: System, setting: Setting | None = None, progress: Progress | None = None
+) -> Simulation:
+    """Run the trace through a system, and once more through the same with an unlimited memory for the floor.
+
+    >>> from cause.presets import PRESETS
+    >>> from cause.trace import parse_trace
+    >>> trace = parse_trace(['{"round": 1, "add": {"user": "u7", "count": 31}}',
+    ...                      '{"round": 1, "forget": {"user": "u7", "of_round": 1, "count": 5}}'])
+    >>> simulate(trace, "cause", PRESETS["cause"]).rsn
+    26
+    """
+    setting = setting or Setting()
+    total = 2 * len(trace.rounds)
+    ran = run(trace, system, setting, progress and (lambda done, _: progress(done, total)))
+    floor = ran
+    if system.policy != "unlimited":
+        endless = replace(system, policy="unlimited")
+        floor = run(trace, endless, setting, progress and (lambda done, _: progress(total // 2 + done, total)))
+    stored = ran.device.memory.stored()
+    return Simulation(
+        system=name,
+        rsn=sum(ran.rsn_per_round),
+        rsn_per_round=ran.rsn_per_round,
+        requests=trace.requests,
+        replays=ran.replays,
+        floor_rsn=sum(floor.rsn_per_round),
+        stored=[list(key) if system.slices > 1 else list(key[:2]) for key in stored],
+    )
+
+
+@dataclass(frozen=True)
+class Run:
+    """One pass over a trace, and the device as it is after it."""
+
+    device: Cause
+    rsn_per_round: list[int]
+    replays: int
+
+
+def run(trace: Trace, system: System, setting: Setting, progress: Progress | None = None) -> Run:
+    """One pass over a trace."""
+    device = Cause(
+        learner=CountingLearner(setting.sub_model_bytes or paper_sub_model_bytes(system, setting.backbone)),
+        system=system,
+        shards=trace.given_shards if system.partition == "given" else setting.shards,
+        memory=setting.memory,
+        slots=setting.slots,
+        classes=setting.classes,
+        seed=setting.seed,
+    )
+    rsn_per_round, replays = [], 0
+    for round_ in trace.rounds:
+        device.learn(round_.uploads())
+        served = device.serve(round_.forgets) if round_.forgets else []
+        rsn_per_round.append(sum(each.rsn for each in served))
+        replays += sum(len(each.shards) for each in served)
+        if progress:
+            progress(round_.number, len(trace.rounds))
+    return Run(device, rsn_per_round, replays)

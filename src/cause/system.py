@@ -1,0 +1,270 @@
+"""CAUSE: learn and forget, exactly, in a bounded memory (the paper's Algorithm 3)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cause import positions as pos
+from cause.controller import ShardController
+from cause.errors import BudgetError, CauseError, InputError, RequestError
+from cause.keyed import derive, digest, root_key
+from cause.learners import Learner
+from cause.ledger import Ledger, MemoryLedger, Segment, Selection
+from cause.memory import POLICIES, Memory, PolicySetting, Shelf, SubModel
+from cause.partition import PARTITIONERS, Arrivals, Assignment
+from cause.plan import ShardPlan, plan
+from cause.positions import Positions
+from cause.presets import FIXED, PRESETS, System
+from cause.rehearsal import Rehearsal
+from cause.requests import Request, resolve
+from cause.samples import Piece, SegmentKey, Upload
+from cause.units import format_bytes, parse_bytes
+from cause.voting import VOTES, Labels
+
+ENDLESS = 2**62
+LONGEST_USER_ID = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What a round did."""
+
+    round: int
+    active_shards: int
+    trained: tuple[SegmentKey, ...]
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What a request, or a batch of them, did."""
+
+    requests: tuple[Request, ...]
+    shards: tuple[ShardPlan, ...]
+    dropped: tuple[SegmentKey, ...]
+    rsn: int
+
+
+class Cause:
+    """A device that learns round after round and forgets on request.
+
+    After any sequence of both, every sub-model is what it would be had the forgotten samples never been there.
+
+    Examples
+    --------
+    >>> from cause.learners import CountingLearner
+    >>> from cause.samples import Part, TraceUpload
+    >>> device = Cause(learner=CountingLearner(), system="cause-no-sc", shards=2, slots=4)
+    >>> device.learn([TraceUpload("alice", 1, (Part(30),)), TraceUpload("bob", 1, (Part(20),))]).samples
+    50
+    >>> device.learn([TraceUpload("alice", 2, (Part(10),))]).trained == (device.memory.head(
+    ...     device.ledger.placement("alice")).key,)
+    True
+    >>> device.forget("alice", rounds=[1], count=5)[0].rsn  # the 25 left of round 1, and round 2
+    35
+    """
+
+    def __init__(
+        self,
+        *,
+        learner: Learner,
+        system: System | str = "cause",
+        shards: int = 4,
+        memory: str | int = "2GB",
+        slots: int | None = None,
+        classes: int = 10,
+        seed: int = 0,
+        ledger: Ledger | None = None,
+        shelf: Shelf | None = None,
+    ) -> None:
+        self.learner = learner
+        self.system = system = PRESETS[system] if isinstance(system, str) else system
+        if classes < 1:
+            raise InputError(f"the number of classes must be at least 1, not {classes}")
+        self.classes = classes
+        self.ledger: Ledger = MemoryLedger() if ledger is None else ledger
+        self.controller = ShardController(shards, system.p, system.gamma if system.controlled else FIXED)
+        self.partition = PARTITIONERS[system.partition]()
+        self._root = root_key(seed)
+        self.rehearsal = Rehearsal(system.rehearsal, derive(self._root, "rehearsal"))
+        self.memory = self._make_memory(memory, slots, shelf)
+
+    def _make_memory(self, budget: str | int, slots: int | None, shelf: Shelf | None) -> Memory:
+        policy, size = POLICIES[self.system.policy], self.learner.sub_model_bytes
+        if slots is not None and slots < 1:
+            raise InputError(f"the number of slots must be at least 1, not {slots}")
+        budget_bytes = parse_bytes(budget) if slots is None else slots * size
+        slots = budget_bytes // size if slots is None else slots
+        if not policy.bounded:
+            slots, budget_bytes = ENDLESS, ENDLESS * size
+        heads = self.controller.most
+        if slots < heads:
+            raise BudgetError(
+                f"the memory holds {slots} sub-models of {format_bytes(size)} ({format_bytes(budget_bytes)}), but "
+                f"the heads of {heads} shards need {format_bytes(heads * size)}"
+            )
+        return Memory(
+            policy(PolicySetting(slots, derive(self._root, "policy"))),
+            slots=slots,
+            budget_bytes=budget_bytes,
+            samples_between=self._samples_between,
+            shelf=shelf,
+        )
+
+    # Algorithm 3, lines 2 to 5: a round of learning
+
+    def learn(self, uploads: Iterable[Upload] = ()) -> Learned:
+        """One round: what arrived is partitioned, trained on and stored. An empty round counts."""
+        t = self.ledger.round + 1
+        arrived = _checked(uploads, t)
+        active = self.controller.at(t)
+        assigned = self._partition(t, active, arrived)
+        segments = self._segments(t, arrived, assigned)
+        placed = {user: shard for user, shard in assigned.items() if isinstance(shard, int)}
+        self.ledger.record(t, segments, placed)
+        trained: list[SegmentKey] = []
+        for shard in sorted({key.shard for key in segments}):
+            trained += self._train(shard)[0]
+        return Learned(t, active, tuple(trained), sum(len(u.positions) for u in arrived.values()))
+
+    def _partition(self, t: int, active: int, arrived: Mapping[str, Upload]) -> Mapping[str, Assignment]:
+        placements = {user: self.ledger.placement(user) for user in arrived}
+        staying = {user: shard for user, shard in placements.items() if shard is not None and shard < active}
+        key = derive(self._root, "partition")
+        return self.partition.assign(Arrivals(t, active, arrived, staying, key, self.classes))
+
+    def _segments(
+        self, t: int, arrived: Mapping[str, Upload], assigned: Mapping[str, Assignment]
+    ) -> dict[SegmentKey, list[Piece]]:
+        segments: dict[SegmentKey, list[Piece]] = {}
+        for user, upload in arrived.items():
+            by_shard = assigned[user]
+            pieces: dict[int, Positions] = (
+                {by_shard: upload.positions} if isinstance(by_shard, int) else pos.split(upload.positions, by_shard)
+            )
+            for shard, positions in pieces.items():
+                if not 0 <= shard < self.controller.most:
+                    raise InputError(f"user {user!r} was given shard {shard}, but there are {self.controller.most}")
+                for slice_, part in self._sliced(upload, positions):
+                    segments.setdefault(SegmentKey(shard, t, slice_), []).append(Piece(upload, part))
+        return segments
+
+    def _sliced(self, upload: Upload, positions: Positions) -> Iterable[tuple[int, Positions]]:
+        if self.system.slices == 1:
+            return ((0, positions),)
+        hashes = upload.hashes(derive(self._root, "slice"), positions)
+        return pos.split(positions, hashes % self.system.slices).items()
+
+    # Algorithm 3, lines 6 to 12: requests
+
+    def forget(
+        self,
+        user: str,
+        *,
+        rounds: Iterable[int] | None = None,
+        count: int | None = None,
+        samples: Iterable[tuple[int, int]] | None = None,
+    ) -> list[Forgotten]:
+        """Forget a user's everything, some rounds, the lowest `count` samples of a round, or named samples."""
+        chosen = None if rounds is None else tuple(rounds)
+        named = None if samples is None else tuple(samples)
+        return self.serve([Request(user, chosen, count, named)])
+
+    def serve(self, requests: Sequence[Request]) -> list[Forgotten]:
+        """Serve all requests that wait: one by one, or coalesced into one replay for each shard."""
+        if not requests:
+            raise RequestError("nothing to forget: no request was made")
+        selections = resolve(self.ledger, requests)
+        if self.system.requests == "coalesced":
+            return [self._forget(requests, _merged(selections))]
+        return [self._forget([request], chosen) for request, chosen in zip(requests, selections, strict=True)]
+
+    def plan(self, *requests: Request) -> list[ShardPlan]:
+        """What serving these requests together would touch and cost. Changes nothing."""
+        return self._plan(_merged(resolve(self.ledger, requests)))
+
+    def _plan(self, selection: Selection) -> list[ShardPlan]:
+        return plan(self.ledger, self.memory, selection, self.rehearsal.share)
+
+    def _forget(self, requests: Sequence[Request], selection: Selection) -> Forgotten:
+        plans = self._plan(selection)
+        self.ledger.delete(selection)
+        dropped = [key for shard in plans for key in self.memory.drop_from(shard.first)]
+        rsn = sum(self._train(shard.shard)[1] for shard in plans)
+        return Forgotten(tuple(requests), tuple(plans), tuple(dropped), rsn)
+
+    # Training, first time and replay alike: every segment after the shard's head, in order
+
+    def _train(self, shard: int) -> tuple[list[SegmentKey], int]:
+        head, trained, samples = self.memory.head(shard), [], 0
+        for segment, rehearsed in self.rehearsal.along(self.ledger.lineage(shard), head.key if head else None):
+            if not segment.count:
+                continue
+            head = self._train_segment(segment, rehearsed, head)
+            trained.append(segment.key)
+            samples += segment.count + sum(len(piece.positions) for piece in rehearsed)
+        return trained, samples
+
+    def _train_segment(self, segment: Segment, rehearsed: Sequence[Piece], head: SubModel | None) -> SubModel:
+        seed = derive(self._root, "train", *segment.key)
+        parent = None if head is None else self.learner.decode(self.memory.shelf.get(head.key))
+        state = self.learner.train(parent, tuple(segment.pieces.values()), rehearsed, seed)
+        blob = self.learner.encode(state)
+        identity = digest(
+            "sub-model",
+            self.learner.recipe_digest,
+            self.learner.environment,
+            seed,
+            head.identity if head else b"",
+            segment.manifest,
+            digest(*(upload.names(positions) for upload, positions in rehearsed)) if rehearsed else b"",
+        )
+        sub_model = SubModel(segment.key, identity, self.learner.stored_bytes(blob))
+        self.memory.admit(sub_model, blob)
+        return sub_model
+
+    def _samples_between(self, shard: int, after: SegmentKey | None, upto: SegmentKey) -> int:
+        lineage = self.ledger.lineage(shard)
+        return lineage.samples_upto(upto) - lineage.samples_upto(after)
+
+    # Aggregation
+
+    def heads(self) -> dict[int, SubModel]:
+        """The sub-models that vote, by shard."""
+        found = {shard: self.memory.head(shard) for shard in self.memory.shards()}
+        return {shard: head for shard, head in found.items() if head is not None}
+
+    def predict(self, x: Any) -> Labels:
+        """The label that the heads agree on, for each sample of `x`."""
+        heads = self.heads()
+        if not heads:
+            raise CauseError("nobody can vote: no shard has learned anything, or all of it was forgotten")
+        states = [self.learner.decode(self.memory.shelf.get(head.key)) for head in heads.values()]
+        weights = [self._samples_between(shard, None, head.key) for shard, head in heads.items()]
+        probabilities = np.stack([self.learner.predict(state, x) for state in states])
+        return VOTES[self.system.vote](probabilities, np.asarray(weights, dtype=np.float64))
+
+
+def _checked(uploads: Iterable[Upload], t: int) -> dict[str, Upload]:
+    arrived: dict[str, Upload] = {}
+    for upload in uploads:
+        if not upload.user or len(upload.user) > LONGEST_USER_ID:
+            raise InputError(f"a user id must have 1 to {LONGEST_USER_ID} characters, not {len(upload.user)}")
+        if upload.round != t:
+            raise InputError(f"user {upload.user!r} uploads for round {upload.round}, but this is round {t}")
+        if not len(upload.positions):
+            raise InputError(f"the upload of user {upload.user!r} in round {t} is empty")
+        if upload.user in arrived:
+            raise InputError(f"user {upload.user!r} uploads twice in round {t}")
+        arrived[upload.user] = upload
+    return dict(sorted(arrived.items()))
+
+
+def _merged(selections: Sequence[Selection]) -> Selection:
+    merged: dict[tuple[str, int], Positions] = {}
+    for selection in selections:
+        for where, doomed in selection.items():
+            merged[where] = pos.union([merged.get(where, range(0)), doomed])
+    return merged
