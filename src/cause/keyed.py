@@ -4,6 +4,7 @@ Nothing here keeps state, so no choice depends on what was drawn before it (the 
 """
 
 import hashlib
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,12 @@ def root_key(seed: int) -> bytes:
 def derive(key: bytes, *parts: Part) -> bytes:
     """A key of its own for a purpose, a shard, a round …"""
     return hashlib.blake2b(pack(*parts), key=key, digest_size=32).digest()
+
+
+@lru_cache(maxsize=2**16)
+def training_seed(root: bytes, shard: int, round_: int, slice_: int) -> bytes:
+    """The seed of a sub-model's training; a replay asks for the same ones again and again."""
+    return derive(root, "train", shard, round_, slice_)
 
 
 def keyed_int(key: bytes, *parts: Part) -> int:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cause import positions as pos
 from cause.errors import InputError
 from cause.ledger import Lineage, Segment
-from cause.samples import Piece, SegmentKey, Upload
+from cause.samples import Lesson, Piece, SegmentKey, Upload
 
 
 def rehearsed_count(share: float, samples: int, earlier: int) -> int:
@@ -36,20 +36,24 @@ class Rehearsal:
         if not 0 <= self.share <= 100:
             raise InputError(f"rehearsal must be from 0 to 100 times the new samples, not {self.share}")
 
-    def along(self, lineage: Lineage, after: SegmentKey | None) -> Iterator[tuple[Segment, Sequence[Piece]]]:
-        """The segments after one, each with what it rehearses."""
-        segments = lineage.after(after)
-        if not self.share:
-            yield from ((segment, ()) for segment in segments)
-            return
-        most = rehearsed_count(self.share, max((s.count for s in segments), default=0), lineage.samples)
-        pool, earlier = _Pool(self.key, most), lineage.samples_upto(after)
-        for segment in lineage.before(segments[0].key) if segments else ():
-            pool.add(segment)
+    def lessons(self, lineage: Lineage, after: SegmentKey | None) -> Iterator[tuple[Segment, Lesson]]:
+        """The segments after one (or all of them) that retain anything, each with what is to be learned from it."""
+        segments = [segment for segment in lineage.after(after) if segment.count]
+        pool = self._pool(lineage, segments)
+        earlier = lineage.samples_upto(after)
         for segment in segments:
-            yield segment, pool.lowest(rehearsed_count(self.share, segment.count, earlier))
+            count = rehearsed_count(self.share, segment.count, earlier)
+            rehearsed = pool.lowest(count) if count else ()
+            yield segment, Lesson(segment.key, segment.pieces.values(), segment.count, rehearsed)
             pool.add(segment)
             earlier += segment.count
+
+    def _pool(self, lineage: Lineage, segments: Sequence[Segment]) -> "_Pool":
+        most = max((segment.count for segment in segments), default=0)
+        pool = _Pool(self.key, rehearsed_count(self.share, most, lineage.samples))
+        for segment in lineage.before(segments[0].key) if segments and self.share else ():
+            pool.add(segment)
+        return pool
 
 
 class _Pool:
@@ -62,6 +66,8 @@ class _Pool:
         self._hashes, self._owners, self._positions = empty.astype(np.uint64), empty, empty
 
     def add(self, segment: Segment) -> None:
+        if not self._most:
+            return
         hashes, owners, positions = [self._hashes], [self._owners], [self._positions]
         for upload, held in segment.pieces.values():
             hashes.append(upload.hashes(self._key, held))

@@ -52,38 +52,41 @@ def resolve(ledger: Ledger, requests: Sequence[Request]) -> list[Selection]:
 
 def _select(ledger: Ledger, request: Request, pending: Selection) -> Selection:
     user = request.user
-    held = {
-        round_: pos.minus(
-            pos.union([held for _, held in ledger.pieces_of(user, round_)]),
-            pending.get((user, round_), range(0)),
-        )
-        for round_ in ledger.rounds_of(user)
-    }
-    held = {round_: positions for round_, positions in held.items() if len(positions)}
-    if not held:
+    retained = ledger.rounds_of(user)
+    if not retained:
         raise RequestError(f"unknown user {user!r}: nothing of theirs is retained")
     if request.samples is not None:
-        return _named(user, request.samples, held)
-    rounds = sorted(set(request.rounds)) if request.rounds is not None else list(held)
-    for round_ in rounds:
-        if round_ not in held:
-            raise RequestError(f"user {user!r} has nothing retained of round {round_} (only of {_listed(held)})")
+        return _named(ledger, user, request.samples, pending)
+    rounds = retained if request.rounds is None else sorted(set(request.rounds))
+    held = {round_: _held(ledger, user, round_, pending) for round_ in rounds}
+    if request.rounds is None:
+        held = {round_: positions for round_, positions in held.items() if len(positions)}
+        if not held:
+            raise RequestError(f"nothing of user {user!r} is left to forget")
+    for round_, positions in held.items():
+        if not len(positions):
+            raise RequestError(f"user {user!r} has nothing retained of round {round_} (of {_listed(retained)} only)")
     if request.count is None:
-        return {(user, round_): held[round_] for round_ in rounds}
-    available = held[rounds[0]]
+        return {(user, round_): positions for round_, positions in held.items()}
+    ((round_, available),) = held.items()
     if request.count > len(available):
-        raise RequestError(f"user {user!r} has {len(available)} samples of round {rounds[0]}, not {request.count}")
-    return {(user, rounds[0]): pos.lowest(available, request.count)}
+        raise RequestError(f"user {user!r} has {len(available)} samples of round {round_}, not {request.count}")
+    return {(user, round_): pos.lowest(available, request.count)}
 
 
-def _named(user: str, samples: Iterable[tuple[int, int]], held: dict[int, Positions]) -> Selection:
+def _held(ledger: Ledger, user: str, round_: int, pending: Selection) -> Positions:
+    held = pos.union([positions for _, positions in ledger.pieces_of(user, round_)])
+    return pos.minus(held, pending.get((user, round_), range(0)))
+
+
+def _named(ledger: Ledger, user: str, samples: Iterable[tuple[int, int]], pending: Selection) -> Selection:
     wanted: dict[int, list[int]] = {}
     for round_, position in samples:
         wanted.setdefault(round_, []).append(position)
     selection = {}
     for round_, listed in sorted(wanted.items()):
         asked = pos.of(listed)
-        missing = pos.minus(asked, held.get(round_, range(0)))
+        missing = pos.minus(asked, _held(ledger, user, round_, pending))
         if len(missing):
             raise RequestError(f"user {user!r} has no retained sample {int(missing[0])} of round {round_}")
         selection[user, round_] = asked
@@ -92,4 +95,4 @@ def _named(user: str, samples: Iterable[tuple[int, int]], held: dict[int, Positi
 
 def _listed(rounds: Iterable[int], most: int = 8) -> str:
     names = [str(round_) for round_ in rounds]
-    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+    return ", ".join(names[:most]) + (" …" if len(names) > most else "")

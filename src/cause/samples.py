@@ -4,6 +4,7 @@ An upload knows the ids of its samples. The engine handles them by position and 
 keyed hash, order and identity comes from the ids, so that it depends on nothing else that was ever uploaded.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -55,6 +56,21 @@ class SegmentKey(NamedTuple):
 
     def __str__(self) -> str:
         return f"({self.shard},{self.round})" if not self.slice else f"({self.shard},{self.round},{self.slice})"
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What a sub-model is trained on: a segment's retained samples, and earlier ones of the shard once more."""
+
+    segment: SegmentKey
+    pieces: Collection[Piece]
+    count: int
+    rehearsed: Collection[Piece] = ()
+
+    @property
+    def total(self) -> int:
+        """Samples trained on, rehearsed ones included."""
+        return self.count + sum(len(piece.positions) for piece in self.rehearsed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from cause import positions as pos
 from cause.controller import ShardController
 from cause.errors import BudgetError, CauseError, InputError, RequestError
-from cause.keyed import derive, digest, root_key
+from cause.keyed import derive, digest, root_key, training_seed
 from cause.learners import Learner
 from cause.ledger import Ledger, MemoryLedger, Segment, Selection
 from cause.memory import POLICIES, Memory, PolicySetting, Shelf, SubModel
@@ -19,11 +20,13 @@ from cause.positions import Positions
 from cause.presets import FIXED, PRESETS, System
 from cause.rehearsal import Rehearsal
 from cause.requests import Request, resolve
-from cause.samples import Piece, SegmentKey, Upload
+from cause.samples import Lesson, Piece, SegmentKey, Upload
 from cause.units import format_bytes, parse_bytes
 from cause.voting import VOTES, Labels
 
 ENDLESS = 2**62
+NONE = bytes(32)
+"""In an identity, where a digest of 32 bytes stands for what is not there."""
 LONGEST_USER_ID = 256
 
 
@@ -199,28 +202,19 @@ class Cause:
 
     def _train(self, shard: int) -> tuple[list[SegmentKey], int]:
         head, trained, samples = self.memory.head(shard), [], 0
-        for segment, rehearsed in self.rehearsal.along(self.ledger.lineage(shard), head.key if head else None):
-            if not segment.count:
-                continue
-            head = self._train_segment(segment, rehearsed, head)
+        recipe = digest("recipe", self.learner.recipe_digest, self.learner.environment)
+        for segment, lesson in self.rehearsal.lessons(self.ledger.lineage(shard), head.key if head else None):
+            head = self._train_segment(recipe, segment, lesson, head)
             trained.append(segment.key)
-            samples += segment.count + sum(len(piece.positions) for piece in rehearsed)
+            samples += lesson.total
         return trained, samples
 
-    def _train_segment(self, segment: Segment, rehearsed: Sequence[Piece], head: SubModel | None) -> SubModel:
-        seed = derive(self._root, "train", *segment.key)
+    def _train_segment(self, recipe: bytes, segment: Segment, lesson: Lesson, head: SubModel | None) -> SubModel:
+        seed = training_seed(self._root, *segment.key)
         parent = None if head is None else self.learner.decode(self.memory.shelf.get(head.key))
-        state = self.learner.train(parent, tuple(segment.pieces.values()), rehearsed, seed)
-        blob = self.learner.encode(state)
-        identity = digest(
-            "sub-model",
-            self.learner.recipe_digest,
-            self.learner.environment,
-            seed,
-            head.identity if head else b"",
-            segment.manifest,
-            digest(*(upload.names(positions) for upload, positions in rehearsed)) if rehearsed else b"",
-        )
+        blob = self.learner.encode(self.learner.train(parent, lesson, seed))
+        rehearsed = digest(*(upload.names(held) for upload, held in lesson.rehearsed)) if lesson.rehearsed else NONE
+        identity = sha256(recipe + seed + (head.identity if head else NONE) + segment.manifest + rehearsed).digest()
         sub_model = SubModel(segment.key, identity, self.learner.stored_bytes(blob))
         self.memory.admit(sub_model, blob)
         return sub_model

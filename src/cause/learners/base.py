@@ -1,12 +1,11 @@
 """The seam of all learners."""
 
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cause.samples import Piece
+from cause.samples import Lesson
 
 
 class Learner(Protocol):
@@ -28,7 +27,7 @@ class Learner(Protocol):
     def sub_model_bytes(self) -> int:
         """Size of one sub-model, uncompressed, at the target width."""
 
-    def train(self, parent: Any | None, samples: Sequence[Piece], rehearsed: Sequence[Piece], seed: bytes) -> Any:
+    def train(self, parent: Any | None, lesson: Lesson, seed: bytes) -> Any:
         """The sub-model that follows `parent` (or scratch) on these samples."""
 
     def predict(self, state: Any, x: Any) -> NDArray[np.floating]:

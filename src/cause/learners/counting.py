@@ -1,6 +1,5 @@
 """The learner of a simulation: it counts instead of learning."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,15 +7,15 @@ from numpy.typing import NDArray
 
 from cause.errors import InputError, LearnerError
 from cause.keyed import digest
-from cause.samples import Piece
+from cause.samples import Lesson
 
 
 class CountingLearner:
     """Its state is the number of samples a sub-model has learned from; its size is what you say.
 
-    >>> from cause.samples import Part, TraceUpload
-    >>> learner = CountingLearner(sub_model_bytes=30 * 2**20)
-    >>> learner.train(100, [Piece(TraceUpload("u7", 1, (Part(31),)), range(5, 31))], [], seed=b"")
+    >>> from cause.samples import Part, Piece, SegmentKey, TraceUpload
+    >>> lesson = Lesson(SegmentKey(0, 1), [Piece(TraceUpload("u7", 1, (Part(31),)), range(5, 31))], 26)
+    >>> CountingLearner(sub_model_bytes=30 * 2**20).train(100, lesson, seed=b"")
     126
     """
 
@@ -28,8 +27,8 @@ class CountingLearner:
             raise InputError(f"a sub-model must have at least one byte, not {sub_model_bytes}")
         self.sub_model_bytes = sub_model_bytes
 
-    def train(self, parent: int | None, samples: Sequence[Piece], rehearsed: Sequence[Piece], seed: bytes) -> int:
-        return (parent or 0) + sum(len(piece.positions) for piece in samples)
+    def train(self, parent: int | None, lesson: Lesson, seed: bytes) -> int:
+        return (parent or 0) + lesson.count
 
     def predict(self, state: int, x: Any) -> NDArray[np.floating]:
         raise LearnerError("the counting learner only counts: it cannot predict")

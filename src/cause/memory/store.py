@@ -69,7 +69,7 @@ class Memory:
         self._slots: list[SubModel | None] = []  # grows up to N as slots are first used
         self._vacated: list[int] = []  # used before and free again, ascending
         self._slot_of: dict[SegmentKey, int] = {}
-        self._stored_of: dict[int, list[SegmentKey]] = {}
+        self._stored_of: dict[int, list[SegmentKey]] = {}  # only of shards that have any; the last is the head
 
     # What is there
 
@@ -90,7 +90,7 @@ class Memory:
 
     def shards(self) -> list[int]:
         """The shards that have a sub-model."""
-        return sorted(shard for shard, own in self._stored_of.items() if own)
+        return sorted(self._stored_of)
 
     def head(self, shard: int) -> SubModel | None:
         """A shard's newest stored sub-model."""
@@ -153,9 +153,8 @@ class Memory:
         return self._vacated[0] if self._vacated else len(self._slots)
 
     def _refuse_if_nobody_can_go(self, newcomer: SubModel) -> None:
-        if len(self._slot_of) == sum(
-            1 for shard, own in self._stored_of.items() if own and shard != newcomer.key.shard
-        ):
+        other_heads = len(self._stored_of) - (newcomer.key.shard in self._stored_of)
+        if len(self._slot_of) == other_heads:
             raise BudgetError(
                 f"sub-model {newcomer.key} of {format_bytes(newcomer.size_bytes)} does not fit beside the other "
                 f"shards' heads in {format_bytes(self.budget_bytes)} and {self.slots} slots"
@@ -187,5 +186,7 @@ class Memory:
         insort(self._vacated, slot)
         own = self._stored_of[key.shard]
         del own[bisect_left(own, key)]
+        if not own:
+            del self._stored_of[key.shard]
         self.shelf.destroy(key)
         self.policy.removed(key, self)
