@@ -24,6 +24,8 @@ class ShardPlan:
     """Samples to delete."""
     rsn: int
     """Retrained sample number: the retained samples of the replayed segments, rehearsed ones included."""
+    floor: int
+    """What of it no memory could save: the part from the first touched segment on."""
 
 
 def plan(ledger: Ledger, memory: Memory, selection: Selection, rehearsal: float = 0.0) -> list[ShardPlan]:
@@ -44,7 +46,7 @@ def _plan_shard(
     ledger: Ledger, memory: Memory, first: SegmentKey, doomed: dict[SegmentKey, int], rehearsal: float
 ) -> ShardPlan:
     lineage, restart = ledger.lineage(first.shard), memory.newest_before(first)
-    replay, rsn, forgotten = [], 0, 0
+    replay, rsn, floor, forgotten = [], 0, 0, 0
     earlier = lineage.samples_upto(restart)
     for segment in lineage.after(restart):
         leaving = doomed.get(segment.key, 0)
@@ -52,6 +54,8 @@ def _plan_shard(
         left = segment.count - leaving
         if left:
             replay.append(segment.key)
-            rsn += left + rehearsed_count(rehearsal, left, earlier)
+            cost = left + rehearsed_count(rehearsal, left, earlier)
+            rsn += cost
+            floor += cost if segment.key >= first else 0
             earlier += left
-    return ShardPlan(first.shard, first, restart, tuple(replay), forgotten, rsn)
+    return ShardPlan(first.shard, first, restart, tuple(replay), forgotten, rsn, floor)

@@ -97,7 +97,7 @@ def split(positions: Positions, codes: NDArray[np.integer]) -> dict[int, Positio
     """Cut a set by a code for each of its members (a shard, a slice).
 
     >>> split(range(4), np.array([1, 0, 1, 1]))
-    {0: range(0, 1), 1: array([0, 2, 3])}
+    {0: range(1, 2), 1: array([0, 2, 3])}
     """
     values = array(positions)
     return {int(code): _lean(values[codes == code]) for code in np.unique(codes)}

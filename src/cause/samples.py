@@ -86,9 +86,9 @@ class Part:
 class TraceUpload:
     """An upload of a trace: a sample is (user, round, position), and nothing is stored for it.
 
-    >>> upload = TraceUpload("u7", 1, (Part(3, ((3, 2), (5, 1))), Part(2)))
-    >>> len(upload.positions), upload.labels(range(3))
-    (5, array([3, 3, 5]))
+    >>> upload = TraceUpload("u7", 1, (Part(3, ((3, 2), (5, 1))), Part(2, ((0, 2),))))
+    >>> len(upload.positions), upload.labels(upload.positions)
+    (5, array([3, 3, 5, 0, 0]))
     """
 
     user: str

@@ -1,7 +1,7 @@
 """Run a trace through a system that counts instead of learning: what each request costs, in seconds."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from cause.learners import CountingLearner
@@ -46,7 +46,10 @@ class Simulation:
 def simulate(
     trace: Trace, name: str, system: System, setting: Setting | None = None, progress: Progress | None = None
 ) -> Simulation:
-    """Run the trace through a system, and once more through the same with an unlimited memory for the floor.
+    """Run the trace through a system.
+
+    The floor is what the same system would retrain with an unlimited memory. What is retained, and where, does not
+    depend on the memory, so one pass tells both.
 
     >>> from cause.presets import PRESETS
     >>> from cause.trace import parse_trace
@@ -55,13 +58,7 @@ def simulate(
     >>> simulate(trace, "cause", PRESETS["cause"]).rsn
     26
     """
-    setting = setting or Setting()
-    total = 2 * len(trace.rounds)
-    ran = run(trace, system, setting, progress and (lambda done, _: progress(done, total)))
-    floor = ran
-    if system.policy != "unlimited":
-        endless = replace(system, policy="unlimited")
-        floor = run(trace, endless, setting, progress and (lambda done, _: progress(total // 2 + done, total)))
+    ran = run(trace, system, setting or Setting(), progress)
     stored = ran.device.memory.stored()
     return Simulation(
         system=name,
@@ -69,7 +66,7 @@ def simulate(
         rsn_per_round=ran.rsn_per_round,
         requests=trace.requests,
         replays=ran.replays,
-        floor_rsn=sum(floor.rsn_per_round),
+        floor_rsn=ran.floor_rsn,
         stored=[list(key) if system.slices > 1 else list(key[:2]) for key in stored],
     )
 
@@ -80,6 +77,7 @@ class Run:
 
     device: Cause
     rsn_per_round: list[int]
+    floor_rsn: int
     replays: int
 
 
@@ -94,12 +92,15 @@ def run(trace: Trace, system: System, setting: Setting, progress: Progress | Non
         classes=setting.classes,
         seed=setting.seed,
     )
-    rsn_per_round, replays = [], 0
+    rsn_per_round: list[int] = []
+    floor_rsn = replays = 0
     for round_ in trace.rounds:
         device.learn(round_.uploads())
         served = device.serve(round_.forgets) if round_.forgets else []
         rsn_per_round.append(sum(each.rsn for each in served))
-        replays += sum(len(each.shards) for each in served)
+        shards = [shard for each in served for shard in each.shards]
+        floor_rsn += sum(shard.floor for shard in shards)
+        replays += len(shards)
         if progress:
             progress(round_.number, len(trace.rounds))
-    return Run(device, rsn_per_round, replays)
+    return Run(device, rsn_per_round, floor_rsn, replays)

@@ -11,7 +11,7 @@ round, without `of_round` too all of the user's.
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,20 +112,22 @@ def _forget_fields(request: Request) -> dict[str, Any]:
     return fields
 
 
-def read_trace(path: str | Path, *, partition: str = "ucdp", classes: int = 10) -> Trace:
-    """Read a trace file; everything that is wrong with it for this partition is reported at once."""
+def read_trace(path: str | Path, *, partitions: Collection[str] = (), classes: int = 10) -> Trace:
+    """Read a trace file; everything that is wrong with it for these partitions is reported at once."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise TraceError(str(path), [(1, "not a text file in UTF-8")]) from None
     except OSError as error:
         raise InputError(f"cannot read the trace {str(path)!r}: {error.strerror}") from None
-    return parse_trace(text.split("\n"), source=str(path), partition=partition, classes=classes)
+    return parse_trace(text.split("\n"), source=str(path), partitions=partitions, classes=classes)
 
 
-def parse_trace(lines: Iterable[str], *, source: str = "trace", partition: str = "ucdp", classes: int = 10) -> Trace:
+def parse_trace(
+    lines: Iterable[str], *, source: str = "trace", partitions: Collection[str] = (), classes: int = 10
+) -> Trace:
     """Read a trace from its lines."""
-    reader = _Reader(partition, classes)
+    reader = _Reader(partitions, classes)
     for number, line in enumerate(lines, start=1):
         if line.strip():
             reader.read(number, line)
@@ -143,10 +145,10 @@ class _Problem(Exception):
 class _Reader:
     """Reads line by line, keeping in mind what each user has left."""
 
-    def __init__(self, partition: str, classes: int) -> None:
+    def __init__(self, partitions: Collection[str], classes: int) -> None:
         self.rounds: list[Round] = []
         self.problems: list[tuple[int, str]] = []
-        self._partition, self._classes = partition, classes
+        self._partitions, self._classes = partitions, classes
         self._left: dict[str, dict[int, int]] = {}
 
     def read(self, number: int, line: str) -> None:
@@ -199,7 +201,7 @@ class _Reader:
 
     def _labels(self, fields: dict[str, Any], count: int) -> tuple[tuple[int, int], ...] | None:
         if "labels" not in fields:
-            if self._partition == "by-class":
+            if "by-class" in self._partitions:
                 raise _Problem("'labels' is needed for the partition by class")
             return None
         labels = fields["labels"]
@@ -208,14 +210,14 @@ class _Reader:
         counts = sorted((int(label), _whole(labels, label, 1, MOST_SAMPLES)) for label in labels)
         if sum(many for _, many in counts) != count:
             raise _Problem(f"'labels' add up to {sum(many for _, many in counts)}, but 'count' is {count}")
-        if self._partition == "by-class" and counts[-1][0] >= self._classes:
+        if "by-class" in self._partitions and counts[-1][0] >= self._classes:
             raise _Problem(f"label {counts[-1][0]}, but there are {self._classes} classes (from 0)")
         return tuple(counts)
 
     def _shard(self, fields: dict[str, Any]) -> int | None:
         if "shard" in fields:
             return _whole(fields, "shard", 0, 999_999)
-        if self._partition == "given":
+        if "given" in self._partitions:
             raise _Problem("'shard' is needed for the partition 'given'")
         return None
 

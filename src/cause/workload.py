@@ -12,6 +12,7 @@ from cause.samples import Part
 from cause.trace import MOST_ROUNDS, Add, Round, Trace
 
 MOST_USERS = 10_000_000
+MOST_UPLOADS = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,10 @@ class Workload:
         for name, most in limits.items():
             if not 1 <= getattr(self, name) <= most:
                 raise InputError(f"the number of {name} must be from 1 to {most:,}, not {getattr(self, name)}")
+        if self.users * max(self.rounds, self.classes) > MOST_UPLOADS:
+            raise InputError(
+                f"{self.users:,} users × {self.rounds:,} rounds × {self.classes:,} classes is more than can be drawn"
+            )
         if not 0 <= self.rho <= 1:
             raise InputError(f"ρ is a probability, from 0 to 1, not {self.rho}")
         if not (self.alpha > 0 and math.isfinite(self.alpha)):

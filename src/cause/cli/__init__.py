@@ -1,0 +1,5 @@
+"""The command line: `cause`."""
+
+from cause.cli.app import main
+
+__all__ = ["main"]

@@ -1,8 +1,7 @@
 """UCDP, the user-centred data partition (the paper's Algorithm 1)."""
 
-import heapq
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from cause.keyed import keyed_int
 from cause.partition.base import Arrivals, Partitioner
@@ -37,18 +36,18 @@ def ucdp(
     for user, shard in placed.items():
         size[shard] += sizes[user]
         members[shard] += 1
-    newcomers = [user for user in sizes if user not in placed]
+    newcomers = sorted(user for user in sizes if user not in placed)
     vacant = [shard for shard in range(shards) if not members[shard]]
 
     if len(sizes) <= shards:
-        vacant.sort(key=lambda shard: keyed_int(key, round_, "shard", shard))
-        return placed | dict(zip(sorted(newcomers), vacant, strict=False))
+        vacant.sort(key=lambda shard: keyed_int(key, round_, shard))
+        return placed | dict(zip(newcomers, vacant, strict=False))
 
-    first = heapq.nsmallest(len(vacant), newcomers, key=lambda user: (keyed_int(key, round_, "user", user), user))
-    for shard, user in zip(vacant, first, strict=False):
+    for shard in vacant[: len(newcomers)]:
+        user = newcomers.pop(keyed_int(key, round_, shard) % len(newcomers))
         placed[user] = shard
         size[shard], members[shard] = sizes[user], 1
-    waiting = _BySize((user, sizes[user]) for user in newcomers if user not in placed)
+    waiting = _BySize(newcomers, sizes)
     total, users = sum(sizes.values()), len(sizes)
     shard = 0
     while waiting.left:
@@ -64,41 +63,37 @@ def ucdp(
 
 
 class _BySize:
-    """Users waiting for a shard, found by size and taken: groups of equal size, and links over empty groups."""
+    """Users waiting for a shard, found by size and taken: a sorted list, and links that skip those taken."""
 
-    def __init__(self, users: Iterable[tuple[str, int]]) -> None:
-        groups: dict[int, list[str]] = {}
-        self.left = 0
-        for user, size in users:
-            groups.setdefault(size, []).append(user)
-            self.left += 1
-        self._sizes = sorted(groups)
-        self._groups = [sorted(groups[size], reverse=True) for size in self._sizes]
-        self._below = list(range(len(self._sizes) + 1))  # shifted by one: 0 means "none"
+    def __init__(self, users: list[str], sizes: Mapping[str, int]) -> None:
+        # Of equal size the lowest id comes last: it is the first to be found from the right.
+        self._users = sorted(users, reverse=True)
+        self._users.sort(key=sizes.__getitem__)
+        self._sizes = [sizes[user] for user in self._users]
+        self._upto = list(range(len(users) + 1))  # how many of the first ones to look at; 0 means none is left
         self._first = 0
+        self.left = len(users)
 
     def largest_within(self, most: int) -> tuple[str, int] | None:
         """Take the largest of at most this size."""
-        at = self._nearest(bisect_right(self._sizes, most))
-        return self._take(at - 1) if at else None
+        upto = self._untaken(bisect_right(self._sizes, most))
+        return self._take(upto) if upto else None
 
     def smallest(self) -> tuple[str, int]:
         """Take the smallest."""
-        while not self._groups[self._first]:
+        while self._upto[self._first + 1] != self._first + 1:
             self._first += 1
-        return self._take(self._first)
+        return self._take(self._untaken(bisect_right(self._sizes, self._sizes[self._first])))
 
-    def _nearest(self, at: int) -> int:
-        root = at
-        while self._below[root] != root:
-            root = self._below[root]
-        while self._below[at] != root:
-            self._below[at], at = root, self._below[at]
+    def _untaken(self, upto: int) -> int:
+        root = upto
+        while self._upto[root] != root:
+            root = self._upto[root]
+        while self._upto[upto] != root:
+            self._upto[upto], upto = root, self._upto[upto]
         return root
 
-    def _take(self, group: int) -> tuple[str, int]:
-        user = self._groups[group].pop()
-        if not self._groups[group]:
-            self._below[group + 1] = group
+    def _take(self, upto: int) -> tuple[str, int]:
+        self._upto[upto] = upto - 1
         self.left -= 1
-        return user, self._sizes[group]
+        return self._users[upto - 1], self._sizes[upto - 1]

@@ -1,0 +1,95 @@
+"""`cause compare`."""
+
+from typing import Annotated
+
+import typer
+
+from cause.cli import options as o
+from cause.cli.output import check_out, check_plot, print_json, print_table, progress_bar
+
+
+def compare(
+    systems: o.SystemNames = None,
+    trace: o.TraceFile = None,
+    sweep: Annotated[
+        str | None, typer.Option(help="Vary one setting: shards=1,4,16, memory=0.5GB,2GB, slots=8,16 or rho=0.1,0.5.")
+    ] = None,
+    seeds: o.Seeds = 10,
+    shards: o.Shards = 4,
+    memory: o.MemorySize = None,
+    slots: o.Slots = None,
+    submodel_size: o.SubModelSize = None,
+    backbone: o.Backbone = "resnet34",
+    users: o.Users = None,
+    rounds: o.Rounds = None,
+    samples: o.Samples = None,
+    rho: o.Rho = None,
+    alpha: o.Alpha = None,
+    classes: o.Classes = 10,
+    jobs: o.Jobs = None,
+    json: o.AsJson = False,
+    out: o.OutFile = None,
+    plot: o.PlotFile = None,
+) -> None:
+    """Run several systems on the same traces and show what each retrains, over a sweep if you like."""
+    from dataclasses import asdict
+
+    from cause.errors import InputError
+    from cause.evaluation import compare as comparison
+    from cause.evaluation.provenance import write_result
+    from cause.machine import cores
+    from cause.presets import parse_system
+    from cause.workload import Workload
+
+    check_plot(plot)
+    check_out(out)
+    names = list(dict.fromkeys(systems or comparison.DEFAULT_SYSTEMS))
+    swept = comparison.Sweep.parse(sweep) if sweep else None
+    if swept and {"shards": shards != 4, "rho": rho, "slots": memory or slots, "memory": memory or slots}[swept.name]:
+        raise InputError(f"{swept.name} is swept: do not set it (or the memory) to one value too")
+    setting = o.setting_of(shards, memory, slots, submodel_size, backbone, classes, 0)
+    partitions = {parse_system(name)[1].partition for name in names}
+    source = o.source_of(
+        trace, partitions, classes, 0, users=users, rounds=rounds, samples=samples, rho=rho, alpha=alpha
+    )
+    wanted = comparison.jobs(names, source, setting, seeds, swept)
+    with progress_bar("simulating") as progress:
+        rows = comparison.compare(wanted, jobs or cores(), progress)
+
+    told = {
+        "workload": asdict(source) if isinstance(source, Workload) else {"trace": str(trace)},
+        "setting": asdict(setting),
+        "sweep": asdict(swept) if swept else None,
+        "seeds": seeds,
+        "rows": comparison.as_dict(rows),
+    }
+    if plot:
+        from cause.evaluation.plots import plot_compare
+
+        plot_compare(rows, swept.name if swept else None, plot)
+    if out:
+        write_result(out, told)
+    if json:
+        print_json(told)
+        return
+    against = "sisa" if "sisa" in names else names[0]
+    print_table(
+        f"Retrained samples, mean of {seeds} seeds ± 95 % confidence",
+        [*([swept.name] if swept else []), "system", "RSN", f"of {against}'s", "floor", "requests", "replays"],
+        [
+            [
+                *([str(row.at)] if swept else []),
+                row.system,
+                f"{row.rsn:,.0f}",
+                "–" if (share := comparison.ratio(row, rows, against)) is None else f"{share:.1%}",
+                f"{row.floor_rsn.value:,.0f}",
+                f"{row.requests.value:,.1f}",
+                f"{row.replays.value:,.1f}",
+            ]
+            for row in rows
+        ],
+        note="floor: the same system with an unlimited memory. replays: pairs of request (or batch) and shard.",
+        names=2 if swept else 1,
+    )
+    for path in filter(None, (plot, out)):
+        print(f"wrote {path}")

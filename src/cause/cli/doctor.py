@@ -1,0 +1,23 @@
+"""`cause doctor`."""
+
+from cause.cli import options as o
+from cause.cli.output import print_json, print_table
+
+
+def doctor(json: o.AsJson = False) -> None:
+    """Show what was found on this machine: software, processor, memory."""
+    from cause.machine import examine
+
+    found = examine()
+    if json:
+        print_json(found)
+        return
+    print_table("This machine", ["", ""], [[name, str(value)] for name, value in found["machine"].items()], names=2)
+    print_table(
+        "Software",
+        ["", "version", "for"],
+        [
+            [each["name"], each["version"] or f"missing: {each['remedy']}", each["purpose"]]
+            for each in found["software"]
+        ],
+    )

@@ -1,0 +1,131 @@
+"""Options that several commands share, and what they mean together."""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cause.errors import InputError
+
+if TYPE_CHECKING:
+    from cause.simulate import Setting
+    from cause.trace import Trace
+    from cause.workload import Workload
+
+
+def _complete(module: str, table: str) -> Any:
+    def names(incomplete: str) -> list[str]:
+        from importlib import import_module
+
+        return [name for name in getattr(import_module(module), table) if name.startswith(incomplete)]
+
+    return names
+
+
+_SYSTEMS = _complete("cause.presets", "PRESETS")
+
+SystemName = Annotated[
+    str, typer.Option(help="A preset, or one with parts exchanged: cause:policy=cost.", autocompletion=_SYSTEMS)
+]
+SystemNames = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Presets, or presets with parts exchanged (cause:policy=cost,requests=coalesced). "
+        "Default: the paper's five, cause-no-sc and frugal.",
+        autocompletion=_SYSTEMS,
+        show_default=False,
+    ),
+]
+Partition = Annotated[
+    str | None,
+    typer.Option(help="Exchange the partition.", autocompletion=_complete("cause.partition", "PARTITIONERS")),
+]
+Policy = Annotated[
+    str | None,
+    typer.Option(help="Exchange the replacement policy.", autocompletion=_complete("cause.memory", "POLICIES")),
+]
+Requests = Annotated[
+    str | None,
+    typer.Option(
+        help="Serve waiting requests one-by-one or coalesced.", autocompletion=_complete("cause.presets", "REQUESTS")
+    ),
+]
+Slices = Annotated[int | None, typer.Option(help="Segments a round (SISA's slices).")]
+RehearsalShare = Annotated[
+    float | None, typer.Option("--rehearsal", help="Earlier samples trained on once more, as a share of the new ones.")
+]
+
+TraceFile = Annotated[
+    Path | None, typer.Option("--trace", help="A trace (JSON lines); without it the paper's workload is drawn.")
+]
+Shards = Annotated[int, typer.Option(help="S, the number of shards ('given' takes it from the trace).")]
+MemorySize = Annotated[str | None, typer.Option("--memory", help="Budget for sub-models. [default: 2GB]")]
+Slots = Annotated[int | None, typer.Option(help="Budget as a number of sub-models, instead of --memory.")]
+SubModelSize = Annotated[
+    str | None, typer.Option("--submodel-size", help="Size of one sub-model. [default: the paper's for the backbone]")
+]
+Backbone = Annotated[
+    str,
+    typer.Option(help="Whose sizes in the paper to take.", autocompletion=_complete("cause.presets", "BACKBONES")),
+]
+Users = Annotated[int | None, typer.Option(help="Users to draw. [default: 100]")]
+Rounds = Annotated[int | None, typer.Option(help="Rounds to draw. [default: 10]")]
+Samples = Annotated[int | None, typer.Option(help="Samples to draw. [default: 50000]")]
+Rho = Annotated[float | None, typer.Option(help="ρ: how likely a user asks in a round. [default: 0.1]")]
+Alpha = Annotated[float | None, typer.Option(help="α: how even a user's labels are. [default: 0.5]")]
+Classes = Annotated[int, typer.Option(help="Number of classes.")]
+Seed = Annotated[int, typer.Option(help="Root seed.")]
+Seeds = Annotated[int, typer.Option(help="How many seeds to average over, from 0.")]
+Jobs = Annotated[int | None, typer.Option(help="Processes to run at once. [default: one a core]")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+OutFile = Annotated[
+    Path | None, typer.Option("--out", help="Write the result with command, commit, machine and date (JSON).")
+]
+PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw the result (PNG).")]
+
+
+def setting_of(
+    shards: int,
+    memory: str | None,
+    slots: int | None,
+    submodel_size: str | None,
+    backbone: str,
+    classes: int,
+    seed: int,
+) -> "Setting":
+    """The device that the options describe."""
+    from cause.presets import BACKBONES
+    from cause.simulate import Setting
+    from cause.units import parse_bytes
+
+    if memory is not None and slots is not None:
+        raise InputError("give either --memory or --slots, not both")
+    if seed < 0:
+        raise InputError(f"a seed must not be negative: {seed}")
+    BACKBONES[backbone]
+    size_bytes = None if submodel_size is None else parse_bytes(submodel_size)
+    return Setting(shards, memory or "2GB", slots, size_bytes, backbone, classes, seed)
+
+
+def source_of(
+    trace: Path | None, partitions: Collection[str], classes: int, seed: int, **drawn: float | None
+) -> "Trace | Workload":
+    """What to run: a trace, checked for these partitions, or a workload to draw. Neither may contradict the other."""
+    if trace is not None:
+        from cause.trace import read_trace
+
+        for name in (name for name, value in drawn.items() if value is not None):
+            raise InputError(f"--{name} draws a workload, but --trace was given")
+        return read_trace(trace, partitions=partitions, classes=classes)
+    if "given" in partitions:
+        raise InputError("partition 'given' needs a --trace that names the shards")
+    return drawn_of(classes, seed, **drawn)
+
+
+def drawn_of(classes: int, seed: int, **drawn: float | None) -> "Workload":
+    """The workload that the options describe."""
+    from cause.workload import Workload
+
+    wanted: dict[str, Any] = {name: value for name, value in drawn.items() if value is not None}
+    return Workload(seed=seed, classes=classes, **wanted)

@@ -1,0 +1,75 @@
+"""What people see: tables, JSON, and a bar for what takes long."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cause.errors import InputError
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on standard output."""
+    print(json.dumps(value, ensure_ascii=False))
+
+
+def print_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str = "", names: int = 1
+) -> None:
+    """A table: the first column or columns are names, to the left; numbers to the right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, caption=note or None)
+    table.caption_justify = "left"
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index < names else "right", no_wrap=index < names)
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)
+    console.print(table)
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on the terminal's error stream; nothing where there is no terminal."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def check_plot(path: Path | None) -> None:
+    """Refuse a plot that could not be drawn, before any work."""
+    if path is None:
+        return
+    from importlib.util import find_spec
+
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InputError(f"a plot is a .png, .svg or .pdf file, not {str(path)!r}")
+    if find_spec("matplotlib") is None:
+        raise InputError("plots need matplotlib: pip install 'cause[plot]'")
+    check_out(path)
+
+
+def check_out(path: Path | None) -> None:
+    """Refuse a file that could not be written, before any work."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise InputError(f"cannot write {str(path)!r}: it is a directory")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write {str(path)!r}: {error.strerror}") from None

@@ -1,0 +1,97 @@
+"""How even the shards are: Algorithm 1 as printed, UCDP with its ties settled, and longest first."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cause.errors import InputError
+from cause.evaluation.compare import MOST_SEEDS
+from cause.evaluation.statistics import Mean
+from cause.keyed import keyed_int, root_key
+from cause.partition.balanced import longest_first
+from cause.partition.ucdp import ucdp
+from cause.presets import FIXED, System
+from cause.simulate import Setting, run
+from cause.trace import Trace
+from cause.workload import Workload
+
+Progress = Callable[[int, int], None]
+Sizes = Mapping[str, int]
+
+
+def printed(sizes: Sizes, shards: int, placements: Mapping[str, int], seed: tuple[bytes, int]) -> dict[str, int]:
+    """Algorithm 1 to the letter: only the positive part counts, so whoever does not overstep is as good as another.
+
+    Slow, and for this comparison only. As printed it does not say whom to take among equals: the first by id here.
+    """
+    key, round_ = seed
+    waiting = sorted(sizes)
+    placed: dict[str, int] = {}
+    for shard in range(shards):
+        placed[waiting.pop(keyed_int(key, round_, shard) % len(waiting))] = shard
+    size, members = [0] * shards, [1] * shards
+    for user, shard in placed.items():
+        size[shard] = sizes[user]
+    average = sum(sizes.values()) / len(sizes)
+    shard = 0
+    while waiting:
+
+        def overstep(user: str, shard: int = shard) -> float:
+            return max(0.0, (size[shard] + sizes[user]) / (members[shard] + 1) - average)
+
+        chosen = min(waiting, key=overstep)
+        waiting.remove(chosen)
+        placed[chosen] = shard
+        size[shard] += sizes[chosen]
+        members[shard] += 1
+        shard = (shard + 1) % shards
+    return placed
+
+
+STRATEGIES = {"Algorithm 1 as printed": printed, "ucdp": ucdp, "balanced": longest_first}
+FIRST, LAST = "first round", "after 10 rounds"
+MEASURED = ((FIRST, "Algorithm 1 as printed"), (FIRST, "ucdp"), (FIRST, "balanced"), (LAST, "ucdp"), (LAST, "balanced"))
+
+
+@dataclass(frozen=True)
+class Spread:
+    """(largest - smallest) / mean of the shard sizes, over the seeds."""
+
+    when: str
+    strategy: str
+    shards: int
+    spread: Mean
+
+
+def measure(shard_counts: Sequence[int], users: int, seeds: int, progress: Progress) -> list[Spread]:
+    """Measure the strategies on the paper's workload with a fixed number of shards and no requests."""
+    if users <= max(shard_counts):
+        raise InputError(f"balance is a question of more users than shards: {users} users, {max(shard_counts)} shards")
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise InputError(f"the number of seeds must be from 1 to {MOST_SEEDS:,}, not {seeds}")
+    samples = 500 * users  # the paper's mean: 50,000 samples of 100 users
+    traces = [Workload(users=users, samples=samples, rho=0, seed=seed).trace() for seed in range(seeds)]
+    found = []
+    for when, name in MEASURED:
+        for shards in shard_counts:
+            loads = (
+                _first_round(trace, name, shards, seed) if when == FIRST else _last_round(trace, name, shards, seed)
+                for seed, trace in enumerate(traces)
+            )
+            spread = Mean.of([(max(load) - min(load)) / (sum(load) / shards) for load in loads])
+            found.append(Spread(when, name, shards, spread))
+            progress(len(found), len(MEASURED) * len(shard_counts))
+    return found
+
+
+def _first_round(trace: Trace, name: str, shards: int, seed: int) -> list[int]:
+    sizes = {upload.user: len(upload.positions) for upload in trace.rounds[0].uploads()}
+    load = [0] * shards
+    for user, shard in STRATEGIES[name](sizes, shards, {}, (root_key(seed), 1)).items():
+        load[shard] += sizes[user]
+    return load
+
+
+def _last_round(trace: Trace, name: str, shards: int, seed: int) -> list[int]:
+    fixed = System(partition=name, gamma=FIXED, policy="latest")
+    ledger = run(trace, fixed, Setting(shards=shards, seed=seed)).device.ledger
+    return [ledger.lineage(shard).samples for shard in range(shards)]

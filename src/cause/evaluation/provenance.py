@@ -1,0 +1,36 @@
+"""Where a result comes from: command, commit, machine, date."""
+
+import json
+import shlex
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cause.files import write_text
+from cause.machine import hardware
+
+
+def write_result(path: Path, result: Any) -> None:
+    """Write a result that says how it was made."""
+    record = {
+        "command": shlex.join(["cause", *sys.argv[1:]]),
+        "commit": commit(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": hardware(),
+        "result": result,
+    }
+    write_text(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+
+
+def commit() -> str:
+    """The commit of the code that runs, marked when it was changed since; unknown outside a checkout."""
+    here = Path(__file__).parent
+    try:
+        git = ["git", "-C", str(here)]
+        found = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        dirty = subprocess.run([*git, "status", "--porcelain", "--", str(here)], capture_output=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return found + ("-changed" if dirty.strip() else "")
