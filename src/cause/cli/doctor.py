@@ -13,11 +13,7 @@ def doctor(json: o.AsJson = False) -> None:
         print_json(found)
         return
     print_table("This machine", ["", ""], [[name, str(value)] for name, value in found["machine"].items()], names=2)
-    print_table(
-        "Software",
-        ["", "version", "for"],
-        [
-            [each["name"], each["version"] or f"missing: {each['remedy']}", each["purpose"]]
-            for each in found["software"]
-        ],
-    )
+    software = [
+        [each["name"], each["version"] or f"missing: {each['remedy']}", each["purpose"]] for each in found["software"]
+    ]
+    print_table("Software", ["", "version", "for"], software, names=3)

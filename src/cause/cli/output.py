@@ -26,7 +26,9 @@ def print_table(
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, caption=note or None)
     table.caption_justify = "left"
     for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index < names else "right", no_wrap=index < names)
+        table.add_column(
+            column, justify="left" if index < names else "right", no_wrap=index < min(names, len(columns) - 1)
+        )
     for row in rows:
         table.add_row(*row)
     console = Console()

@@ -15,6 +15,9 @@ class MemoryView(Protocol):
     def slots(self) -> int:
         """N: slots are numbered 0 … N-1 here (the paper counts from 1)."""
 
+    def shards(self) -> Sequence[int]:
+        """The shards that have a sub-model stored."""
+
     def occupant(self, slot: int) -> SegmentKey | None:
         """The sub-model in a slot."""
 
@@ -72,5 +75,5 @@ class Policy(ABC):
         """What must survive a restart."""
         return {}
 
-    def restore(self, state: dict[str, int]) -> None:
-        """Take up the state of an earlier life."""
+    def restore(self, state: dict[str, int], memory: MemoryView) -> None:
+        """Go on where an earlier life stopped, with what is stored now."""

@@ -51,6 +51,12 @@ class Cost(Policy):
         if after < len(own) - 1:
             self._keep(own, after, memory)
 
+    def restore(self, state: dict[str, int], memory: MemoryView) -> None:
+        for shard in memory.shards():
+            own = memory.stored_of(shard)
+            for at in range(len(own) - 1):
+                self._keep(own, at, memory)
+
     def _keep(self, own: Sequence[SegmentKey], at: int, memory: MemoryView) -> None:
         key, score = own[at], self._score(own, at, own[at + 1], memory)
         self._scores[key] = score

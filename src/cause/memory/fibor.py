@@ -45,6 +45,6 @@ class FiboR(Policy):
     def state(self) -> dict[str, int]:
         return {"at": self._at, "jumps": self._jumps, "f": self._f, "following": self._following}
 
-    def restore(self, state: dict[str, int]) -> None:
+    def restore(self, state: dict[str, int], memory: MemoryView) -> None:
         self._at, self._jumps = state["at"], state["jumps"]
         self._f, self._following = state["f"], state["following"]

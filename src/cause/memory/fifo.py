@@ -26,5 +26,5 @@ class Fifo(Policy):
     def state(self) -> dict[str, int]:
         return {"at": self._at}
 
-    def restore(self, state: dict[str, int]) -> None:
+    def restore(self, state: dict[str, int], memory: MemoryView) -> None:
         self._at = state["at"]

@@ -24,5 +24,5 @@ class Random(Policy):
     def state(self) -> dict[str, int]:
         return {"draws": self._draws}
 
-    def restore(self, state: dict[str, int]) -> None:
+    def restore(self, state: dict[str, int], memory: MemoryView) -> None:
         self._draws = state["draws"]

@@ -1,0 +1,73 @@
+"""Learners whose state shows what it was made from."""
+
+import json
+
+import numpy as np
+
+from cause.keyed import digest
+from cause.samples import Lesson
+
+Sample = tuple[str, int, int]
+
+
+def ids(pieces) -> set[Sample]:
+    """The samples of some pieces, one by one."""
+    return {(piece.upload.user, piece.upload.round, int(p)) for piece in pieces for p in piece.positions}
+
+
+class RememberingLearner:
+    """Its state is the set of samples it has seen; it also keeps a diary of how each training began."""
+
+    recipe_digest = digest("remembering")
+    environment = "test"
+    sub_model_bytes = 100
+
+    def __init__(self, size=None):
+        self._size = size or (lambda state: 100)
+        self.diary: list[tuple[frozenset[Sample] | None, Lesson]] = []
+
+    def train(self, parent, lesson, seed):
+        self.diary.append((parent, lesson))
+        assert sum(len(piece.positions) for piece in lesson.pieces) == lesson.count > 0
+        return frozenset(ids(lesson.pieces) | ids(lesson.rehearsed) | (parent or set()))
+
+    def predict(self, state, x):
+        raise AssertionError("not asked for")
+
+    def encode(self, state):
+        return json.dumps(sorted(state)).encode()
+
+    def decode(self, blob):
+        return frozenset(tuple(sample) for sample in json.loads(blob))
+
+    def stored_bytes(self, blob):
+        return self._size(self.decode(blob))
+
+
+class FrequencyLearner:
+    """A real, tiny learner: it predicts each class as often as it saw it."""
+
+    environment = "test"
+    sub_model_bytes = 1
+
+    def __init__(self, classes=3, flavour="plain"):
+        self.classes = classes
+        self.recipe_digest = digest("frequency", classes, flavour)
+
+    def train(self, parent, lesson, seed):
+        counts = np.zeros(self.classes) if parent is None else parent.copy()
+        for upload, positions in lesson.pieces:
+            counts += np.bincount(upload.labels(positions), minlength=self.classes)
+        return counts
+
+    def predict(self, state, x):
+        return np.tile(state / state.sum(), (len(x), 1))
+
+    def encode(self, state):
+        return state.tobytes()
+
+    def decode(self, blob):
+        return np.frombuffer(blob)
+
+    def stored_bytes(self, blob):
+        return 1

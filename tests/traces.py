@@ -1,0 +1,46 @@
+"""Random traces for property tests."""
+
+from hypothesis import strategies as st
+
+from cause.requests import Request
+from cause.samples import Part
+from cause.trace import Add, Round, Trace
+
+CLASSES = 4
+
+
+@st.composite
+def traces(draw, most_rounds=6, most_users=5, shards=3, selectors=True) -> Trace:
+    """Valid traces with labels and given shards: empty rounds, users who leave, return and overlap."""
+    users = [f"u{i}" for i in range(draw(st.integers(1, most_users)))]
+    left: dict[str, dict[int, int]] = {}
+    rounds = []
+    for number in range(1, draw(st.integers(1, most_rounds)) + 1):
+        round_ = Round(number)
+        for user in draw(st.lists(st.sampled_from(users), max_size=len(users) + 1)):
+            labels = draw(st.dictionaries(st.integers(0, CLASSES - 1), st.integers(1, 3), min_size=1, max_size=3))
+            count = sum(labels.values())
+            part = Part(count, tuple(sorted(labels.items())), draw(st.integers(0, shards - 1)))
+            round_.adds.append(Add(user, part))
+            mine = left.setdefault(user, {})
+            mine[number] = mine.get(number, 0) + count
+        for _ in range(draw(st.integers(0, 3))):
+            asking = sorted(user for user, mine in left.items() if mine)
+            if asking:
+                round_.forgets.append(_request(draw, draw(st.sampled_from(asking)), left, selectors))
+        rounds.append(round_)
+    return Trace(rounds)
+
+
+def _request(draw, user: str, left: dict[str, dict[int, int]], selectors: bool) -> Request:
+    mine = left[user]
+    kind = draw(st.sampled_from(("count", "count", "round", "everything"))) if selectors else "count"
+    if kind == "everything":
+        mine.clear()
+        return Request(user)
+    of_round = draw(st.sampled_from(sorted(mine)))
+    count = draw(st.integers(1, mine[of_round])) if kind == "count" else mine[of_round]
+    mine[of_round] -= count
+    if not mine[of_round]:
+        del mine[of_round]
+    return Request(user, (of_round,), count if kind == "count" else None)
