@@ -26,7 +26,7 @@ def ablate(
     setting = o.setting_of(shards, None, None, None, "resnet34", 10, 0)
     drawn = o.drawn_of(10, 0, rho=rho)
     with progress_bar("simulating") as progress:
-        rows = comparison.compare(ablation_jobs(drawn, setting, seeds), jobs or cores(), progress)
+        rows = comparison.compare(ablation_jobs(drawn, setting, seeds), cores() if jobs is None else jobs, progress)
     titles = columns(setting)
     told = {
         "workload": asdict(drawn),

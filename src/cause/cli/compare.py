@@ -54,7 +54,7 @@ def compare(
     )
     wanted = comparison.jobs(names, source, setting, seeds, swept)
     with progress_bar("simulating") as progress:
-        rows = comparison.compare(wanted, jobs or cores(), progress)
+        rows = comparison.compare(wanted, cores() if jobs is None else jobs, progress)
 
     told = {
         "workload": asdict(source) if isinstance(source, Workload) else {"trace": str(trace)},

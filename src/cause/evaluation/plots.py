@@ -1,13 +1,14 @@
 """Pictures of results. matplotlib is imported only here, and only when a picture is asked for."""
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cause.errors import InputError
 from cause.evaluation.ablation import VARIANTS
 from cause.evaluation.balance import Spread
 from cause.evaluation.compare import Row
+from cause.files import write_bytes
 
 COLOURS = ("#0072B2", "#56B4E9", "#D55E00", "#E69F00", "#CC79A7", "#999999", "#009E73", "#F0E442")  # Okabe and Ito
 
@@ -29,13 +30,10 @@ def _figure(width: float, height: float, panels: int = 1) -> tuple[Any, Any]:
 def _save(figure: Any, path: Path) -> None:
     from matplotlib import pyplot as plt
 
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=120)
-    except OSError as error:
-        raise InputError(f"cannot write {str(path)!r}: {error.strerror}") from None
-    finally:
-        plt.close(figure)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=120, format=path.suffix[1:].lower())
+    plt.close(figure)
+    write_bytes(path, drawn.getvalue())
 
 
 def _thousands(axis: Any) -> None:

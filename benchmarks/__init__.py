@@ -1,0 +1,1 @@
+"""How fast, how large, and how both grow. Run with `make bench`."""

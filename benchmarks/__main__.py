@@ -1,0 +1,108 @@
+"""Run the benchmarks and print them as tables; machines are noisy, so look at growth and ratios first."""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cases import write_long_trace
+from cause.cli.output import print_json, print_table
+from cause.machine import hardware
+
+LONGEST = 1000  # rounds
+MOST_USERS = 1_000_000
+
+
+def case(*args: object) -> dict[str, Any]:
+    """One case in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.cases", *map(str, args)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def partition() -> list[dict[str, Any]]:
+    rows = [case("partition", users) for users in (MOST_USERS // 16, MOST_USERS // 4, MOST_USERS)]
+    _table("UCDP, S = 16 (asked for: 1,000,000 users in under 10 s and 1 GB)", "users", rows)
+    return rows
+
+
+def traces() -> list[dict[str, Any]]:
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        files = [write_long_trace(rounds, Path(folder)) for rounds in (LONGEST // 16, LONGEST // 4, LONGEST)]
+        for system in ("cause-no-sc:policy=fibor", "cause-no-sc:policy=cost"):
+            found = []
+            for path in files:
+                size = path.stat().st_size / 2**20
+                found.append(
+                    {"system": system, "rounds": int(path.stem), "trace_mb": size} | case("trace", system, path)
+                )
+            title = (
+                f"{system}: 200 users and one request a round, S = 4, 256 slots (asked for: 1,000 rounds in under 30 s)"
+            )
+            _table(title, "rounds", found)
+            rows += found
+    return rows
+
+
+def paper() -> list[dict[str, Any]]:
+    rows = [{"system": system} | case("paper", system) for system in ("cause", "sisa", "frugal")]
+    print_table(
+        "The paper's default workload, one run",
+        ["system", "s", "RSN"],
+        [[row["system"], f"{row['seconds']:.2f}", f"{row['rsn']:,}"] for row in rows],
+    )
+    return rows
+
+
+def start_up() -> dict[str, Any]:
+    command = [sys.executable, "-c", "from cause.cli import main; main()", "--help"]
+    took = []
+    for _ in range(9):
+        start = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        took.append(time.perf_counter() - start)
+    row = {"median_s": statistics.median(took), "least_s": min(took)}
+    print_table(
+        "cause --help (asked for: under 0.5 s)",
+        ["", "s"],
+        [["median of 9", f"{row['median_s']:.2f}"], ["least", f"{row['least_s']:.2f}"]],
+    )
+    return row
+
+
+def _table(title: str, unit: str, rows: list[dict[str, Any]]) -> None:
+    first = rows[0]
+    print_table(
+        title,
+        [unit, "×", "s", "s ×", "peak MB", "added MB", "added ×", *(["trace MB", "RSN"] if "rsn" in first else [])],
+        [
+            [
+                f"{row[unit]:,}",
+                f"{row[unit] / first[unit]:.1f}",
+                f"{row['seconds']:.1f}",
+                f"{row['seconds'] / first['seconds']:.1f}",
+                f"{row['peak_mb']:.0f}",
+                f"{row['peak_mb'] - row['before_mb']:.0f}",
+                f"{(row['peak_mb'] - row['before_mb']) / max(1, first['peak_mb'] - first['before_mb']):.1f}",
+                *([f"{row['trace_mb']:.1f}", f"{row['rsn']:,}"] if "rsn" in first else []),
+            ]
+            for row in rows
+        ],
+    )
+
+
+SECTIONS = {"partition": partition, "traces": traces, "paper": paper, "start-up": start_up}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="which ones; all by default")
+    parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    wanted = parser.parse_args()
+    results = {name: SECTIONS[name]() for name in wanted.sections or SECTIONS}
+    if wanted.json:
+        print_json({"machine": hardware(), **results})

@@ -1,0 +1,62 @@
+"""The presets are the table of the design, and parts can be exchanged by name."""
+
+import pytest
+
+from cause.errors import InputError
+from cause.presets import PRESETS, paper_sub_model_bytes, parse_system
+
+TABLE = {
+    # preset: partition, shard controller, pruning, policy, requests
+    "cause": ("ucdp", True, "iterative-70", "fibor", "one-by-one"),
+    "cause-no-sc": ("ucdp", False, "iterative-70", "fibor", "one-by-one"),
+    "cause-u": ("uniform", True, "iterative-70", "fibor", "one-by-one"),
+    "cause-c": ("by-class", True, "iterative-70", "fibor", "one-by-one"),
+    "sisa": ("uniform", False, "none", "latest", "one-by-one"),
+    "arcane": ("by-class", False, "none", "latest", "one-by-one"),
+    "omp-70": ("uniform", False, "one-shot-70", "static", "one-by-one"),
+    "omp-95": ("uniform", False, "one-shot-95", "static", "one-by-one"),
+    "frugal": ("ucdp", False, "iterative-70", "cost", "coalesced"),
+}
+
+
+def test_presets_are_the_designs_table():
+    assert {name: (s.partition, s.controlled, s.pruning, s.policy, s.requests) for name, s in PRESETS.items()} == TABLE
+    assert PRESETS["frugal"].precision == "bf16"
+    assert all(system.about for system in PRESETS.values())
+
+
+@pytest.mark.parametrize(
+    ("preset", "backbone", "size_mb"),
+    [
+        ("sisa", "resnet34", 85.82),
+        ("cause", "vgg16", 19.73),
+        ("omp-95", "densenet121", 1.24),
+        ("omp-70", "mobilenetv2", 3.17),
+        ("frugal", "resnet34", 30.15 / 2),
+    ],
+)
+def test_sizes_are_the_papers(preset, backbone, size_mb):
+    assert paper_sub_model_bytes(PRESETS[preset], backbone) == round(size_mb * 2**20)
+
+
+def test_parts_are_exchanged_by_name():
+    _, system = parse_system("sisa:policy=cost, slices=4 ,rehearsal=0.5")
+    assert (system.policy, system.slices, system.rehearsal, system.partition) == ("cost", 4, 0.5, "uniform")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sis", "unknown system 'sis' \\(did you mean 'sisa'\\?\\): one of arcane, cause"),
+        ("cause:polcy=cost", "unknown part 'polcy'"),
+        ("cause:policy=best", "unknown policy 'best'.*: one of cost, fibor"),
+        ("cause:requests=later", "unknown requests 'later': one of one-by-one, coalesced"),
+        ("cause:slices=0", "slices must be from 1"),
+        ("cause:slices=x", "slices must be int"),
+        ("cause:about=me", "unknown part 'about'"),
+        ("", "unknown system ''"),
+    ],
+)
+def test_unknown_names_tell_what_exists(text, message):
+    with pytest.raises(InputError, match=message):
+        parse_system(text)
