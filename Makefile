@@ -33,9 +33,10 @@ results: $(STAMP)  ## measure anew what README and docs/RESULTS.md show
 	$(BIN)/cause compare --seeds 30 --sweep shards=1,2,4,8,16 --out results/compare.json --plot docs/figures/compare.png
 	$(BIN)/cause ablate --seeds 30 --out results/ablation.json --plot docs/figures/ablation.png
 	$(BIN)/cause balance --seeds 30 --out results/balance.json --plot docs/figures/balance.png
+	$(BIN)/python -m cause.evaluation.report
 
 docs: $(STAMP)  ## write the command reference anew from --help
-	$(BIN)/python docs/make_cli_reference.py
+	PYTHONIOENCODING=utf-8 $(BIN)/python -m cause.cli.reference > docs/cli.md
 
 clean:
 	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -101,13 +101,63 @@ def test_a_problem_is_one_line_with_its_number(line, message):
     assert len(told) < 200
 
 
-def test_all_problems_are_listed_at_once():
-    lines = [ADD, *(line for line, _ in PROBLEMS)]
+def problems(*lines, **kwargs):
     with pytest.raises(TraceError) as refused:
-        parse_trace(lines)
-    numbers = [number for number, _ in refused.value.problems]
-    assert numbers == sorted(numbers)
-    assert len(numbers) >= len(PROBLEMS) - 2  # a problem may make a later line valid or invalid
+        parse_trace(lines, **kwargs)
+    return refused.value.problems
+
+
+def test_all_problems_of_all_lines_are_listed_at_once():
+    found = problems(
+        '{"round": 0, "add": {"user": "", "count": -1, "shard": -1, "labels": {"x": 1}}}',
+        "nonsense",
+        ADD,
+        '{"round": 1, "forget": {"user": "zed"}}',
+        b"\xff",
+        '{"round": 1, "forget": {"user": "a", "of_round": 1, "count": 9}}',
+    )
+    assert [number for number, _ in found] == [1, 1, 1, 1, 1, 2, 4, 5, 6]
+
+
+def test_each_partition_lists_what_it_needs():
+    assert [told for _, told in problems(ADD, partitions=["given", "by-class"])] == [
+        "'labels' is needed for the partition by class",
+        "'shard' is needed for the partition 'given'",
+    ]
+
+
+def test_a_bad_line_makes_no_good_line_bad():
+    wrong = ADD.replace('"count": 3', '"count": 3, "labels": {"1": 1}')
+    forget = '{"round": 1, "forget": {"user": "a", "of_round": 1, "count": 1}}'
+    assert [number for number, _ in problems(wrong, forget)] == [1]
+    far = '{"round": 1000, "add": {"user": "a", "count": 0}}'
+    assert [number for number, _ in problems(far, ADD, forget)] == [1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"round": 1, "add": {"user": "a", "count": 1}, "add": {"user": "b", "count": 5}}',
+        '{"round": 1, "round": 2, "add": {"user": "a", "count": 1}}',
+        '{"round": 1, "add": {"user": "a", "count": 1, "labels": {"3": 9, "3": 1}}}',
+    ],
+)
+def test_a_field_given_twice_is_a_problem(line):
+    assert "is given twice" in problems(line)[0][1]
+
+
+def test_messages_are_printable_and_short():
+    deep = "[" * 900 + "]" * 900
+    for line in (
+        deep,
+        '{"round": %s, "add": {}}' % ("9" * 5000),
+        '{"round": 1, "add": {"user": "\\u009b\\u2028"}}',
+        '{"round": 1, "add": {"user": "\\ud800", "count": "x"}}',
+        '{"round": 1, "add": {"user": "a", "%s": 1}}' % ("x" * 500),
+    ):
+        for _, told in problems(line, source="a\nb"):
+            assert told.isprintable()
+            assert len(told) < 200
 
 
 def test_order_of_rounds_and_of_adds_and_forgets():

@@ -9,10 +9,13 @@ from cause.errors import InputError
 
 def write_bytes(path: str | Path, data: bytes) -> None:
     """Write a file, whole or not at all."""
-    target = Path(path)
     try:
+        target = Path(path).resolve()
+        if target.exists() and not target.is_file():  # a pipe or a device is written to, not replaced
+            target.write_bytes(data)
+            return
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, partial = tempfile.mkstemp(prefix=target.name, suffix=".part", dir=target.parent)
+        handle, partial = tempfile.mkstemp(prefix=".cause-", suffix=".part", dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
@@ -25,6 +28,23 @@ def write_bytes(path: str | Path, data: bytes) -> None:
         raise InputError(f"cannot write {str(path)!r}: {error.strerror}") from None
 
 
+def check_writable(path: str | Path) -> None:
+    """Refuse a file that could not be written, before any work. Creates nothing."""
+    try:
+        target = Path(path).resolve()
+        folder = target.parent
+        while not folder.exists():
+            folder = folder.parent
+        if target.is_dir():
+            raise InputError(f"cannot write {str(path)!r}: it is a directory")
+        if not folder.is_dir():
+            raise InputError(f"cannot write {str(path)!r}: {str(folder)!r} is not a directory")
+        if not os.access(folder, os.W_OK):
+            raise InputError(f"cannot write {str(path)!r}: no permission in {str(folder)!r}")
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"cannot write {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
@@ -33,4 +53,4 @@ def _umask() -> int:
 
 def write_text(path: str | Path, text: str) -> None:
     """Write a text file, whole or not at all."""
-    write_bytes(path, text.encode())
+    write_bytes(path, text.encode(errors="backslashreplace"))

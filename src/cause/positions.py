@@ -99,8 +99,13 @@ def split(positions: Positions, codes: NDArray[np.integer]) -> dict[int, Positio
     >>> split(range(4), np.array([1, 0, 1, 1]))
     {0: range(1, 2), 1: array([0, 2, 3])}
     """
-    values = array(positions)
-    return {int(code): _lean(values[codes == code]) for code in np.unique(codes)}
+    if not len(positions):
+        return {}
+    order = np.argsort(codes, kind="stable")
+    sorted_codes = codes[order]
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(sorted_codes)) + 1))
+    parts = np.split(array(positions)[order], starts[1:])
+    return {int(sorted_codes[start]): _lean(part) for start, part in zip(starts, parts, strict=True)}
 
 
 def runs(positions: Positions) -> bytes:

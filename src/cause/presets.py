@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any, get_type_hints
 
+from cause.controller import ShardController
 from cause.errors import InputError
 from cause.memory import POLICIES
 from cause.partition import PARTITIONERS
@@ -16,6 +17,7 @@ REQUESTS = ("one-by-one", "coalesced")
 PRUNINGS = ("none", "iterative-70", "one-shot-70", "one-shot-95")
 PRECISIONS = ("fp32", "bf16")
 MOST_SLICES = 10_000
+MOST_REHEARSAL = 100
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,18 @@ class System:
         for name, choices in (("requests", REQUESTS), ("pruning", PRUNINGS), ("precision", PRECISIONS)):
             if getattr(self, name) not in choices:
                 raise InputError(f"unknown {name} {getattr(self, name)!r}: one of {', '.join(choices)}")
+        ShardController(1, self.p, self.gamma)
+        if not 0 <= self.rehearsal <= MOST_REHEARSAL:
+            raise InputError(
+                f"rehearsal must be from 0 to {MOST_REHEARSAL} times the new samples, not {self.rehearsal}"
+            )
         if not 1 <= self.slices <= MOST_SLICES:
             raise InputError(f"the number of slices must be from 1 to {MOST_SLICES:,}, not {self.slices}")
+
+    @property
+    def looks_at_samples(self) -> bool:
+        """Does it handle samples one by one, instead of whole uploads?"""
+        return self.partition in ("uniform", "by-class") or self.slices > 1 or self.rehearsal > 0
 
     @property
     def controlled(self) -> bool:
@@ -133,6 +145,8 @@ def parse_system(text: str) -> tuple[str, System]:
     for change in filter(None, changes.split(",")):
         part, _, value = change.partition("=")
         kind = parts[part.strip()]
+        if part.strip() in values:
+            raise InputError(f"{part.strip()} is given twice in {text!r}")
         try:
             values[part.strip()] = kind(value.strip())
         except ValueError:

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cause import positions as pos
-from cause.errors import InputError
 from cause.ledger import Lineage, Segment
 from cause.samples import Lesson, Piece, SegmentKey, Upload
 
@@ -31,10 +30,6 @@ class Rehearsal:
 
     share: float
     key: bytes
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.share <= 100:
-            raise InputError(f"rehearsal must be from 0 to 100 times the new samples, not {self.share}")
 
     def lessons(self, lineage: Lineage, after: SegmentKey | None) -> Iterator[tuple[Segment, Lesson]]:
         """The segments after one (or all of them) that retain anything, each with what is to be learned from it."""

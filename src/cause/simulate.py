@@ -1,16 +1,16 @@
 """Run a trace through a system that counts instead of learning: what each request costs, in seconds."""
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cause.errors import InputError
 from cause.learners import CountingLearner
 from cause.presets import System, paper_sub_model_bytes
+from cause.progress import Progress
 from cause.system import Cause
 from cause.trace import Trace
 
-Progress = Callable[[int, int], None]
-"""Called with the rounds done and the rounds to do."""
+MOST_SAMPLES = 50_000_000  # about 2 GB while a round of that size is cut
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,11 @@ class Run:
 
 def run(trace: Trace, system: System, setting: Setting, progress: Progress | None = None) -> Run:
     """One pass over a trace."""
+    if system.looks_at_samples and trace.samples > MOST_SAMPLES:
+        raise InputError(
+            f"{trace.samples:,} samples are too many to be handled one by one, which partition {system.partition!r}, "
+            f"slices and rehearsal need: at most {MOST_SAMPLES:,}"
+        )
     device = Cause(
         learner=CountingLearner(setting.sub_model_bytes or paper_sub_model_bytes(system, setting.backbone)),
         system=system,

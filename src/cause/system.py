@@ -28,6 +28,7 @@ ENDLESS = 2**62
 NONE = bytes(32)
 """In an identity, where a digest of 32 bytes stands for what is not there."""
 LONGEST_USER_ID = 256
+MOST_CLASSES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,7 @@ class Cause:
     ) -> None:
         self.learner = learner
         self.system = system = PRESETS[system] if isinstance(system, str) else system
-        if classes < 1:
-            raise InputError(f"the number of classes must be at least 1, not {classes}")
+        check_classes(classes)
         self.classes = classes
         self.ledger: Ledger = MemoryLedger() if ledger is None else ledger
         self.controller = ShardController(shards, system.p, system.gamma if system.controlled else FIXED)
@@ -239,6 +239,12 @@ class Cause:
         weights = [self._samples_between(shard, None, head.key) for shard, head in heads.items()]
         probabilities = np.stack([self.learner.predict(state, x) for state in states])
         return VOTES[self.system.vote](probabilities, np.asarray(weights, dtype=np.float64))
+
+
+def check_classes(classes: int) -> None:
+    """Refuse an absurd number of classes."""
+    if not 1 <= classes <= MOST_CLASSES:
+        raise InputError(f"the number of classes must be from 1 to {MOST_CLASSES:,}, not {classes}")
 
 
 def _checked(uploads: Iterable[Upload], t: int) -> dict[str, Upload]:

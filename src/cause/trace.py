@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cause.controller import MOST_SHARDS
 from cause.errors import InputError, TraceError
 from cause.files import write_text
 from cause.requests import Request
@@ -24,7 +25,7 @@ from cause.system import LONGEST_USER_ID
 
 MOST_ROUNDS = 1_000_000
 MOST_SAMPLES = 10**12
-_CLASS = re.compile(r"[0-9]{1,9}")
+_CLASS = re.compile(r"0|[1-9][0-9]{0,8}")
 _FIELDS = {"add": ("user", "count", "labels", "shard"), "forget": ("user", "of_round", "count")}
 
 
@@ -115,16 +116,15 @@ def _forget_fields(request: Request) -> dict[str, Any]:
 def read_trace(path: str | Path, *, partitions: Collection[str] = (), classes: int = 10) -> Trace:
     """Read a trace file; everything that is wrong with it for these partitions is reported at once."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise TraceError(str(path), [(1, "not a text file in UTF-8")]) from None
-    except OSError as error:
-        raise InputError(f"cannot read the trace {str(path)!r}: {error.strerror}") from None
-    return parse_trace(text.split("\n"), source=str(path), partitions=partitions, classes=classes)
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read the trace {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
+    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    return parse_trace(lines, source=str(path), partitions=partitions, classes=classes)
 
 
 def parse_trace(
-    lines: Iterable[str], *, source: str = "trace", partitions: Collection[str] = (), classes: int = 10
+    lines: Iterable[str | bytes], *, source: str = "trace", partitions: Collection[str] = (), classes: int = 10
 ) -> Trace:
     """Read a trace from its lines."""
     reader = _Reader(partitions, classes)
@@ -134,12 +134,12 @@ def parse_trace(
     if not reader.rounds and not reader.problems:
         reader.problems.append((1, "the trace is empty"))
     if reader.problems:
-        raise TraceError(source, reader.problems)
+        raise TraceError(_printable(source), reader.problems)
     return Trace(reader.rounds)
 
 
-class _Problem(Exception):
-    """What is wrong with one line."""
+class _Unreadable(Exception):
+    """A line of which nothing more can be said."""
 
 
 class _Reader:
@@ -150,114 +150,163 @@ class _Reader:
         self.problems: list[tuple[int, str]] = []
         self._partitions, self._classes = partitions, classes
         self._left: dict[str, dict[int, int]] = {}
+        self._unsure: set[str] = set()  # users with an add that could not be read: no telling what they have left
+        self._here: list[str] = []  # what is wrong with this line
 
-    def read(self, number: int, line: str) -> None:
+    def read(self, number: int, line: str | bytes) -> None:
+        """Read a line, or say what is wrong with it."""
+        self._here = []
         try:
-            self._event(line)
-        except _Problem as problem:
-            self.problems.append((number, str(problem)))
+            self._event(_decoded(line))
+        except _Unreadable as problem:
+            self._here.append(str(problem))
+        self.problems += [(number, problem) for problem in self._here]
 
-    def _event(self, line: str) -> None:
-        try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
-            raise _Problem("not JSON") from None
+    def _event(self, event: Any) -> None:
         if not isinstance(event, dict):
-            raise _Problem(f"an object with 'round' and 'add' or 'forget' is needed, not {_shown(event)}")
-        round_ = _whole(event, "round", 1, MOST_ROUNDS)
+            raise _Unreadable(f"an object with 'round' and 'add' or 'forget' is needed, not {_shown(event)}")
+        number = self._whole(event, "round", 1, MOST_ROUNDS)
         kinds = [kind for kind in event if kind != "round"]
         if kinds not in (["add"], ["forget"]):
-            raise _Problem(f"beside 'round' either 'add' or 'forget' is needed, not {_shown(kinds)}")
+            raise _Unreadable(f"beside 'round' either 'add' or 'forget' is needed, not {_shown(kinds)}")
         kind, fields = kinds[0], event[kinds[0]]
         if not isinstance(fields, dict):
-            raise _Problem(f"'{kind}' must be an object, not {_shown(fields)}")
-        for name in fields:
-            if name not in _FIELDS[kind]:
-                raise _Problem(f"unknown field {name!r} in '{kind}': one of {', '.join(_FIELDS[kind])}")
+            raise _Unreadable(f"'{kind}' must be an object, not {_shown(fields)}")
+        self._here += [
+            f"unknown field {_shown(name)} in '{kind}': one of {', '.join(_FIELDS[kind])}"
+            for name in fields
+            if name not in _FIELDS[kind]
+        ]
         user = fields.get("user")
         if not isinstance(user, str) or not 1 <= len(user) <= LONGEST_USER_ID:
-            raise _Problem(f"'user' must be a text of 1 to {LONGEST_USER_ID} characters, not {_shown(user)}")
-        current = self._round(round_)
+            self._here.append(f"'user' must be a text of 1 to {LONGEST_USER_ID} characters, not {_shown(user)}")
+            user = None
+        if number is not None and number < len(self.rounds):
+            self._here.append(f"out of order: round {number} after round {len(self.rounds)}")
+            number = None
         if kind == "add":
-            self._add(current, user, fields)
+            self._add(number, user, fields)
         else:
-            self._forget(current, user, fields)
+            self._forget(number, user, fields)
 
     def _round(self, number: int) -> Round:
-        if number < len(self.rounds):
-            raise _Problem(f"out of order: round {number} after round {len(self.rounds)}")
         while len(self.rounds) < number:
             self.rounds.append(Round(len(self.rounds) + 1))
         return self.rounds[-1]
 
-    def _add(self, current: Round, user: str, fields: dict[str, Any]) -> None:
-        if current.forgets:
-            raise _Problem(f"out of order: an add of round {current.number} after its forgets")
-        count = _whole(fields, "count", 1, MOST_SAMPLES)
-        part = Part(count, self._labels(fields, count), self._shard(fields))
-        current.adds.append(Add(user, part))
+    def _add(self, number: int | None, user: str | None, fields: dict[str, Any]) -> None:
+        if number is not None and number == len(self.rounds) and self.rounds[-1].forgets:
+            self._here.append(f"out of order: an add of round {number} after its forgets")
+        count = self._whole(fields, "count", 1, MOST_SAMPLES)
+        labels = self._labels(fields, count)
+        shard = self._shard(fields)
+        if user is None:
+            return
+        if self._here or number is None or count is None:
+            self._unsure.add(user)
+            return
+        self._round(number).adds.append(Add(user, Part(count, labels, shard)))
         left = self._left.setdefault(user, {})
-        left[current.number] = left.get(current.number, 0) + count
+        left[number] = left.get(number, 0) + count
 
-    def _labels(self, fields: dict[str, Any], count: int) -> tuple[tuple[int, int], ...] | None:
+    def _labels(self, fields: dict[str, Any], count: int | None) -> tuple[tuple[int, int], ...] | None:
         if "labels" not in fields:
             if "by-class" in self._partitions:
-                raise _Problem("'labels' is needed for the partition by class")
+                self._here.append("'labels' is needed for the partition by class")
             return None
         labels = fields["labels"]
-        if not isinstance(labels, dict) or not all(_CLASS.fullmatch(label) for label in labels):
-            raise _Problem(f"'labels' must be an object of class numbers and counts, not {_shown(labels)}")
-        counts = sorted((int(label), _whole(labels, label, 1, MOST_SAMPLES)) for label in labels)
-        if sum(many for _, many in counts) != count:
-            raise _Problem(f"'labels' add up to {sum(many for _, many in counts)}, but 'count' is {count}")
-        if "by-class" in self._partitions and counts[-1][0] >= self._classes:
-            raise _Problem(f"label {counts[-1][0]}, but there are {self._classes} classes (from 0)")
-        return tuple(counts)
+        if not isinstance(labels, dict) or not labels or not all(_CLASS.fullmatch(label) for label in labels):
+            self._here.append(f"'labels' must be an object of class numbers and counts, not {_shown(labels)}")
+            return None
+        counts = [(int(label), self._whole(labels, label, 1, MOST_SAMPLES)) for label in labels]
+        known = sorted((label, many) for label, many in counts if many is not None)
+        if count is not None and len(known) == len(counts) and sum(many for _, many in known) != count:
+            self._here.append(f"'labels' add up to {sum(many for _, many in known)}, but 'count' is {count}")
+        highest = max(label for label, _ in counts)
+        if "by-class" in self._partitions and highest >= self._classes:
+            self._here.append(f"label {highest}, but there are {self._classes} classes (from 0)")
+        return tuple(known)
 
     def _shard(self, fields: dict[str, Any]) -> int | None:
         if "shard" in fields:
-            return _whole(fields, "shard", 0, 999_999)
+            return self._whole(fields, "shard", 0, MOST_SHARDS - 1)
         if "given" in self._partitions:
-            raise _Problem("'shard' is needed for the partition 'given'")
+            self._here.append("'shard' is needed for the partition 'given'")
         return None
 
-    def _forget(self, current: Round, user: str, fields: dict[str, Any]) -> None:
+    def _forget(self, number: int | None, user: str | None, fields: dict[str, Any]) -> None:
+        of_round = self._whole(fields, "of_round", 1, MOST_ROUNDS) if "of_round" in fields else None
+        count = self._whole(fields, "count", 1, MOST_SAMPLES) if "count" in fields else None
+        if "count" in fields and "of_round" not in fields:
+            self._here.append("'count' needs 'of_round'")
+        if self._here or user is None or number is None or user in self._unsure:
+            return
         left = self._left.get(user)
         if left is None:
-            raise _Problem(f"unknown user {user!r}: a forget before any add")
-        of_round = _whole(fields, "of_round", 1, MOST_ROUNDS) if "of_round" in fields else None
+            self._here.append(f"unknown user {_shown(user)}: a forget before any add")
+        elif of_round is None and not left:
+            self._here.append(f"nothing of user {_shown(user)} is left to forget")
+        elif of_round is not None and of_round > number:
+            self._here.append(f"user {_shown(user)} forgets round {of_round} in round {number}: before its add")
+        elif of_round is not None and not left.get(of_round):
+            self._here.append(f"user {_shown(user)} has nothing left of round {of_round}")
+        elif of_round is not None and count is not None and count > left[of_round]:
+            self._here.append(f"user {_shown(user)} has {left[of_round]} samples left of round {of_round}, not {count}")
+        else:
+            self._take(left, of_round, count)
+            rounds = None if of_round is None else (of_round,)
+            self._round(number).forgets.append(Request(user, rounds, count))
+
+    @staticmethod
+    def _take(left: dict[int, int], of_round: int | None, count: int | None) -> None:
         if of_round is None:
-            if "count" in fields:
-                raise _Problem("'count' needs 'of_round'")
-            if not left:
-                raise _Problem(f"nothing of user {user!r} is left to forget")
             left.clear()
-            current.forgets.append(Request(user))
-            return
-        if of_round > current.number:
-            raise _Problem(f"user {user!r} forgets round {of_round} in round {current.number}: before its add")
-        available = left.get(of_round, 0)
-        if not available:
-            raise _Problem(f"user {user!r} has nothing left of round {of_round}")
-        count = _whole(fields, "count", 1, MOST_SAMPLES) if "count" in fields else None
-        if count is not None and count > available:
-            raise _Problem(f"user {user!r} has {available} samples left of round {of_round}, not {count}")
-        left[of_round] = available - (available if count is None else count)
-        if not left[of_round]:
+        elif count is None or count == left[of_round]:
             del left[of_round]
-        current.forgets.append(Request(user, (of_round,), count))
+        else:
+            left[of_round] -= count
+
+    def _whole(self, fields: dict[str, Any], name: str, least: int, most: int) -> int | None:
+        value = fields.get(name)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            self._here.append(f"'{name}' must be a whole number from {least} to {most:,}, not {_shown(value)}")
+            return None
+        return value
 
 
-def _whole(fields: dict[str, Any], name: str, least: int, most: int) -> int:
-    value = fields.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise _Problem(f"'{name}' must be a whole number from {least} to {most:,}, not {_shown(value)}")
-    return value
+def _decoded(line: str | bytes) -> Any:
+    try:
+        text = line.decode() if isinstance(line, bytes) else line
+        return json.loads(text, object_pairs_hook=_object)
+    except UnicodeDecodeError:
+        raise _Unreadable("not text in UTF-8") from None
+    except (json.JSONDecodeError, RecursionError):
+        raise _Unreadable("not JSON") from None
+    except ValueError:
+        raise _Unreadable("a number that is too long") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _Unreadable(f"{_shown(next(name for name in names if names.count(name) > 1))} is given twice")
+    return made
 
 
 def _shown(value: object, most: int = 60) -> str:
-    text = "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+    if value is None:
+        return "nothing"
+    try:
+        text = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    except (RecursionError, ValueError):
+        text = f"something deep in {type(value).__name__}"
+    text = _printable(text)
     return text if len(text) <= most else text[:most] + "…"
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def write_trace(trace: Trace, path: str | Path) -> None:

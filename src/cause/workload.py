@@ -1,18 +1,19 @@
 """The paper's synthetic workload: who uploads how much in which round, and who asks to forget what."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cause.errors import InputError
+from cause.progress import Progress
 from cause.requests import Request
 from cause.samples import Part
 from cause.trace import MOST_ROUNDS, Add, Round, Trace
 
 MOST_USERS = 10_000_000
-MOST_UPLOADS = 100_000_000
+MOST_UPLOADS = 20_000_000
+MOST_ALPHA = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,12 @@ class Workload:
             )
         if not 0 <= self.rho <= 1:
             raise InputError(f"ρ is a probability, from 0 to 1, not {self.rho}")
-        if not (self.alpha > 0 and math.isfinite(self.alpha)):
-            raise InputError(f"α must be above 0, not {self.alpha}")
+        if not 0 < self.alpha <= MOST_ALPHA:
+            raise InputError(f"α must be above 0 and at most {MOST_ALPHA:,}, not {self.alpha}")
         if self.seed < 0:
             raise InputError(f"a seed must not be negative: {self.seed}")
 
-    def trace(self) -> Trace:
+    def trace(self, progress: Progress | None = None) -> Trace:
         """Draw it."""
         rng = np.random.default_rng(self.seed)
         sizes = scaled(rng.integers(10, 10_001, size=self.users), self.samples)
@@ -74,6 +75,8 @@ class Workload:
                 if left[user]:
                     round_.forgets.append(_ask(f"u{user + 1}", left[user], rng))
             rounds.append(round_)
+            if progress:
+                progress(number, self.rounds)
         return Trace(rounds)
 
 

@@ -76,7 +76,7 @@ def test_workload_on_standard_output_is_the_same_trace(capsys, tmp_path):
         ["simulate", "--users", "5", "--rounds", "2", "--samples", "50"],
         ["compare", "cause", "sisa", "--users", "5", "--rounds", "2", "--samples", "50", "--seeds", "2", "--jobs", "1"],
         ["ablate", "--seeds", "1", "--jobs", "1"],
-        ["balance", "--seeds", "1", "--users", "20"],
+        ["balance", "--seeds", "1", "--users", "40"],
         ["systems"],
         ["doctor"],
     ],
@@ -148,10 +148,25 @@ REFUSED = [
     (["compare", "--sweep", "shards="], "a sweep needs values"),
     (["compare", "--sweep", "slots=1"], "heads of 3 shards need"),
     (["compare", "--sweep", "rho=7"], "ρ is a probability"),
-    (["compare", "--jobs", "0"], "at least one process"),
+    (["compare", "--jobs", "0"], "number of processes must be from 1"),
     (["compare", "--plot", "x.txt"], "a plot is a .png"),
-    (["compare", "--out", "/proc/none/x.json"], "cannot write"),
-    (["balance", "--users", "10"], "more users than shards"),
+    (["compare", "--out", "/dev/null/x.json"], "is not a directory"),
+    (["compare", "--plot", "same.png", "--out", "same.png"], "name the same file"),
+    (["compare", "--out", "x" * 300], "cannot write"),
+    (["compare", "--sweep", ""], "unknown sweep"),
+    (["compare", "--sweep", "rho=0.1", "--rho", "0"], "rho is swept"),
+    (["compare", "--sweep", "shards=1,2", "--shards", "4"], "shards is swept"),
+    (["compare", "--jobs", "100000"], "number of processes must be from 1"),
+    (["ablate", "--shards", "16"], "at most 8 shards, not 16"),
+    (["simulate", "--memory", ""], "not a size"),
+    (["simulate", "--system", "cause:gamma=nan"], "γ must be from 0 to 1"),
+    (["simulate", "--system", "cause:gamma=7"], "γ must be from 0 to 1"),
+    (["simulate", "--system", "cause:policy=cost,policy=fifo"], "policy is given twice"),
+    (["simulate", "--classes", "1180591620717411303424"], "number of classes must be from 1"),
+    (["simulate", "--alpha", "1e308"], "α must be above 0 and at most"),
+    (["simulate", "--users", "10000000"], "more than can be drawn"),
+    (["balance", "--users", "100000"], "32 to 2,000 users"),
+    (["balance", "--users", "10"], "32 to 2,000 users"),
     (["workload", "--json"], "give --out too"),
     (["workload", "--out", "/"], "it is a directory"),
     (["nothing"], "No such command"),
@@ -170,10 +185,10 @@ def test_bad_input_is_one_line_and_exit_code_2(capsys, args, message):
 
 def test_a_bad_trace_lists_every_problem_and_writes_nothing(capsys, tmp_path):
     path = tmp_path / "bad.jsonl"
-    path.write_text('{"round": 1, "add": {"user": "a"}}\nnonsense\n{"round": 1, "forget": {"user": "b"}}\n')
+    path.write_text('{"round": 1, "add": {"user": 1}}\nnonsense\n{"round": 1, "forget": {"user": "b"}}\n')
     code, out, err = cause(capsys, "compare", "--trace", path, "--out", tmp_path / "r.json")
     assert (code, out) == (2, "")
-    assert [line.rpartition("bad.jsonl:")[2].partition(":")[0] for line in err.splitlines()] == ["1", "2", "3"]
+    assert [line.rpartition("bad.jsonl:")[2].partition(":")[0] for line in err.splitlines()] == list("11123")
     assert not (tmp_path / "r.json").exists()
 
 
@@ -196,3 +211,90 @@ def test_every_command_has_help_and_every_option_too():
         assert command.help, name
         for parameter in command.params:
             assert getattr(parameter, "help", None), f"{name} {parameter.name}"
+
+
+def run(*args, **kwargs):
+    command = [sys.executable, "-c", "from cause.cli import main; main()", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, **kwargs)
+
+
+SMALL = ["--users", "5", "--rounds", "2", "--samples", "50"]
+
+
+def test_giant_uploads_are_fine_whole_and_refused_one_by_one(capsys, tmp_path):
+    path = tmp_path / "giant.jsonl"
+    path.write_text('{"round": 1, "add": {"user": "a", "count": 1000000000000, "labels": {"1": 1000000000000}}}')
+    assert cause(capsys, "simulate", "--trace", path, "--json")[0] == 0
+    for option in (["--system", "sisa"], ["--system", "arcane"], ["--slices", "2"], ["--rehearsal", "0.5"]):
+        code, _, err = cause(capsys, "simulate", "--trace", path, *option)
+        assert code == 2
+        assert "too many to be handled one by one" in err
+
+
+def test_what_is_swept_twice_is_run_once(capsys):
+    _, out, _ = cause(
+        capsys, "compare", "cause", *SMALL, "--seeds", 2, "--sweep", "rho=0.3,0.30", "--json", "--jobs", 1
+    )
+    (row,) = json.loads(out)["rows"]
+    assert len(row["rsn_by_seed"]) == 2
+
+
+def test_given_cannot_be_swept_over_shards(capsys, trace):
+    code, _, err = cause(capsys, "compare", "sisa:partition=given", "--trace", trace, "--sweep", "shards=1,16")
+    assert code == 2
+    assert "from the trace" in err
+
+
+def test_no_request_at_all_is_shown_without_a_ratio(capsys, tmp_path):
+    code, out, _ = cause(capsys, "ablate", "--rho", 0, "--seeds", 1, "--jobs", 1, "--plot", tmp_path / "a.png")
+    assert code == 0
+    assert "–" in out
+    code, _, _ = cause(
+        capsys, "compare", "cause", *SMALL, "--sweep", "rho=0", "--seeds", 1, "--plot", tmp_path / "c.png"
+    )
+    assert code == 0
+
+
+def test_a_refused_command_leaves_nothing_behind(capsys, tmp_path):
+    assert cause(capsys, "compare", "nosuch", "--out", tmp_path / "new" / "deep" / "x.json")[0] == 2
+    assert cause(capsys, "workload", "--users", "-1", "--out", tmp_path / "new2" / "x")[0] == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_links_are_followed_and_a_neighbour_is_left_alone(capsys, tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    (tmp_path / "link.part").write_text("mine")
+    assert cause(capsys, "workload", *SMALL, "--out", tmp_path / "link")[0] == 0
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_text().startswith("{")
+    assert (tmp_path / "link.part").read_text() == "mine"
+
+
+def test_an_output_that_cannot_be_written_is_told_in_one_line():
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        done = subprocess.run(
+            [sys.executable, "-c", "from cause.cli import main; main()", "systems"],
+            stdout=full, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr == "error: cannot write the output: No space left on device\n"
+
+
+def test_a_terminal_that_knows_no_greek_gets_question_marks():
+    import os
+
+    done = run("simulate", *SMALL, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0
+
+
+def test_a_reader_that_leaves_early_is_no_error_worth_a_traceback():
+    command = f"{sys.executable} -c 'from cause.cli import main; main()' workload | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.stdout.count("\n") == 1
+
+
+def test_no_arguments_show_the_help(capsys):
+    code, out, err = cause(capsys)
+    assert (code, err) == (0, "")
+    assert "simulate" in out

@@ -1,12 +1,18 @@
 """`cause ablate`."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from cause.cli import options as o
-from cause.cli.output import check_out, check_plot, print_json, print_table, progress_bar
+from cause.cli.output import check_files, print_json, print_table, progress_bar, tell_files
+
+if TYPE_CHECKING:
+    from cause.evaluation.compare import Row
 
 
 def ablate(
     seeds: o.Seeds = 10,
-    shards: o.Shards = 4,
+    shards: o.Shards = None,
     rho: o.Rho = None,
     jobs: o.Jobs = None,
     json: o.AsJson = False,
@@ -16,14 +22,19 @@ def ablate(
     """Show what each part of CAUSE contributes on the paper's workload, at 2 GB and where memory binds."""
     from dataclasses import asdict
 
+    from cause.errors import InputError
     from cause.evaluation import compare as comparison
-    from cause.evaluation.ablation import VARIANTS, ablation_jobs, columns
+    from cause.evaluation.ablation import TIGHT_SLOTS, ablation_jobs, columns
     from cause.evaluation.provenance import write_result
     from cause.machine import cores
 
-    check_plot(plot)
-    check_out(out)
+    check_files(plot, out)
     setting = o.setting_of(shards, None, None, None, "resnet34", 10, 0)
+    if setting.shards > min(TIGHT_SLOTS):
+        raise InputError(
+            f"the ablation looks at memories of {' and '.join(map(str, TIGHT_SLOTS))} slots: they hold the heads of at "
+            f"most {min(TIGHT_SLOTS)} shards, not {setting.shards}"
+        )
     drawn = o.drawn_of(10, 0, rho=rho)
     with progress_bar("simulating") as progress:
         rows = comparison.compare(ablation_jobs(drawn, setting, seeds), cores() if jobs is None else jobs, progress)
@@ -34,28 +45,35 @@ def ablate(
         "seeds": seeds,
         "rows": comparison.as_dict(rows),
     }
+    if json:
+        print_json(told)
+    else:
+        _show(rows, titles, f"S={setting.shards}, ρ={drawn.rho}", seeds)
     if plot:
         from cause.evaluation.plots import plot_ablation
 
         plot_ablation(rows, titles, plot)
     if out:
         write_result(out, told)
-    if json:
-        print_json(told)
-        return
+    if not json:
+        tell_files(plot, out)
+
+
+def _show(rows: "Sequence[Row]", titles: Sequence[tuple[int | None, str]], where: str, seeds: int) -> None:
+    from cause.evaluation.ablation import VARIANTS
+    from cause.evaluation.compare import ratio
+
     found = {(row.system, row.at): row for row in rows}
     table = []
     for shown, system in VARIANTS:
         line = [shown]
         for at, _ in titles:
-            row = found[system, at]
-            line += [f"{row.rsn:,.0f}", f"{row.rsn.value / found['cause', at].rsn.value:.0%}"]
+            share = ratio(found[system, at], rows, "cause")
+            line += [f"{found[system, at].rsn:,.0f}", "–" if share is None else f"{share:.0%}"]
         table.append(line)
     print_table(
-        f"Retrained samples on the paper's workload, S={shards}, ρ={drawn.rho}: mean of {seeds} seeds ± 95 %",
+        f"Retrained samples on the paper's workload, {where}: mean of {seeds} seeds ± 95 %",
         ["", *(name for _, title in titles for name in (title, "of CAUSE's"))],
         table,
-        note="Indented rows change one part of CAUSE. Sub-models are counted in slots: 2 GB are 67 of CAUSE's.",
+        note="Rows with · change one part of CAUSE. Sub-models are counted in slots: 2 GB are 67 of CAUSE's.",
     )
-    for path in filter(None, (plot, out)):
-        print(f"wrote {path}")

@@ -1,5 +1,8 @@
 """The commands together, and how they fail: one line, exit code 2, no traceback."""
 
+import io
+import os
+import signal
 import sys
 from typing import Annotated, Never
 
@@ -41,8 +44,14 @@ def _cause(
 
 def main(args: list[str] | None = None) -> Never:
     """Run the command line."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds, so that no worker is left behind
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # ρ and × on a terminal that knows neither
     try:
-        sys.exit(app(args, standalone_mode=False) or 0)
+        app(args, standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(0)
     except CauseError as error:
         _fail(str(error))
     except typer.Abort:
@@ -50,13 +59,18 @@ def main(args: list[str] | None = None) -> Never:
     except KeyboardInterrupt:
         _fail("stopped", 130)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader left; there is nobody to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader left: what is still buffered goes nowhere
         sys.exit(1)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _fail(f"cannot write the output: {error.strerror}")
     except Exception as problem:
         # What typer says of wrong options; its base class is not public. Anything else is a defect: show it whole.
         told = getattr(problem, "format_message", None)
         if told is None:
             raise
+        if not told():
+            sys.exit(0)  # `cause` alone showed its help
         _fail(" ".join(told().split()))
 
 

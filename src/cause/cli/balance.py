@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from cause.cli import options as o
-from cause.cli.output import check_out, check_plot, print_json, print_table, progress_bar
+from cause.cli.output import check_files, print_json, print_table, progress_bar, tell_files
 
 
 def balance(
@@ -21,26 +21,25 @@ def balance(
     from cause.evaluation import balance as evenness
     from cause.evaluation.provenance import write_result
 
-    check_plot(plot)
-    check_out(out)
+    check_files(plot, out)
     counts = range(2, 17)
     with progress_bar("partitioning") as progress:
         spreads = evenness.measure(counts, users, seeds, progress)
     told = {"users": users, "seeds": seeds, "rows": [asdict(each) for each in spreads]}
+    if json:
+        print_json(told)
+    else:
+        found = {(each.when, each.strategy, each.shards): each.spread for each in spreads}
+        print_table(
+            f"Spread of shard sizes, (largest - smallest) / mean, {users} users: mean of {seeds} seeds ± 95 %",
+            ["shards", *(f"{name}, {when}" for when, name in evenness.MEASURED)],
+            [[str(s), *(f"{found[when, name, s]:.1%}" for when, name in evenness.MEASURED)] for s in counts],
+        )
     if plot:
         from cause.evaluation.plots import plot_balance
 
         plot_balance(spreads, plot)
     if out:
         write_result(out, told)
-    if json:
-        print_json(told)
-        return
-    found = {(each.when, each.strategy, each.shards): each.spread for each in spreads}
-    print_table(
-        f"Spread of shard sizes, (largest - smallest) / mean, {users} users: mean of {seeds} seeds ± 95 %",
-        ["shards", *(f"{name}, {when}" for when, name in evenness.MEASURED)],
-        [[str(s), *(f"{found[when, name, s]:.1%}" for when, name in evenness.MEASURED)] for s in counts],
-    )
-    for path in filter(None, (plot, out)):
-        print(f"wrote {path}")
+    if not json:
+        tell_files(plot, out)

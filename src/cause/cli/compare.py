@@ -1,11 +1,15 @@
 """`cause compare`."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cause.cli import options as o
-from cause.cli.output import check_out, check_plot, print_json, print_table, progress_bar
+from cause.cli.output import check_files, print_json, print_table, progress_bar, tell_files
+
+if TYPE_CHECKING:
+    from cause.evaluation.compare import Row, Sweep
 
 
 def compare(
@@ -15,7 +19,7 @@ def compare(
         str | None, typer.Option(help="Vary one setting: shards=1,4,16, memory=0.5GB,2GB, slots=8,16 or rho=0.1,0.5.")
     ] = None,
     seeds: o.Seeds = 10,
-    shards: o.Shards = 4,
+    shards: o.Shards = None,
     memory: o.MemorySize = None,
     slots: o.Slots = None,
     submodel_size: o.SubModelSize = None,
@@ -41,12 +45,13 @@ def compare(
     from cause.presets import parse_system
     from cause.workload import Workload
 
-    check_plot(plot)
-    check_out(out)
+    check_files(plot, out)
     names = list(dict.fromkeys(systems or comparison.DEFAULT_SYSTEMS))
-    swept = comparison.Sweep.parse(sweep) if sweep else None
-    if swept and {"shards": shards != 4, "rho": rho, "slots": memory or slots, "memory": memory or slots}[swept.name]:
-        raise InputError(f"{swept.name} is swept: do not set it (or the memory) to one value too")
+    swept = None if sweep is None else comparison.Sweep.parse(sweep)
+    if swept:
+        fixed: dict[str, list[object]] = {"shards": [shards], "rho": [rho]}
+        if any(value is not None for value in fixed.get(swept.name, [memory, slots])):
+            raise InputError(f"{swept.name} is swept: do not set it (or the memory) to one value too")
     setting = o.setting_of(shards, memory, slots, submodel_size, backbone, classes, 0)
     partitions = {parse_system(name)[1].partition for name in names}
     source = o.source_of(
@@ -63,15 +68,23 @@ def compare(
         "seeds": seeds,
         "rows": comparison.as_dict(rows),
     }
+    if json:
+        print_json(told)
+    else:
+        _show(rows, names, swept, seeds)
     if plot:
         from cause.evaluation.plots import plot_compare
 
         plot_compare(rows, swept.name if swept else None, plot)
     if out:
         write_result(out, told)
-    if json:
-        print_json(told)
-        return
+    if not json:
+        tell_files(plot, out)
+
+
+def _show(rows: "Sequence[Row]", names: Sequence[str], swept: "Sweep | None", seeds: int) -> None:
+    from cause.evaluation.compare import ratio
+
     against = "sisa" if "sisa" in names else names[0]
     print_table(
         f"Retrained samples, mean of {seeds} seeds ± 95 % confidence",
@@ -81,7 +94,7 @@ def compare(
                 *([str(row.at)] if swept else []),
                 row.system,
                 f"{row.rsn:,.0f}",
-                "–" if (share := comparison.ratio(row, rows, against)) is None else f"{share:.1%}",
+                "–" if (share := ratio(row, rows, against)) is None else f"{share:.1%}",
                 f"{row.floor_rsn.value:,.0f}",
                 f"{row.requests.value:,.1f}",
                 f"{row.replays.value:,.1f}",
@@ -91,5 +104,3 @@ def compare(
         note="floor: the same system with an unlimited memory. replays: pairs of request (or batch) and shard.",
         names=2 if swept else 1,
     )
-    for path in filter(None, (plot, out)):
-        print(f"wrote {path}")

@@ -59,7 +59,9 @@ RehearsalShare = Annotated[
 TraceFile = Annotated[
     Path | None, typer.Option("--trace", help="A trace (JSON lines); without it the paper's workload is drawn.")
 ]
-Shards = Annotated[int, typer.Option(help="S, the number of shards ('given' takes it from the trace).")]
+Shards = Annotated[
+    int | None, typer.Option(help="S, the number of shards; 'given' takes it from the trace. [default: 4]")
+]
 MemorySize = Annotated[str | None, typer.Option("--memory", help="Budget for sub-models. [default: 2GB]")]
 Slots = Annotated[int | None, typer.Option(help="Budget as a number of sub-models, instead of --memory.")]
 SubModelSize = Annotated[
@@ -86,7 +88,7 @@ PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw the result (
 
 
 def setting_of(
-    shards: int,
+    shards: int | None,
     memory: str | None,
     slots: int | None,
     submodel_size: str | None,
@@ -95,17 +97,23 @@ def setting_of(
     seed: int,
 ) -> "Setting":
     """The device that the options describe."""
+    from cause.controller import ShardController
     from cause.presets import BACKBONES
     from cause.simulate import Setting
+    from cause.system import check_classes
     from cause.units import parse_bytes
 
     if memory is not None and slots is not None:
         raise InputError("give either --memory or --slots, not both")
     if seed < 0:
         raise InputError(f"a seed must not be negative: {seed}")
+    ShardController(4 if shards is None else shards)
+    check_classes(classes)
     BACKBONES[backbone]
     size_bytes = None if submodel_size is None else parse_bytes(submodel_size)
-    return Setting(shards, memory or "2GB", slots, size_bytes, backbone, classes, seed)
+    memory = "2GB" if memory is None else memory
+    parse_bytes(memory)
+    return Setting(4 if shards is None else shards, memory, slots, size_bytes, backbone, classes, seed)
 
 
 def source_of(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cause.errors import InputError
+from cause.files import check_writable
 
 
 def print_json(value: Any) -> None:
@@ -52,26 +53,22 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def check_plot(path: Path | None) -> None:
-    """Refuse a plot that could not be drawn, before any work."""
-    if path is None:
-        return
-    from importlib.util import find_spec
+def check_files(plot: Path | None, out: Path | None) -> None:
+    """Refuse files that could not be written, before any work."""
+    if plot is not None:
+        from importlib.util import find_spec
 
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise InputError(f"a plot is a .png, .svg or .pdf file, not {str(path)!r}")
-    if find_spec("matplotlib") is None:
-        raise InputError("plots need matplotlib: pip install 'cause[plot]'")
-    check_out(path)
+        if plot.suffix.lower() not in (".png", ".svg", ".pdf"):
+            raise InputError(f"a plot is a .png, .svg or .pdf file, not {str(plot)!r}")
+        if find_spec("matplotlib") is None:
+            raise InputError("plots need matplotlib: pip install 'cause[plot]'")
+        if plot == out:
+            raise InputError(f"--plot and --out name the same file: {str(plot)!r}")
+    for path in filter(None, (plot, out)):
+        check_writable(path)
 
 
-def check_out(path: Path | None) -> None:
-    """Refuse a file that could not be written, before any work."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise InputError(f"cannot write {str(path)!r}: it is a directory")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot write {str(path)!r}: {error.strerror}") from None
+def tell_files(*paths: Path | None) -> None:
+    """Say what was written."""
+    for path in filter(None, paths):
+        print(f"wrote {path}")

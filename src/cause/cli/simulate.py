@@ -17,7 +17,7 @@ def simulate(
     memory: o.MemorySize = None,
     submodel_size: o.SubModelSize = None,
     backbone: o.Backbone = "resnet34",
-    shards: o.Shards = 4,
+    shards: o.Shards = None,
     slices: o.Slices = None,
     rehearsal: o.RehearsalShare = None,
     users: o.Users = None,
@@ -56,7 +56,8 @@ def simulate(
         alpha=alpha,
     )
     if isinstance(chosen, Workload):
-        chosen = chosen.trace()
+        with progress_bar("drawing a workload") as progress:
+            chosen = chosen.trace(progress)
     with progress_bar(f"simulating {name}") as progress:
         result = simulator.simulate(chosen, name, composed, setting, progress)
     if json:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from cause.cli import options as o
-from cause.cli.output import check_out, print_json
+from cause.cli.output import check_files, print_json, progress_bar
 
 
 def workload(
@@ -28,8 +28,10 @@ def workload(
 
     if json and out is None:
         raise InputError("--json tells what was written to a file: give --out too (a trace itself is JSON lines)")
-    check_out(out)
-    trace = o.drawn_of(classes, seed, users=users, rounds=rounds, samples=samples, rho=rho, alpha=alpha).trace()
+    check_files(None, out)
+    drawn = o.drawn_of(classes, seed, users=users, rounds=rounds, samples=samples, rho=rho, alpha=alpha)
+    with progress_bar("drawing a workload") as progress:
+        trace = drawn.trace(progress)
     if out is None:
         for line in trace.lines():
             print(line)

@@ -1,6 +1,6 @@
 """How even the shards are: Algorithm 1 as printed, UCDP with its ties settled, and longest first."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cause.errors import InputError
@@ -10,11 +10,13 @@ from cause.keyed import keyed_int, root_key
 from cause.partition.balanced import longest_first
 from cause.partition.ucdp import ucdp
 from cause.presets import FIXED, System
+from cause.progress import Progress
 from cause.simulate import Setting, run
 from cause.trace import Trace
 from cause.workload import Workload
 
-Progress = Callable[[int, int], None]
+MOST_USERS = 2_000
+
 Sizes = Mapping[str, int]
 
 
@@ -25,6 +27,8 @@ def printed(sizes: Sizes, shards: int, placements: Mapping[str, int], seed: tupl
     """
     key, round_ = seed
     waiting = sorted(sizes)
+    if len(waiting) <= shards:
+        return dict(zip(waiting, range(shards), strict=False))
     placed: dict[str, int] = {}
     for shard in range(shards):
         placed[waiting.pop(keyed_int(key, round_, shard) % len(waiting))] = shard
@@ -64,8 +68,9 @@ class Spread:
 
 def measure(shard_counts: Sequence[int], users: int, seeds: int, progress: Progress) -> list[Spread]:
     """Measure the strategies on the paper's workload with a fixed number of shards and no requests."""
-    if users <= max(shard_counts):
-        raise InputError(f"balance is a question of more users than shards: {users} users, {max(shard_counts)} shards")
+    least = 2 * max(shard_counts)  # Algorithm 1 as printed looks at everybody for everybody: no more than MOST_USERS
+    if not least <= users <= MOST_USERS:
+        raise InputError(f"balance is shown for {least} to {MOST_USERS:,} users, not {users}")
     if not 1 <= seeds <= MOST_SEEDS:
         raise InputError(f"the number of seeds must be from 1 to {MOST_SEEDS:,}, not {seeds}")
     samples = 500 * users  # the paper's mean: 50,000 samples of 100 users

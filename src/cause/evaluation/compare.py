@@ -1,6 +1,6 @@
 """Several systems on the same traces, over a sweep of shards, memory, slots or ρ."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from cause.errors import InputError
 from cause.evaluation.statistics import Mean
 from cause.presets import parse_system
+from cause.progress import Progress
 from cause.registry import Registry
 from cause.simulate import Setting, Simulation, simulate
 from cause.trace import Trace
@@ -15,8 +16,8 @@ from cause.workload import Workload
 
 DEFAULT_SYSTEMS = ("cause", "cause-no-sc", "sisa", "arcane", "omp-70", "omp-95", "frugal")
 MOST_SEEDS = 10_000
+MOST_PROCESSES = 256
 
-Progress = Callable[[int, int], None]
 SWEEPS: Registry[type] = Registry("sweep", {"shards": int, "memory": str, "slots": int, "rho": float})
 
 
@@ -37,7 +38,7 @@ class Sweep:
         name, _, listed = text.partition("=")
         kind = SWEEPS[name]
         try:
-            values = tuple(kind(value.strip()) for value in listed.split(",") if value.strip())
+            values = tuple(dict.fromkeys(kind(value.strip()) for value in listed.split(",") if value.strip()))
         except ValueError:
             raise InputError(f"a sweep of {name} takes {kind.__name__} values, not {listed!r}") from None
         if not values:
@@ -79,33 +80,38 @@ def jobs(
         elif sweep:
             here = replace(setting, **{sweep.name: at})
         for name in systems:
-            _check(name, here)
+            _check(name, here, sweep)
             for seed in range(seeds):
                 own = replace(drawn, seed=seed) if isinstance(drawn, Workload) else drawn
                 wanted.append(Job(name, at, seed, own, here))
     return wanted
 
 
-def _check(name: str, setting: Setting) -> None:
+def _check(name: str, setting: Setting, sweep: Sweep | None) -> None:
     """Fail now on what would fail later: an unknown name, a budget below the heads."""
     _, system = parse_system(name)
     if system.partition != "given":
         simulate(Trace([]), name, system, setting)
+    elif sweep and sweep.name == "shards":
+        raise InputError(f"{name} takes the number of shards from the trace: it cannot be swept")
 
 
 def run_jobs(wanted: Sequence[Job], processes: int, progress: Progress) -> Iterator[tuple[Job, Simulation]]:
     """Run them, several at once, in order."""
-    if processes < 1:
-        raise InputError(f"at least one process is needed, not {processes}")
+    if not 1 <= processes <= MOST_PROCESSES:
+        raise InputError(f"the number of processes must be from 1 to {MOST_PROCESSES}, not {processes}")
     if processes == 1 or len(wanted) == 1:
         for done, job in enumerate(wanted, start=1):
             yield job, job.run()
             progress(done, len(wanted))
         return
-    with ProcessPoolExecutor(min(processes, len(wanted))) as pool:
+    pool = ProcessPoolExecutor(min(processes, len(wanted)))
+    try:
         for done, (job, ran) in enumerate(zip(wanted, pool.map(Job.run, wanted), strict=True), start=1):
             yield job, ran
             progress(done, len(wanted))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def plot_compare(rows: Sequence[Row], sweep: str | None, path: Path) -> None:
                 capsize=3,
                 label=system,
             )
-        axis.set(xlabel=sweep, ylabel="retrained samples", yscale="log")
+        axis.set(xlabel=sweep, ylabel="retrained samples", yscale="log" if all(r.rsn.value for r in rows) else "linear")
         _thousands(axis.yaxis)
         axis.legend(frameon=False, fontsize=8)
     _save(figure, path)
@@ -91,7 +91,7 @@ def plot_ablation(rows: Sequence[Row], titles: Sequence[tuple[int | None, str]],
         for index, row in enumerate(own):
             axis.barh(names[row.system], row.rsn.value, xerr=row.rsn.half_width or 0, color=_colour(index), capsize=2)
         axis.invert_yaxis()
-        axis.set(title=title, xlabel="retrained samples", xscale="log")
+        axis.set(title=title, xlabel="retrained samples", xscale="log" if all(r.rsn.value for r in own) else "linear")
         _thousands(axis.xaxis)
         if axis is not axes[0]:
             axis.set_yticklabels([])
