@@ -88,10 +88,11 @@ def plot_ablation(rows: Sequence[Row], titles: Sequence[tuple[int | None, str]],
     figure, axes = _figure(13, 5.5, panels=len(titles))
     for axis, (at, title) in zip(axes, titles, strict=True):
         own = [row for row in rows if row.at == at]
-        for index, row in enumerate(own):
-            axis.barh(names[row.system], row.rsn.value, xerr=row.rsn.half_width or 0, color=_colour(index), capsize=2)
+        for row in own:
+            colour = COLOURS[0] if row.system == "cause" else COLOURS[2] if row.system == "sisa" else COLOURS[1]
+            axis.barh(names[row.system], row.rsn.value, xerr=row.rsn.half_width or 0, color=colour, capsize=2)
         axis.invert_yaxis()
-        axis.set(title=title, xlabel="retrained samples", xscale="log" if all(r.rsn.value for r in own) else "linear")
+        axis.set(title=title, xlabel="retrained samples")
         _thousands(axis.xaxis)
         if axis is not axes[0]:
             axis.set_yticklabels([])
