@@ -1,9 +1,6 @@
 """Runs of a trace that watch themselves, and the clean room to compare with."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from cause import positions as pos
 from cause.presets import System
@@ -77,7 +74,7 @@ def clean_room(
             kept = [p for u, t, p in room.retained if (u, t) == (upload.user, upload.round)]
             if kept:
                 parts = _with_shards(upload, room.homes) if given else upload.parts
-                arriving.append(TraceUpload(upload.user, upload.round, parts, pos.of(kept)))
+                arriving.append(TraceUpload(upload.user, upload.round, parts).keeping(pos.of(kept)))
         device.learn(arriving)
     return device
 
@@ -91,8 +88,7 @@ def differences(a: Cause, b: Cause) -> list[str]:
     found = []
     for shard in sorted(set(a.ledger.shards()) | set(b.ledger.shards())):
         mine, theirs = (
-            {segment.key: segment.manifest for segment in device.ledger.lineage(shard) if segment.count}
-            for device in (a, b)
+            {segment.key: segment.manifest for segment in device.ledger.lineage(shard)} for device in (a, b)
         )
         if mine != theirs:
             found.append(f"shard {shard}: other data")
@@ -118,28 +114,19 @@ def check_invariants(room: Room) -> None:
         sample
         for shard in device.ledger.shards()
         for segment in device.ledger.lineage(shard)
-        for sample in ids(segment.pieces.values())
+        for sample in ids(segment.pieces)
     ]
     assert len(held) == len(set(held)), "a sample is in two places"
     assert set(held) == room.retained, "the ledger's retained samples are not those that should be"
     for shard in device.ledger.shards():
         of_shard = {s for s in room.retained if room.homes[s] == shard}
-        segments = [segment for segment in device.ledger.lineage(shard) if segment.count]
+        segments = list(device.ledger.lineage(shard))
         assert device.ledger.lineage(shard).samples == len(of_shard)
         head = device.memory.head(shard)
         assert (head.key if head else None) == (segments[-1].key if segments else None), "no head, or an old one"
     for key in device.memory.stored():
-        upto = {
-            s
-            for segment in device.ledger.lineage(key.shard)
-            if segment.key <= key
-            for s in ids(segment.pieces.values())
-        }
+        upto = {s for segment in device.ledger.lineage(key.shard) if segment.key <= key for s in ids(segment.pieces)}
         assert seen(device, key) == upto, f"{key} has not seen exactly what is retained up to it"
     assert device.memory.used_bytes == sum(device.memory[key].size_bytes for key in device.memory.stored())
     assert device.memory.used_bytes <= device.memory.budget_bytes
     assert len(device.memory) <= device.memory.slots
-
-
-def labels_of(upload: TraceUpload) -> Sequence[int]:
-    return np.asarray(upload.labels(upload.positions)).tolist()

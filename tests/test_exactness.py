@@ -113,16 +113,37 @@ def test_red_when_a_request_does_nothing_and_reports_success(monkeypatch):
 
 def test_red_when_a_second_request_brings_the_first_back(monkeypatch):
     honest = MemoryLedger.delete
-    first = []
+    whole: dict = {}
 
     def delete(self, selection):
-        if not first:
-            first.append(selection)
-            return None
-        return honest(self, selection)  # … and what the first one deleted is trained on again
+        for (user, round_), _ in selection.items():
+            for key, _ in self.pieces_of(user, round_):
+                for piece in self.lineage(key.shard)[key].pieces:
+                    whole.setdefault((key, piece.upload.user), piece)  # as it first was
+        honest(self, selection)
+        for (user, _), _ in selection.items():
+            for shard in self.shards():
+                for segment in self.lineage(shard):
+                    if (segment.key, user) not in whole:
+                        continue
+                    for (key, other), piece in whole.items():  # the other users' samples are all there again
+                        if key == segment.key and other != user and other in segment._pieces:
+                            segment._pieces[other] = piece
+                            segment.count = sum(len(held) for _, held in segment.pieces)
+                            segment._manifest, segment._digests = None, {}
 
     monkeypatch.setattr(MemoryLedger, "delete", delete)
-    assert red()
+    scene = Trace(
+        [
+            Round(1, [Add("a", Part(4)), Add("b", Part(3))], [engine.Request("a", (1,), 2)]),
+            Round(2, [], [engine.Request("b", (1,), 1)]),
+        ]
+    )
+    room = live(scene, PLAIN, shards=1)
+    assert differences(room.device, clean_room(room, scene, PLAIN))
+    monkeypatch.undo()
+    room = live(scene, PLAIN, shards=1)
+    assert not differences(room.device, clean_room(room, scene, PLAIN))
 
 
 def test_red_when_slices_are_cut_by_position(monkeypatch):
@@ -194,6 +215,95 @@ def test_identity_does_not_depend_on_policy_or_requests():
     assert _one(policy="cost", requests="coalesced") == _one()
 
 
+def test_identity_depends_on_all_that_came_before():
+    def head(first):
+        device = device_with({"a": first}, {"b": 4}, shards=1)
+        return device.memory.head(0)
+
+    assert head(3).key == head(5).key
+    assert head(3).identity != head(5).identity
+
+
+def test_a_training_has_a_seed_of_its_own():
+    learner, seeds = RememberingLearner(), []
+
+    def train(parent, lesson, seed):
+        seeds.append(seed)
+        return RememberingLearner.train(learner, parent, lesson, seed)
+
+    learner.train = train
+    live(SCENE, System("uniform", FIXED, slices=2, policy="unlimited"), shards=2, learner=learner)
+    first = len(set(seeds))
+    keys = {lesson.segment for _, lesson in learner.diary}
+    assert len({(k.shard, k.round, k.slice) for k in keys}) == first  # one for each shard, round and slice
+    assert len(seeds) > first  # … and the same again in a replay
+
+
+def test_slices_are_cut_by_a_keyed_hash_that_is_not_the_partitions():
+    def cut(seed):
+        device = Cause(
+            learner=RememberingLearner(), system=System("uniform", FIXED, slices=2), shards=2, slots=9, seed=seed
+        )
+        device.learn([TraceUpload("a", 1, (Part(200),))])
+        return {key: sorted(map(int, held)) for key, held in device.ledger.pieces_of("a", 1)}
+
+    assert {(key.shard, key.slice) for key in cut(0)} == {(0, 0), (0, 1), (1, 0), (1, 1)}
+    slices = [{p for key, held in cut(seed).items() if key.slice == 0 for p in held} for seed in (0, 1)]
+    assert slices[0] != slices[1]
+    assert slices[0] != set(range(0, 200, 2))
+
+
+# Interrupted, and taken up again
+
+
+@pytest.mark.parametrize("fails_at", range(1, 9))
+@pytest.mark.parametrize("where", ["train", "encode"])
+def test_a_training_that_fails_is_made_up_for(where, fails_at):
+    learner, calls = RememberingLearner(), []
+    honest = getattr(learner, where)
+
+    def failing(*args):
+        calls.append(args)
+        if len(calls) == fails_at:
+            raise OSError("power")
+        return honest(*args)
+
+    setattr(learner, where, failing)
+    system = System("uniform", FIXED)
+    device = Cause(learner=learner, system=system, shards=2, slots=8)
+    rsn = 0
+    for round_ in SCENE.rounds:
+        try:
+            device.learn(round_.uploads())
+        except OSError:
+            assert device.repair() == 0  # nothing of it had been trained before
+        for request in round_.forgets:
+            try:
+                rsn += sum(each.rsn for each in device.serve([request]))
+            except OSError:
+                rsn += device.repair()
+    undisturbed = live(SCENE, system, shards=2)
+    assert len(calls) > fails_at
+    assert device.heads() == undisturbed.device.heads()
+    assert differences(device, undisturbed.device) == []
+
+
+def test_nothing_of_the_forgotten_is_left_in_the_records():
+    device = Cause(learner=RememberingLearner(), system=System("uniform", FIXED), shards=2, slots=8, classes=3)
+    device.learn([TraceUpload("a", 1, (Part(40, ((0, 20), (1, 20))),)), TraceUpload("b", 1, (Part(5, ((2, 5),)),))])
+    device.forget("a", rounds=[1], count=20)
+    for shard in device.ledger.shards():
+        for segment in device.ledger.lineage(shard):
+            for piece in segment.pieces:
+                assert list(piece.upload.positions) == list(piece.positions)
+                assert 0 not in dict(piece.upload.parts[0].labels)
+    device.forget("a")
+    assert "user='a'" not in str(
+        [piece for s in device.ledger.shards() for seg in device.ledger.lineage(s) for piece in seg.pieces]
+    )
+    assert device.ledger.rounds_of("a") == []
+
+
 # Who returns, and what is left when all is gone
 
 
@@ -209,6 +319,16 @@ def test_a_user_whose_last_sample_goes_loses_their_placement():
     device.forget("a")
     assert device.ledger.placement("a") is None
     assert device.ledger.placement("b") is not None
+
+
+def test_hash_leaves_no_placement_of_a_forgotten_round():
+    system = System(partition="hash")
+    users = [f"u{i}" for i in range(12)]
+    trace = Trace([Round(t, [Add(user, Part(2)) for user in users]) for t in (1, 2, 3)])
+    trace.rounds[2].forgets.extend(engine.Request(user, (3,)) for user in users[:6])
+    room = live(trace, system, shards=4)
+    clean = clean_room(room, trace, system, given=False)
+    assert {u: room.device.ledger.placement(u) for u in users} == {u: clean.ledger.placement(u) for u in users}
 
 
 def test_a_user_who_keeps_a_sample_keeps_their_placement():
@@ -235,6 +355,14 @@ def test_an_emptied_first_segment_makes_the_next_one_first():
     assert device.learner.diary[-1][0] is None  # trained from scratch
 
 
+def test_an_emptied_segment_leaves_no_trace_of_itself():
+    device = device_with({"a": 3, "b": 2}, {"a": 2}, shards=1)
+    device.forget("a", rounds=[2])
+    assert [segment.key.round for segment in device.ledger.lineage(0)] == [1]
+    assert list(device.ledger.lineage(77)) == []
+    assert device.ledger.shards() == [0]
+
+
 def test_an_empty_round_counts():
     device = device_with({"a": 3}, {}, {"a": 2}, shards=1)
     assert [key.round for key in device.memory.stored()] == [1, 3]
@@ -246,14 +374,14 @@ def test_a_frozen_shard_takes_no_data_but_votes_and_forgets():
     frozen = device.ledger.lineage(2)
     assert [segment.key.round for segment in frozen] == [1, 2]
     assert 2 in device.heads()
-    user = next(iter(next(iter(frozen)).pieces))
+    user = next(iter(frozen)).pieces[0].upload.user
     (forgotten,) = device.forget(user, rounds=[1])
     assert [shard.shard for shard in forgotten.shards] == [2]
 
 
 def test_a_user_whose_shard_froze_is_placed_again_and_old_data_stays():
     device = device_with(*({f"u{i}": 3 for i in range(8)} for _ in range(3)), system=System(), shards=4)
-    moved = next(iter(next(iter(device.ledger.lineage(2))).pieces))
+    moved = next(iter(device.ledger.lineage(2))).pieces[0].upload.user
     homes = {key.shard for t in (1, 2, 3) for key, _ in device.ledger.pieces_of(moved, t)}
     assert 2 in homes
     assert device.ledger.placement(moved) in (0, 1)

@@ -22,6 +22,7 @@ TABLE = {
 def test_presets_are_the_designs_table():
     assert {name: (s.partition, s.controlled, s.pruning, s.policy, s.requests) for name, s in PRESETS.items()} == TABLE
     assert PRESETS["frugal"].precision == "bf16"
+    assert {name: s.vote for name, s in PRESETS.items() if s.vote != "majority"} == {"arcane": "max-confidence"}
     assert all(system.about for system in PRESETS.values())
 
 

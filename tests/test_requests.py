@@ -77,6 +77,10 @@ def test_refused_with_nothing_changed(device, requests, message):
         {"count": 3},
         {"rounds": (1, 2), "count": 3},
         {"rounds": (1,), "samples": ((1, 0),)},
+        {"samples": ((1, 1.7),)},
+        {"samples": ((1, 2**70),)},
+        {"rounds": (1,), "count": 1.5},
+        {"rounds": (True,)},
     ],
 )
 def test_a_request_for_nothing_or_for_two_things_is_refused(nonsense):

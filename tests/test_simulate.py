@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cause.presets import PRESETS, System
-from cause.simulate import Setting, simulate
+from cause.simulate import Setting, device_for, simulate
 from cause.trace import Trace, parse_trace
 from cause.workload import Workload
 from tests.oracle import oracle
@@ -56,6 +56,7 @@ def test_stored_names_the_slice_when_there_are_slices():
 
 
 def test_the_papers_memory_is_67_slots_and_never_binds():
+    assert device_for(Trace([]), PRESETS["cause"], Setting()).memory.slots == 67
     found = simulate(Workload(seed=1).trace(), "cause", PRESETS["cause"])
     assert len(found.stored) == 22
     assert found.rsn == found.floor_rsn

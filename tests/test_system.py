@@ -119,12 +119,17 @@ def test_training_starts_from_what_was_stored_not_from_a_live_object():
     assert parents == [None, *decoded]
 
 
-def test_the_engine_imports_no_torch():
+def test_the_engine_imports_no_torch(tmp_path):
+    import os
     import subprocess
     import sys
 
-    code = "import sys, cause.system, cause.simulate, cause.cli.app; print('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+    (tmp_path / "torch.py").write_text("raise SystemExit('torch was imported')")
+    code = "import cause.system, cause.simulate, cause.evaluation.compare, cause.cli.app; print('not imported')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(tmp_path)}
+    )
+    assert (done.stdout, done.stderr) == ("not imported\n", "")
 
 
 def test_rehearsed_samples_are_those_of_lowest_keyed_hash_among_the_earlier_ones():

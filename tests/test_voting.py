@@ -34,6 +34,10 @@ def test_majority_ties_go_to_the_summed_probability():
     assert vote("majority", [[0.6, 0.4, 0], [0.1, 0.9, 0]]) == 1
 
 
+def test_majority_ties_are_settled_by_the_sum_not_by_the_most_confident():
+    assert vote("majority", [[0.9, 0.1], [0.55, 0.45], [0.3, 0.7], [0.2, 0.8]]) == 1
+
+
 def test_majority_then_to_the_lowest_label():
     assert vote("majority", [[0.0, 0.75, 0.25], [0.0, 0.25, 0.75]]) == 1
 

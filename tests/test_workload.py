@@ -42,6 +42,15 @@ def test_requests_are_for_any_round_so_far_the_current_one_included():
     assert {age for age, now in asked if now == 10} == set(range(10))
 
 
+def test_requests_are_for_a_part_of_any_size():
+    shares = []
+    for round_ in Workload(rho=0.5, seed=1).trace().rounds[:1]:
+        sizes = {add.user: add.part.count for add in round_.adds}
+        shares = [request.count / sizes[request.user] for request in round_.forgets if sizes[request.user] > 20]
+    assert min(shares) < 0.2
+    assert max(shares) > 0.8
+
+
 def test_smaller_alpha_means_fewer_classes_each():
     def mean_classes(alpha):
         trace = Workload(alpha=alpha, rounds=1).trace()

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 
 class CauseError(Exception):
-    """Anything CAUSE refuses. Nothing was changed."""
+    """Anything CAUSE refuses."""
 
 
 class InputError(CauseError):
-    """A value from outside that does not make sense."""
+    """A value from outside that does not make sense. Nothing was changed."""
 
 
 class RequestError(InputError):
@@ -20,7 +20,7 @@ class BudgetError(CauseError):
 
 
 class LearnerError(CauseError):
-    """A learner that cannot do what was asked of it."""
+    """A learner that cannot do what was asked of it. `Cause.repair` finishes what it interrupted."""
 
 
 class PolicyError(CauseError):

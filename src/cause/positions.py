@@ -5,6 +5,7 @@ here treats them alike, and `runs` names a set the same way whichever holds it.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +82,9 @@ def union(parts: Sequence[Positions]) -> Positions:
     filled = [part for part in parts if len(part)]
     if len(filled) < 2:
         return filled[0] if filled else range(0)
+    runs_ = sorted((part for part in filled if isinstance(part, range)), key=lambda run: run.start)
+    if len(runs_) == len(filled) and all(a.stop == b.start for a, b in pairwise(runs_)):
+        return range(runs_[0].start, runs_[-1].stop)
     return _lean(np.sort(np.concatenate([array(part) for part in filled])))
 
 
@@ -91,6 +95,18 @@ def lowest(positions: Positions, count: int) -> Positions:
     (range(4, 6), array([1, 5]))
     """
     return positions[:count] if isinstance(positions, range) else _lean(positions[:count])
+
+
+def count_below(positions: Positions, bounds: Sequence[int]) -> list[int]:
+    """How many of them lie below each bound.
+
+    >>> count_below(range(4, 9), [0, 6, 20]), count_below(of([1, 5, 9]), [5, 6])
+    ([0, 2, 5], [1, 2])
+    """
+    if isinstance(positions, range):
+        return [min(max(bound - positions.start, 0), len(positions)) for bound in bounds]
+    counts: list[int] = np.searchsorted(positions, bounds).tolist()
+    return counts
 
 
 def split(positions: Positions, codes: NDArray[np.integer]) -> dict[int, Positions]:

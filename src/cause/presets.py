@@ -24,6 +24,8 @@ MOST_REHEARSAL = 100
 class System:
     """What makes one exact unlearning system differ from another.
 
+    `pruning` and `precision` belong to the learner's recipe; here they say how large a simulated sub-model is.
+
     >>> System(policy="cost", requests="coalesced").policy
     'cost'
     """

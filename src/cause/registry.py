@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from cause.errors import InputError
 
@@ -28,6 +28,10 @@ class Registry(Mapping[str, T], Generic[T]):
         near = get_close_matches(str(name), self._entries, n=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         raise InputError(f"unknown {self.kind} {name!r}{hint}: one of {', '.join(sorted(self._entries))}")
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As of any mapping: the default for an unknown name."""
+        return self._entries.get(name, default)
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries

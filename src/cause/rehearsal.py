@@ -32,14 +32,14 @@ class Rehearsal:
     key: bytes
 
     def lessons(self, lineage: Lineage, after: SegmentKey | None) -> Iterator[tuple[Segment, Lesson]]:
-        """The segments after one (or all of them) that retain anything, each with what is to be learned from it."""
-        segments = [segment for segment in lineage.after(after) if segment.count]
+        """The segments after one (or all of them), each with what is to be learned from it."""
+        segments = lineage.after(after)
         pool = self._pool(lineage, segments)
         earlier = lineage.samples_upto(after)
         for segment in segments:
             count = rehearsed_count(self.share, segment.count, earlier)
             rehearsed = pool.lowest(count) if count else ()
-            yield segment, Lesson(segment.key, segment.pieces.values(), segment.count, rehearsed)
+            yield segment, Lesson(segment.key, segment.pieces, segment.count, rehearsed)
             pool.add(segment)
             earlier += segment.count
 
@@ -64,7 +64,7 @@ class _Pool:
         if not self._most:
             return
         hashes, owners, positions = [self._hashes], [self._owners], [self._positions]
-        for upload, held in segment.pieces.values():
+        for upload, held in segment.pieces:
             hashes.append(upload.hashes(self._key, held))
             owners.append(np.full(len(held), len(self._uploads), dtype=np.int64))
             positions.append(pos.array(held))
@@ -76,8 +76,7 @@ class _Pool:
 
     def lowest(self, count: int) -> tuple[Piece, ...]:
         owners, positions = self._owners[:count], self._positions[:count]
-        pieces = [
-            Piece(self._uploads[owner], pos.of(positions[owners == owner].tolist()))
-            for owner in np.unique(owners).tolist()
-        ]
+        order = np.argsort(positions, kind="stable")
+        parts = pos.split(positions[order], owners[order])
+        pieces = [Piece(self._uploads[owner], held) for owner, held in parts.items()]
         return tuple(sorted(pieces, key=lambda piece: (piece.upload.user, piece.upload.round)))

@@ -25,6 +25,10 @@ class Request:
     samples: tuple[tuple[int, int], ...] | None = None  # (round, position)
 
     def __post_init__(self) -> None:
+        numbers = [*(self.rounds or ()), *(n for sample in self.samples or () for n in sample)]
+        for number in numbers if self.count is None else [*numbers, self.count]:
+            if not isinstance(number, int) or isinstance(number, bool) or abs(number) >= 2**63:
+                raise RequestError(f"rounds, positions and counts are whole numbers, not {number!r}")
         if self.samples is not None and (self.rounds is not None or self.count is not None):
             raise RequestError("name either samples or rounds, not both")
         if self.count is not None and (self.rounds is None or len(set(self.rounds)) != 1):

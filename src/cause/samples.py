@@ -4,8 +4,9 @@ An upload knows the ids of its samples. The engine handles them by position and 
 keyed hash, order and identity comes from the ids, so that it depends on nothing else that was ever uploaded.
 """
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -39,6 +40,9 @@ class Upload(Protocol):
     def labels(self, positions: Positions) -> NDArray[np.int64]:
         """The class of each sample."""
 
+    def keeping(self, positions: Positions) -> "Upload":
+        """The upload with these samples only: nothing of the others is left in it."""
+
 
 class Piece(NamedTuple):
     """Some samples of one upload: its share of a segment."""
@@ -63,9 +67,9 @@ class Lesson:
     """What a sub-model is trained on: a segment's retained samples, and earlier ones of the shard once more."""
 
     segment: SegmentKey
-    pieces: Collection[Piece]
+    pieces: tuple[Piece, ...]
     count: int
-    rehearsed: Collection[Piece] = ()
+    rehearsed: tuple[Piece, ...] = ()
 
     @property
     def total(self) -> int:
@@ -75,10 +79,10 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A run of positions that arrived together: one `add` line of a trace."""
+    """Samples that arrived together: one `add` line of a trace."""
 
     count: int
-    labels: tuple[tuple[int, int], ...] | None = None  # (class, how many), ascending
+    labels: tuple[tuple[int, int], ...] | None = None  # (class, how many), in the order of the samples
     shard: int | None = None
 
 
@@ -89,17 +93,18 @@ class TraceUpload:
     >>> upload = TraceUpload("u7", 1, (Part(3, ((3, 2), (5, 1))), Part(2, ((0, 2),))))
     >>> len(upload.positions), upload.labels(upload.positions)
     (5, array([3, 3, 5, 0, 0]))
+    >>> upload.keeping(range(2, 4)).parts
+    (Part(count=1, labels=((5, 1),), shard=None), Part(count=1, labels=((0, 1),), shard=None))
     """
 
     user: str
     round: int
     parts: tuple[Part, ...]
-    kept: Positions | None = None  # a clean room receives some positions only
+    kept: Positions | None = None  # the positions that the parts' samples have, if not 0, 1, 2 …
 
     @property
     def positions(self) -> Positions:
-        whole = range(sum(part.count for part in self.parts))
-        return whole if self.kept is None else self.kept
+        return range(sum(part.count for part in self.parts)) if self.kept is None else self.kept
 
     def hashes(self, key: bytes, positions: Positions) -> Hashes:
         return scatter(keyed_int(key, self.user, self.round), pos.array(positions))
@@ -113,7 +118,7 @@ class TraceUpload:
             if part.labels is None:
                 raise InputError(f"the samples of user {self.user!r} in round {self.round} have no labels")
             runs.extend(part.labels)
-        return _along(runs, positions)
+        return self._along(runs, positions)
 
     def given_shards(self) -> int | NDArray[np.int64]:
         """The shard that the trace names, for the whole upload or for each sample."""
@@ -124,9 +129,42 @@ class TraceUpload:
             runs.append((part.shard, part.count))
         if len({shard for shard, _ in runs}) == 1:
             return runs[0][0]
-        return _along(runs, self.positions)
+        return self._along(runs, self.positions)
+
+    def keeping(self, positions: Positions) -> "TraceUpload":
+        """The upload with these samples only."""
+        if len(positions) == len(self.positions):
+            return self
+        parts, start = [], 0
+        for part in self.parts:
+            ends = [start, start + part.count]
+            if part.labels is not None:
+                ends = list(accumulate((count for _, count in part.labels), initial=start))
+            upto = pos.count_below(positions, [self._position(end) for end in ends])
+            counts = [b - a for a, b in pairwise(upto)]
+            if any(counts):
+                runs = None if part.labels is None else zip((label for label, _ in part.labels), counts, strict=True)
+                labels = None if runs is None else tuple((label, count) for label, count in runs if count)
+                parts.append(Part(sum(counts), labels, part.shard))
+            start += part.count
+        return TraceUpload(self.user, self.round, tuple(parts), positions)
+
+    def _position(self, index: int) -> int:
+        """The position of a sample by its place among the upload's; past the last one, one that is higher."""
+        held = self.positions
+        return int(held[index]) if index < len(held) else int(held[-1]) + 1
+
+    def _indices(self, positions: Positions) -> NDArray[np.int64]:
+        wanted = pos.array(positions)
+        if isinstance(self.positions, range):
+            return np.asarray(wanted - self.positions.start)
+        return np.asarray(np.searchsorted(self.positions, wanted), dtype=np.int64)
+
+    def _along(self, runs: Sequence[tuple[int, int]], positions: Positions) -> NDArray[np.int64]:
+        return _spread(runs, self._indices(positions))
 
 
-def _along(runs: list[tuple[int, int]], positions: Positions) -> NDArray[np.int64]:
+def _spread(runs: Sequence[tuple[int, int]], indices: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The value at each index of a sequence that is given as runs of (value, how many)."""
     values, counts = (np.array(column, dtype=np.int64) for column in zip(*runs, strict=True))
-    return np.asarray(values[np.searchsorted(np.cumsum(counts), pos.array(positions), side="right")])
+    return np.asarray(values[np.searchsorted(np.cumsum(counts), indices, side="right")])

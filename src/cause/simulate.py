@@ -81,14 +81,14 @@ class Run:
     replays: int
 
 
-def run(trace: Trace, system: System, setting: Setting, progress: Progress | None = None) -> Run:
-    """One pass over a trace."""
+def device_for(trace: Trace, system: System, setting: Setting) -> Cause:
+    """The device that is to run a trace, or the reason why it cannot."""
     if system.looks_at_samples and trace.samples > MOST_SAMPLES:
         raise InputError(
             f"{trace.samples:,} samples are too many to be handled one by one, which partition {system.partition!r}, "
             f"slices and rehearsal need: at most {MOST_SAMPLES:,}"
         )
-    device = Cause(
+    return Cause(
         learner=CountingLearner(setting.sub_model_bytes or paper_sub_model_bytes(system, setting.backbone)),
         system=system,
         shards=trace.given_shards if system.partition == "given" else setting.shards,
@@ -97,6 +97,11 @@ def run(trace: Trace, system: System, setting: Setting, progress: Progress | Non
         classes=setting.classes,
         seed=setting.seed,
     )
+
+
+def run(trace: Trace, system: System, setting: Setting, progress: Progress | None = None) -> Run:
+    """One pass over a trace."""
+    device = device_for(trace, system, setting)
     rsn_per_round: list[int] = []
     floor_rsn = replays = 0
     for round_ in trace.rounds:

@@ -6,6 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cause import positions as pos
 from cause.controller import ShardController
@@ -91,6 +92,7 @@ class Cause:
         self.controller = ShardController(shards, system.p, system.gamma if system.controlled else FIXED)
         self.partition = PARTITIONERS[system.partition]()
         self._root = root_key(seed)
+        self._train_key = derive(self._root, "train")
         self.rehearsal = Rehearsal(system.rehearsal, derive(self._root, "rehearsal"))
         self.memory = self._make_memory(memory, slots, shelf)
 
@@ -125,11 +127,8 @@ class Cause:
         active = self.controller.at(t)
         assigned = self._partition(t, active, arrived)
         segments = self._segments(t, arrived, assigned)
-        placed = {user: shard for user, shard in assigned.items() if isinstance(shard, int)}
-        self.ledger.record(t, segments, placed)
-        trained: list[SegmentKey] = []
-        for shard in sorted({key.shard for key in segments}):
-            trained += self._train(shard)[0]
+        self.ledger.record(t, segments)
+        trained, _ = self._catch_up()
         return Learned(t, active, tuple(trained), sum(len(u.positions) for u in arrived.values()))
 
     def _partition(self, t: int, active: int, arrived: Mapping[str, Upload]) -> Mapping[str, Assignment]:
@@ -151,7 +150,7 @@ class Cause:
                 if not 0 <= shard < self.controller.most:
                     raise InputError(f"user {user!r} was given shard {shard}, but there are {self.controller.most}")
                 for slice_, part in self._sliced(upload, positions):
-                    segments.setdefault(SegmentKey(shard, t, slice_), []).append(Piece(upload, part))
+                    segments.setdefault(SegmentKey(shard, t, slice_), []).append(Piece(upload.keeping(part), part))
         return segments
 
     def _sliced(self, upload: Upload, positions: Positions) -> Iterable[tuple[int, Positions]]:
@@ -195,22 +194,33 @@ class Cause:
         plans = self._plan(selection)
         self.ledger.delete(selection)
         dropped = [key for shard in plans for key in self.memory.drop_from(shard.first)]
-        rsn = sum(self._train(shard.shard)[1] for shard in plans)
+        _, rsn = self._catch_up()
         return Forgotten(tuple(requests), tuple(plans), tuple(dropped), rsn)
 
-    # Training, first time and replay alike: every segment after the shard's head, in order
+    # Training, first time and replay alike: every segment after a shard's head, in order
 
-    def _train(self, shard: int) -> tuple[list[SegmentKey], int]:
-        head, trained, samples = self.memory.head(shard), [], 0
-        recipe = digest("recipe", self.learner.recipe_digest, self.learner.environment)
-        for segment, lesson in self.rehearsal.lessons(self.ledger.lineage(shard), head.key if head else None):
-            head = self._train_segment(recipe, segment, lesson, head)
-            trained.append(segment.key)
-            samples += lesson.total
-        return trained, samples
+    def repair(self) -> int:
+        """Finish what an interrupted `learn` or `forget` left undone; how many samples were trained again."""
+        return self._catch_up()[1]
+
+    def _catch_up(self) -> tuple[list[SegmentKey], int]:
+        """Train every shard whose head is not its newest segment, ascending; what was trained, and the RSN."""
+        trained: list[SegmentKey] = []
+        rsn = 0
+        for shard in self.ledger.shards():
+            head, lineage = self.memory.head(shard), self.ledger.lineage(shard)
+            if head is not None and head.key == lineage.last:
+                continue
+            recipe = digest("recipe", self.learner.recipe_digest, self.learner.environment)
+            for segment, lesson in self.rehearsal.lessons(lineage, head.key if head else None):
+                head = self._train_segment(recipe, segment, lesson, head)
+                rsn += lesson.total if segment.trained else 0
+                segment.trained = True
+                trained.append(segment.key)
+        return trained, rsn
 
     def _train_segment(self, recipe: bytes, segment: Segment, lesson: Lesson, head: SubModel | None) -> SubModel:
-        seed = training_seed(self._root, *segment.key)
+        seed = training_seed(self._train_key, *segment.key)
         parent = None if head is None else self.learner.decode(self.memory.shelf.get(head.key))
         blob = self.learner.encode(self.learner.train(parent, lesson, seed))
         rehearsed = digest(*(upload.names(held) for upload, held in lesson.rehearsed)) if lesson.rehearsed else NONE
@@ -235,10 +245,13 @@ class Cause:
         heads = self.heads()
         if not heads:
             raise CauseError("nobody can vote: no shard has learned anything, or all of it was forgotten")
-        states = [self.learner.decode(self.memory.shelf.get(head.key)) for head in heads.values()]
         weights = [self._samples_between(shard, None, head.key) for shard, head in heads.items()]
-        probabilities = np.stack([self.learner.predict(state, x) for state in states])
+        probabilities = np.stack([self._probabilities(head, x) for head in heads.values()])
         return VOTES[self.system.vote](probabilities, np.asarray(weights, dtype=np.float64))
+
+    def _probabilities(self, head: SubModel, x: Any) -> NDArray[np.floating]:
+        """Of one head, which is decoded for it alone: a small board need not hold all of them at once."""
+        return self.learner.predict(self.learner.decode(self.memory.shelf.get(head.key)), x)
 
 
 def check_classes(classes: int) -> None:

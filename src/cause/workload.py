@@ -44,7 +44,7 @@ class Workload:
                 raise InputError(f"the number of {name} must be from 1 to {most:,}, not {getattr(self, name)}")
         if self.users * max(self.rounds, self.classes) > MOST_UPLOADS:
             raise InputError(
-                f"{self.users:,} users × {self.rounds:,} rounds × {self.classes:,} classes is more than can be drawn"
+                f"{self.users:,} users, {self.rounds:,} rounds and {self.classes:,} classes are more than can be drawn"
             )
         if not 0 <= self.rho <= 1:
             raise InputError(f"ρ is a probability, from 0 to 1, not {self.rho}")

@@ -223,7 +223,10 @@ SMALL = ["--users", "5", "--rounds", "2", "--samples", "50"]
 
 def test_giant_uploads_are_fine_whole_and_refused_one_by_one(capsys, tmp_path):
     path = tmp_path / "giant.jsonl"
-    path.write_text('{"round": 1, "add": {"user": "a", "count": 1000000000000, "labels": {"1": 1000000000000}}}')
+    forget = '{"round": 1, "forget": {"user": "a", "of_round": 1, "count": 3}}\n'
+    path.write_text(
+        '{"round": 1, "add": {"user": "a", "count": 1000000000000, "labels": {"1": 1000000000000}}}\n' + forget * 2
+    )
     assert cause(capsys, "simulate", "--trace", path, "--json")[0] == 0
     for option in (["--system", "sisa"], ["--system", "arcane"], ["--slices", "2"], ["--rehearsal", "0.5"]):
         code, _, err = cause(capsys, "simulate", "--trace", path, *option)

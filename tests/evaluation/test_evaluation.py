@@ -36,6 +36,13 @@ def test_every_variant_of_the_ablation_exists_and_differs():
     assert len(set(systems)) == len(VARIANTS)
     wanted = ablation_jobs(Workload(), Setting(), 2)
     assert len(wanted) == len(VARIANTS) * 2 * (1 + len(TIGHT_SLOTS))
+    assert all(job.setting.slots == job.at for job in wanted)
+
+
+def test_a_seed_is_the_devices_too():
+    trace = Workload(users=20, rounds=4, samples=900, rho=0.4).trace()
+    (row,) = compare(jobs(["cause"], trace, Setting(), 6), 1, quiet)
+    assert len(set(row.rsn_by_seed)) > 1  # the same trace: only the device's own choices differ
 
 
 def test_longest_first_is_more_even_first_and_last():

@@ -14,7 +14,7 @@ class Watched(Memory):
     """A memory that checks every eviction."""
 
     def _evict(self, slot, newcomer):
-        key = self.occupant(slot)
+        key = self._occupant(slot)
         assert key is not None
         assert key.shard == newcomer.key.shard or self.stored_of(key.shard)[-1] != key, "a head was named"
         return super()._evict(slot, newcomer)

@@ -4,9 +4,11 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cause.errors import BudgetError, PolicyError
-from cause.memory import POLICIES, Memory, Policy, PolicySetting, SubModel
+from cause.memory import POLICIES, Memory, MemoryShelf, Policy, PolicySetting, SubModel
 from cause.memory.fibor import FiboR
 from cause.samples import SegmentKey
 
@@ -55,19 +57,36 @@ def test_fibor_jumps_on_from_a_pinned_slot():
     assert admit(store, (0, 5)) == [[(0, 3, 0)]]  # f = 2: from slot 2 to slot 4
 
 
-def test_fibor_walks_after_as_many_jumps_in_vain_as_there_are_slots():
-    store = memory("fibor", 2)
-    admit(store, (1, 1), (0, 1))
-    for t in range(2, 40):
-        admit(store, (0, t))
-        assert store.stored() == [(0, t, 0), (1, 1, 0)]
-    # Modulo 2 the jumps are 0 1 0 1 1 0 1 1 0 …: three slots make runs of two vain jumps onto slot 1 possible.
-    store = memory("fibor", 5)
-    admit(store, (1, 1), (2, 1), (3, 1), (4, 1), (0, 1))
-    for t in range(2, 60):
-        admit(store, (0, t))
-        assert store.head(0).key == (0, t, 0)
-        assert len(store) == 5
+@given(
+    slots=st.integers(1, 12),
+    asked=st.lists(st.sets(st.integers(0, 11)), min_size=1, max_size=40),
+)
+def test_fibor_jumps_walks_and_stays_as_its_rules_say(slots, asked):
+    """The rules once more, in the plainest words: jump N times at most, then walk on by one until nobody is pinned."""
+    fibonacci = [0, 1, 2]
+    while len(fibonacci) < 600:
+        fibonacci.append(fibonacci[-1] + fibonacci[-2])
+    policy, at, jumps = FiboR(PolicySetting(slots, b"")), 0, 0
+    for pinned in asked:
+        free = [slot for slot in range(slots) if slot not in pinned] or [slots - 1]
+
+        class View:
+            def evictable(self, slot, newcomer, free=free):
+                return slot in free
+
+        for _ in range(slots):
+            at = (at + fibonacci[jumps]) % slots
+            jumps += 1
+            if at in free:
+                break
+        else:
+            while True:
+                at = (at + 1) % slots
+                if at in free:
+                    break
+        assert policy.victim(SegmentKey(0, 1), View()) == at
+        assert policy.state()["at"] == at
+        assert policy.state()["jumps"] == jumps
 
 
 def test_fifo_keeps_the_newest_and_skips_heads():
@@ -117,17 +136,117 @@ def test_cost_spreads_what_it_keeps():
     assert max(gaps) <= 16
 
 
-def test_random_differs_by_key_and_names_everybody_in_time():
-    gone = {}
+@pytest.mark.parametrize("key", [b"one", b"two"])
+def test_random_names_everybody_in_time(key):
+    store = Memory(POLICIES["random"](PolicySetting(5, key)), slots=5, budget_bytes=5, samples_between=lambda *_: 1)
+    admit(store, (1, 1), (0, 1), (0, 2), (0, 3), (0, 4))
+    slots = Counter()
+    for t in range(5, 405):
+        admit(store, (0, t))
+        slots[store.slot_of(SegmentKey(0, t))] += 1
+    assert set(slots) == {1, 2, 3, 4}  # slot 0 holds the head of another shard
+    assert min(slots.values()) > 60
+
+
+def test_random_differs_by_key():
+    named = []
     for key in (b"one", b"two"):
-        store = Memory(POLICIES["random"](PolicySetting(4, key)), slots=4, budget_bytes=4, samples_between=lambda *_: 1)
-        admit(store, (0, 1), (0, 2), (0, 3), (0, 4))
-        slots = []
-        for t in range(5, 60):
-            victim = admit(store, (0, t))[0][0]
-            slots.append(victim.round)
-        gone[key] = slots
-    assert gone[b"one"] != gone[b"two"]
+        store = Memory(POLICIES["random"](PolicySetting(5, key)), slots=5, budget_bytes=5, samples_between=lambda *_: 1)
+        admit(store, *((0, t) for t in range(1, 6)))
+        named.append([gone for ((gone,),) in [admit(store, (0, t)) for t in range(6, 20)]])
+    assert named[0] != named[1]
+
+
+@given(data=st.data(), slots=st.integers(3, 7))
+def test_cost_names_what_a_full_recount_names(data, slots):
+    samples = data.draw(st.lists(st.integers(0, 9), min_size=300, max_size=300))
+
+    def between(shard, after, upto):
+        return sum(samples[(shard * 100 + t) % 300] for t in range((after.round if after else 0) + 1, upto.round + 1))
+
+    store = memory("cost", slots, between)
+    clock = [0, 0]
+    for step in range(140):  # long enough for the heap to be renewed
+        shard = data.draw(st.integers(0, 1)) if step % 7 == 0 else step % 2
+        if clock[shard] > 2 and data.draw(st.integers(0, 30)) == 0:
+            clock[shard] = data.draw(st.integers(1, clock[shard] - 1))
+            store.drop_from(SegmentKey(shard, clock[shard] + 1))
+        clock[shard] += 1
+        newcomer = SegmentKey(shard, clock[shard])
+        expected = None
+        if len(store) == slots:
+            scores = []
+            for s in (0, 1):
+                own = [*store.stored_of(s), *([newcomer] if s == shard else [])]
+                for before, key, after in zip([None, *own], own, own[1:], strict=False):
+                    scores.append((between(s, key, after) * between(s, before, key), key))
+            expected = min(scores)[1]
+        assert admit(store, newcomer) == [[expected] if expected else []]
+
+
+def test_cost_keeps_no_statistics_of_what_was_dropped():
+    store = memory("cost", 6)
+    admit(store, *((0, t) for t in range(1, 12)))
+    store.drop_from(SegmentKey(0, 1))
+    assert not store.policy._scores
+    assert not store.policy._heap
+
+
+def test_static_counts_slices_within_a_round():
+    store = memory("static", 4)
+    admit(store, (0, 1, 0), (0, 1, 1), (0, 1, 2), (0, 1, 3))
+    assert admit(store, (1, 1, 0)) == [[(0, 1, 2)]]  # the newest that is no head
+
+
+def test_a_free_slot_is_taken_even_when_bytes_must_go():
+    store = Memory(POLICIES["fifo"](PolicySetting(4, b"")), slots=4, budget_bytes=30, samples_between=lambda *_: 1)
+    for t in (1, 2, 3):
+        store.admit(SubModel(SegmentKey(0, t), bytes(32), 10), b"")
+    assert store.admit(SubModel(SegmentKey(0, 4), bytes(32), 10), b"") == [(0, 1, 0)]
+    assert store.slot_of(SegmentKey(0, 4)) == 3
+
+
+def test_when_several_go_the_newcomer_sits_where_the_first_was():
+    store = Memory(POLICIES["fifo"](PolicySetting(3, b"")), slots=3, budget_bytes=30, samples_between=lambda *_: 1)
+    for t in (1, 2, 3):
+        store.admit(SubModel(SegmentKey(0, t), bytes(32), 10), b"")
+    assert store.admit(SubModel(SegmentKey(0, 4), bytes(32), 20), b"") == [(0, 1, 0), (0, 2, 0)]
+    assert store.slot_of(SegmentKey(0, 4)) == 0
+    assert store.in_flight_bytes == 20
+
+
+@pytest.mark.parametrize("name", [name for name in POLICIES if POLICIES[name].bounded])
+def test_a_newcomer_too_large_is_refused_before_anybody_goes(name):
+    store = Memory(POLICIES[name](PolicySetting(4, b"")), slots=4, budget_bytes=40, samples_between=lambda *_: 1)
+    store.admit(SubModel(SegmentKey(1, 1), bytes(32), 10), b"")
+    for t in (1, 2, 3):
+        store.admit(SubModel(SegmentKey(0, t), bytes(32), 10), b"")
+    before = store.stored()
+    with pytest.raises(BudgetError, match="does not fit beside"):
+        store.admit(SubModel(SegmentKey(0, 4), bytes(32), 31), b"")
+    assert store.stored() == before
+
+
+def test_a_shelf_that_fails_leaves_no_hole():
+    class Failing(MemoryShelf):
+        fails = False
+
+        def put(self, key, blob):
+            if self.fails:
+                raise OSError("disk full")
+            super().put(key, blob)
+
+    shelf = Failing()
+    policy = POLICIES["fifo"](PolicySetting(3, b""))
+    store = Memory(policy, slots=3, budget_bytes=3, samples_between=lambda *_: 1, shelf=shelf)
+    admit(store, (0, 1))
+    for _ in range(3):
+        shelf.fails = True
+        with pytest.raises(OSError, match="disk full"):
+            admit(store, (0, 2))
+        shelf.fails = False
+    admit(store, (0, 2), (0, 3), (0, 4))
+    assert sorted(store.slot_of(key) for key in store.stored()) == [0, 1, 2]
 
 
 def test_the_lowest_free_slot_is_taken_first():
@@ -138,14 +257,6 @@ def test_the_lowest_free_slot_is_taken_first():
     assert store.slot_of(SegmentKey(0, 1)) == 0
     admit(store, (0, 2))
     assert store.slot_of(SegmentKey(0, 2)) == 2
-
-
-def test_a_newcomer_that_fits_nowhere_is_refused_and_nothing_is_stored():
-    store = Memory(POLICIES["fifo"](PolicySetting(3, b"")), slots=3, budget_bytes=30, samples_between=lambda *_: 1)
-    store.admit(SubModel(SegmentKey(0, 1), bytes(32), 25), b"")
-    with pytest.raises(BudgetError, match="does not fit beside the other shards' heads"):
-        store.admit(SubModel(SegmentKey(1, 1), bytes(32), 10), b"")
-    assert store.stored() == [(0, 1, 0)]
 
 
 def test_a_policy_that_names_a_head_is_caught():

@@ -82,10 +82,18 @@ def measure(shard_counts: Sequence[int], users: int, seeds: int, progress: Progr
                 _first_round(trace, name, shards, seed) if when == FIRST else _last_round(trace, name, shards, seed)
                 for seed, trace in enumerate(traces)
             )
-            spread = Mean.of([(max(load) - min(load)) / (sum(load) / shards) for load in loads])
-            found.append(Spread(when, name, shards, spread))
+            found.append(Spread(when, name, shards, Mean.of([spread_of(load) for load in loads])))
             progress(len(found), len(MEASURED) * len(shard_counts))
     return found
+
+
+def spread_of(load: Sequence[int]) -> float:
+    """(largest - smallest) / mean.
+
+    >>> spread_of([8, 12, 10])
+    0.4
+    """
+    return (max(load) - min(load)) / (sum(load) / len(load))
 
 
 def _first_round(trace: Trace, name: str, shards: int, seed: int) -> list[int]:

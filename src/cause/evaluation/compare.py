@@ -10,7 +10,7 @@ from cause.evaluation.statistics import Mean
 from cause.presets import parse_system
 from cause.progress import Progress
 from cause.registry import Registry
-from cause.simulate import Setting, Simulation, simulate
+from cause.simulate import Setting, Simulation, device_for, simulate
 from cause.trace import Trace
 from cause.workload import Workload
 
@@ -80,20 +80,19 @@ def jobs(
         elif sweep:
             here = replace(setting, **{sweep.name: at})
         for name in systems:
-            _check(name, here, sweep)
+            _check(name, source, here, sweep)
             for seed in range(seeds):
                 own = replace(drawn, seed=seed) if isinstance(drawn, Workload) else drawn
                 wanted.append(Job(name, at, seed, own, here))
     return wanted
 
 
-def _check(name: str, setting: Setting, sweep: Sweep | None) -> None:
+def _check(name: str, source: Workload | Trace, setting: Setting, sweep: Sweep | None) -> None:
     """Fail now on what would fail later: an unknown name, a budget below the heads."""
     _, system = parse_system(name)
-    if system.partition != "given":
-        simulate(Trace([]), name, system, setting)
-    elif sweep and sweep.name == "shards":
+    if system.partition == "given" and sweep and sweep.name == "shards":
         raise InputError(f"{name} takes the number of shards from the trace: it cannot be swept")
+    device_for(source if isinstance(source, Trace) else Trace([]), system, setting)
 
 
 def run_jobs(wanted: Sequence[Job], processes: int, progress: Progress) -> Iterator[tuple[Job, Simulation]]:

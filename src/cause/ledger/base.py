@@ -12,14 +12,14 @@ Selection = Mapping[tuple[str, int], Positions]
 
 
 class Ledger(Protocol):
-    """Records of rounds, users and segments. Only retained samples are known to it."""
+    """Records of rounds, users and segments. Only what is retained is known to it."""
 
     @property
     def round(self) -> int:
         """The last round begun; 0 before the first."""
 
     def placement(self, user: str) -> int | None:
-        """The shard that a user was last placed in, while they have samples."""
+        """The shard of a user's newest retained upload, where it lies in one."""
 
     def rounds_of(self, user: str) -> Sequence[int]:
         """Rounds in which the user has retained samples, ascending; none for a stranger."""
@@ -28,14 +28,12 @@ class Ledger(Protocol):
         """Where the retained samples of one upload lie."""
 
     def shards(self) -> Sequence[int]:
-        """Shards that ever got a segment, ascending."""
+        """Shards that retain anything, ascending."""
 
     def lineage(self, shard: int) -> Lineage:
         """A shard's segments in order."""
 
-    def record(
-        self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], placements: Mapping[str, int]
-    ) -> None:
+    def record(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]]) -> None:
         """Begin a round and take what arrived in it."""
 
     def delete(self, selection: Selection) -> None:

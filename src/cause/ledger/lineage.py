@@ -1,7 +1,6 @@
 """A shard's history: its segments, in the order in which they are trained."""
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 
 from cause import positions as pos
 from cause.keyed import digest
@@ -12,45 +11,51 @@ from cause.samples import Piece, SegmentKey
 class Segment:
     """The retained samples that a shard received in one round (or in one slice of it)."""
 
-    __slots__ = ("_digests", "_manifest", "count", "key", "pieces")
+    __slots__ = ("_digests", "_manifest", "_pieces", "count", "key", "trained")
 
     def __init__(self, key: SegmentKey, pieces: Sequence[Piece]) -> None:
         self.key = key
-        self.pieces = {piece.upload.user: piece for piece in sorted(pieces, key=lambda piece: piece.upload.user)}
+        self.trained = False  # ever: training it again is then a retraining
+        self._pieces = {piece.upload.user: piece for piece in sorted(pieces, key=lambda piece: piece.upload.user)}
         self.count = sum(len(piece.positions) for piece in pieces)
         self._digests: dict[str, bytes] = {}  # of each piece; a deletion renews only its own
         self._manifest: bytes | None = None
 
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Its samples, by user."""
+        return tuple(self._pieces.values())
+
     def positions(self, user: str) -> Positions:
         """What it holds of a user's upload."""
-        piece = self.pieces.get(user)
+        piece = self._pieces.get(user)
         return piece.positions if piece else range(0)
 
     def remove(self, user: str, doomed: Positions) -> None:
         """Forget some samples of a user."""
-        piece = self.pieces[user]
+        piece = self._pieces[user]
         kept = pos.minus(piece.positions, doomed)
         self.count -= len(piece.positions) - len(kept)
         self._manifest = None
         self._digests.pop(user, None)
         if len(kept):
-            self.pieces[user] = Piece(piece.upload, kept)
+            self._pieces[user] = Piece(piece.upload.keeping(kept), kept)
         else:
-            del self.pieces[user]
+            del self._pieces[user]
 
     @property
     def manifest(self) -> bytes:
         """Digest of the ids of its retained samples, whatever the order in which they came."""
         if self._manifest is None:
-            for user, (upload, positions) in self.pieces.items():
+            for user, (upload, positions) in self._pieces.items():
                 if user not in self._digests:
                     self._digests[user] = digest(upload.names(positions))
-            self._manifest = digest(*(self._digests[user] for user in self.pieces))
+            self._manifest = digest(*(self._digests[user] for user in self._pieces))
         return self._manifest
 
 
 class Lineage:
-    """The segments of one shard, and how many samples they retain.
+    """The segments of one shard that retain anything, and how many samples they retain.
 
     Sums over stretches of it are differences of running totals. A deletion recomputes the totals after it, which
     costs no more than the replay that follows it.
@@ -60,9 +65,6 @@ class Lineage:
         self._segments: list[Segment] = []
         self._at: dict[SegmentKey, int] = {}
         self._totals = [0]
-
-    def __len__(self) -> int:
-        return len(self._segments)
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
@@ -74,6 +76,11 @@ class Lineage:
     def samples(self) -> int:
         """Retained samples of the shard."""
         return self._totals[-1]
+
+    @property
+    def last(self) -> SegmentKey | None:
+        """The newest segment."""
+        return self._segments[-1].key if self._segments else None
 
     def before(self, key: SegmentKey) -> Sequence[Segment]:
         """The segments before one."""
@@ -94,7 +101,12 @@ class Lineage:
         self._totals.append(self._totals[-1] + segment.count)
 
     def recount(self, key: SegmentKey) -> None:
-        """Bring the totals up to date after deletions in or after a segment."""
+        """Bring it up to date after deletions in or after a segment; emptied segments leave."""
         start = self._at[key]
-        counts = (segment.count for segment in self._segments[start:])
-        self._totals[start:] = accumulate(counts, initial=self._totals[start])
+        touched = self._segments[start:]
+        del self._segments[start:], self._totals[start + 1 :]
+        for segment in touched:
+            del self._at[segment.key]
+        for segment in touched:
+            if segment.count:
+                self.append(segment)

@@ -10,13 +10,13 @@ from cause.samples import Piece, SegmentKey
 
 
 class MemoryLedger:
-    """Records kept in the process; they grow with the uploads, not with the samples.
+    """Records kept in the process. An upload that stays whole costs as much as one sample of it.
 
     Examples
     --------
     >>> from cause.samples import Part, TraceUpload
     >>> ledger, upload = MemoryLedger(), TraceUpload("u7", 1, (Part(31),))
-    >>> ledger.record(1, {SegmentKey(0, 1): [Piece(upload, range(31))]}, {"u7": 0})
+    >>> ledger.record(1, {SegmentKey(0, 1): [Piece(upload, range(31))]})
     >>> ledger.delete({("u7", 1): range(5)})
     >>> ledger.lineage(0).samples, ledger.pieces_of("u7", 1)
     (26, [(SegmentKey(shard=0, round=1, slice=0), range(5, 31))])
@@ -25,15 +25,18 @@ class MemoryLedger:
     def __init__(self) -> None:
         self._round = 0
         self._lineages: dict[int, Lineage] = {}
-        self._uploads: dict[str, dict[int, list[SegmentKey]]] = {}  # of retained samples only
-        self._placements: dict[str, int] = {}
+        self._uploads: dict[str, dict[int, list[SegmentKey]]] = {}
 
     @property
     def round(self) -> int:
         return self._round
 
     def placement(self, user: str) -> int | None:
-        return self._placements.get(user)
+        uploads = self._uploads.get(user)
+        if not uploads:
+            return None
+        shards = {key.shard for key in uploads[next(reversed(uploads))]}
+        return shards.pop() if len(shards) == 1 else None
 
     def rounds_of(self, user: str) -> Sequence[int]:
         return list(self._uploads.get(user, ()))
@@ -46,37 +49,33 @@ class MemoryLedger:
         return sorted(self._lineages)
 
     def lineage(self, shard: int) -> Lineage:
-        return self._lineages.setdefault(shard, Lineage())
+        return self._lineages.get(shard, Lineage())
 
-    def record(
-        self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], placements: Mapping[str, int]
-    ) -> None:
+    def record(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]]) -> None:
         self._round = round_
         for key in sorted(segments):
-            self.lineage(key.shard).append(Segment(key, segments[key]))
+            self._lineages.setdefault(key.shard, Lineage()).append(Segment(key, segments[key]))
             for piece in segments[key]:
                 self._uploads.setdefault(piece.upload.user, {}).setdefault(round_, []).append(key)
-        self._placements.update(placements)
 
     def delete(self, selection: Selection) -> None:
         touched: dict[int, SegmentKey] = {}
         for (user, round_), doomed in selection.items():
-            keys = self._uploads[user][round_]
-            for key in keys:
+            uploads, left = self._uploads[user], []
+            for key in uploads[round_]:
                 segment = self._lineages[key.shard][key]
                 if len(pos.common(segment.positions(user), doomed)):
                     segment.remove(user, doomed)
                     touched[key.shard] = min(key, touched.get(key.shard, key))
-            left = [key for key in keys if len(self._lineages[key.shard][key].positions(user))]
+                if len(segment.positions(user)):
+                    left.append(key)
             if left:
-                self._uploads[user][round_] = left
+                uploads[round_] = left
             else:
-                self._forget_upload(user, round_)
+                del uploads[round_]
+            if not uploads:
+                del self._uploads[user]
         for shard, key in touched.items():
             self._lineages[shard].recount(key)
-
-    def _forget_upload(self, user: str, round_: int) -> None:
-        del self._uploads[user][round_]
-        if not self._uploads[user]:
-            del self._uploads[user]
-            self._placements.pop(user, None)
+            if not self._lineages[shard].samples:
+                del self._lineages[shard]

@@ -18,9 +18,6 @@ class MemoryView(Protocol):
     def shards(self) -> Sequence[int]:
         """The shards that have a sub-model stored."""
 
-    def occupant(self, slot: int) -> SegmentKey | None:
-        """The sub-model in a slot."""
-
     def slot_of(self, key: SegmentKey) -> int:
         """The slot of a stored sub-model."""
 
@@ -70,6 +67,9 @@ class Policy(ABC):
 
     def removed(self, key: SegmentKey, memory: MemoryView) -> None:
         """A sub-model left: evicted, or tainted and dropped."""
+
+    def purge(self) -> None:
+        """Samples were deleted, and the sub-models that saw them: keep nothing that was computed from them."""
 
     def state(self) -> dict[str, int]:
         """What must survive a restart."""

@@ -42,7 +42,7 @@ class Cost(Policy):
         self._scores.pop(key, None)
         own = memory.stored_of(key.shard)
         after = bisect_left(own, key)
-        if after == len(own):
+        if after == len(own):  # it was the newest: the one before is now, and a head has no score
             if own:
                 self._scores.pop(own[-1], None)
             return
@@ -50,6 +50,9 @@ class Cost(Policy):
             self._keep(own, after - 1, memory)
         if after < len(own) - 1:
             self._keep(own, after, memory)
+
+    def purge(self) -> None:
+        self._renew()  # outdated scores are statistics of deleted samples
 
     def restore(self, state: dict[str, int], memory: MemoryView) -> None:
         for shard in memory.shards():
@@ -61,9 +64,12 @@ class Cost(Policy):
         key, score = own[at], self._score(own, at, own[at + 1], memory)
         self._scores[key] = score
         heapq.heappush(self._heap, (score, key))
-        if len(self._heap) > 64 + 4 * len(self._scores):  # mostly outdated: start afresh
-            self._heap = [(score, key) for key, score in self._scores.items()]
-            heapq.heapify(self._heap)
+        if len(self._heap) > 64 + 4 * len(self._scores):
+            self._renew()
+
+    def _renew(self) -> None:
+        self._heap = [(score, key) for key, score in self._scores.items()]
+        heapq.heapify(self._heap)
 
     @staticmethod
     def _score(own: Sequence[SegmentKey], at: int, following: SegmentKey, memory: MemoryView) -> int:

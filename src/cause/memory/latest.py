@@ -1,5 +1,6 @@
 """SISA's memory: the newest sub-model of each shard and nothing else."""
 
+from cause.errors import BudgetError
 from cause.memory.base import MemoryView, Policy
 from cause.samples import SegmentKey
 
@@ -12,4 +13,4 @@ class Latest(Policy):
         return memory.slot_of(own[-1]) if own else None
 
     def victim(self, newcomer: SegmentKey, memory: MemoryView) -> int:
-        return memory.slot_of(memory.candidates(newcomer)[0])
+        raise BudgetError("a memory with one sub-model a shard is full of heads")

@@ -17,9 +17,11 @@ class Random(Policy):
         self._draws = 0
 
     def victim(self, newcomer: SegmentKey, memory: MemoryView) -> int:
-        candidates = memory.candidates(newcomer)
-        self._draws += 1
-        return memory.slot_of(candidates[keyed_int(self.setting.key, self._draws) % len(candidates)])
+        while True:  # few slots are pinned, so few draws are in vain
+            self._draws += 1
+            slot = keyed_int(self.setting.key, self._draws) % self.setting.slots
+            if memory.evictable(slot, newcomer):
+                return slot
 
     def state(self) -> dict[str, int]:
         return {"draws": self._draws}

@@ -64,6 +64,8 @@ class Memory:
         self.slots = slots
         self.budget_bytes = budget_bytes
         self.used_bytes = 0
+        self.in_flight_bytes = 0
+        """The largest newcomer so far: the one copy that exists beside the budget while it is admitted."""
         self.samples_between = samples_between
         self.shelf: Shelf = MemoryShelf() if shelf is None else shelf
         self._slots: list[SubModel | None] = []  # grows up to N as slots are first used
@@ -75,9 +77,6 @@ class Memory:
 
     def __len__(self) -> int:
         return len(self._slot_of)
-
-    def __contains__(self, key: SegmentKey) -> bool:
-        return key in self._slot_of
 
     def __getitem__(self, key: SegmentKey) -> SubModel:
         sub_model = self._slots[self._slot_of[key]]
@@ -105,7 +104,7 @@ class Memory:
 
     # What a policy may look at
 
-    def occupant(self, slot: int) -> SegmentKey | None:
+    def _occupant(self, slot: int) -> SegmentKey | None:
         sub_model = self._slots[slot] if slot < len(self._slots) else None
         return sub_model.key if sub_model else None
 
@@ -116,7 +115,7 @@ class Memory:
         return self._stored_of.get(shard, [])
 
     def evictable(self, slot: int, newcomer: SegmentKey) -> bool:
-        key = self.occupant(slot)
+        key = self._occupant(slot)
         return key is not None and (key.shard == newcomer.shard or self._stored_of[key.shard][-1] != key)
 
     def candidates(self, newcomer: SegmentKey) -> list[SegmentKey]:
@@ -125,16 +124,24 @@ class Memory:
     # What changes
 
     def admit(self, newcomer: SubModel, blob: bytes) -> list[SegmentKey]:
-        """Store a shard's new head; whoever had to go for it is returned."""
-        gone = []
+        """Store a shard's new head; whoever had to go for it is returned.
+
+        It takes the lowest free slot, or else that of the first to go.
+        """
+        self._refuse_what_cannot_fit(newcomer)
+        self.in_flight_bytes = max(self.in_flight_bytes, newcomer.size_bytes)
+        gone: list[SegmentKey] = []
         slot = self.policy.supersedes(newcomer.key, self)
         if slot is not None:
             gone.append(self._evict(slot, newcomer))
-        while not self._has_room(newcomer.size_bytes):
-            self._refuse_if_nobody_can_go(newcomer)
-            slot = self.policy.victim(newcomer.key, self)
-            gone.append(self._evict(slot, newcomer))
-        self._put(newcomer, blob, self._lowest_free() if slot is None else slot)
+        elif len(self) < self.slots:
+            slot = self._lowest_free()
+        while len(self) == self.slots or self.used_bytes + newcomer.size_bytes > self.budget_bytes:
+            victim = self.policy.victim(newcomer.key, self)
+            gone.append(self._evict(victim, newcomer))
+            slot = victim if slot is None else slot
+        assert slot is not None
+        self._put(newcomer, blob, slot)
         self.policy.stored(newcomer.key, self)
         return gone
 
@@ -144,42 +151,46 @@ class Memory:
         tainted = own[bisect_left(own, key) :]
         for each in reversed(tainted):
             self._remove(each)
+        self.policy.purge()
+        for each in tainted:
+            self.shelf.destroy(each)
         return tainted
-
-    def _has_room(self, size_bytes: int) -> bool:
-        return len(self._slot_of) < self.slots and self.used_bytes + size_bytes <= self.budget_bytes
 
     def _lowest_free(self) -> int:
         return self._vacated[0] if self._vacated else len(self._slots)
 
-    def _refuse_if_nobody_can_go(self, newcomer: SubModel) -> None:
-        other_heads = len(self._stored_of) - (newcomer.key.shard in self._stored_of)
-        if len(self._slot_of) == other_heads:
+    def _refuse_what_cannot_fit(self, newcomer: SubModel) -> None:
+        """Before anything is evicted: is there room beside the heads of the other shards?"""
+        heads = [self[own[-1]] for shard, own in self._stored_of.items() if shard != newcomer.key.shard]
+        pinned_bytes = sum(head.size_bytes for head in heads)
+        if len(heads) + 1 > self.slots or pinned_bytes + newcomer.size_bytes > self.budget_bytes:
             raise BudgetError(
                 f"sub-model {newcomer.key} of {format_bytes(newcomer.size_bytes)} does not fit beside the other "
-                f"shards' heads in {format_bytes(self.budget_bytes)} and {self.slots} slots"
+                f"shards' {len(heads)} heads in {format_bytes(self.budget_bytes)} and {self.slots} slots"
             )
 
     def _evict(self, slot: int, newcomer: SubModel) -> SegmentKey:
-        key = self.occupant(slot)
+        key = self._occupant(slot)
         if key is None or not self.evictable(slot, newcomer.key):
             name = type(self.policy).__name__
             raise PolicyError(f"{name} named slot {slot + 1} for {newcomer.key}: {'pinned' if key else 'empty'}")
         self._remove(key)
+        self.shelf.destroy(key)
         return key
 
     def _put(self, newcomer: SubModel, blob: bytes, slot: int) -> None:
+        self.shelf.put(newcomer.key, blob)  # first: when it fails, nothing is booked
         if slot == len(self._slots):
             self._slots.append(None)
         else:
             del self._vacated[bisect_left(self._vacated, slot)]
-        self.shelf.put(newcomer.key, blob)
         self._slots[slot] = newcomer
         self._slot_of[newcomer.key] = slot
         insort(self._stored_of.setdefault(newcomer.key.shard, []), newcomer.key)
         self.used_bytes += newcomer.size_bytes
 
     def _remove(self, key: SegmentKey) -> None:
+        """Out of the books, and so out of service; its bytes are destroyed after it."""
         self.used_bytes -= self[key].size_bytes
         slot = self._slot_of.pop(key)
         self._slots[slot] = None
@@ -188,5 +199,4 @@ class Memory:
         del own[bisect_left(own, key)]
         if not own:
             del self._stored_of[key.shard]
-        self.shelf.destroy(key)
         self.policy.removed(key, self)
