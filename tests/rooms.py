@@ -22,14 +22,16 @@ class Room:
     rsn_per_round: list[int]
 
 
-def live(trace: Trace, system: System, *, shards=4, slots=8, learner=None, seed=0, classes=4, after=None) -> Room:
+def live(
+    trace: Trace, system: System, *, shards=4, slots=8, learner=None, seed=0, classes=4, after=None, data=None
+) -> Room:
     """Run a trace; `after(room, forgotten)` is called after every round and every answer."""
     learner = learner or RememberingLearner()
     device = Cause(learner=learner, system=system, shards=shards, slots=slots, seed=seed, classes=classes)
     room = Room(device, {}, {}, set(), [])
     for round_ in trace.rounds:
         uploads = round_.uploads()
-        device.learn(uploads)
+        device.learn(map(data, uploads) if data else uploads)
         for upload in uploads:
             room.uploads[upload.user, upload.round] = upload
             room.retained |= {(upload.user, upload.round, int(p)) for p in upload.positions}
@@ -60,7 +62,7 @@ def meant(request: Request, retained: set[Sample]) -> set[Sample]:
 
 
 def clean_room(
-    room: Room, trace: Trace, system: System, *, given=True, learner=None, slots=8, seed=0, classes=4
+    room: Room, trace: Trace, system: System, *, given=True, learner=None, slots=8, seed=0, classes=4, data=None
 ) -> Cause:
     """A device that receives the same rounds without what was forgotten; with `given`, in the same shards."""
     shards = room.device.controller.shards
@@ -74,7 +76,8 @@ def clean_room(
             kept = [p for u, t, p in room.retained if (u, t) == (upload.user, upload.round)]
             if kept:
                 parts = _with_shards(upload, room.homes) if given else upload.parts
-                arriving.append(TraceUpload(upload.user, upload.round, parts).keeping(pos.of(kept)))
+                named = TraceUpload(upload.user, upload.round, parts)
+                arriving.append((data(named) if data else named).keeping(pos.of(kept)))
         device.learn(arriving)
     return device
 

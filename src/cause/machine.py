@@ -15,6 +15,9 @@ SOFTWARE = (
     ("typer", "the command line", "pip install cause"),
     ("rich", "tables and progress", "pip install cause"),
     ("matplotlib", "plots", "pip install 'cause[plot]'"),
+    ("torch", "networks that learn", "pip install 'cause[torch]'"),
+    ("safetensors", "storing them", "pip install 'cause[torch]'"),
+    ("zstandard", "compressing them", "pip install 'cause[torch]'"),
 )
 
 

@@ -1,6 +1,6 @@
 """What users ask to be forgotten, and which samples that means."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cause import positions as pos
@@ -89,12 +89,23 @@ def _named(ledger: Ledger, user: str, samples: Iterable[tuple[int, int]], pendin
         wanted.setdefault(round_, []).append(position)
     selection = {}
     for round_, listed in sorted(wanted.items()):
-        asked = pos.of(listed)
-        missing = pos.minus(asked, _held(ledger, user, round_, pending))
+        asked, held = pos.of(listed), _held(ledger, user, round_, pending)
+        missing = pos.minus(asked, held)
         if len(missing):
             raise RequestError(f"user {user!r} has no retained sample {int(missing[0])} of round {round_}")
-        selection[user, round_] = asked
+        selection[user, round_] = _first_of_their_kind(asked, held, ledger.twins_of(user, round_))
     return selection
+
+
+def _first_of_their_kind(asked: Positions, held: Positions, twins: Mapping[int, bytes]) -> Positions:
+    """Of identical samples the lowest position goes first, whichever was named: then what is left has the ids that it
+    would have had without the others."""
+    if not twins:
+        return asked
+    kinds: dict[bytes, list[int]] = {}
+    for position in pos.array(held).tolist():
+        kinds.setdefault(twins[position], []).append(position)
+    return pos.of(kinds[twins[position]].pop(0) for position in pos.array(asked).tolist())
 
 
 def _listed(rounds: Iterable[int], most: int = 8) -> str:

@@ -40,6 +40,9 @@ class Upload(Protocol):
     def labels(self, positions: Positions) -> NDArray[np.int64]:
         """The class of each sample."""
 
+    def twins(self, positions: Positions) -> Sequence[bytes]:
+        """What identical samples share, for each; nothing at all where there are no identical ones."""
+
     def keeping(self, positions: Positions) -> "Upload":
         """The upload with these samples only: nothing of the others is left in it."""
 
@@ -131,6 +134,9 @@ class TraceUpload:
             return runs[0][0]
         return self._along(runs, self.positions)
 
+    def twins(self, positions: Positions) -> Sequence[bytes]:
+        return ()
+
     def keeping(self, positions: Positions) -> "TraceUpload":
         """The upload with these samples only."""
         if len(positions) == len(self.positions):
@@ -154,14 +160,15 @@ class TraceUpload:
         held = self.positions
         return int(held[index]) if index < len(held) else int(held[-1]) + 1
 
-    def _indices(self, positions: Positions) -> NDArray[np.int64]:
+    def indices(self, positions: Positions) -> NDArray[np.int64]:
+        """The places of these positions among the upload's."""
         wanted = pos.array(positions)
         if isinstance(self.positions, range):
             return np.asarray(wanted - self.positions.start)
         return np.asarray(np.searchsorted(self.positions, wanted), dtype=np.int64)
 
     def _along(self, runs: Sequence[tuple[int, int]], positions: Positions) -> NDArray[np.int64]:
-        return _spread(runs, self._indices(positions))
+        return _spread(runs, self.indices(positions))
 
 
 def _spread(runs: Sequence[tuple[int, int]], indices: NDArray[np.int64]) -> NDArray[np.int64]:

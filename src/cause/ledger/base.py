@@ -27,6 +27,9 @@ class Ledger(Protocol):
     def pieces_of(self, user: str, round_: int) -> Sequence[tuple[SegmentKey, Positions]]:
         """Where the retained samples of one upload lie."""
 
+    def twins_of(self, user: str, round_: int) -> Mapping[int, bytes]:
+        """What identical retained samples of an upload share, by position; empty where there are none."""
+
     def shards(self) -> Sequence[int]:
         """Shards that retain anything, ascending."""
 

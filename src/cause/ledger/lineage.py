@@ -26,6 +26,10 @@ class Segment:
         """Its samples, by user."""
         return tuple(self._pieces.values())
 
+    def piece(self, user: str) -> Piece:
+        """What it holds of a user's upload, which must be something."""
+        return self._pieces[user]
+
     def positions(self, user: str) -> Positions:
         """What it holds of a user's upload."""
         piece = self._pieces.get(user)

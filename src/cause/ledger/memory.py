@@ -45,6 +45,13 @@ class MemoryLedger:
         keys = self._uploads.get(user, {}).get(round_, [])
         return [(key, self._lineages[key.shard][key].positions(user)) for key in keys]
 
+    def twins_of(self, user: str, round_: int) -> dict[int, bytes]:
+        found: dict[int, bytes] = {}
+        for key in self._uploads.get(user, {}).get(round_, []):
+            upload, positions = self._lineages[key.shard][key].piece(user)
+            found |= zip(pos.array(positions).tolist(), upload.twins(positions), strict=False)
+        return found
+
     def shards(self) -> Sequence[int]:
         return sorted(self._lineages)
 

@@ -1,10 +1,18 @@
 """The partition that a trace brings along."""
 
 from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
 
 from cause.errors import InputError
 from cause.partition.base import Arrivals, Assignment, Partitioner
-from cause.samples import TraceUpload
+
+
+@runtime_checkable
+class NamesShards(Protocol):
+    """An upload that brings its shards along."""
+
+    def given_shards(self) -> Assignment:
+        """The shard for the whole upload, or one for each sample."""
 
 
 class Given(Partitioner):
@@ -13,7 +21,7 @@ class Given(Partitioner):
     def assign(self, arrivals: Arrivals) -> Mapping[str, Assignment]:
         assigned: dict[str, Assignment] = {}
         for user, upload in arrivals.uploads.items():
-            if not isinstance(upload, TraceUpload):
+            if not isinstance(upload, NamesShards):
                 raise InputError("partition 'given' needs a trace that names the shards")
             assigned[user] = upload.given_shards()
         return assigned

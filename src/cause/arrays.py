@@ -1,0 +1,168 @@
+"""Real samples: uploads that carry their data and know each sample by a digest of it."""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cause import positions as pos
+from cause.errors import InputError
+from cause.keyed import Hashes, keyed_int, pack, scatter
+from cause.positions import Positions
+from cause.samples import TraceUpload
+
+Array = NDArray[Any]
+
+
+class ArrayUpload:
+    """The samples of one user of one round, with inputs and labels.
+
+    A sample's id is a digest of (user, round, x, y) and its ordinal among identical ones, so it depends on nothing
+    else that was ever uploaded, nor on the order in which it came. Positions are ranks by that digest; of identical
+    samples the highest ordinal has the lowest position and goes first, so that what is left of them is what a system
+    would have that met fewer.
+
+    >>> upload = ArrayUpload("alice", 1, np.array([[5.0], [7.0], [5.0]]), [0, 1, 0])
+    >>> len(upload.positions), sorted(upload.labels(upload.positions).tolist())
+    (3, [0, 0, 1])
+    """
+
+    def __init__(self, user: str, round_: int, x: ArrayLike, y: ArrayLike) -> None:
+        self.user, self.round = user, round_
+        inputs, labels = checked(user, x, y)
+        digests = [_digest(user, round_, row, int(label)) for row, label in zip(inputs, labels, strict=True)]
+        ordinals: list[int] = []
+        met: dict[bytes, int] = {}
+        for digest in digests:
+            ordinals.append(met.get(digest, 0))
+            met[digest] = ordinals[-1] + 1
+        order = sorted(range(len(digests)), key=lambda i: (digests[i], -ordinals[i]))
+        self._set(range(len(order)), inputs[order], labels[order], [digests[i] for i in order])
+        self._ids = [_with_ordinal(digests[i], ordinals[i]) for i in order]
+
+    def _set(self, positions: Positions, x: Array, y: NDArray[np.int64], digests: list[bytes]) -> None:
+        self._positions, self._x, self._y, self._digests = positions, x, y, digests
+
+    @property
+    def positions(self) -> Positions:
+        return self._positions
+
+    def hashes(self, key: bytes, positions: Positions) -> Hashes:
+        heads = b"".join(self._ids[i][:8] for i in self._indices(positions).tolist())
+        return scatter(keyed_int(key, "id"), np.frombuffer(heads, dtype="<i8"))
+
+    def names(self, positions: Positions) -> bytes:
+        return pack(b"".join(sorted(self._ids[i] for i in self._indices(positions).tolist())))
+
+    def labels(self, positions: Positions) -> NDArray[np.int64]:
+        return self._y[self._indices(positions)]
+
+    def arrays(self, positions: Positions) -> tuple[Array, NDArray[np.int64]]:
+        """Inputs and labels."""
+        indices = self._indices(positions)
+        return self._x[indices], self._y[indices]
+
+    def twins(self, positions: Positions) -> list[bytes]:
+        return [self._digests[i] for i in self._indices(positions).tolist()]
+
+    def keeping(self, positions: Positions) -> "ArrayUpload":
+        """The upload with these samples only: copies, so that the others' memory goes."""
+        if len(positions) == len(self._positions):
+            return self
+        indices = self._indices(positions)
+        kept = object.__new__(ArrayUpload)
+        kept.user, kept.round = self.user, self.round
+        kept._set(positions, self._x[indices], self._y[indices], [self._digests[i] for i in indices.tolist()])
+        kept._ids = [self._ids[i] for i in indices.tolist()]
+        return kept
+
+    def _indices(self, positions: Positions) -> NDArray[np.int64]:
+        wanted = pos.array(positions)
+        if isinstance(self._positions, range):
+            return np.asarray(wanted - self._positions.start)
+        return np.asarray(np.searchsorted(self._positions, wanted), dtype=np.int64)
+
+
+class TraceData:
+    """An upload of a trace in a real run: ids are (user, round, position), and each has its data.
+
+    >>> from cause.samples import Part
+    >>> TraceData(TraceUpload("u7", 1, (Part(2),)), [[1.0], [2.0]], [0, 1]).arrays(range(1, 2))[1]
+    array([1])
+    """
+
+    def __init__(self, upload: TraceUpload, x: ArrayLike, y: ArrayLike) -> None:
+        self._upload = upload
+        self._x, self._y = checked(upload.user, x, y)
+        if len(self._y) != len(upload.positions):
+            raise InputError(
+                f"user {upload.user!r} has {len(upload.positions)} samples in the trace, not {len(self._y)}"
+            )
+
+    @property
+    def user(self) -> str:
+        return self._upload.user
+
+    @property
+    def round(self) -> int:
+        return self._upload.round
+
+    @property
+    def positions(self) -> Positions:
+        return self._upload.positions
+
+    def hashes(self, key: bytes, positions: Positions) -> Hashes:
+        return self._upload.hashes(key, positions)
+
+    def names(self, positions: Positions) -> bytes:
+        return self._upload.names(positions)
+
+    def labels(self, positions: Positions) -> NDArray[np.int64]:
+        return self._y[self._upload.indices(positions)]
+
+    def arrays(self, positions: Positions) -> tuple[Array, NDArray[np.int64]]:
+        """Inputs and labels."""
+        indices = self._upload.indices(positions)
+        return self._x[indices], self._y[indices]
+
+    def given_shards(self) -> int | NDArray[np.int64]:
+        """The shard that the trace names."""
+        return self._upload.given_shards()
+
+    def twins(self, positions: Positions) -> tuple[bytes, ...]:
+        return ()
+
+    def keeping(self, positions: Positions) -> "TraceData":
+        """The upload with these samples only."""
+        return TraceData(self._upload.keeping(positions), *self.arrays(positions))
+
+
+def checked(user: str, x: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[np.int64]]:
+    """Inputs and labels as arrays, or what is wrong with them."""
+    inputs, labels = np.asarray(x), np.asarray(y)
+    whose = f"of user {user!r}"
+    if inputs.ndim < 1 or labels.ndim != 1 or len(inputs) != len(labels):
+        raise InputError(
+            f"inputs {whose} have shape {inputs.shape} and labels {labels.shape}: one label for each input"
+        )
+    if not len(labels):
+        raise InputError(f"the upload {whose} is empty")
+    if inputs.dtype.kind not in "buif":
+        raise InputError(f"inputs {whose} must be numbers, not {inputs.dtype}")
+    if labels.dtype.kind not in "bui":
+        raise InputError(f"labels {whose} must be whole numbers, not {labels.dtype}")
+    if inputs.dtype.kind == "f" and not np.isfinite(inputs).all():
+        raise InputError(f"inputs {whose} must be finite: there is {inputs[~np.isfinite(inputs)].flat[0]} among them")
+    if labels.min() < 0:
+        raise InputError(f"labels {whose} start from 0, not {labels.min()}")
+    return inputs, labels.astype(np.int64)
+
+
+def _digest(user: str, round_: int, x: Array, label: int) -> bytes:
+    described = pack(user, round_, x.dtype.str, str(x.shape), x.tobytes(), label)
+    return hashlib.sha256(described).digest()[:16]
+
+
+def _with_ordinal(digest: bytes, ordinal: int) -> bytes:
+    return hashlib.sha256(digest + ordinal.to_bytes(8, "big")).digest()[:16]

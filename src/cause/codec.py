@@ -1,0 +1,68 @@
+"""How a sub-model is stored: safetensors, bytes shuffled by significance, zstd, and a digest that is checked.
+
+Nothing is pickled. What is decoded has the same bits as what was encoded.
+"""
+
+import hashlib
+import struct
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+import zstandard
+from safetensors.torch import load, save
+
+from cause.errors import LearnerError
+
+MAGIC = b"CAUSE\x01"
+LEVEL = 3
+_HEAD = struct.Struct(">6sBQ32s")  # magic, bytes of a number, length, digest of the plain bytes
+
+
+def encode(tensors: Mapping[str, torch.Tensor]) -> bytes:
+    """Bytes of a state.
+
+    >>> state = {"weight": torch.tensor([[1.0, -0.0]]), "steps": torch.tensor(7)}
+    >>> again = decode(encode(state))
+    >>> torch.equal(again["weight"], state["weight"]), again["weight"][0, 1].signbit().item(), again["steps"].item()
+    (True, True, 7)
+    """
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(tensors.items())}
+    plain = save(contiguous)
+    width = max((tensor.element_size() for tensor in contiguous.values() if tensor.is_floating_point()), default=1)
+    packed = zstandard.ZstdCompressor(level=LEVEL).compress(_shuffle(plain, width))
+    return _HEAD.pack(MAGIC, width, len(plain), hashlib.sha256(plain).digest()) + packed
+
+
+def decode(blob: bytes) -> dict[str, torch.Tensor]:
+    """The state again; a blob that was damaged is refused."""
+    try:
+        magic, width, length, digest = _HEAD.unpack_from(blob)
+        if magic != MAGIC:
+            raise LearnerError("not a stored sub-model of this version")
+        shuffled = zstandard.ZstdDecompressor().decompress(blob[_HEAD.size :], max_output_size=length)
+        plain = _unshuffle(shuffled, width)
+    except (struct.error, zstandard.ZstdError, ValueError):
+        raise LearnerError("a stored sub-model is damaged: it cannot be unpacked") from None
+    if hashlib.sha256(plain).digest() != digest:
+        raise LearnerError("a stored sub-model is damaged: its digest is another")
+    return load(plain)
+
+
+def state_digest(tensors: Mapping[str, torch.Tensor]) -> bytes:
+    """Digest of a state's bits: equal exactly for equal names, types, shapes and bits."""
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(tensors.items())}
+    return hashlib.sha256(save(contiguous)).digest()
+
+
+def _shuffle(data: bytes, width: int) -> bytes:
+    """First all first bytes, then all second ones …: exponents compress together, mantissas do not disturb them."""
+    whole = len(data) // width * width
+    body = np.frombuffer(data[:whole], dtype=np.uint8).reshape(-1, width).T
+    return body.tobytes() + data[whole:]
+
+
+def _unshuffle(data: bytes, width: int) -> bytes:
+    whole = len(data) // width * width
+    body = np.frombuffer(data[:whole], dtype=np.uint8).reshape(width, -1).T
+    return body.tobytes() + data[whole:]

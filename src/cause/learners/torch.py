@@ -1,0 +1,270 @@
+"""TorchLearner: any network, trained as a pure function of parent, samples, seed and recipe."""
+
+import os
+import platform
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from cause import codec
+from cause.errors import InputError, LearnerError
+from cause.keyed import derive, digest
+from cause.models import factory
+from cause.positions import Positions
+from cause.recipe import Recipe
+from cause.samples import Lesson, Piece
+
+State = dict[str, torch.Tensor]
+
+
+class _WithData(Protocol):
+    def arrays(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.int64]]: ...
+
+
+@dataclass(frozen=True)
+class _Data:
+    x: torch.Tensor
+    y: torch.Tensor
+    pieces: Sequence[Piece]
+
+    def order(self, key: bytes) -> torch.Tensor:
+        """A shuffle that depends on nothing but the key and each sample's id."""
+        hashes = np.concatenate([upload.hashes(key, positions) for upload, positions in self.pieces])
+        return torch.from_numpy(np.argsort(hashes, kind="stable"))
+
+
+class TorchLearner:
+    """Trains the network of a recipe, one segment after the other.
+
+    Every generator is seeded from (root, shard, round, slice, epoch), the optimizer is fresh for each segment, samples
+    come in the order of a keyed hash of their ids, and training starts from decoded bytes. Parameters that the factory
+    freezes (`requires_grad=False`) belong to a public part: its modules stay in eval mode, and it is not stored in the
+    sub-models.
+
+    Parameters
+    ----------
+    recipe
+        What to train and how.
+    make
+        A factory for the recipe's model, when it is not importable by name; it is called with (classes, shape).
+    device
+        Where to train: "cpu", "cuda", "mps".
+    threads
+        Threads of the CPU. Another number gives other bits, so it is part of the environment.
+    """
+
+    def __init__(
+        self, recipe: Recipe, *, make: Callable[..., nn.Module] | None = None, device: str = "cpu", threads: int = 1
+    ) -> None:
+        self.recipe, self.device, self.threads = recipe, torch.device(device), threads
+        self._make = make or factory(recipe.model)
+        with self._isolated(digest("frozen parts")):
+            network = self._build()
+        self._frozen = {
+            name: tensor.clone() for name, tensor in network.state_dict().items() if name in _frozen(network)
+        }
+        described = [
+            (name, str(tensor.dtype), tuple(tensor.shape)) for name, tensor in sorted(network.state_dict().items())
+        ]
+        self._digest = digest(recipe.digest, str(described), codec.state_digest(self._frozen))
+        per_number = 2 if recipe.precision == "bf16" else 4
+        stored = [tensor for name, tensor in network.state_dict().items() if name not in self._frozen]
+        self._bytes: int = max(
+            1, sum(t.numel() * (per_number if t.is_floating_point() else t.element_size()) for t in stored)
+        )
+
+    @property
+    def recipe_digest(self) -> bytes:
+        return self._digest
+
+    @property
+    def environment(self) -> str:
+        """What bits depend on, besides the recipe."""
+        parts = [f"torch {torch.__version__}", str(self.device.type), f"{self.threads} threads", platform.machine()]
+        if self.device.type == "cpu":
+            parts += [torch.backends.cpu.get_cpu_capability(), f"mkldnn {torch.backends.mkldnn.is_available()}"]
+        elif self.device.type == "cuda":
+            parts += [torch.cuda.get_device_name(self.device), f"cuda {torch.version.cuda}"]
+        return ", ".join(parts)
+
+    @property
+    def sub_model_bytes(self) -> int:
+        return self._bytes
+
+    # Training
+
+    def train(self, parent: State | None, lesson: Lesson, seed: bytes) -> State:
+        with self._isolated(derive(seed, "init")):
+            network = self._build(parent)
+            data = self._data([*lesson.pieces, *lesson.rehearsed])
+            self._fit(network, data, seed)
+            return self._state(network)
+
+    def _fit(self, network: nn.Module, data: _Data, seed: bytes) -> None:
+        recipe, count = self.recipe, len(data.y)
+        optimizer = _optimizer(recipe, [p for p in network.parameters() if p.requires_grad])
+        schedule = _schedule(recipe, optimizer, len(batches(count, recipe.batch_size)) * recipe.epochs)
+        _train_mode(network, alone=count == 1)
+        for epoch in range(recipe.epochs):
+            seed_all(derive(seed, "epoch", epoch))
+            order = data.order(derive(seed, "order", epoch)).to(self.device)
+            for start, stop in batches(count, recipe.batch_size):
+                chosen = order[start:stop]
+                x = data.x[chosen]
+                if recipe.augmentation == "crop-flip":
+                    x = crop_flip(x)
+                optimizer.zero_grad(set_to_none=True)
+                loss = nn.functional.cross_entropy(network(x), data.y[chosen])
+                loss.backward()
+                optimizer.step()
+                schedule.step()
+
+    def _data(self, pieces: Sequence[Piece]) -> _Data:
+        arrays = [cast(_WithData, upload).arrays(positions) for upload, positions in pieces]
+        y = np.concatenate([labels for _, labels in arrays])
+        if y.max() >= self.recipe.classes:
+            raise InputError(f"label {y.max()}, but the recipe has {self.recipe.classes} classes (from 0)")
+        return _Data(self._inputs(np.concatenate([x for x, _ in arrays])), torch.from_numpy(y).to(self.device), pieces)
+
+    def _inputs(self, x: NDArray[Any]) -> torch.Tensor:
+        shape = self.recipe.shape
+        if len(shape) == 3 and x.shape[1:] == (*shape[1:], shape[0]) and x.shape[1:] != shape:
+            x = np.moveaxis(x, -1, 1)  # images as most tools hold them: height, width, channels
+        if len(x) and int(np.prod(x.shape[1:])) != int(np.prod(shape)):
+            raise InputError(f"inputs of shape {x.shape[1:]} do not fit the recipe's {shape}")
+        scaled = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).reshape(-1, *shape)
+        return scaled.sub_(self.recipe.mean).div_(self.recipe.std).to(self.device)
+
+    def _build(self, state: State | None = None) -> nn.Module:
+        network = self._make(self.recipe.classes, self.recipe.shape, **dict(self.recipe.options))
+        if state is not None:
+            wanted = {**self._frozen, **state}
+            missing = set(network.state_dict()) ^ set(wanted)
+            if missing:
+                raise LearnerError(f"the stored sub-model does not fit the recipe: {sorted(missing)[0]!r} is one-sided")
+            network.load_state_dict(wanted)
+        return network.to(self.device)
+
+    def _state(self, network: nn.Module) -> State:
+        kept = {name: t for name, t in network.state_dict().items() if name not in self._frozen}
+        if self.recipe.precision == "bf16":
+            kept = {name: t.to(torch.bfloat16) if t.is_floating_point() else t for name, t in kept.items()}
+        for name, tensor in kept.items():
+            if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+                raise LearnerError(f"training diverged: {name} is no longer finite (lower the learning rate?)")
+        return {name: tensor.detach().cpu().clone() for name, tensor in kept.items()}
+
+    @contextmanager
+    def _isolated(self, seed: bytes) -> Iterator[None]:
+        """One thread, deterministic algorithms, every generator seeded; the caller's are as before afterwards."""
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+        states = random.getstate(), np.random.get_state()
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+            try:
+                torch.set_num_threads(self.threads)
+                torch.use_deterministic_algorithms(True)
+                seed_all(seed)
+                yield
+            finally:
+                torch.use_deterministic_algorithms(strict)
+                torch.set_num_threads(threads)
+                random.setstate(states[0])
+                np.random.set_state(states[1])
+
+    # Prediction and storage
+
+    def predict(self, state: State, x: Any) -> NDArray[np.floating]:
+        with self._isolated(digest("predict")), torch.no_grad():
+            network = self._build({name: t.float() if t.is_floating_point() else t for name, t in state.items()}).eval()
+            inputs = self._inputs(np.asarray(x))
+            parts = [torch.softmax(network(part), dim=1).cpu() for part in inputs.split(1024)]
+        return torch.cat(parts).numpy()
+
+    def encode(self, state: State) -> bytes:
+        return codec.encode(state)
+
+    def decode(self, blob: bytes) -> State:
+        state = codec.decode(blob)
+        return {name: t.float() if t.dtype == torch.bfloat16 else t for name, t in state.items()}
+
+    def stored_bytes(self, blob: bytes) -> int:
+        return len(blob)
+
+
+def seed_all(seed: bytes) -> None:
+    """Seed every generator that a network may draw from, the global ones too."""
+    number = int.from_bytes(seed[:8], "big")
+    torch.manual_seed(number % 2**63)
+    np.random.seed(number % 2**32)
+    random.seed(number)
+
+
+def batches(count: int, size: int) -> list[tuple[int, int]]:
+    """Where batches start and stop; a last batch of one joins the one before it.
+
+    >>> batches(9, 4), batches(8, 4), batches(1, 4)
+    ([(0, 4), (4, 9)], [(0, 4), (4, 8)], [(0, 1)])
+    """
+    cuts = list(range(0, count, size))
+    if len(cuts) > 1 and count - cuts[-1] == 1:
+        cuts.pop()
+    return list(zip(cuts, [*cuts[1:], count], strict=True))
+
+
+def crop_flip(x: torch.Tensor, pad: int = 4) -> torch.Tensor:
+    """Shift each image by up to `pad` pixels and mirror half of them, on the device, by the global generator."""
+    count, _, height, width = x.shape
+    padded = nn.functional.pad(x, (pad, pad, pad, pad))
+    shifts = torch.randint(0, 2 * pad + 1, (2, count))
+    mirror = torch.rand(count) < 0.5
+    rows = (shifts[0][:, None] + torch.arange(height)).to(x.device)
+    columns = torch.arange(width).expand(count, width).clone()
+    columns[mirror] = columns[mirror].flip(1)
+    columns = (shifts[1][:, None] + columns).to(x.device)
+    index = torch.arange(count, device=x.device)[:, None, None]
+    return padded.permute(0, 2, 3, 1)[index, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
+def _frozen(network: nn.Module) -> set[str]:
+    """Frozen parameters, and the buffers of modules all of whose parameters are frozen."""
+    names = {name for name, parameter in network.named_parameters() if not parameter.requires_grad}
+    for path, module in network.named_modules():
+        own = list(module.parameters(recurse=False))
+        if own and not any(parameter.requires_grad for parameter in own):
+            names |= {f"{path}.{name}" if path else name for name, _ in module.named_buffers(recurse=False)}
+    return names
+
+
+def _train_mode(network: nn.Module, *, alone: bool) -> None:
+    """Training mode, but eval for frozen modules, and for batch normalisation when there is a single sample."""
+    network.train()
+    for module in network.modules():
+        own = list(module.parameters(recurse=False))
+        frozen = bool(own) and not any(parameter.requires_grad for parameter in own)
+        normalising = isinstance(module, nn.modules.batchnorm._BatchNorm)
+        if frozen or (alone and normalising):
+            module.eval()
+
+
+def _optimizer(recipe: Recipe, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    if recipe.optimizer == "sgd":
+        return torch.optim.SGD(parameters, recipe.lr, recipe.momentum, weight_decay=recipe.weight_decay)
+    if recipe.optimizer == "rmsprop":
+        return torch.optim.RMSprop(parameters, recipe.lr, weight_decay=recipe.weight_decay)
+    return torch.optim.Adam(parameters, recipe.lr, weight_decay=recipe.weight_decay)
+
+
+def _schedule(recipe: Recipe, optimizer: torch.optim.Optimizer, steps: int) -> Any:
+    if recipe.schedule == "cosine":
+        return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    if recipe.schedule == "one-cycle":
+        return torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.lr, total_steps=max(2, steps))
+    return torch.optim.lr_scheduler.ConstantLR(optimizer, 1.0, 0)

@@ -1,0 +1,37 @@
+"""Networks for small images and tables: one a file. A factory takes (classes, shape) and what else its recipe says."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from cause.errors import InputError
+from cause.registry import Registry
+
+Factory = Callable[..., Any]
+
+# name: module here and function; torch is imported only when one is asked for
+MODELS: Registry[str] = Registry(
+    "model",
+    {
+        "resnet34": "resnet34:resnet34",
+        "vgg16": "vgg16:vgg16",
+        "mobilenetv2": "mobilenetv2:mobilenetv2",
+        "densenet121": "densenet121:densenet121",
+        "cnn": "cnn:cnn",
+        "mlp": "mlp:mlp",
+    },
+)
+
+
+def factory(name: str) -> Factory:
+    """A network's factory by name: one of ours, or `package.module:function`."""
+    own = name in MODELS or ":" not in name
+    module, _, function = (f"cause.models.{MODELS[name]}" if own else name).partition(":")
+    try:
+        found = getattr(import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"cannot find the model {name!r}: {error}") from None
+    if not callable(found):
+        raise InputError(f"the model {name!r} is not a function that makes a network")
+    made: Factory = found
+    return made
