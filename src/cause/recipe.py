@@ -2,15 +2,18 @@
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from cause.errors import InputError
 from cause.keyed import digest
+from cause.presets import System
 
 OPTIMIZERS = ("adam", "sgd", "rmsprop")
 SCHEDULES = ("constant", "cosine", "one-cycle")
 AUGMENTATIONS = ("none", "crop-flip")
 PRECISIONS = ("fp32", "bf16")
+PRUNINGS = ("none", "iterative", "one-shot")
+IMPORTANCES = ("magnitude", "gradient")
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,10 @@ class Recipe:
     `shape` is that of one input as the network sees it (channels first for images). Inputs are scaled to
     (x - mean) / std; for bytes of 0 to 255 say mean=0, std=255 or what you know of the sensor. With `precision="bf16"`
     weights are rounded at the end of each segment, as part of training, so that the stored half-size copy is the state.
+
+    Pruning happens in the first segment of a shard and never later: "iterative" removes filters in `steps` steps spread
+    over its epochs until the share `target` of the parameters is gone; "one-shot" masks the smallest weights once, in
+    the middle of its epochs, and later segments keep the mask.
 
     >>> one, other = Recipe("mlp", 10, (64,)), Recipe("mlp", 10, (64,), lr=0.1)
     >>> one.digest == other.digest
@@ -41,6 +48,11 @@ class Recipe:
     precision: str = "fp32"
     mean: float = 0.0
     std: float = 1.0
+    pruning: str = "none"
+    target: float = 0.7
+    steps: int = 5
+    importance: str = "magnitude"
+    round_to: int = 8
 
     def __post_init__(self) -> None:
         for name, choices in (
@@ -48,10 +60,12 @@ class Recipe:
             ("schedule", SCHEDULES),
             ("augmentation", AUGMENTATIONS),
             ("precision", PRECISIONS),
+            ("pruning", PRUNINGS),
+            ("importance", IMPORTANCES),
         ):
             if getattr(self, name) not in choices:
                 raise InputError(f"unknown {name} {getattr(self, name)!r}: one of {', '.join(choices)}")
-        for name in ("classes", "epochs", "batch_size"):
+        for name in ("classes", "epochs", "batch_size", "steps", "round_to"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not self.shape or min(self.shape) < 1:
@@ -62,6 +76,20 @@ class Recipe:
             raise InputError(f"inputs are scaled by a mean and a std above 0, not {self.mean} and {self.std}")
         if self.augmentation == "crop-flip" and len(self.shape) != 3:
             raise InputError(f"crop-flip is for images of shape (channels, height, width), not {self.shape}")
+
+        if not 0 < self.target < 1:
+            raise InputError(f"the share of parameters to prune must be above 0 and below 1, not {self.target}")
+
+    def composed(self, system: System) -> "Recipe":
+        """The recipe with a system's pruning and precision.
+
+        >>> from cause.presets import PRESETS
+        >>> Recipe("mlp", 10, (64,)).composed(PRESETS["omp-95"]).target
+        0.95
+        """
+        kind, _, percent = system.pruning.rpartition("-")
+        target = int(percent) / 100 if kind else self.target
+        return replace(self, pruning=kind or "none", precision=system.precision, target=target)
 
     @property
     def digest(self) -> bytes:

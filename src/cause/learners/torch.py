@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -18,8 +18,13 @@ from cause.errors import InputError, LearnerError
 from cause.keyed import derive, digest
 from cause.models import factory
 from cause.positions import Positions
+from cause.pruning import one_shot
+from cause.pruning.widths import shrink
 from cause.recipe import Recipe
 from cause.samples import Lesson, Piece
+
+if TYPE_CHECKING:
+    from cause.pruning.iterative import IterativePruner
 
 State = dict[str, torch.Tensor]
 
@@ -74,11 +79,7 @@ class TorchLearner:
             (name, str(tensor.dtype), tuple(tensor.shape)) for name, tensor in sorted(network.state_dict().items())
         ]
         self._digest = digest(recipe.digest, str(described), codec.state_digest(self._frozen))
-        per_number = 2 if recipe.precision == "bf16" else 4
-        stored = [tensor for name, tensor in network.state_dict().items() if name not in self._frozen]
-        self._bytes: int = max(
-            1, sum(t.numel() * (per_number if t.is_floating_point() else t.element_size()) for t in stored)
-        )
+        self._bytes = _target_bytes(recipe, [t for name, t in network.state_dict().items() if name not in self._frozen])
 
     @property
     def recipe_digest(self) -> bytes:
@@ -102,20 +103,26 @@ class TorchLearner:
 
     def train(self, parent: State | None, lesson: Lesson, seed: bytes) -> State:
         with self._isolated(derive(seed, "init")):
-            network = self._build(parent)
+            network, masks = self._build(parent), _masks(parent)
             data = self._data([*lesson.pieces, *lesson.rehearsed])
-            self._fit(network, data, seed)
-            return self._state(network)
+            masks = self._fit(network, data, seed, masks, first=parent is None)
+            return self._state(network, masks)
 
-    def _fit(self, network: nn.Module, data: _Data, seed: bytes) -> None:
+    def _fit(self, network: nn.Module, data: _Data, seed: bytes, masks: State, *, first: bool) -> State:
         recipe, count = self.recipe, len(data.y)
-        optimizer = _optimizer(recipe, [p for p in network.parameters() if p.requires_grad])
-        schedule = _schedule(recipe, optimizer, len(batches(count, recipe.batch_size)) * recipe.epochs)
+        cuts = batches(count, recipe.batch_size)
+        pruner = self._pruner(network, data) if first and recipe.pruning == "iterative" else None
+        prune_at = _prune_at(recipe) if first else {}
         _train_mode(network, alone=count == 1)
+        optimizer, schedule = self._fresh(network, len(cuts) * recipe.epochs)
         for epoch in range(recipe.epochs):
+            if epoch in prune_at:
+                masks = self._prune(network, pruner, prune_at[epoch])
+                # filters are gone or weights are masked: what the optimizer knew of them goes too
+                optimizer, schedule = self._fresh(network, len(cuts) * (recipe.epochs - epoch))
             seed_all(derive(seed, "epoch", epoch))
             order = data.order(derive(seed, "order", epoch)).to(self.device)
-            for start, stop in batches(count, recipe.batch_size):
+            for start, stop in cuts:
                 chosen = order[start:stop]
                 x = data.x[chosen]
                 if recipe.augmentation == "crop-flip":
@@ -125,6 +132,26 @@ class TorchLearner:
                 loss.backward()
                 optimizer.step()
                 schedule.step()
+                one_shot.apply(network, masks)
+        return masks
+
+    def _fresh(self, network: nn.Module, steps: int) -> tuple[torch.optim.Optimizer, Any]:
+        optimizer = _optimizer(self.recipe, [p for p in network.parameters() if p.requires_grad])
+        return optimizer, _schedule(self.recipe, optimizer, steps)
+
+    def _pruner(self, network: nn.Module, data: _Data) -> "IterativePruner":
+        from cause.pruning.iterative import IterativePruner
+
+        recipe = self.recipe
+        return IterativePruner(network, data.x[:2], importance=recipe.importance, round_to=recipe.round_to)
+
+    def _prune(self, network: nn.Module, pruner: "IterativePruner | None", share: float) -> State:
+        if pruner is not None:
+            pruner.prune_to(share)
+            return {}
+        masks = one_shot.choose(network, share)
+        one_shot.apply(network, masks)
+        return masks
 
     def _data(self, pieces: Sequence[Piece]) -> _Data:
         arrays = [cast(_WithData, upload).arrays(positions) for upload, positions in pieces]
@@ -145,20 +172,23 @@ class TorchLearner:
     def _build(self, state: State | None = None) -> nn.Module:
         network = self._make(self.recipe.classes, self.recipe.shape, **dict(self.recipe.options))
         if state is not None:
-            wanted = {**self._frozen, **state}
+            wanted = {**self._frozen, **{n: t for n, t in state.items() if not n.endswith(one_shot.MASK)}}
+            if self.recipe.pruning == "iterative":
+                shrink(network, wanted)
             missing = set(network.state_dict()) ^ set(wanted)
             if missing:
                 raise LearnerError(f"the stored sub-model does not fit the recipe: {sorted(missing)[0]!r} is one-sided")
             network.load_state_dict(wanted)
         return network.to(self.device)
 
-    def _state(self, network: nn.Module) -> State:
+    def _state(self, network: nn.Module, masks: State) -> State:
         kept = {name: t for name, t in network.state_dict().items() if name not in self._frozen}
         if self.recipe.precision == "bf16":
             kept = {name: t.to(torch.bfloat16) if t.is_floating_point() else t for name, t in kept.items()}
         for name, tensor in kept.items():
             if tensor.is_floating_point() and not torch.isfinite(tensor).all():
                 raise LearnerError(f"training diverged: {name} is no longer finite (lower the learning rate?)")
+        kept |= {name + one_shot.MASK: mask for name, mask in masks.items()}
         return {name: tensor.detach().cpu().clone() for name, tensor in kept.items()}
 
     @contextmanager
@@ -189,14 +219,39 @@ class TorchLearner:
         return torch.cat(parts).numpy()
 
     def encode(self, state: State) -> bytes:
-        return codec.encode(state)
+        return codec.encode(one_shot.pack(state))
 
     def decode(self, blob: bytes) -> State:
-        state = codec.decode(blob)
+        state = one_shot.unpack(codec.decode(blob))
         return {name: t.float() if t.dtype == torch.bfloat16 else t for name, t in state.items()}
 
     def stored_bytes(self, blob: bytes) -> int:
         return len(blob)
+
+
+def _target_bytes(recipe: Recipe, tensors: Sequence[torch.Tensor]) -> int:
+    """Size of a sub-model, uncompressed, when the recipe's pruning has reached its target."""
+    numbers = sum(tensor.numel() for tensor in tensors if tensor.is_floating_point())
+    others = sum(tensor.numel() * tensor.element_size() for tensor in tensors if not tensor.is_floating_point())
+    left = 1.0 if recipe.pruning == "none" else 1 - recipe.target
+    bits = numbers // 8 if recipe.pruning == "one-shot" else 0
+    return max(1, round(numbers * left) * (2 if recipe.precision == "bf16" else 4) + bits + others)
+
+
+def _prune_at(recipe: Recipe) -> dict[int, float]:
+    """The epochs of a first segment before which something is pruned, and the share that is gone then."""
+    if recipe.pruning == "none":
+        return {}
+    if recipe.pruning == "one-shot":
+        return {recipe.epochs // 2: recipe.target}
+    steps = min(recipe.steps, max(1, recipe.epochs - 1))
+    return {(step + 1) * recipe.epochs // (steps + 1): recipe.target * (step + 1) / steps for step in range(steps)}
+
+
+def _masks(state: State | None) -> State:
+    """What one-shot pruning left out, by parameter."""
+    masked = {} if state is None else {n: t for n, t in state.items() if n.endswith(one_shot.MASK)}
+    return {name.removesuffix(one_shot.MASK): mask for name, mask in masked.items()}
 
 
 def seed_all(seed: bytes) -> None:

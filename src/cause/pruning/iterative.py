@@ -1,0 +1,113 @@
+"""RCMP, the resource-constrained model pruning: prune a little, train on, prune again; filters are really removed."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from cause.errors import LearnerError
+
+STRIDES = 100  # how finely the pruner approaches its target
+MOST = 0.98  # of a layer's filters
+
+
+class IterativePruner:
+    """Removes whole filters and channels until a share of the parameters is gone, in several steps.
+
+    Parameters
+    ----------
+    network
+        The network, as it is trained; it is changed in place.
+    example
+        One batch of inputs, to follow which layers depend on which.
+    importance
+        "magnitude" of the weights, or "gradient": magnitude × gradient of the last batch.
+    round_to
+        Widths stay multiples of this: layers of odd widths train slowly.
+    """
+
+    def __init__(self, network: nn.Module, example: torch.Tensor, *, importance: str, round_to: int) -> None:
+        import torch_pruning as tp
+
+        self._network, self._example = network, example
+        self._dense = parameters(network)
+        self._by_gradient = importance == "gradient"
+        kind = tp.importance.GroupTaylorImportance if self._by_gradient else tp.importance.GroupMagnitudeImportance
+        kept = [*_frozen_layers(network), _last_layer(network)]
+        was_training = network.training
+        network.eval()
+        try:
+            self._pruner: Any = tp.pruner.BasePruner(
+                network,
+                example,
+                importance=kind(),
+                iterative_steps=STRIDES,
+                pruning_ratio=MOST,
+                global_pruning=False,
+                ignored_layers=kept,
+                round_to=round_to if round_to > 1 else None,
+            )
+        except Exception as error:  # whatever it trips over in a user's network
+            raise LearnerError(f"cannot prune the network: {error}") from error
+        network.train(was_training)
+
+    def prune_to(self, share: float) -> None:
+        """Remove until this share of the dense network's parameters is gone."""
+        target = self._dense * (1 - share)
+        # A layer's parameters go with the square of its width: start a little below the width that follows from it.
+        likely = 0.9 * (1 - (1 - share) ** 0.5) / MOST
+        self._pruner.current_step = max(self._pruner.current_step, int(likely * STRIDES))
+        while self._pruner.current_step < STRIDES:
+            if parameters(self._network) <= target:
+                break
+            self._pruner.step()
+        if parameters(self._network) > target:
+            gone = 1 - parameters(self._network) / self._dense
+            raise LearnerError(
+                f"cannot remove {share:.0%} of the parameters: after {gone:.0%} no layer can lose a filter any more "
+                f"(the widest left is {_widest(self._network)!r})"
+            )
+        self._check()
+
+    def _check(self) -> None:
+        """Does it still run? If not, say where it broke."""
+        entered: list[str] = []
+        hooks = [
+            module.register_forward_pre_hook(lambda _, __, name=name: entered.append(name))
+            for name, module in self._network.named_modules()
+            if not list(module.children())
+        ]
+        was_training = self._network.training
+        try:
+            with torch.no_grad():
+                self._network.eval()(self._example[:1])
+        except Exception as error:
+            where = entered[-1] if entered else "the first"
+            raise LearnerError(f"cannot prune the network: layer {where!r} does not fit any more: {error}") from error
+        finally:
+            self._network.train(was_training)
+            for hook in hooks:
+                hook.remove()
+
+
+def parameters(network: nn.Module) -> int:
+    """How many parameters a network has."""
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def _last_layer(network: nn.Module) -> nn.Module:
+    """The layer that answers: its outputs are the classes."""
+    layers = [module for module in network.modules() if isinstance(module, nn.Linear | nn.Conv2d)]
+    if not layers:
+        raise LearnerError("cannot prune the network: it has no convolution and no linear layer")
+    return layers[-1]
+
+
+def _frozen_layers(network: nn.Module) -> list[nn.Module]:
+    return [m for m in network.modules() if any(not p.requires_grad for p in m.parameters(recurse=False))]
+
+
+def _widest(network: nn.Module) -> str:
+    sizes = [(sum(p.numel() for p in m.parameters(recurse=False)), name) for name, m in network.named_modules()]
+    name: str = max(sizes)[1]
+    return name

@@ -1,0 +1,74 @@
+"""OMP, one-shot magnitude pruning: the smallest weights of the whole network are masked, once and for all."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import nn
+
+MASK, VALUES, SHAPE = "#mask", "#values", "#shape"
+
+
+def choose(network: nn.Module, share: float) -> dict[str, torch.Tensor]:
+    """Masks (true: kept) that leave out this share of all convolution and linear weights, the smallest.
+
+    >>> layer = nn.Linear(2, 2, bias=False)
+    >>> layer.weight.data = torch.tensor([[0.1, -4.0], [3.0, 0.2]])
+    >>> choose(nn.Sequential(layer), 0.5)["0.weight"]
+    tensor([[False,  True],
+            [ True, False]])
+    """
+    weights = {
+        f"{name}.weight" if name else "weight": module.weight
+        for name, module in network.named_modules()
+        if isinstance(module, nn.Linear | nn.Conv2d) and module.weight.requires_grad
+    }
+    sizes = torch.cat([weight.detach().abs().flatten() for weight in weights.values()])
+    kept = torch.ones(len(sizes), dtype=torch.bool, device=sizes.device)
+    kept[torch.argsort(sizes, stable=True)[: int(share * len(sizes))]] = False
+    masks = kept.split([weight.numel() for weight in weights.values()])
+    return {name: mask.view_as(weight) for (name, weight), mask in zip(weights.items(), masks, strict=True)}
+
+
+def apply(network: nn.Module, masks: Mapping[str, torch.Tensor]) -> None:
+    """Set what is masked to zero."""
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if name in masks:
+                parameter.masked_fill_(~masks[name], 0.0)
+
+
+def pack(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """A state with masks, without its masked weights: a bit for each weight, and the values that are kept."""
+    packed = {}
+    for name, tensor in state.items():
+        if name.endswith(MASK):
+            packed[name] = torch.from_numpy(np.packbits(tensor.numpy()))
+        elif name + MASK in state:
+            packed[name + VALUES] = tensor[state[name + MASK]]
+            packed[name + SHAPE] = torch.tensor(tensor.shape)
+        else:
+            packed[name] = tensor
+    return packed
+
+
+def unpack(packed: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The state again.
+
+    >>> state = {"w": torch.tensor([0.0, 2.0, 0.0]), "w#mask": torch.tensor([True, True, False])}
+    >>> again = unpack(pack(state))
+    >>> {name: tensor.tolist() for name, tensor in again.items()}  # a kept zero stays kept
+    {'w': [0.0, 2.0, 0.0], 'w#mask': [True, True, False]}
+    """
+    state = {}
+    for name, tensor in packed.items():
+        if name.endswith(VALUES):
+            own = name.removesuffix(VALUES)
+            shape = tuple(packed[own + SHAPE].tolist())
+            bits = np.unpackbits(packed[own + MASK].numpy(), count=int(np.prod(shape))).astype(bool)
+            mask = torch.from_numpy(bits).view(shape)
+            state[own] = torch.zeros(shape, dtype=tensor.dtype).masked_scatter(mask, tensor)
+            state[own + MASK] = mask
+        elif not name.endswith((MASK, SHAPE)):
+            state[name] = tensor
+    return state

@@ -1,0 +1,164 @@
+"""Pruning: how much goes, that it stays gone, and that it changes nothing about exactness."""
+
+import pytest
+import torch
+from torch import nn
+
+from cause import codec
+from cause.errors import InputError, LearnerError
+from cause.learners.torch import TorchLearner
+from cause.models import factory
+from cause.presets import FIXED, PRESETS, System
+from cause.pruning import one_shot
+from cause.pruning.iterative import IterativePruner, parameters
+from cause.pruning.widths import shrink
+from cause.recipe import Recipe
+from tests.learners.test_torch import CLASSES, SCENE, SHAPE, image, lesson, same, upload, with_data
+from tests.rooms import clean_room, differences, live
+
+PAPERS = ("resnet34", "vgg16", "mobilenetv2", "densenet121")
+
+
+def learner(system: System | None = None, **changes) -> TorchLearner:
+    settings = {"epochs": 4, "batch_size": 4, "options": (("width", 8),), "round_to": 1, "steps": 2, **changes}
+    recipe = Recipe("cnn", CLASSES, SHAPE, **settings)
+    return TorchLearner(recipe if system is None else recipe.composed(system))
+
+
+@pytest.mark.parametrize("name", ["cause", "omp-70", "omp-95", "frugal"])
+def test_presets_that_prune_are_bit_exact(name):
+    system, fits = PRESETS[name], {"slots": 12, "data": with_data}
+    room = live(SCENE, system, shards=2, learner=learner(system), **fits)
+    assert differences(room.device, clean_room(room, SCENE, system, learner=learner(system), **fits)) == []
+
+
+@pytest.mark.parametrize("importance", ["magnitude", "gradient"])
+def test_filters_are_gone_after_the_first_segment_and_no_more_go_later(importance):
+    trainer = learner(pruning="iterative", importance=importance)
+    dense = sum(t.numel() for t in learner().train(None, lesson(upload()), b"s" * 32).values())
+    first = trainer.train(None, lesson(upload()), b"s" * 32)
+    assert sum(t.numel() for t in first.values()) < 0.36 * dense
+    later = trainer.train(trainer.decode(trainer.encode(first)), lesson(upload("b")), b"t" * 32)
+    assert {name: t.shape for name, t in later.items()} == {name: t.shape for name, t in first.items()}
+    assert not same(first, later)
+
+
+def test_an_emptied_first_segment_is_pruned_in_the_next():
+    from cause.requests import Request
+    from cause.trace import Add, Round, Trace
+    from tests.learners.test_torch import add
+
+    scene = Trace([Round(1, [add("a", 6)]), Round(2, [Add("b", add("b", 7).part)], [Request("a")])])
+    system = System(gamma=FIXED)
+    room = live(scene, system, shards=1, slots=9, learner=learner(system), data=with_data)
+    clean = clean_room(room, scene, system, learner=learner(system), slots=9, data=with_data)
+    assert differences(room.device, clean) == []
+    (key,) = room.device.memory.stored()
+    assert len(room.device.memory.shelf.get(key)) < 0.7 * len(
+        learner().encode(learner().train(None, lesson(upload()), b"s" * 32))
+    )
+
+
+@pytest.mark.parametrize("target", [0.7, 0.95])
+def test_masked_weights_stay_zero_and_the_mask_is_stored_not_guessed(target):
+    trainer = learner(pruning="one-shot", target=target)
+    first = trainer.train(None, lesson(upload()), b"s" * 32)
+    later = trainer.train(trainer.decode(trainer.encode(first)), lesson(upload("b")), b"t" * 32)
+    masks = {name for name in first if name.endswith(one_shot.MASK)}
+    assert masks
+    kept = total = 0
+    for name in masks:
+        weight = name.removesuffix(one_shot.MASK)
+        assert torch.equal(first[name], later[name])
+        assert not later[weight][~later[name]].any()
+        kept, total = kept + int(first[name].sum()), total + first[name].numel()
+    assert kept / total == pytest.approx(1 - target, abs=0.01)
+
+
+@pytest.mark.parametrize("model", PAPERS)
+def test_stored_size_of_the_papers_networks_at_70_percent(model):
+    torch.manual_seed(0)
+    network = factory(model)(10, (3, 32, 32))
+    dense = codec.encode(network.state_dict())
+    IterativePruner(network, torch.randn(2, 3, 32, 32), importance="magnitude", round_to=8).prune_to(0.7)
+    state = network.state_dict()
+    half = {name: t.to(torch.bfloat16) if t.is_floating_point() else t for name, t in state.items()}
+    plain = sum(t.numel() * t.element_size() for t in factory(model)(10, (3, 32, 32)).state_dict().values())
+    assert len(codec.encode(state)) <= 0.32 * len(dense)
+    assert len(codec.encode(half)) <= 0.14 * plain
+    again = factory(model)(10, (3, 32, 32))
+    shrink(again, state)
+    again.load_state_dict(state)
+    x = torch.randn(2, 3, 32, 32)
+    assert torch.equal(again.eval()(x), network.eval()(x))
+
+
+class Mine(nn.Module):
+    """A user's own network, with a shortcut."""
+
+    def __init__(self, classes):
+        super().__init__()
+        self.stem = nn.Conv2d(1, 16, 3, padding=1)
+        self.body = nn.Conv2d(16, 16, 3, padding=1)
+        self.hidden, self.out = nn.Linear(16, 32), nn.Linear(32, classes)
+
+    def forward(self, x):
+        x = torch.relu(self.stem(x))
+        x = x + torch.relu(self.body(x))
+        return self.out(torch.relu(self.hidden(x.mean(dim=(2, 3)))))
+
+
+def test_a_users_residual_network_is_pruned():
+    recipe = Recipe("mine", CLASSES, SHAPE, epochs=4, pruning="iterative", round_to=1)
+    trainer = TorchLearner(recipe, make=lambda classes, shape: Mine(classes))
+    state = trainer.train(None, lesson(upload()), b"s" * 32)
+    assert sum(t.numel() for t in state.values()) <= 0.3 * parameters(Mine(CLASSES))
+    assert trainer.predict(trainer.decode(trainer.encode(state)), [image("a", 1, 0)[0]]).shape == (1, CLASSES)
+
+
+class Stubborn(nn.Module):
+    """It counts on a width that pruning changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.out = nn.Linear(64, 32), nn.Linear(32, 32), nn.Linear(32, CLASSES)
+        self.scale = torch.ones(32)
+
+    def forward(self, x):
+        return self.out(torch.relu(self.second(torch.relu(self.first(x.flatten(1))) * self.scale)))
+
+
+def test_a_network_that_cannot_be_pruned_says_which_layer():
+    recipe = Recipe("stubborn", CLASSES, SHAPE, epochs=2, pruning="iterative", round_to=1)
+    trainer = TorchLearner(recipe, make=lambda classes, shape: Stubborn())
+    with pytest.raises(LearnerError, match="cannot prune the network: layer 'first'"):
+        trainer.train(None, lesson(upload()), b"s" * 32)
+
+
+def test_what_cannot_be_reached_is_said():
+    recipe = Recipe("mlp", CLASSES, SHAPE, epochs=2, pruning="iterative", target=0.99, round_to=32)
+    with pytest.raises(LearnerError, match="cannot remove 99% of the parameters"):
+        TorchLearner(recipe).train(None, lesson(upload()), b"s" * 32)
+
+
+def test_a_linear_model_has_nothing_to_lose():
+    recipe = Recipe("linear", CLASSES, SHAPE, epochs=2, pruning="iterative")
+    trainer = TorchLearner(recipe, make=lambda classes, shape: nn.Sequential(nn.Flatten(), nn.Linear(64, classes)))
+    with pytest.raises(LearnerError, match="cannot"):
+        trainer.train(None, lesson(upload()), b"s" * 32)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"target": 0}, {"target": 1}, {"pruning": "some"}, {"importance": "luck"}, {"steps": 0}]
+)
+def test_nonsense_is_refused(wrong):
+    with pytest.raises(InputError):
+        Recipe("mlp", CLASSES, SHAPE, **wrong)
+
+
+def test_sizes_at_the_target_width_are_those_that_come_out():
+    for pruning, target in (("none", 0.7), ("iterative", 0.7), ("one-shot", 0.7), ("one-shot", 0.95)):
+        trainer = learner(pruning=pruning, target=target, options=(("width", 32),))
+        state = trainer.train(None, lesson(upload()), b"s" * 32)
+        plain = sum(t.numel() * t.element_size() for t in one_shot.pack(state).values())
+        assert plain == pytest.approx(trainer.sub_model_bytes, rel=0.25)
