@@ -23,6 +23,7 @@ from cause.rehearsal import Rehearsal
 from cause.requests import Request, resolve
 from cause.samples import Lesson, Piece, SegmentKey, Upload
 from cause.units import format_bytes, parse_bytes
+from cause.verify import Chain
 from cause.voting import VOTES, Labels
 
 ENDLESS = 2**62
@@ -225,13 +226,27 @@ class Cause:
         blob = self.learner.encode(self.learner.train(parent, lesson, seed))
         rehearsed = digest(*(upload.names(held) for upload, held in lesson.rehearsed)) if lesson.rehearsed else NONE
         identity = sha256(recipe + seed + (head.identity if head else NONE) + segment.manifest + rehearsed).digest()
-        sub_model = SubModel(segment.key, identity, self.learner.stored_bytes(blob))
+        size_bytes = self.learner.stored_bytes(blob)
+        sub_model = SubModel(segment.key, identity, size_bytes, self.learner.environment)
         self.memory.admit(sub_model, blob)
         return sub_model
 
     def _samples_between(self, shard: int, after: SegmentKey | None, upto: SegmentKey) -> int:
         lineage = self.ledger.lineage(shard)
         return lineage.samples_upto(upto) - lineage.samples_upto(after)
+
+    def chains(self) -> list[Chain]:
+        """What is needed to verify each shard by replay: retained data, seeds, and what is stored."""
+        chains = []
+        for shard in self.ledger.shards():
+            lessons: list[tuple[Lesson, bytes, tuple[str, bytes] | None]] = []
+            for segment, lesson in self.rehearsal.lessons(self.ledger.lineage(shard), None):
+                stored = None
+                if segment.key in self.memory.stored_of(shard):
+                    stored = self.memory[segment.key].environment, self.memory.shelf.get(segment.key)
+                lessons.append((lesson, training_seed(self._train_key, *segment.key), stored))
+            chains.append(Chain(self.learner, lessons))
+        return chains
 
     # Aggregation
 

@@ -73,14 +73,15 @@ class Workload:
                     left[user][number] = count
             for user in rng.permutation(np.flatnonzero(rng.random(self.users) < self.rho)).tolist():
                 if left[user]:
-                    round_.forgets.append(_ask(f"u{user + 1}", left[user], rng))
+                    round_.forgets.append(ask(f"u{user + 1}", left[user], rng))
             rounds.append(round_)
             if progress:
                 progress(number, self.rounds)
         return Trace(rounds)
 
 
-def _ask(user: str, left: dict[int, int], rng: np.random.Generator) -> Request:
+def ask(user: str, left: dict[int, int], rng: np.random.Generator) -> Request:
+    """A request for a random part of one of the rounds that a user has samples left of."""
     of_round = list(left)[rng.integers(len(left))]
     count = int(rng.integers(1, left[of_round] + 1))
     left[of_round] -= count

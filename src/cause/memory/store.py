@@ -15,11 +15,12 @@ SamplesBetween = Callable[[int, SegmentKey | None, SegmentKey], int]
 
 @dataclass(frozen=True, slots=True)
 class SubModel:
-    """A stored sub-model: which, what it is (the digest of all that made it), and its size."""
+    """A stored sub-model: which, what it is (the digest of all that made it), its size, and where bits are its own."""
 
     key: SegmentKey
     identity: bytes
     size_bytes: int
+    environment: str = ""
 
 
 class Shelf(Protocol):

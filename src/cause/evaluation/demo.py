@@ -1,0 +1,109 @@
+"""The embedded main job: every system learns the digits for real, forgets, and is compared with its clean room."""
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+from cause.clean_room import clean_room, compare
+from cause.evaluation.digits import BRIGHTEST, CLASSES, SHAPE, share_out
+from cause.learners.torch import TorchLearner
+from cause.presets import parse_system
+from cause.recipe import Recipe
+from cause.simulate import Setting, simulate
+from cause.system import Cause
+from cause.verify import verify
+
+SYSTEMS = ("cause", "sisa", "arcane", "omp-70", "omp-95", "frugal")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One system to run."""
+
+    system: str
+    users: int = 30
+    rounds: int = 10
+    shards: int = 4
+    rho: float = 0.1
+    memory: str = "1MB"
+    epochs: int = 6
+    seed: int = 0
+
+    def recipe(self) -> Recipe:
+        """A small convolutional network."""
+        recipe = Recipe("cnn", CLASSES, SHAPE, epochs=self.epochs, batch_size=16, lr=3e-3, std=BRIGHTEST, steps=3)
+        return recipe.composed(parse_system(self.system)[1])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a system did."""
+
+    system: str
+    accuracy: float
+    rsn: int
+    simulated_rsn: int
+    learn_s: float
+    forget_s: float
+    requests: int
+    used_bytes: int
+    budget_bytes: int
+    slots: int
+    stored: int
+    clean: int
+    """Sub-models with the same identity and bits as in the clean room."""
+    replayed: int
+    """Sub-models that a replay from the retained data, in this process, gave once more."""
+
+
+def run(job: Job) -> Outcome:
+    """Learn, forget, and check."""
+    shared = share_out(job.users, job.rounds, job.rho, seed=job.seed)
+    name, system = parse_system(job.system)
+    device = Cause(
+        learner=TorchLearner(job.recipe()),
+        system=system,
+        shards=job.shards,
+        memory=job.memory,
+        classes=CLASSES,
+        seed=job.seed,
+    )
+    learn_s = forget_s = 0.0
+    rsn = 0
+    for round_ in shared.trace.rounds:
+        started = time.perf_counter()
+        device.learn(shared.uploads(round_))
+        learn_s += time.perf_counter() - started
+        if round_.forgets:
+            started = time.perf_counter()
+            rsn += sum(each.rsn for each in device.serve(round_.forgets))
+            forget_s += time.perf_counter() - started
+    rounds = [shared.uploads(round_) for round_ in shared.trace.rounds]
+    clean = clean_room(device, TorchLearner(job.recipe()), rounds, job.seed)
+    setting = Setting(job.shards, slots=device.memory.slots, classes=CLASSES, seed=job.seed)
+    return Outcome(
+        system=name,
+        accuracy=float((device.predict(shared.x_test) == shared.y_test).mean()),
+        rsn=rsn,
+        simulated_rsn=simulate(shared.trace, name, system, setting).rsn,
+        learn_s=learn_s,
+        forget_s=forget_s,
+        requests=shared.trace.requests,
+        used_bytes=device.memory.used_bytes,
+        budget_bytes=device.memory.budget_bytes,
+        slots=device.memory.slots,
+        stored=len(device.memory),
+        clean=len(compare(device, clean).identical),
+        replayed=len(verify(device, processes=0).identical),
+    )
+
+
+def run_all(jobs: Sequence[Job], processes: int) -> Iterator[Outcome]:
+    """Run them in fresh processes, several at once."""
+    pool = ProcessPoolExecutor(min(processes, len(jobs)), get_context("spawn"))
+    try:
+        yield from pool.map(run, jobs)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,85 @@
+"""Proof by replay: train again from the retained data alone, and compare the bits of every stored sub-model."""
+
+import multiprocessing
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cause.learners import Learner
+from cause.progress import Progress
+from cause.samples import Lesson, SegmentKey
+
+if TYPE_CHECKING:
+    from cause.system import Cause
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a replay found."""
+
+    identical: list[SegmentKey] = field(default_factory=list)
+    mismatched: list[SegmentKey] = field(default_factory=list)
+    unverifiable: list[SegmentKey] = field(default_factory=list)
+    """Trained in another environment, where bits are others: neither right nor wrong here."""
+
+    @property
+    def sub_models(self) -> int:
+        """How many were looked at."""
+        return len(self.identical) + len(self.mismatched) + len(self.unverifiable)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A shard's lessons in order, each with its seed and, where a sub-model is stored, its environment and bytes."""
+
+    learner: Learner
+    lessons: Sequence[tuple[Lesson, bytes, tuple[str, bytes] | None]]
+
+
+def replay(chain: Chain) -> Verification:
+    """Train a shard from scratch and compare on the way."""
+    found, learner, blob = Verification(), chain.learner, None
+    for lesson, seed, stored in chain.lessons:
+        if stored is not None and stored[0] != learner.environment:
+            found.unverifiable.append(lesson.segment)
+            blob = stored[1]  # what follows was trained from it, perhaps here
+            continue
+        parent = None if blob is None else learner.decode(blob)
+        blob = learner.encode(learner.train(parent, lesson, seed))
+        if stored is not None:
+            (found.identical if blob == stored[1] else found.mismatched).append(lesson.segment)
+    return found
+
+
+def verify(device: "Cause", *, processes: int = 1, progress: Progress | None = None) -> Verification:
+    """Replay every shard in fresh processes (none with `processes=0`: here) and compare.
+
+    Examples
+    --------
+    >>> from cause.learners import CountingLearner
+    >>> from cause.samples import Part, TraceUpload
+    >>> from cause.system import Cause
+    >>> device = Cause(learner=CountingLearner(), shards=1, slots=4)
+    >>> report = device.learn([TraceUpload("alice", 1, (Part(30),))])
+    >>> verify(device, processes=0).identical
+    [SegmentKey(shard=0, round=1, slice=0)]
+    """
+    chains = device.chains()
+    total = Verification()
+    results: Iterator[Verification] = map(replay, chains)
+    pool = None
+    if processes:
+        pool = ProcessPoolExecutor(min(processes, max(1, len(chains))), multiprocessing.get_context("spawn"))
+        results = pool.map(replay, chains)
+    try:
+        for done, found in enumerate(results, start=1):
+            total.identical.extend(found.identical)
+            total.mismatched.extend(found.mismatched)
+            total.unverifiable.extend(found.unverifiable)
+            if progress:
+                progress(done, len(chains))
+    finally:
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
+    return total

@@ -1,0 +1,57 @@
+"""Verification by replay: it finds what is right, what is wrong, and what it cannot know."""
+
+from dataclasses import replace
+
+import pytest
+
+from cause.presets import PRESETS, System
+from cause.verify import verify
+from tests.learners.test_pruning import learner
+from tests.learners.test_torch import SCENE, with_data
+from tests.rooms import live
+
+
+@pytest.fixture(scope="module")
+def device():
+    system = PRESETS["cause-no-sc"]
+    return live(SCENE, system, shards=2, slots=12, learner=learner(system), data=with_data).device
+
+
+def test_every_stored_sub_model_is_identical_in_a_fresh_process(device):
+    found = verify(device, processes=2)
+    assert sorted(found.identical) == device.memory.stored()
+    assert found.sub_models == len(device.memory)
+    assert not found.mismatched
+    assert not found.unverifiable
+
+
+def test_rehearsal_and_slices_are_replayed_too():
+    system = System(slices=2, rehearsal=0.5, policy="cost", requests="coalesced")
+    device = live(SCENE, system, shards=2, slots=7, learner=learner(system), data=with_data).device
+    assert sorted(verify(device, processes=0).identical) == device.memory.stored()
+
+
+def test_a_changed_weight_and_a_changed_sample_are_found():
+    system = PRESETS["cause-no-sc"]
+    device = live(SCENE, system, shards=1, slots=12, learner=learner(system), data=with_data).device
+    last = device.memory.stored()[-1]
+    state = device.learner.decode(device.memory.shelf.get(last))
+    name = next(name for name, tensor in state.items() if tensor.is_floating_point())
+    state[name].view(-1)[0] += 1e-4
+    device.memory.shelf.put(last, device.learner.encode(state))
+    assert verify(device, processes=0).mismatched == [last]
+    first = next(iter(device.ledger.lineage(0)))
+    first.pieces[0].upload._x[0] += 1.0
+    assert sorted(verify(device, processes=0).mismatched) == device.memory.stored()
+
+
+def test_another_environment_is_unverifiable_not_wrong():
+    system = PRESETS["cause-no-sc"]
+    device = live(SCENE, system, shards=1, slots=12, learner=learner(system), data=with_data).device
+    stored = device.memory.stored()
+    for key in stored[:2]:
+        slot = device.memory.slot_of(key)
+        device.memory._slots[slot] = replace(device.memory[key], environment="torch 1.0, elsewhere")
+    found = verify(device, processes=0)
+    assert sorted(found.unverifiable) == stored[:2]
+    assert sorted(found.identical) == stored[2:]
