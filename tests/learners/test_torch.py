@@ -253,6 +253,16 @@ def test_identities_know_recipe_and_network():
     assert learner().recipe_digest == learner().recipe_digest
 
 
+def test_the_callers_inputs_are_left_alone():
+    trainer = learner(mean=3.0, std=2.0)
+    state = trainer.train(None, lesson(upload()), b"s" * 32)
+    x = upload().arrays(range(4))[0]
+    before = x.copy()
+    first = trainer.predict(state, x)
+    assert (x == before).all()
+    assert (trainer.predict(state, x) == first).all()
+
+
 def test_it_learns():
     device = Cause(learner=learner(epochs=15, lr=0.01), system="cause-no-sc", shards=2, slots=12, classes=CLASSES)
     for t in (1, 2):

@@ -9,7 +9,7 @@ from typing import Annotated, Never
 import typer
 
 from cause import __version__
-from cause.cli import ablate, balance, compare, doctor, simulate, systems, workload
+from cause.cli import ablate, balance, compare, demo, doctor, simulate, systems, workload
 from cause.errors import CauseError
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.command("demo")(demo.demo)
 app.command("simulate")(simulate.simulate)
 app.command("compare")(compare.compare)
 app.command("ablate")(ablate.ablate)

@@ -3,12 +3,15 @@
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cause.evaluation.ablation import VARIANTS
 from cause.evaluation.balance import Spread
 from cause.evaluation.compare import Row
 from cause.files import write_bytes
+
+if TYPE_CHECKING:
+    from cause.evaluation.demo import Outcome  # imports torch
 
 COLOURS = ("#0072B2", "#56B4E9", "#D55E00", "#E69F00", "#CC79A7", "#999999", "#009E73", "#F0E442")  # Okabe and Ito
 
@@ -115,4 +118,21 @@ def plot_balance(spreads: Sequence[Spread], path: Path) -> None:
         )
     axis.set(xlabel="shards", ylabel="spread of shard sizes, % of the mean")
     axis.legend(frameon=False)
+    _save(figure, path)
+
+
+def plot_demo(outcomes: "Sequence[Outcome]", path: Path) -> None:
+    """Accuracy, retrained samples, and the time that forgetting took."""
+    panels: tuple[tuple[str, list[float]], ...] = (
+        ("accuracy of the vote", [each.accuracy for each in outcomes]),
+        ("retrained samples", [each.rsn for each in outcomes]),
+        ("seconds spent on requests", [each.forget_s for each in outcomes]),
+    )
+    figure, axes = _figure(11, 3.2, panels=len(panels))
+    for axis, (title, values) in zip(axes, panels, strict=True):
+        axis.barh([each.system for each in outcomes], values, color=[_colour(i) for i in range(len(values))])
+        axis.invert_yaxis()
+        axis.set(xlabel=title)
+        if axis is not axes[0]:
+            axis.set_yticklabels([])
     _save(figure, path)

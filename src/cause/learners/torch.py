@@ -166,8 +166,8 @@ class TorchLearner:
             x = np.moveaxis(x, -1, 1)  # images as most tools hold them: height, width, channels
         if len(x) and int(np.prod(x.shape[1:])) != int(np.prod(shape)):
             raise InputError(f"inputs of shape {x.shape[1:]} do not fit the recipe's {shape}")
-        scaled = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).reshape(-1, *shape)
-        return scaled.sub_(self.recipe.mean).div_(self.recipe.std).to(self.device)
+        own = torch.tensor(np.ascontiguousarray(x, dtype=np.float32)).reshape(-1, *shape)  # a copy: x is the caller's
+        return own.sub_(self.recipe.mean).div_(self.recipe.std).to(self.device)
 
     def _build(self, state: State | None = None) -> nn.Module:
         network = self._make(self.recipe.classes, self.recipe.shape, **dict(self.recipe.options))

@@ -1,4 +1,4 @@
-"""OMP, one-shot magnitude pruning: the smallest weights of the whole network are masked, once and for all."""
+"""OMP, one-shot magnitude pruning: the smallest weights are masked, once and for all."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,9 @@ MASK, VALUES, SHAPE = "#mask", "#values", "#shape"
 
 
 def choose(network: nn.Module, share: float) -> dict[str, torch.Tensor]:
-    """Masks (true: kept) that leave out this share of all convolution and linear weights, the smallest.
+    """Masks (true: kept) that leave out this share of each convolution's and linear layer's weights, the smallest.
+
+    Layer by layer: over the whole network, layers with small initial weights would be emptied when little was trained.
 
     >>> layer = nn.Linear(2, 2, bias=False)
     >>> layer.weight.data = torch.tensor([[0.1, -4.0], [3.0, 0.2]])
@@ -18,16 +20,14 @@ def choose(network: nn.Module, share: float) -> dict[str, torch.Tensor]:
     tensor([[False,  True],
             [ True, False]])
     """
-    weights = {
-        f"{name}.weight" if name else "weight": module.weight
-        for name, module in network.named_modules()
-        if isinstance(module, nn.Linear | nn.Conv2d) and module.weight.requires_grad
-    }
-    sizes = torch.cat([weight.detach().abs().flatten() for weight in weights.values()])
-    kept = torch.ones(len(sizes), dtype=torch.bool, device=sizes.device)
-    kept[torch.argsort(sizes, stable=True)[: int(share * len(sizes))]] = False
-    masks = kept.split([weight.numel() for weight in weights.values()])
-    return {name: mask.view_as(weight) for (name, weight), mask in zip(weights.items(), masks, strict=True)}
+    masks = {}
+    for name, module in network.named_modules():
+        if isinstance(module, nn.Linear | nn.Conv2d) and module.weight.requires_grad:
+            sizes = module.weight.detach().abs().flatten()
+            kept = torch.ones(len(sizes), dtype=torch.bool, device=sizes.device)
+            kept[torch.argsort(sizes, stable=True)[: int(share * len(sizes))]] = False
+            masks[f"{name}.weight" if name else "weight"] = kept.view_as(module.weight)
+    return masks
 
 
 def apply(network: nn.Module, masks: Mapping[str, torch.Tensor]) -> None:

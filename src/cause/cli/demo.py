@@ -1,0 +1,97 @@
+"""`cause demo`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cause.cli import options as o
+from cause.cli.output import check_files, print_json, print_table, progress_bar, tell_files
+
+if TYPE_CHECKING:
+    from cause.evaluation.demo import Outcome
+
+
+def demo(
+    systems: o.SystemNames = None,
+    users: Annotated[int, typer.Option(help="Users to share the digits out to.")] = 30,
+    rounds: Annotated[int, typer.Option(help="Rounds of learning.")] = 10,
+    shards: o.Shards = None,
+    rho: o.Rho = None,
+    memory: Annotated[str, typer.Option(help="Budget for sub-models.")] = "1MB",
+    epochs: Annotated[int, typer.Option(help="Epochs for each segment.")] = 5,
+    seed: o.Seed = 0,
+    jobs: o.Jobs = None,
+    json: o.AsJson = False,
+    out: o.OutFile = None,
+    plot: o.PlotFile = None,
+) -> None:
+    """Learn scikit-learn's digits with every system, forget, and compare all stored sub-models with a clean room."""
+    from dataclasses import asdict
+    from importlib.util import find_spec
+
+    from cause.errors import CauseError, InputError
+    from cause.machine import cores
+
+    for module in ("torch", "torch_pruning", "safetensors", "zstandard", "sklearn"):
+        if find_spec(module) is None:
+            raise InputError(f"the demo needs {module}: pip install 'cause[demo]'")
+    check_files(plot, out)
+    from cause.evaluation import demo as main_job
+    from cause.evaluation.provenance import write_result
+    from cause.workload import Workload
+
+    share = 0.1 if rho is None else rho
+    Workload(users=users, rounds=rounds, rho=share, seed=seed)  # the same limits
+    shards = 4 if shards is None else shards
+    wanted = [
+        main_job.Job(name, users, rounds, shards, share, memory, epochs, seed)
+        for name in dict.fromkeys(systems or main_job.SYSTEMS)
+    ]
+    for job in wanted:
+        main_job.device_for(job)  # fails now if it cannot be made
+    with progress_bar("learning and forgetting") as progress:
+        outcomes = main_job.run_all(wanted, cores() if jobs is None else jobs, progress)
+    told = {"jobs": [asdict(job) for job in wanted], "rows": [asdict(each) for each in outcomes]}
+    if json:
+        print_json(told)
+    else:
+        _show(outcomes)
+    if plot:
+        from cause.evaluation.plots import plot_demo
+
+        plot_demo(outcomes, plot)
+    if out:
+        write_result(out, told)
+    if not json:
+        tell_files(plot, out)
+    wrong = [each.system for each in outcomes if not each.stored == each.clean == each.replayed]
+    if wrong:
+        raise CauseError(f"not exact: {', '.join(wrong)} differ from the clean room")
+
+
+def _show(outcomes: "Sequence[Outcome]") -> None:
+    from cause.units import format_bytes
+
+    first = outcomes[0]
+    print_table(
+        f"Digits: {first.requests} requests, memory of {format_bytes(first.budget_bytes)}",
+        ["system", "accuracy", "RSN", "simulated", "learning s", "forgetting s", "memory used", "stored",
+         "= clean room", "= replay"],
+        [
+            [
+                each.system,
+                f"{each.accuracy:.1%}",
+                f"{each.rsn:,}",
+                f"{each.simulated_rsn:,}",
+                f"{each.learn_s:.1f}",
+                f"{each.forget_s:.1f}",
+                format_bytes(each.used_bytes),
+                f"{each.stored} of {each.slots}",
+                f"{each.clean} of {each.stored}",
+                f"{each.replayed} of {each.stored}",
+            ]
+            for each in outcomes
+        ],
+        note="= clean room: stored sub-models with the same bits as in a device that never met the forgotten samples.",
+    )  # fmt: skip
