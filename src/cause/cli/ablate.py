@@ -1,10 +1,11 @@
 """`cause ablate`."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cause.cli import options as o
-from cause.cli.output import check_files, print_json, print_table, progress_bar, tell_files
+from cause.cli.output import check_files, deliver, print_table, progress_bar
 
 if TYPE_CHECKING:
     from cause.evaluation.compare import Row
@@ -25,7 +26,6 @@ def ablate(
     from cause.errors import InputError
     from cause.evaluation import compare as comparison
     from cause.evaluation.ablation import TIGHT_SLOTS, ablation_jobs, columns
-    from cause.evaluation.provenance import write_result
     from cause.machine import cores
 
     check_files(plot, out)
@@ -45,18 +45,20 @@ def ablate(
         "seeds": seeds,
         "rows": comparison.as_dict(rows),
     }
-    if json:
-        print_json(told)
-    else:
-        _show(rows, titles, f"S={setting.shards}, ρ={drawn.rho}", seeds)
-    if plot:
+
+    def draw(path: Path) -> None:
         from cause.evaluation.plots import plot_ablation
 
-        plot_ablation(rows, titles, plot)
-    if out:
-        write_result(out, told)
-    if not json:
-        tell_files(plot, out)
+        plot_ablation(rows, titles, path)
+
+    deliver(
+        told,
+        show=lambda: _show(rows, titles, f"S={setting.shards}, ρ={drawn.rho}", seeds),
+        draw=draw,
+        json=json,
+        plot=plot,
+        out=out,
+    )
 
 
 def _show(rows: "Sequence[Row]", titles: Sequence[tuple[int | None, str]], where: str, seeds: int) -> None:

@@ -1,11 +1,16 @@
 """`cause balance`."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cause.cli import options as o
-from cause.cli.output import check_files, print_json, print_table, progress_bar, tell_files
+from cause.cli.output import check_files, deliver, print_table, progress_bar
+
+if TYPE_CHECKING:
+    from cause.evaluation.balance import Spread
 
 
 def balance(
@@ -19,27 +24,30 @@ def balance(
     from dataclasses import asdict
 
     from cause.evaluation import balance as evenness
-    from cause.evaluation.provenance import write_result
 
     check_files(plot, out)
     counts = range(2, 17)
     with progress_bar("partitioning") as progress:
         spreads = evenness.measure(counts, users, seeds, progress)
     told = {"users": users, "seeds": seeds, "rows": [asdict(each) for each in spreads]}
-    if json:
-        print_json(told)
-    else:
-        found = {(each.when, each.strategy, each.shards): each.spread for each in spreads}
-        print_table(
-            f"Spread of shard sizes, (largest - smallest) / mean, {users} users: mean of {seeds} seeds ± 95 %",
-            ["shards", *(f"{name}, {when}" for when, name in evenness.MEASURED)],
-            [[str(s), *(f"{found[when, name, s]:.1%}" for when, name in evenness.MEASURED)] for s in counts],
-        )
-    if plot:
+
+    def draw(path: Path) -> None:
         from cause.evaluation.plots import plot_balance
 
-        plot_balance(spreads, plot)
-    if out:
-        write_result(out, told)
-    if not json:
-        tell_files(plot, out)
+        plot_balance(spreads, path)
+
+    deliver(told, show=lambda: _show(spreads, users, seeds), draw=draw, json=json, plot=plot, out=out)
+
+
+def _show(spreads: "Sequence[Spread]", users: int, seeds: int) -> None:
+    from cause.evaluation.balance import MEASURED
+
+    found = {(each.when, each.strategy, each.shards): each.spread for each in spreads}
+    print_table(
+        f"Spread of shard sizes, (largest - smallest) / mean, {users} users: mean of {seeds} seeds ± 95 %",
+        ["shards", *(f"{name}, {when}" for when, name in MEASURED)],
+        [
+            [str(s), *(f"{found[when, name, s]:.1%}" for when, name in MEASURED)]
+            for s in sorted({each.shards for each in spreads})
+        ],
+    )

@@ -1,12 +1,13 @@
 """`cause compare`."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cause.cli import options as o
-from cause.cli.output import check_files, print_json, print_table, progress_bar, tell_files
+from cause.cli.output import check_files, deliver, print_table, progress_bar
 
 if TYPE_CHECKING:
     from cause.evaluation.compare import Row, Sweep
@@ -40,7 +41,6 @@ def compare(
 
     from cause.errors import InputError
     from cause.evaluation import compare as comparison
-    from cause.evaluation.provenance import write_result
     from cause.machine import cores
     from cause.presets import parse_system
     from cause.workload import Workload
@@ -68,18 +68,13 @@ def compare(
         "seeds": seeds,
         "rows": comparison.as_dict(rows),
     }
-    if json:
-        print_json(told)
-    else:
-        _show(rows, names, swept, seeds)
-    if plot:
+
+    def draw(path: Path) -> None:
         from cause.evaluation.plots import plot_compare
 
-        plot_compare(rows, swept.name if swept else None, plot)
-    if out:
-        write_result(out, told)
-    if not json:
-        tell_files(plot, out)
+        plot_compare(rows, swept.name if swept else None, path)
+
+    deliver(told, show=lambda: _show(rows, names, swept, seeds), draw=draw, json=json, plot=plot, out=out)
 
 
 def _show(rows: "Sequence[Row]", names: Sequence[str], swept: "Sweep | None", seeds: int) -> None:

@@ -1,12 +1,13 @@
 """`cause demo`."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cause.cli import options as o
-from cause.cli.output import check_files, print_json, print_table, progress_bar, tell_files
+from cause.cli.output import check_files, deliver, print_table, progress_bar
 
 if TYPE_CHECKING:
     from cause.evaluation.demo import Outcome
@@ -38,7 +39,6 @@ def demo(
             raise InputError(f"the demo needs {module}: pip install 'cause[demo]'")
     check_files(plot, out)
     from cause.evaluation import demo as main_job
-    from cause.evaluation.provenance import write_result
     from cause.workload import Workload
 
     share = 0.1 if rho is None else rho
@@ -53,18 +53,13 @@ def demo(
     with progress_bar("learning and forgetting") as progress:
         outcomes = main_job.run_all(wanted, cores() if jobs is None else jobs, progress)
     told = {"jobs": [asdict(job) for job in wanted], "rows": [asdict(each) for each in outcomes]}
-    if json:
-        print_json(told)
-    else:
-        _show(outcomes)
-    if plot:
+
+    def draw(path: Path) -> None:
         from cause.evaluation.plots import plot_demo
 
-        plot_demo(outcomes, plot)
-    if out:
-        write_result(out, told)
-    if not json:
-        tell_files(plot, out)
+        plot_demo(outcomes, path)
+
+    deliver(told, show=lambda: _show(outcomes), draw=draw, json=json, plot=plot, out=out)
     wrong = [each.system for each in outcomes if not each.stored == each.clean == each.replayed]
     if wrong:
         raise CauseError(f"not exact: {', '.join(wrong)} differ from the clean room")

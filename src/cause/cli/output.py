@@ -68,7 +68,26 @@ def check_files(plot: Path | None, out: Path | None) -> None:
         check_writable(path)
 
 
-def tell_files(*paths: Path | None) -> None:
-    """Say what was written."""
-    for path in filter(None, paths):
-        print(f"wrote {path}")
+def deliver(
+    told: dict[str, Any],
+    *,
+    show: Callable[[], None],
+    draw: Callable[[Path], None],
+    json: bool,
+    plot: Path | None,
+    out: Path | None,
+) -> None:
+    """Give a result in every form that was asked for; what people see first, so that a full disk loses nothing."""
+    if json:
+        print_json(told)
+    else:
+        show()
+    if plot:
+        draw(plot)
+    if out:
+        from cause.evaluation.provenance import write_result
+
+        write_result(out, told)
+    if not json:
+        for path in filter(None, (plot, out)):
+            print(f"wrote {path}")
