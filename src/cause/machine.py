@@ -15,7 +15,7 @@ SOFTWARE = (
     ("typer", "the command line", "pip install cause"),
     ("rich", "tables and progress", "pip install cause"),
     ("matplotlib", "plots", "pip install 'cause[plot]'"),
-    ("scikit-learn", "the demo's digits", "pip install 'cause[demo]'"),
+    ("scikit-learn", "estimators without torch, and the demo's digits", "pip install 'cause[sklearn]'"),
     ("torch", "networks that learn", "pip install 'cause[torch]'"),
     ("torch-pruning", "removing their filters", "pip install 'cause[torch]'"),
     ("safetensors", "storing them", "pip install 'cause[torch]'"),

@@ -1,0 +1,128 @@
+"""SklearnLearner: estimators with `partial_fit`, for boards too small for torch; stored by their fitted arrays."""
+
+import hashlib
+import io
+import json
+import platform
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
+
+import numpy as np
+import sklearn
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from cause.errors import InputError, LearnerError
+from cause.keyed import derive, digest
+from cause.positions import Positions
+from cause.samples import Lesson, Piece
+
+FAMILIES = ("SGDClassifier", "Perceptron", "GaussianNB", "MultinomialNB", "BernoulliNB", "ComplementNB")
+"""Estimators whose fitted state is arrays and numbers, and whose `partial_fit` goes on from it."""
+
+State = dict[str, NDArray[Any]]
+
+
+class _WithData(Protocol):
+    def arrays(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.int64]]: ...
+
+
+class SklearnLearner:
+    """Trains an estimator segment after segment, from its fitted arrays, in the order of a keyed hash of the ids.
+
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> SklearnLearner(GaussianNB(), classes=10, features=64).sub_model_bytes > 64 * 10 * 8
+    True
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> SklearnLearner(RandomForestClassifier(), classes=10, features=64)
+    Traceback (most recent call last):
+    cause.errors.InputError: RandomForestClassifier cannot be stored without pickle: one of SGDClassifier, Perceptron,
+    GaussianNB, MultinomialNB, BernoulliNB, ComplementNB
+    """
+
+    def __init__(self, estimator: Any, *, classes: int, features: int, epochs: int = 1) -> None:
+        name = type(estimator).__name__
+        if name not in FAMILIES or not type(estimator).__module__.startswith("sklearn."):
+            raise InputError(f"{name} cannot be stored without pickle: one of {', '.join(FAMILIES)}")
+        if classes < 2 or features < 1 or epochs < 1:
+            raise InputError(f"classes, features and epochs must be positive, not {classes}, {features} and {epochs}")
+        self.classes, self.features, self.epochs = classes, features, epochs
+        self._estimator = clone(estimator)
+        settings = json.dumps(estimator.get_params(), sort_keys=True, default=repr)
+        self.recipe_digest = digest("sklearn", name, settings, classes, features, epochs)
+        probe = clone(estimator)
+        probe.partial_fit(np.zeros((classes, features)), np.arange(classes), classes=np.arange(classes))
+        self.sub_model_bytes = len(self.encode(_fitted(probe)))
+
+    @property
+    def environment(self) -> str:
+        """What bits depend on, besides the recipe."""
+        return f"scikit-learn {sklearn.__version__}, numpy {np.__version__}, {platform.machine()}"
+
+    def train(self, parent: State | None, lesson: Lesson, seed: bytes) -> State:
+        pieces = [*lesson.pieces, *lesson.rehearsed]
+        x, y = self._data(pieces)
+        estimator = self._restored(parent, seed)
+        for epoch in range(self.epochs):
+            hashes = np.concatenate([upload.hashes(derive(seed, "order", epoch), held) for upload, held in pieces])
+            order = np.argsort(hashes, kind="stable")
+            estimator.partial_fit(x[order], y[order], classes=np.arange(self.classes))
+        return _fitted(estimator)
+
+    def _data(self, pieces: Sequence[Piece]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        arrays = [cast(_WithData, upload).arrays(held) for upload, held in pieces]
+        y = np.concatenate([labels for _, labels in arrays])
+        if y.max() >= self.classes:
+            raise InputError(f"label {y.max()}, but there are {self.classes} classes (from 0)")
+        return self._inputs(np.concatenate([x for x, _ in arrays])), y
+
+    def _inputs(self, x: Any) -> NDArray[np.float64]:
+        flat = np.asarray(x, dtype=np.float64).reshape(len(x), -1)
+        if flat.shape[1] != self.features:
+            raise InputError(f"inputs have {flat.shape[1]} features, not {self.features}")
+        return flat
+
+    def _restored(self, state: State | None, seed: bytes) -> Any:
+        estimator = clone(self._estimator)
+        if "random_state" in estimator.get_params():
+            estimator.set_params(random_state=int.from_bytes(seed[:4], "big") % 2**31)
+        for name, value in (state or {}).items():
+            setattr(estimator, name, value.copy() if value.ndim else value.item())
+        return estimator
+
+    def predict(self, state: State, x: Any) -> NDArray[np.floating]:
+        estimator, inputs = self._restored(state, bytes(32)), self._inputs(x)
+        if hasattr(estimator, "predict_proba"):
+            return np.asarray(estimator.predict_proba(inputs))
+        return np.asarray(np.eye(self.classes)[estimator.predict(inputs)])
+
+    def encode(self, state: State) -> bytes:
+        buffer = io.BytesIO()
+        for name in sorted(state):
+            np.lib.format.write_array(buffer, np.array([name]), allow_pickle=False)
+            np.lib.format.write_array(buffer, np.asarray(state[name]), allow_pickle=False)
+        body = buffer.getvalue()
+        return hashlib.sha256(body).digest() + body
+
+    def decode(self, blob: bytes) -> State:
+        if hashlib.sha256(blob[32:]).digest() != blob[:32]:
+            raise LearnerError("a stored sub-model is damaged: its digest is another")
+        buffer, state = io.BytesIO(blob[32:]), {}
+        while buffer.tell() < len(blob) - 32:
+            name = str(np.lib.format.read_array(buffer, allow_pickle=False)[0])
+            state[name] = np.lib.format.read_array(buffer, allow_pickle=False)
+        return state
+
+    def stored_bytes(self, blob: bytes) -> int:
+        return len(blob)
+
+
+def _fitted(estimator: Any) -> State:
+    """What `partial_fit` left in an estimator: its arrays, and the numbers whose names end with an underscore."""
+    settings = estimator.get_params()
+    return {
+        name: np.asarray(value)
+        for name, value in vars(estimator).items()
+        if name not in settings
+        and (isinstance(value, np.ndarray) or (name.endswith("_") and isinstance(value, np.generic | int | float)))
+    }
