@@ -15,7 +15,7 @@ Hashes = NDArray[np.uint64]
 def pack(*parts: Part) -> bytes:
     """Join parts so that different parts never give the same bytes.
 
-    >>> pack("ab", "c") == pack("a", "bc") or pack(1) == pack("1")
+    >>> pack("ab", "c") == pack("a", "bc") or pack("a", "b") == pack("as:b") or pack(1) == pack("1")
     False
     """
     out = []

@@ -238,6 +238,21 @@ def test_a_frozen_backbone_is_neither_changed_nor_stored():
     assert trainer.predict(state, upload().arrays(range(3))[0]).shape == (3, CLASSES)
 
 
+def test_a_frozen_batch_norm_neither_learns_nor_looks_at_the_batch():
+    built = []
+
+    def make(classes, shape):
+        built.append(frozen_backbone(classes, shape))
+        return built[-1]
+
+    trainer = TorchLearner(Recipe("frozen", CLASSES, SHAPE, epochs=2, batch_size=4), make=make)
+    trainer.train(None, lesson(upload()), b"s" * 32)
+    norm = built[-1][0][1]
+    assert not norm.training
+    assert not norm.running_mean.any()  # as it was made
+    assert built[-1][1].training
+
+
 def test_bf16_rounds_as_part_of_training_so_that_storing_loses_nothing():
     trainer = learner(precision="bf16")
     state = trainer.train(None, lesson(upload()), b"s" * 32)
