@@ -288,6 +288,19 @@ def test_a_training_that_fails_is_made_up_for(where, fails_at):
     assert differences(device, undisturbed.device) == []
 
 
+def test_a_plan_does_not_count_what_was_never_trained():
+    learner = RememberingLearner()
+    device = Cause(learner=learner, system=PLAIN, shards=1, slots=8)
+    device.learn([TraceUpload("a", 1, (Part(4),))])
+    honest, learner.train = learner.train, None
+    with pytest.raises(TypeError):
+        device.learn([TraceUpload("b", 2, (Part(5),))])
+    learner.train = honest
+    (planned,) = device.plan(engine.Request("a", (1,), 1))
+    assert planned.replay == ((0, 1, 0), (0, 2, 0))
+    assert planned.rsn == device.forget("a", rounds=[1], count=1)[0].rsn == 3
+
+
 def test_nothing_of_the_forgotten_is_left_in_the_records():
     device = Cause(learner=RememberingLearner(), system=System("uniform", FIXED), shards=2, slots=8, classes=3)
     device.learn([TraceUpload("a", 1, (Part(40, ((0, 20), (1, 20))),)), TraceUpload("b", 1, (Part(5, ((2, 5),)),))])

@@ -140,7 +140,7 @@ class TraceData:
 
 def checked(user: str, x: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[np.int64]]:
     """Inputs and labels as arrays, or what is wrong with them."""
-    inputs, labels = np.asarray(x), np.asarray(y)
+    inputs, labels = np.array(x), np.asarray(y)  # a copy: what the caller does to theirs later changes no replay
     whose = f"of user {user!r}"
     if inputs.ndim < 1 or labels.ndim != 1 or len(inputs) != len(labels):
         raise InputError(

@@ -54,7 +54,8 @@ def _plan_shard(
         left = segment.count - leaving
         if left:
             replay.append(segment.key)
-            cost = left + rehearsed_count(rehearsal, left, earlier)
+            # a segment whose first training was interrupted is not *re*trained
+            cost = left + rehearsed_count(rehearsal, left, earlier) if segment.trained else 0
             rsn += cost
             floor += cost if segment.key >= first else 0
             earlier += left

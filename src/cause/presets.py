@@ -7,7 +7,7 @@ from cause.controller import ShardController
 from cause.errors import InputError
 from cause.memory import POLICIES
 from cause.partition import PARTITIONERS
-from cause.registry import Registry
+from cause.registry import Registry, check_choice
 from cause.voting import VOTES
 
 FIXED = 1.0
@@ -46,9 +46,9 @@ class System:
         PARTITIONERS[self.partition]
         POLICIES[self.policy]
         VOTES[self.vote]
-        for name, choices in (("requests", REQUESTS), ("pruning", PRUNINGS), ("precision", PRECISIONS)):
-            if getattr(self, name) not in choices:
-                raise InputError(f"unknown {name} {getattr(self, name)!r}: one of {', '.join(choices)}")
+        check_choice("requests", self.requests, REQUESTS)
+        check_choice("pruning", self.pruning, PRUNINGS)
+        check_choice("precision", self.precision, PRECISIONS)
         ShardController(1, self.p, self.gamma)
         if not 0 <= self.rehearsal <= MOST_REHEARSAL:
             raise InputError(

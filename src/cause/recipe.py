@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass, replace
 
 from cause.errors import InputError
 from cause.keyed import digest
-from cause.presets import System
+from cause.presets import PRECISIONS, System
+from cause.registry import check_choice
 
 OPTIMIZERS = ("adam", "sgd", "rmsprop")
 SCHEDULES = ("constant", "cosine", "one-cycle")
 AUGMENTATIONS = ("none", "crop-flip")
-PRECISIONS = ("fp32", "bf16")
 PRUNINGS = ("none", "iterative", "one-shot")
 IMPORTANCES = ("magnitude", "gradient")
 
@@ -55,16 +55,12 @@ class Recipe:
     round_to: int = 8
 
     def __post_init__(self) -> None:
-        for name, choices in (
-            ("optimizer", OPTIMIZERS),
-            ("schedule", SCHEDULES),
-            ("augmentation", AUGMENTATIONS),
-            ("precision", PRECISIONS),
-            ("pruning", PRUNINGS),
-            ("importance", IMPORTANCES),
-        ):
-            if getattr(self, name) not in choices:
-                raise InputError(f"unknown {name} {getattr(self, name)!r}: one of {', '.join(choices)}")
+        check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        check_choice("schedule", self.schedule, SCHEDULES)
+        check_choice("augmentation", self.augmentation, AUGMENTATIONS)
+        check_choice("precision", self.precision, PRECISIONS)
+        check_choice("pruning", self.pruning, PRUNINGS)
+        check_choice("importance", self.importance, IMPORTANCES)
         for name in ("classes", "epochs", "batch_size", "steps", "round_to"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")

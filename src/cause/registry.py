@@ -1,13 +1,24 @@
 """Named strategies: one line registers one, and an unknown name tells what exists."""
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Generic, TypeVar
 
 from cause.errors import InputError
 
 T = TypeVar("T")
+
+
+def check_choice(kind: str, value: object, choices: Sequence[str]) -> None:
+    """Refuse what is not one of a few words.
+
+    >>> check_choice("schedule", "linear", ("constant", "cosine"))
+    Traceback (most recent call last):
+    cause.errors.InputError: unknown schedule 'linear': one of constant, cosine
+    """
+    if value not in choices:
+        raise InputError(f"unknown {kind} {value!r}: one of {', '.join(choices)}")
 
 
 class Registry(Mapping[str, T], Generic[T]):

@@ -13,7 +13,7 @@ from cause.learners.torch import TorchLearner, batches
 from cause.presets import FIXED, PRESETS, System
 from cause.recipe import Recipe
 from cause.requests import Request
-from cause.samples import Lesson, Part, Piece, SegmentKey
+from cause.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 from cause.simulate import Setting, simulate
 from cause.system import Cause
 from cause.trace import Add, Round, Trace
@@ -301,6 +301,15 @@ def test_it_learns():
 def test_bad_data_is_refused(x, y, message):
     with pytest.raises(InputError, match=message):
         ArrayUpload("a", 1, x, y)
+
+
+@pytest.mark.parametrize("kind", ["array", "trace"])
+def test_what_the_caller_does_to_their_arrays_later_changes_nothing(kind):
+    x, y = upload().arrays(range(9))
+    made = ArrayUpload("a", 1, x, y) if kind == "array" else TraceData(TraceUpload("a", 1, (Part(9),)), x, y)
+    before = made.arrays(range(9))[0].copy()
+    x[:] = 0
+    assert (made.arrays(range(9))[0] == before).all()
 
 
 def test_a_label_or_shape_beyond_the_recipe_is_refused():

@@ -48,7 +48,9 @@ class SklearnLearner:
             raise InputError(f"classes, features and epochs must be positive, not {classes}, {features} and {epochs}")
         self.classes, self.features, self.epochs = classes, features, epochs
         self._estimator = clone(estimator)
-        settings = json.dumps(estimator.get_params(), sort_keys=True, default=repr)
+        # random_state is not the user's to choose: each segment's seed sets it
+        params = {key: value for key, value in estimator.get_params().items() if key != "random_state"}
+        settings = json.dumps(params, sort_keys=True, default=repr)
         self.recipe_digest = digest("sklearn", name, settings, classes, features, epochs)
         probe = clone(estimator)
         probe.partial_fit(np.zeros((classes, features)), np.arange(classes), classes=np.arange(classes))
