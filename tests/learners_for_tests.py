@@ -26,7 +26,7 @@ class RememberingLearner:
         self._size = size or (lambda state: 100)
         self.diary: list[tuple[frozenset[Sample] | None, Lesson]] = []
 
-    def train(self, parent, lesson, seed):
+    def train(self, parent, lesson, seed, tick=None):
         self.diary.append((parent, lesson))
         assert sum(len(piece.positions) for piece in lesson.pieces) == lesson.count > 0
         return frozenset(ids(lesson.pieces) | ids(lesson.rehearsed) | (parent or set()))
@@ -54,7 +54,7 @@ class FrequencyLearner:
         self.classes = classes
         self.recipe_digest = digest("frequency", classes, flavour)
 
-    def train(self, parent, lesson, seed):
+    def train(self, parent, lesson, seed, tick=None):
         counts = np.zeros(self.classes) if parent is None else parent.copy()
         for upload, positions in lesson.pieces:
             counts += np.bincount(upload.labels(positions), minlength=self.classes)

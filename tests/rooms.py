@@ -23,11 +23,23 @@ class Room:
 
 
 def live(
-    trace: Trace, system: System, *, shards=4, slots=8, learner=None, seed=0, classes=4, after=None, data=None
+    trace: Trace,
+    system: System,
+    *,
+    shards=4,
+    slots=8,
+    learner=None,
+    seed=0,
+    classes=4,
+    after=None,
+    data=None,
+    executor=None,
 ) -> Room:
     """Run a trace; `after(room, forgotten)` is called after every round and every answer."""
     learner = learner or RememberingLearner()
-    device = Cause(learner=learner, system=system, shards=shards, slots=slots, seed=seed, classes=classes)
+    device = Cause(
+        learner=learner, system=system, shards=shards, slots=slots, seed=seed, classes=classes, executor=executor
+    )
     room = Room(device, {}, {}, set(), [])
     for round_ in trace.rounds:
         uploads = round_.uploads()

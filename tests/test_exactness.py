@@ -97,7 +97,7 @@ def test_red_when_retraining_starts_from_tainted_weights(monkeypatch):
     honest = RememberingLearner.train
     tainted = {}
 
-    def train(self, parent, lesson, seed):
+    def train(self, parent, lesson, seed, tick=None):
         start = tainted.get(lesson.segment.shard, parent) if lesson.segment.round == 2 else parent
         state = tainted[lesson.segment.shard] = honest(self, start, lesson, seed)
         return state
@@ -227,7 +227,7 @@ def test_identity_depends_on_all_that_came_before():
 def test_a_training_has_a_seed_of_its_own():
     learner, seeds = RememberingLearner(), []
 
-    def train(parent, lesson, seed):
+    def train(parent, lesson, seed, tick):
         seeds.append(seed)
         return RememberingLearner.train(learner, parent, lesson, seed)
 

@@ -1,8 +1,11 @@
 """CAUSE: learn and forget, exactly, in a bounded memory (the paper's Algorithm 3)."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ from numpy.typing import NDArray
 from cause import positions as pos
 from cause.controller import ShardController
 from cause.errors import BudgetError, CauseError, InputError, RequestError
+from cause.executors import Executor, Here, Processes, ShardWork, Task
 from cause.keyed import derive, digest, root_key, training_seed
 from cause.learners import Learner
 from cause.ledger import Ledger, MemoryLedger, Segment, Selection
@@ -19,6 +23,7 @@ from cause.partition import PARTITIONERS, Arrivals, Assignment
 from cause.plan import ShardPlan, plan
 from cause.positions import Positions
 from cause.presets import FIXED, PRESETS, System
+from cause.progress import Tally, Watch
 from cause.rehearsal import Rehearsal
 from cause.requests import Request, resolve
 from cause.samples import Lesson, Piece, SegmentKey, Upload
@@ -84,8 +89,13 @@ class Cause:
         seed: int = 0,
         ledger: Ledger | None = None,
         shelf: Shelf | None = None,
+        workers: int = 0,
+        executor: Executor | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self.learner = learner
+        self.executor: Executor = executor or (Processes(workers) if workers else Here())
+        self.watch = watch
         self.system = system = PRESETS[system] if isinstance(system, str) else system
         check_classes(classes)
         self.classes = classes
@@ -206,30 +216,41 @@ class Cause:
 
     def _catch_up(self) -> tuple[list[SegmentKey], int]:
         """Train every shard whose head is not its newest segment, ascending; what was trained, and the RSN."""
+        lessons = [pair for shard in self.ledger.shards() for pair in self._behind(shard)]
+        work = [self._work(shard, list(own)) for shard, own in groupby(lessons, key=lambda pair: pair[0].key.shard)]
+        tally = Tally({segment.key: lesson.total for segment, lesson in lessons}, self.watch)
+        recipe = digest("recipe", self.learner.recipe_digest, self.learner.environment)
         trained: list[SegmentKey] = []
         rsn = 0
-        for shard in self.ledger.shards():
-            head, lineage = self.memory.head(shard), self.ledger.lineage(shard)
-            if head is not None and head.key == lineage.last:
-                continue
-            recipe = digest("recipe", self.learner.recipe_digest, self.learner.environment)
-            for segment, lesson in self.rehearsal.lessons(lineage, head.key if head else None):
-                head = self._train_segment(recipe, segment, lesson, head)
+        with closing(self.executor.train(self.learner, work, tally.told)) as blobs:
+            for (segment, lesson), blob in zip(lessons, blobs, strict=True):
+                self._admit(recipe, segment, lesson, blob)
                 rsn += lesson.total if segment.trained else 0
                 segment.trained = True
                 trained.append(segment.key)
         return trained, rsn
 
-    def _train_segment(self, recipe: bytes, segment: Segment, lesson: Lesson, head: SubModel | None) -> SubModel:
-        seed = training_seed(self._train_key, *segment.key)
-        parent = None if head is None else self.learner.decode(self.memory.shelf.get(head.key))
-        blob = self.learner.encode(self.learner.train(parent, lesson, seed))
+    def _behind(self, shard: int) -> Iterable[tuple[Segment, Lesson]]:
+        """The segments after a shard's head, with what is to be learned from each."""
+        head, lineage = self.memory.head(shard), self.ledger.lineage(shard)
+        if head is not None and head.key == lineage.last:
+            return ()
+        return self.rehearsal.lessons(lineage, head.key if head else None)
+
+    def _work(self, shard: int, lessons: Sequence[tuple[Segment, Lesson]]) -> ShardWork:
+        tasks = [Task(lesson, training_seed(self._train_key, *segment.key)) for segment, lesson in lessons]
+        return ShardWork(partial(self._head_blob, shard), tasks)
+
+    def _head_blob(self, shard: int) -> bytes | None:
+        head = self.memory.head(shard)
+        return None if head is None else self.memory.shelf.get(head.key)
+
+    def _admit(self, recipe: bytes, segment: Segment, lesson: Lesson, blob: bytes) -> None:
+        head, seed = self.memory.head(segment.key.shard), training_seed(self._train_key, *segment.key)
         rehearsed = digest(*(upload.names(held) for upload, held in lesson.rehearsed)) if lesson.rehearsed else NONE
         identity = sha256(recipe + seed + (head.identity if head else NONE) + segment.manifest + rehearsed).digest()
         size_bytes = self.learner.stored_bytes(blob)
-        sub_model = SubModel(segment.key, identity, size_bytes, self.learner.environment)
-        self.memory.admit(sub_model, blob)
-        return sub_model
+        self.memory.admit(SubModel(segment.key, identity, size_bytes, self.learner.environment), blob)
 
     def _samples_between(self, shard: int, after: SegmentKey | None, upto: SegmentKey) -> int:
         lineage = self.ledger.lineage(shard)

@@ -6,8 +6,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cause.executors import Task, train_segment
 from cause.learners import Learner
-from cause.progress import Progress
+from cause.progress import Progress, silent
 from cause.samples import Lesson, SegmentKey
 
 if TYPE_CHECKING:
@@ -45,8 +46,7 @@ def replay(chain: Chain) -> Verification:
             found.unverifiable.append(lesson.segment)
             blob = stored[1]  # what follows was trained from it, perhaps here
             continue
-        parent = None if blob is None else learner.decode(blob)
-        blob = learner.encode(learner.train(parent, lesson, seed))
+        blob = train_segment(learner, blob, Task(lesson, seed), silent)
         if stored is not None:
             (found.identical if blob == stored[1] else found.mismatched).append(lesson.segment)
     return found

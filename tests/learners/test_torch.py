@@ -141,9 +141,9 @@ def test_red_when_training_goes_on_from_a_live_object(monkeypatch):
 
     live_states, encode, train = {}, TorchLearner.encode, TorchLearner.train
 
-    def from_the_live_one(self, parent, lesson, seed):
+    def from_the_live_one(self, parent, lesson, seed, tick):
         start = None if parent is None else live_states[id(self), lesson.segment.shard]
-        state = live_states[id(self), lesson.segment.shard] = train(self, start, lesson, seed)
+        state = live_states[id(self), lesson.segment.shard] = train(self, start, lesson, seed, tick)
         return state
 
     monkeypatch.setattr(TorchLearner, "encode", lossy)

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cause.progress import Tick, silent
 from cause.samples import Lesson
 
 
@@ -27,8 +28,8 @@ class Learner(Protocol):
     def sub_model_bytes(self) -> int:
         """Size of one sub-model, uncompressed, at the target width."""
 
-    def train(self, parent: Any | None, lesson: Lesson, seed: bytes) -> Any:
-        """The sub-model that follows `parent` (or scratch) on these samples."""
+    def train(self, parent: Any | None, lesson: Lesson, seed: bytes, tick: Tick = silent) -> Any:
+        """The sub-model that follows `parent` (or scratch) on these samples; `tick` hears of each epoch done."""
 
     def predict(self, state: Any, x: Any) -> NDArray[np.floating]:
         """Probabilities, one row a sample and one column a class."""

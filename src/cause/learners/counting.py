@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from cause.errors import InputError, LearnerError
 from cause.keyed import digest
+from cause.progress import Tick, silent
 from cause.samples import Lesson
 
 
@@ -27,7 +28,7 @@ class CountingLearner:
             raise InputError(f"a sub-model must have at least one byte, not {sub_model_bytes}")
         self.sub_model_bytes = sub_model_bytes
 
-    def train(self, parent: int | None, lesson: Lesson, seed: bytes) -> int:
+    def train(self, parent: int | None, lesson: Lesson, seed: bytes, tick: Tick = silent) -> int:
         return (parent or 0) + lesson.count
 
     def predict(self, state: int, x: Any) -> NDArray[np.floating]:

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from cause.errors import InputError, LearnerError
 from cause.keyed import derive, digest
 from cause.positions import Positions
+from cause.progress import Tick, silent
 from cause.samples import Lesson, Piece
 
 FAMILIES = ("SGDClassifier", "Perceptron", "GaussianNB", "MultinomialNB", "BernoulliNB", "ComplementNB")
@@ -61,7 +62,7 @@ class SklearnLearner:
         """What bits depend on, besides the recipe."""
         return f"scikit-learn {sklearn.__version__}, numpy {np.__version__}, {platform.machine()}"
 
-    def train(self, parent: State | None, lesson: Lesson, seed: bytes) -> State:
+    def train(self, parent: State | None, lesson: Lesson, seed: bytes, tick: Tick = silent) -> State:
         pieces = [*lesson.pieces, *lesson.rehearsed]
         x, y = self._data(pieces)
         estimator = self._restored(parent, seed)
@@ -69,6 +70,7 @@ class SklearnLearner:
             hashes = np.concatenate([upload.hashes(derive(seed, "order", epoch), held) for upload, held in pieces])
             order = np.argsort(hashes, kind="stable")
             estimator.partial_fit(x[order], y[order], classes=np.arange(self.classes))
+            tick(epoch + 1, self.epochs)
         return _fitted(estimator)
 
     def _data(self, pieces: Sequence[Piece]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

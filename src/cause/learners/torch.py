@@ -18,6 +18,7 @@ from cause.errors import InputError, LearnerError
 from cause.keyed import derive, digest
 from cause.models import factory
 from cause.positions import Positions
+from cause.progress import Tick, silent
 from cause.pruning import one_shot
 from cause.pruning.widths import shrink
 from cause.recipe import Recipe
@@ -101,14 +102,14 @@ class TorchLearner:
 
     # Training
 
-    def train(self, parent: State | None, lesson: Lesson, seed: bytes) -> State:
+    def train(self, parent: State | None, lesson: Lesson, seed: bytes, tick: Tick = silent) -> State:
         with self._isolated(derive(seed, "init")):
             network, masks = self._build(parent), _masks(parent)
             data = self._data([*lesson.pieces, *lesson.rehearsed])
-            masks = self._fit(network, data, seed, masks, first=parent is None)
+            masks = self._fit(network, data, seed, masks, tick, first=parent is None)
             return self._state(network, masks)
 
-    def _fit(self, network: nn.Module, data: _Data, seed: bytes, masks: State, *, first: bool) -> State:
+    def _fit(self, network: nn.Module, data: _Data, seed: bytes, masks: State, tick: Tick, *, first: bool) -> State:
         recipe, count = self.recipe, len(data.y)
         cuts = batches(count, recipe.batch_size)
         pruner = self._pruner(network, data) if first and recipe.pruning == "iterative" else None
@@ -133,6 +134,7 @@ class TorchLearner:
                 optimizer.step()
                 schedule.step()
                 one_shot.apply(network, masks)
+            tick(epoch + 1, recipe.epochs)
         return masks
 
     def _fresh(self, network: nn.Module, steps: int) -> tuple[torch.optim.Optimizer, Any]:

@@ -6,8 +6,9 @@ from cause.memory.fibor import FiboR
 from cause.memory.fifo import Fifo
 from cause.memory.latest import Latest
 from cause.memory.random import Random
+from cause.memory.shelves import FolderShelf, MemoryShelf, Shelf
 from cause.memory.static import Static
-from cause.memory.store import Memory, MemoryShelf, Shelf, SubModel
+from cause.memory.store import Memory, SubModel
 from cause.memory.unlimited import Unlimited
 from cause.registry import Registry
 
@@ -26,6 +27,7 @@ POLICIES: Registry[type[Policy]] = Registry(
 
 __all__ = [
     "POLICIES",
+    "FolderShelf",
     "Memory",
     "MemoryShelf",
     "MemoryView",

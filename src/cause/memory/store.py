@@ -3,10 +3,10 @@
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from cause.errors import BudgetError, PolicyError
 from cause.memory.base import Policy
+from cause.memory.shelves import MemoryShelf, Shelf
 from cause.samples import SegmentKey
 from cause.units import format_bytes
 
@@ -21,32 +21,6 @@ class SubModel:
     identity: bytes
     size_bytes: int
     environment: str = ""
-
-
-class Shelf(Protocol):
-    """Where the bytes of sub-models lie: in memory here, in files on a device."""
-
-    def put(self, key: SegmentKey, blob: bytes) -> None: ...
-
-    def get(self, key: SegmentKey) -> bytes: ...
-
-    def destroy(self, key: SegmentKey) -> None: ...
-
-
-class MemoryShelf:
-    """Bytes kept in the process."""
-
-    def __init__(self) -> None:
-        self._blobs: dict[SegmentKey, bytes] = {}
-
-    def put(self, key: SegmentKey, blob: bytes) -> None:
-        self._blobs[key] = blob
-
-    def get(self, key: SegmentKey) -> bytes:
-        return self._blobs[key]
-
-    def destroy(self, key: SegmentKey) -> None:
-        del self._blobs[key]
 
 
 class Memory:

@@ -1,0 +1,49 @@
+"""The seam of all executors: shards are independent, a shard's segments follow one another."""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from cause.learners import Learner
+from cause.progress import Tick
+from cause.samples import Lesson, SegmentKey
+
+Told = Callable[[SegmentKey, int, int], None]
+"""Called with a segment, how many of its epochs are done, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One segment to train."""
+
+    lesson: Lesson
+    seed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ShardWork:
+    """A shard's segments in order, and where the first of them starts from."""
+
+    parent: Callable[[], bytes | None]
+    """Reads the stored sub-model before the first task, when its turn comes."""
+    tasks: Sequence[Task]
+
+
+class Executor(Protocol):
+    """Trains what it is given. Where and when is its own affair; the bits are not."""
+
+    @property
+    def in_flight_bytes(self) -> int:
+        """The most bytes of sub-models that were ever trained and not yet handed over."""
+
+    def train(self, learner: Learner, work: Sequence[ShardWork], told: Told) -> Generator[bytes, None, None]:
+        """The encoded sub-model of every task: shard after shard as given, each shard's in order."""
+
+    def close(self) -> None:
+        """Give back what it holds; it can be used again."""
+
+
+def train_segment(learner: Learner, parent: bytes | None, task: Task, tick: Tick) -> bytes:
+    """One application of the pure function: it starts from decoded bytes and ends in encoded ones."""
+    state = None if parent is None else learner.decode(parent)
+    return learner.encode(learner.train(state, task.lesson, task.seed, tick))

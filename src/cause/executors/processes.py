@@ -1,0 +1,189 @@
+"""In worker processes: several shards at once, with the bits of one."""
+
+import contextlib
+import multiprocessing
+import signal
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pickle import PicklingError
+
+from cause.errors import InputError, LearnerError
+from cause.executors.base import ShardWork, Told
+from cause.executors.worker import Assignment, Epoch, Failed, Ready, Trained, work
+from cause.learners import Learner
+
+MOST_WORKERS = 256
+TRIES = 3
+"""How often a segment is trained whose worker died; a worker may be killed by accident, but not each time."""
+
+
+@dataclass
+class _Worker:
+    process: BaseProcess
+    pipe: Connection
+    ready: bool = False
+    learner: Learner | None = None
+    shard: "_Shard | None" = None  # what it trains now
+
+
+class _Shard:
+    """A shard on its way: what was trained and not yet handed over, and what is left."""
+
+    def __init__(self, order: int, given: ShardWork) -> None:
+        self.order, self._given = order, given
+        self.started = 0  # tasks handed to workers and done, or under way
+        self.running = False
+        self.deaths = 0
+        self.done: list[bytes] = []
+        self._parent: bytes | None = None
+
+    @property
+    def waiting(self) -> bool:
+        return not self.running and self.started < len(self._given.tasks)
+
+    @property
+    def samples_left(self) -> int:
+        return sum(task.lesson.total for task in self._given.tasks[self.started :])
+
+    def next(self, learner: Learner | None) -> Assignment:
+        if self.started == 0:
+            self._parent = self._given.parent()
+        return Assignment(learner, self._parent, self._given.tasks[self.started])
+
+    @property
+    def segment(self) -> str:
+        return str(self._given.tasks[self.started].lesson.segment)
+
+    def tell(self, told: Told, epoch: Epoch) -> None:
+        told(self._given.tasks[self.started].lesson.segment, epoch.done, epoch.total)
+
+    def trained(self, blob: bytes) -> None:
+        self._parent = blob if self.started + 1 < len(self._given.tasks) else None
+        self.done.append(blob)
+        self.started += 1
+        self.running, self.deaths = False, 0
+
+
+class Processes:
+    """Trains shards in worker processes that stay warm between calls.
+
+    The shard with most samples left goes first. A worker that dies is replaced, and its segment trained again from
+    the same parent: with the same bits, since training is a pure function. Sub-models are handed over in the order in
+    which they were asked for, whoever is done first; `in_flight_bytes` says how much had to wait.
+    """
+
+    def __init__(self, workers: int) -> None:
+        if not 1 <= workers <= MOST_WORKERS:
+            raise InputError(f"the number of workers must be from 1 to {MOST_WORKERS}, not {workers}")
+        self.workers = workers
+        self.in_flight_bytes = 0
+        self._idle: list[_Worker] = []
+        self._busy: list[_Worker] = []
+
+    def train(self, learner: Learner, work: Sequence[ShardWork], told: Told) -> Generator[bytes, None, None]:
+        shards = [_Shard(order, given) for order, given in enumerate(work)]
+        try:
+            for shard, given in zip(shards, work, strict=True):
+                for number in range(len(given.tasks)):
+                    while len(shard.done) <= number:
+                        self._hand_out(learner, shards)
+                        self._listen(told)
+                        waiting = sum(len(blob) for each in shards for blob in each.done)
+                        self.in_flight_bytes = max(self.in_flight_bytes, waiting)
+                    blob, shard.done[number] = shard.done[number], b""
+                    yield blob
+        finally:
+            while self._busy:  # only when something went wrong, or the caller went away
+                self._end(self._busy.pop())
+
+    def _hand_out(self, learner: Learner, shards: Sequence[_Shard]) -> None:
+        waiting = sorted((s for s in shards if s.waiting), key=lambda s: (-s.samples_left, s.order))
+        for shard in waiting[: self.workers - len(self._busy)]:
+            worker = self._idle.pop() if self._idle else _start()
+            worker.shard, shard.running = shard, True
+            self._busy.append(worker)
+            if worker.ready:
+                self._send(worker, learner)
+            else:
+                worker.learner = learner  # sent when it says that it has started
+
+    def _send(self, worker: _Worker, learner: Learner) -> None:
+        assert worker.shard is not None
+        order = worker.shard.next(None if worker.ready and worker.learner is learner else learner)
+        worker.learner, worker.ready = learner, True
+        try:
+            worker.pipe.send(order)
+        except OSError:
+            self._buried(worker)
+        except (AttributeError, TypeError, ValueError, PicklingError) as error:
+            # what pickle says of a lambda, a local class …
+            raise InputError(f"the learner or its data cannot be sent to a worker process: {error}") from None
+
+    def _listen(self, told: Told) -> None:
+        """Wait until a worker says something or dies."""
+        by_pipe = {worker.pipe: worker for worker in self._busy}
+        for pipe in wait(list(by_pipe)):
+            worker = by_pipe[pipe]  # type: ignore[index]
+            assert worker.shard is not None
+            try:
+                message = worker.pipe.recv()
+            except (EOFError, OSError):  # also in the middle of a message
+                self._buried(worker)
+                continue
+            if isinstance(message, Ready):
+                assert worker.learner is not None
+                self._send(worker, worker.learner)
+            elif isinstance(message, Epoch):
+                worker.shard.tell(told, message)
+            elif isinstance(message, Trained):
+                worker.shard.trained(message.blob)
+                self._busy.remove(worker)
+                worker.shard = None
+                self._idle.append(worker)
+            elif isinstance(message, Failed):
+                raise message.error
+
+    def _buried(self, worker: _Worker) -> None:
+        """A worker is gone: its segment waits again, unless that has happened too often."""
+        shard = worker.shard
+        assert shard is not None
+        self._busy.remove(worker)
+        self._end(worker)
+        shard.running = False
+        shard.deaths += 1
+        if shard.deaths >= TRIES:
+            how = f"exit code {worker.process.exitcode}"
+            hint = "" if worker.ready else "; a script that uses workers needs `if __name__ == '__main__':`"
+            raise LearnerError(f"a worker died {TRIES} times over segment {shard.segment} ({how}){hint}")
+
+    def _end(self, worker: _Worker) -> None:
+        worker.process.kill()
+        worker.process.join()
+        worker.pipe.close()
+
+    def close(self) -> None:
+        """End the workers."""
+        for worker in (*self._idle, *self._busy):
+            self._end(worker)
+        self._idle, self._busy = [], []
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # the interpreter may be half gone
+            self.close()
+
+
+def _start() -> _Worker:
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=work, args=(theirs,), daemon=True)
+    resource_tracker.ensure_running()  # now: its start would undo the mask
+    # a worker inherits the mask: Ctrl-C reaches the caller alone, who then ends the workers
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        theirs.close()
+    return _Worker(process, ours)

@@ -1,0 +1,73 @@
+"""A worker process: one thread, one segment at a time, no state that outlives a segment."""
+
+import contextlib
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from cause.errors import CauseError, LearnerError
+from cause.executors.base import Task, train_segment
+from cause.learners import Learner
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The worker has started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """An epoch is done."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """The segment is done."""
+
+    blob: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The learner raised."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What to train; the learner only when it is not the one of the last time."""
+
+    learner: Learner | None
+    parent: bytes | None
+    task: Task
+
+
+def work(pipe: Connection) -> None:
+    """Train what comes through the pipe until it is closed."""
+    learner: Learner | None = None
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):  # whoever asked is gone
+        pipe.send(Ready())
+        while True:
+            order: Assignment = pipe.recv()
+            learner = order.learner or learner
+            assert learner is not None
+            pipe.send(_answer(learner, order, pipe))
+
+
+def _answer(learner: Learner, order: Assignment, pipe: Connection) -> Trained | Failed:
+    try:
+        return Trained(train_segment(learner, order.parent, order.task, lambda *epochs: pipe.send(Epoch(*epochs))))
+    except (BrokenPipeError, ConnectionResetError):
+        raise
+    except CauseError as error:
+        return Failed(error)
+    except Exception as error:  # a user's module may raise anything, also what cannot be sent
+        return Failed(_told(error))
+
+
+def _told(error: Any) -> LearnerError:
+    return LearnerError(f"training failed in a worker: {type(error).__name__}: {error}")

@@ -1,0 +1,54 @@
+"""Factories and learners that worker processes can import."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from torch import nn
+
+from cause.learners.torch import TorchLearner
+
+
+def with_frozen_backbone(classes, shape):
+    """A public backbone with batch normalisation, and a head with dropout."""
+    backbone = nn.Sequential(nn.Flatten(), nn.Linear(shape[0] * shape[1] * shape[2], 8), nn.BatchNorm1d(8))
+    for parameter in backbone.parameters():
+        parameter.requires_grad = False
+    return nn.Sequential(backbone, nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, classes))
+
+
+class Dying(TorchLearner):
+    """Its worker is killed in the middle of a segment, as often as there are files to take away."""
+
+    def __init__(self, recipe, folder):
+        super().__init__(recipe)
+        self.folder = str(folder)
+
+    def train(self, parent, lesson, seed, tick):
+        def tick_and_die(done, total):
+            tick(done, total)
+            for life in sorted(Path(self.folder).glob("*")):
+                life.unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        return super().train(parent, lesson, seed, tick_and_die)
+
+
+class Endless(TorchLearner):
+    """Never comes to an end."""
+
+    def train(self, parent, lesson, seed, tick):
+        while True:
+            tick(0, 1)
+            time.sleep(0.02)
+
+
+class Raising(TorchLearner):
+    """Raises what cannot be sent anywhere."""
+
+    def train(self, parent, lesson, seed, tick):
+        class Local(Exception):
+            pass
+
+        raise Local("no such thing")

@@ -1,0 +1,188 @@
+"""Worker processes: the bits of one, whatever happens to them."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from cause.errors import InputError, LearnerError
+from cause.executors import Processes
+from cause.presets import FIXED, PRESETS, System
+from cause.recipe import Recipe
+from cause.system import Cause
+from cause.verify import verify
+from tests.executors.modules import Dying, Raising, with_frozen_backbone
+from tests.learners.test_torch import CLASSES, SCENE, SHAPE, TorchLearner, learner, with_data
+from tests.rooms import clean_room, differences, live
+
+RECIPE = Recipe("mlp", CLASSES, SHAPE, (("width", 8),), epochs=2, batch_size=4)
+
+
+@pytest.fixture(scope="module")
+def two():
+    executor = Processes(2)
+    yield executor
+    executor.close()
+
+
+def pids(executor) -> list[int]:
+    return [worker.process.pid for worker in executor._idle]
+
+
+@pytest.mark.parametrize("name", ["cause", "frugal", "sisa", "omp-70"])
+def test_two_workers_give_the_bits_and_the_memory_of_none(two, name):
+    system = PRESETS[name]
+    recipe = Recipe("cnn", CLASSES, SHAPE, (("width", 16),), epochs=2, batch_size=4, round_to=2).composed(system)
+    fits = {"shards": 3, "slots": 12, "data": with_data}
+    here = live(SCENE, system, learner=TorchLearner(recipe), **fits)
+    there = live(SCENE, system, learner=TorchLearner(recipe), executor=two, **fits)
+    assert differences(here.device, there.device) == []
+    assert here.device.memory.stored() == there.device.memory.stored()
+    assert here.rsn_per_round == there.rsn_per_round
+
+
+def test_frozen_parts_travel_to_the_workers(two):
+    recipe = Recipe("tests.executors.modules:with_frozen_backbone", CLASSES, SHAPE, epochs=2, batch_size=4)
+    fits = {"shards": 2, "slots": 12, "data": with_data}
+    room = live(SCENE, System(gamma=FIXED), learner=TorchLearner(recipe), executor=two, **fits)
+    clean = clean_room(room, SCENE, System(gamma=FIXED), learner=TorchLearner(recipe), slots=12, data=with_data)
+    assert differences(room.device, clean) == []
+
+
+def test_workers_stay_warm(two):
+    seen = []
+    for seed in (1, 2):
+        fits = {"shards": 2, "slots": 12, "data": with_data, "seed": seed}
+        live(SCENE, System(gamma=FIXED), learner=learner("mlp"), executor=two, **fits)
+        seen.append(set(pids(two)))
+    assert seen[0] == seen[1]
+    assert len(seen[0]) == 2
+
+
+def test_a_worker_that_dies_is_replaced_and_its_segment_trained_again_with_the_same_bits(two, tmp_path):
+    for life in range(2):
+        (tmp_path / str(life)).touch()
+    fits = {"shards": 2, "slots": 12, "data": with_data}
+    room = live(SCENE, System(gamma=FIXED), learner=Dying(RECIPE, tmp_path), executor=two, **fits)
+    assert list(tmp_path.iterdir()) == []  # every death was died
+    plain = live(SCENE, System(gamma=FIXED), learner=TorchLearner(RECIPE), **fits)
+    assert differences(room.device, plain.device) == []
+
+
+def test_an_idle_worker_that_was_killed_is_replaced(two):
+    fits = {"shards": 2, "slots": 12, "data": with_data}
+    live(SCENE, System(gamma=FIXED), learner=learner("mlp"), executor=two, **fits)
+    for pid in pids(two):
+        os.kill(pid, signal.SIGKILL)
+    room = live(SCENE, System(gamma=FIXED), learner=learner("mlp"), executor=two, **fits)
+    assert verify(room.device, processes=0).mismatched == []
+
+
+def test_a_worker_that_dies_each_time_is_an_error_and_repair_goes_on(two, tmp_path):
+    device = Cause(learner=Dying(RECIPE, tmp_path), shards=2, slots=12, classes=CLASSES, executor=two)
+    for life in range(20):
+        (tmp_path / str(life)).touch()
+    uploads = [with_data(upload) for upload in SCENE.rounds[0].uploads()]
+    with pytest.raises(LearnerError, match=r"a worker died 3 times over segment \(\d,1\) \(exit code -9\)"):
+        device.learn(uploads)
+    for life in tmp_path.iterdir():
+        life.unlink()
+    device.repair()
+    assert len(verify(device, processes=0).identical) == len(device.memory)
+
+
+def test_what_a_learner_raises_in_a_worker_arrives(two):
+    device = Cause(learner=Raising(RECIPE), shards=2, slots=12, classes=CLASSES, executor=two)
+    with pytest.raises(LearnerError, match="training failed in a worker: Local: no such thing"):
+        device.learn([with_data(upload) for upload in SCENE.rounds[0].uploads()])
+
+
+def test_a_learner_that_cannot_travel_is_refused_in_one_line(two):
+    local = TorchLearner(RECIPE, make=lambda classes, shape, width: with_frozen_backbone(classes, shape))
+    device = Cause(learner=local, shards=2, slots=12, classes=CLASSES, executor=two)
+    with pytest.raises(InputError, match="cannot be sent to a worker process"):
+        device.learn([with_data(upload) for upload in SCENE.rounds[0].uploads()])
+
+
+def test_progress_names_segments_and_epochs_and_ends_at_the_total(two):
+    steps = []
+    device = Cause(learner=learner("mlp"), shards=2, slots=12, classes=CLASSES, executor=two, watch=steps.append)
+    device.learn([with_data(upload) for upload in SCENE.rounds[0].uploads()])
+    assert {step.segment.shard for step in steps} == {0, 1}
+    assert all(step.epochs == 2 and 1 <= step.epoch <= 2 for step in steps)
+    assert steps[-1].done == steps[-1].total == 12 * 2
+
+
+def test_what_waits_for_its_turn_is_counted():
+    executor = Processes(3)
+    system = System(gamma=FIXED)
+    device = Cause(learner=learner("mlp"), system=system, shards=3, slots=12, classes=CLASSES, executor=executor)
+    device.learn([with_data(upload) for upload in SCENE.rounds[0].uploads()])
+    assert executor.in_flight_bytes >= min(head.size_bytes for head in device.heads().values())
+    executor.close()
+
+
+@pytest.mark.parametrize("workers", [-1, 257])
+def test_an_absurd_number_of_workers_is_refused(workers):
+    with pytest.raises(InputError, match="number of workers"):
+        Cause(learner=learner("mlp"), slots=12, workers=workers)
+
+
+SCRIPT = """
+import sys
+from cause.recipe import Recipe
+from cause.system import Cause
+from tests.executors.modules import Endless
+from tests.executors.test_processes import RECIPE
+from tests.learners.test_torch import SCENE, with_data
+
+if __name__ == "__main__":
+    device = Cause(learner=Endless(RECIPE), shards=2, slots=12, classes=4, workers=2,
+                   watch=lambda step: print("step", [w.process.pid for w in device.executor._busy], flush=True))
+    try:
+        device.learn([with_data(upload) for upload in SCENE.rounds[0].uploads()])
+    except KeyboardInterrupt:
+        print("stopped", flush=True)
+"""
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_no_worker_outlives_ctrl_c_or_the_death_of_its_parent(tmp_path, how):
+    script = tmp_path / "endless.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    process = subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    line = ""
+    while line.count(",") != 1:  # both are at it
+        line = process.stdout.readline()
+        assert line.startswith("step"), process.stderr.read()
+    workers = [int(pid) for pid in line[6:-2].split(",")]
+    assert all(alive(pid) for pid in workers)
+    if how == signal.SIGINT:
+        os.killpg(process.pid, how)  # as a terminal does: to the workers too
+    else:
+        os.kill(process.pid, how)
+    out, err = process.communicate(timeout=60)
+    assert err == ""
+    if how == signal.SIGINT:
+        assert out.endswith("stopped\n")
+        assert process.returncode == 0
+    for _ in range(100):
+        if not any(map(alive, workers)):
+            break
+        time.sleep(0.05)
+    assert not any(map(alive, workers))
