@@ -21,10 +21,17 @@ class RememberingLearner:
     recipe_digest = digest("remembering")
     environment = "test"
     sub_model_bytes = 100
+    classes = None
 
     def __init__(self, size=None):
         self._size = size or (lambda state: 100)
         self.diary: list[tuple[frozenset[Sample] | None, Lesson]] = []
+
+    def composed(self, system):
+        return self
+
+    def check(self, upload):
+        pass
 
     def train(self, parent, lesson, seed, tick=None):
         self.diary.append((parent, lesson))
@@ -53,6 +60,12 @@ class FrequencyLearner:
     def __init__(self, classes=3, flavour="plain"):
         self.classes = classes
         self.recipe_digest = digest("frequency", classes, flavour)
+
+    def composed(self, system):
+        return self
+
+    def check(self, upload):
+        pass
 
     def train(self, parent, lesson, seed, tick=None):
         counts = np.zeros(self.classes) if parent is None else parent.copy()

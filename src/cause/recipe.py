@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from cause.errors import InputError
 from cause.keyed import digest
@@ -14,6 +15,8 @@ SCHEDULES = ("constant", "cosine", "one-cycle")
 AUGMENTATIONS = ("none", "crop-flip")
 PRUNINGS = ("none", "iterative", "one-shot")
 IMPORTANCES = ("magnitude", "gradient")
+TARGET = 0.7
+"""The paper's share of parameters to prune."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,8 @@ class Recipe:
 
     Pruning happens in the first segment of a shard and never later: "iterative" removes filters in `steps` steps spread
     over its epochs until the share `target` of the parameters is gone; "one-shot" masks the smallest weights once, in
-    the middle of its epochs, and later segments keep the mask.
+    the middle of its epochs, and later segments keep the mask. What is left out of `precision`, `pruning` and `target`
+    is as the device's system says: see `composed`.
 
     >>> one, other = Recipe("mlp", 10, (64,)), Recipe("mlp", 10, (64,), lr=0.1)
     >>> one.digest == other.digest
@@ -45,11 +49,11 @@ class Recipe:
     weight_decay: float = 0.0
     schedule: str = "constant"
     augmentation: str = "none"
-    precision: str = "fp32"
+    precision: str | None = None
     mean: float = 0.0
     std: float = 1.0
-    pruning: str = "none"
-    target: float = 0.7
+    pruning: str | None = None
+    target: float | None = None
     steps: int = 5
     importance: str = "magnitude"
     round_to: int = 8
@@ -58,8 +62,10 @@ class Recipe:
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
         check_choice("schedule", self.schedule, SCHEDULES)
         check_choice("augmentation", self.augmentation, AUGMENTATIONS)
-        check_choice("precision", self.precision, PRECISIONS)
-        check_choice("pruning", self.pruning, PRUNINGS)
+        if self.precision is not None:
+            check_choice("precision", self.precision, PRECISIONS)
+        if self.pruning is not None:
+            check_choice("pruning", self.pruning, PRUNINGS)
         check_choice("importance", self.importance, IMPORTANCES)
         for name in ("classes", "epochs", "batch_size", "steps", "round_to"):
             if getattr(self, name) < 1:
@@ -72,22 +78,37 @@ class Recipe:
             raise InputError(f"inputs are scaled by a mean and a std above 0, not {self.mean} and {self.std}")
         if self.augmentation == "crop-flip" and len(self.shape) != 3:
             raise InputError(f"crop-flip is for images of shape (channels, height, width), not {self.shape}")
-
-        if not 0 < self.target < 1:
+        if self.target is not None and not 0 < self.target < 1:
             raise InputError(f"the share of parameters to prune must be above 0 and below 1, not {self.target}")
 
     def composed(self, system: System) -> "Recipe":
-        """The recipe with a system's pruning and precision.
+        """The recipe with a system's pruning and precision; one that says otherwise is refused.
 
         >>> from cause.presets import PRESETS
         >>> Recipe("mlp", 10, (64,)).composed(PRESETS["omp-95"]).target
         0.95
+        >>> Recipe("mlp", 10, (64,), precision="bf16").composed(PRESETS["sisa"])
+        Traceback (most recent call last):
+        cause.errors.InputError: the recipe's precision is 'bf16', but the system's is 'fp32': say it in one place
         """
         kind, _, percent = system.pruning.rpartition("-")
-        target = int(percent) / 100 if kind else self.target
-        return replace(self, pruning=kind or "none", precision=system.precision, target=target)
+        wanted: dict[str, Any] = {"pruning": kind or "none", "precision": system.precision}
+        if kind:
+            wanted["target"] = int(percent) / 100
+        for name, value in wanted.items():
+            own = getattr(self, name)
+            if own is not None and own != value:
+                raise InputError(f"the recipe's {name} is {own!r}, but the system's is {value!r}: say it in one place")
+        return replace(self, **wanted)
+
+    @property
+    def settled(self) -> "Recipe":
+        """The recipe of a network trained outside any system: what was left out is the plain way."""
+        return replace(
+            self, precision=self.precision or "fp32", pruning=self.pruning or "none", target=self.target or TARGET
+        )
 
     @property
     def digest(self) -> bytes:
         """Names the recipe in every sub-model's identity."""
-        return digest("recipe", json.dumps(asdict(self), sort_keys=True))
+        return digest("recipe", json.dumps(asdict(self.settled), sort_keys=True))

@@ -9,9 +9,10 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from cause import positions as pos
+from cause.arrays import ArrayUpload
 from cause.controller import ShardController
 from cause.errors import BudgetError, CauseError, InputError, RequestError
 from cause.executors import Executor, Here, Processes, ShardWork, Task
@@ -36,6 +37,8 @@ NONE = bytes(32)
 """In an identity, where a digest of 32 bytes stands for what is not there."""
 LONGEST_USER_ID = 256
 MOST_CLASSES = 1_000_000
+CLASSES = 10
+"""When nobody says how many: the paper's data sets have so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class Cause:
         shards: int = 4,
         memory: str | int = "2GB",
         slots: int | None = None,
-        classes: int = 10,
+        classes: int | None = None,
         seed: int = 0,
         ledger: Ledger | None = None,
         shelf: Shelf | None = None,
@@ -93,12 +96,11 @@ class Cause:
         executor: Executor | None = None,
         watch: Watch | None = None,
     ) -> None:
-        self.learner = learner
         self.executor: Executor = executor or (Processes(workers) if workers else Here())
         self.watch = watch
         self.system = system = PRESETS[system] if isinstance(system, str) else system
-        check_classes(classes)
-        self.classes = classes
+        self.learner = learner.composed(system)
+        self.classes = _classes(classes, learner)
         self.ledger: Ledger = MemoryLedger() if ledger is None else ledger
         self.controller = ShardController(shards, system.p, system.gamma if system.controlled else FIXED)
         self.partition = PARTITIONERS[system.partition]()
@@ -131,10 +133,19 @@ class Cause:
 
     # Algorithm 3, lines 2 to 5: a round of learning
 
-    def learn(self, uploads: Iterable[Upload] = ()) -> Learned:
-        """One round: what arrived is partitioned, trained on and stored. An empty round counts."""
+    def learn(self, uploads: Iterable[Upload] | Mapping[str, tuple[ArrayLike, ArrayLike]] = ()) -> Learned:
+        """One round: what arrived is partitioned, trained on and stored. An empty round counts.
+
+        Uploads, or inputs and labels by user: `{"alice": (x, y)}`.
+        """
         t = self.ledger.round + 1
+        if isinstance(uploads, Mapping):
+            for user in uploads:
+                check_user(user)
+            uploads = [ArrayUpload(user, t, x, y) for user, (x, y) in uploads.items()]
         arrived = _checked(uploads, t)
+        for upload in arrived.values():
+            self.learner.check(upload)
         active = self.controller.at(t)
         assigned = self._partition(t, active, arrived)
         segments = self._segments(t, arrived, assigned)
@@ -290,17 +301,33 @@ class Cause:
         return self.learner.predict(self.learner.decode(self.memory.shelf.get(head.key)), x)
 
 
+def _classes(asked: int | None, learner: Learner) -> int:
+    classes = (learner.classes or CLASSES) if asked is None else asked
+    check_classes(classes)
+    if learner.classes not in (None, classes):
+        raise InputError(f"the device is to have {classes} classes, but its learner tells {learner.classes} apart")
+    return classes
+
+
 def check_classes(classes: int) -> None:
     """Refuse an absurd number of classes."""
     if not 1 <= classes <= MOST_CLASSES:
         raise InputError(f"the number of classes must be from 1 to {MOST_CLASSES:,}, not {classes}")
 
 
+def check_user(user: Any) -> None:
+    """Refuse what cannot be a user's id."""
+    if not isinstance(user, str) or not 1 <= len(user) <= LONGEST_USER_ID:
+        seen = f"one of {len(user)}" if isinstance(user, str) else repr(user)
+        raise InputError(f"a user id is a text of 1 to {LONGEST_USER_ID} characters, not {seen}")
+    if any("\ud800" <= character <= "\udfff" for character in user):
+        raise InputError(f"a user id is a text that can be written in UTF-8, not {user!r}")
+
+
 def _checked(uploads: Iterable[Upload], t: int) -> dict[str, Upload]:
     arrived: dict[str, Upload] = {}
     for upload in uploads:
-        if not upload.user or len(upload.user) > LONGEST_USER_ID:
-            raise InputError(f"a user id must have 1 to {LONGEST_USER_ID} characters, not {len(upload.user)}")
+        check_user(upload.user)
         if upload.round != t:
             raise InputError(f"user {upload.user!r} uploads for round {upload.round}, but this is round {t}")
         if not len(upload.positions):

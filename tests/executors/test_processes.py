@@ -20,6 +20,7 @@ from tests.executors.modules import Dying, Raising, with_frozen_backbone
 from tests.learners.test_torch import CLASSES, SCENE, SHAPE, TorchLearner, learner, with_data
 from tests.rooms import clean_room, differences, live
 
+PLAIN = System(gamma=FIXED, pruning="none")
 RECIPE = Recipe("mlp", CLASSES, SHAPE, (("width", 8),), epochs=2, batch_size=4)
 
 
@@ -49,8 +50,8 @@ def test_two_workers_give_the_bits_and_the_memory_of_none(two, name):
 def test_frozen_parts_travel_to_the_workers(two):
     recipe = Recipe("tests.executors.modules:with_frozen_backbone", CLASSES, SHAPE, epochs=2, batch_size=4)
     fits = {"shards": 2, "slots": 12, "data": with_data}
-    room = live(SCENE, System(gamma=FIXED), learner=TorchLearner(recipe), executor=two, **fits)
-    clean = clean_room(room, SCENE, System(gamma=FIXED), learner=TorchLearner(recipe), slots=12, data=with_data)
+    room = live(SCENE, PLAIN, learner=TorchLearner(recipe), executor=two, **fits)
+    clean = clean_room(room, SCENE, PLAIN, learner=TorchLearner(recipe), slots=12, data=with_data)
     assert differences(room.device, clean) == []
 
 
@@ -58,7 +59,7 @@ def test_workers_stay_warm(two):
     seen = []
     for seed in (1, 2):
         fits = {"shards": 2, "slots": 12, "data": with_data, "seed": seed}
-        live(SCENE, System(gamma=FIXED), learner=learner("mlp"), executor=two, **fits)
+        live(SCENE, PLAIN, learner=learner("mlp"), executor=two, **fits)
         seen.append(set(pids(two)))
     assert seen[0] == seen[1]
     assert len(seen[0]) == 2
@@ -68,23 +69,23 @@ def test_a_worker_that_dies_is_replaced_and_its_segment_trained_again_with_the_s
     for life in range(2):
         (tmp_path / str(life)).touch()
     fits = {"shards": 2, "slots": 12, "data": with_data}
-    room = live(SCENE, System(gamma=FIXED), learner=Dying(RECIPE, tmp_path), executor=two, **fits)
+    room = live(SCENE, PLAIN, learner=Dying(RECIPE, tmp_path), executor=two, **fits)
     assert list(tmp_path.iterdir()) == []  # every death was died
-    plain = live(SCENE, System(gamma=FIXED), learner=TorchLearner(RECIPE), **fits)
+    plain = live(SCENE, PLAIN, learner=TorchLearner(RECIPE), **fits)
     assert differences(room.device, plain.device) == []
 
 
 def test_an_idle_worker_that_was_killed_is_replaced(two):
     fits = {"shards": 2, "slots": 12, "data": with_data}
-    live(SCENE, System(gamma=FIXED), learner=learner("mlp"), executor=two, **fits)
+    live(SCENE, PLAIN, learner=learner("mlp"), executor=two, **fits)
     for pid in pids(two):
         os.kill(pid, signal.SIGKILL)
-    room = live(SCENE, System(gamma=FIXED), learner=learner("mlp"), executor=two, **fits)
+    room = live(SCENE, PLAIN, learner=learner("mlp"), executor=two, **fits)
     assert verify(room.device, processes=0).mismatched == []
 
 
 def test_a_worker_that_dies_each_time_is_an_error_and_repair_goes_on(two, tmp_path):
-    device = Cause(learner=Dying(RECIPE, tmp_path), shards=2, slots=12, classes=CLASSES, executor=two)
+    device = Cause(learner=Dying(RECIPE, tmp_path), system=PLAIN, shards=2, slots=12, classes=CLASSES, executor=two)
     for life in range(20):
         (tmp_path / str(life)).touch()
     uploads = [with_data(upload) for upload in SCENE.rounds[0].uploads()]
@@ -97,21 +98,21 @@ def test_a_worker_that_dies_each_time_is_an_error_and_repair_goes_on(two, tmp_pa
 
 
 def test_what_a_learner_raises_in_a_worker_arrives(two):
-    device = Cause(learner=Raising(RECIPE), shards=2, slots=12, classes=CLASSES, executor=two)
+    device = Cause(learner=Raising(RECIPE), system=PLAIN, shards=2, slots=12, classes=CLASSES, executor=two)
     with pytest.raises(LearnerError, match="training failed in a worker: Local: no such thing"):
         device.learn([with_data(upload) for upload in SCENE.rounds[0].uploads()])
 
 
 def test_a_learner_that_cannot_travel_is_refused_in_one_line(two):
     local = TorchLearner(RECIPE, make=lambda classes, shape, width: with_frozen_backbone(classes, shape))
-    device = Cause(learner=local, shards=2, slots=12, classes=CLASSES, executor=two)
+    device = Cause(learner=local, system=PLAIN, shards=2, slots=12, classes=CLASSES, executor=two)
     with pytest.raises(InputError, match="cannot be sent to a worker process"):
         device.learn([with_data(upload) for upload in SCENE.rounds[0].uploads()])
 
 
 def test_progress_names_segments_and_epochs_and_ends_at_the_total(two):
     steps = []
-    device = Cause(learner=learner("mlp"), shards=2, slots=12, classes=CLASSES, executor=two, watch=steps.append)
+    device = Cause(learner=learner("mlp"), system=PLAIN, shards=2, slots=12, executor=two, watch=steps.append)
     device.learn([with_data(upload) for upload in SCENE.rounds[0].uploads()])
     assert {step.segment.shard for step in steps} == {0, 1}
     assert all(step.epochs == 2 and 1 <= step.epoch <= 2 for step in steps)
@@ -120,8 +121,7 @@ def test_progress_names_segments_and_epochs_and_ends_at_the_total(two):
 
 def test_what_waits_for_its_turn_is_counted():
     executor = Processes(3)
-    system = System(gamma=FIXED)
-    device = Cause(learner=learner("mlp"), system=system, shards=3, slots=12, classes=CLASSES, executor=executor)
+    device = Cause(learner=learner("mlp"), system=PLAIN, shards=3, slots=12, classes=CLASSES, executor=executor)
     device.learn([with_data(upload) for upload in SCENE.rounds[0].uploads()])
     assert executor.in_flight_bytes >= min(head.size_bytes for head in device.heads().values())
     executor.close()
@@ -138,11 +138,11 @@ import sys
 from cause.recipe import Recipe
 from cause.system import Cause
 from tests.executors.modules import Endless
-from tests.executors.test_processes import RECIPE
+from tests.executors.test_processes import PLAIN, RECIPE
 from tests.learners.test_torch import SCENE, with_data
 
 if __name__ == "__main__":
-    device = Cause(learner=Endless(RECIPE), shards=2, slots=12, classes=4, workers=2,
+    device = Cause(learner=Endless(RECIPE), system=PLAIN, shards=2, slots=12, workers=2,
                    watch=lambda step: print("step", [w.process.pid for w in device.executor._busy], flush=True))
     try:
         device.learn([with_data(upload) for upload in SCENE.rounds[0].uploads()])

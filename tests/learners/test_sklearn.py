@@ -120,9 +120,9 @@ def test_settings_are_part_of_the_recipe():
 
 def test_wrong_features_and_labels_are_refused():
     with pytest.raises(InputError, match="64 features, not 9"):
-        SklearnLearner(GaussianNB(), classes=CLASSES, features=9).train(None, lesson(upload()), b"s" * 32)
+        SklearnLearner(GaussianNB(), classes=CLASSES, features=9).check(upload())
     with pytest.raises(InputError, match="classes"):
-        SklearnLearner(GaussianNB(), classes=2, features=64).train(None, lesson(upload(count=40)), b"s" * 32)
+        SklearnLearner(GaussianNB(), classes=2, features=64).check(upload(count=40))
 
 
 def test_a_small_board_needs_no_torch(tmp_path):

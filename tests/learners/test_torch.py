@@ -1,14 +1,17 @@
 """Real training, bit for bit: after forgetting, every sub-model is the clean room's."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from sklearn.naive_bayes import GaussianNB
 from torch import nn
 
 from cause.arrays import ArrayUpload, TraceData
 from cause.errors import InputError, LearnerError
+from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner, batches
 from cause.presets import FIXED, PRESETS, System
 from cause.recipe import Recipe
@@ -17,6 +20,7 @@ from cause.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 from cause.simulate import Setting, simulate
 from cause.system import Cause
 from cause.trace import Add, Round, Trace
+from tests.executors.modules import with_frozen_backbone
 from tests.rooms import clean_room, differences, live
 
 CLASSES, SHAPE = 4, (1, 8, 8)
@@ -58,7 +62,13 @@ def learner(model="cnn", **changes) -> TorchLearner:
     return TorchLearner(Recipe(model, CLASSES, SHAPE, **settings))
 
 
+def unpruned(system: System, precision="fp32") -> System:
+    """Networks this small have little to lose; pruning has tests of its own."""
+    return replace(system, pruning="none", precision=precision)
+
+
 def compare(system: System, **changes) -> list[str]:
+    system = unpruned(system, changes.get("precision", "fp32"))
     fits = {"slots": 12, "data": with_data}
     room = live(SCENE, system, shards=2, learner=learner(**changes), **fits)
     return differences(room.device, clean_room(room, SCENE, system, learner=learner(**changes), **fits))
@@ -89,7 +99,7 @@ def test_every_way_of_training_is_bit_exact(changes):
 
 
 def test_hash_is_exact_from_scratch():
-    system, fits = System(partition="hash"), {"slots": 12, "data": with_data}
+    system, fits = unpruned(System(partition="hash")), {"slots": 12, "data": with_data}
     room = live(SCENE, system, shards=3, learner=learner(), **fits)
     assert differences(room.device, clean_room(room, SCENE, system, given=False, learner=learner(), **fits)) == []
 
@@ -97,7 +107,7 @@ def test_hash_is_exact_from_scratch():
 def test_the_simulators_rsn_is_that_of_the_real_run():
     for name in PRESETS:
         if PRESETS[name].partition != "by-class":
-            room = live(SCENE, PRESETS[name], shards=2, slots=5, learner=CountedSizes(), data=with_data)
+            room = live(SCENE, unpruned(PRESETS[name]), shards=2, slots=5, learner=CountedSizes(), data=with_data)
             assert simulate(SCENE, name, PRESETS[name], Setting(shards=2, slots=5)).rsn_per_round == room.rsn_per_round
 
 
@@ -121,7 +131,7 @@ def test_red_when_one_sample_differs():
             data._x[-1, 0, 0, 0] += 1e-3
         return data
 
-    system = System(gamma=FIXED)
+    system = unpruned(System(gamma=FIXED))
     room = live(SCENE, system, shards=2, slots=12, learner=learner(), data=with_data)
     clean = clean_room(room, SCENE, system, learner=learner(), slots=12, data=corrupted)
     assert any("other bytes" in each for each in differences(room.device, clean))
@@ -279,7 +289,7 @@ def test_the_callers_inputs_are_left_alone():
 
 
 def test_it_learns():
-    device = Cause(learner=learner(epochs=15, lr=0.01), system="cause-no-sc", shards=2, slots=12, classes=CLASSES)
+    device = Cause(learner=learner(epochs=15, lr=0.01), system="sisa", shards=2, slots=12)
     for t in (1, 2):
         device.learn([upload(user, t, 40) for user in "abcd"])
     x, y = upload("z", 9, 80).arrays(range(80))
@@ -312,11 +322,56 @@ def test_what_the_caller_does_to_their_arrays_later_changes_nothing(kind):
     assert (made.arrays(range(9))[0] == before).all()
 
 
-def test_a_label_or_shape_beyond_the_recipe_is_refused():
-    with pytest.raises(InputError, match="label 9, but the recipe has 4 classes"):
-        learner().train(None, lesson(ArrayUpload("a", 1, np.zeros((1, 8, 8)), [9])), b"s" * 32)
-    with pytest.raises(InputError, match="do not fit the recipe"):
-        learner().train(None, lesson(ArrayUpload("a", 1, np.zeros((1, 3, 3)), [0])), b"s" * 32)
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"b": (np.zeros((1, 8, 8)), [9])}, "label 9 of user 'b', but there are 4 classes"),
+        ({"b": (np.zeros((1, 3, 3)), [0])}, "inputs of user 'b' of shape .* do not fit the recipe"),
+        ({"b": (np.full((1, 8, 8), np.nan), [0])}, "inputs of user 'b' must be finite"),
+        ({"b": (np.zeros((2, 8, 8)), [0])}, "one label for each input"),
+        ({"b": (np.zeros((0, 8, 8)), [])}, "the upload of user 'b' is empty"),
+        ({"": (np.zeros((1, 8, 8)), [0])}, "a user id"),
+        ({"b" * 257: (np.zeros((1, 8, 8)), [0])}, "a user id"),
+        ({7: (np.zeros((1, 8, 8)), [0])}, "a user id"),
+        ({"\ud800": (np.zeros((1, 8, 8)), [0])}, "a user id"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["torch", "sklearn"])
+def test_bad_input_is_refused_and_nothing_has_changed(kind, bad, message):
+    trainer = learner("mlp") if kind == "torch" else SklearnLearner(GaussianNB(), classes=CLASSES, features=64)
+    if kind == "sklearn":
+        message = message.replace("of shape .* do not fit the recipe", "have 9 features, not 64")
+    device, twin = (Cause(learner=trainer, system=unpruned(System()), shards=2, slots=9) for _ in range(2))
+    good = {"a": (np.ones((3, 8, 8)), [0, 1, 2])}
+    device.learn(good)
+    with pytest.raises(InputError, match=message):
+        device.learn({"a": (np.zeros((1, 8, 8)), [0]), **bad})
+    for each in (device, twin):
+        each.learn(good)
+    twin.learn(good)
+    assert device.ledger.round == twin.ledger.round == 2
+    assert differences(device, twin) == []
+
+
+def test_a_device_and_its_learner_agree_on_the_classes_and_on_pruning():
+    assert Cause(learner=learner("mlp"), system="sisa", slots=9).classes == CLASSES
+    with pytest.raises(InputError, match="10 classes, but its learner tells 4 apart"):
+        Cause(learner=learner("mlp"), system="sisa", slots=9, classes=10)
+    with pytest.raises(InputError, match="the recipe's pruning is 'iterative', but the system's is 'none'"):
+        Cause(learner=learner("mlp", pruning="iterative"), system="sisa", slots=9)
+    pruned = Cause(learner=learner("mlp"), system="omp-95", slots=9).learner.recipe
+    assert (pruned.pruning, pruned.target, pruned.precision) == ("one-shot", 0.95, "fp32")
+    assert Cause(learner=learner("mlp"), system="frugal", slots=9).learner.recipe.precision == "bf16"
+
+
+def test_a_learner_is_made_from_a_name_a_path_or_a_function():
+    for model in ("mlp", "tests.executors.modules:with_frozen_backbone", with_frozen_backbone):
+        assert TorchLearner(model, classes=4, shape=SHAPE, epochs=3).recipe.epochs == 3
+    assert TorchLearner("cnn", classes=10).recipe.shape == (3, 32, 32)
+    with pytest.raises(InputError, match="epoch"):
+        TorchLearner("mlp", classes=4, epoch=3)
+    with pytest.raises(InputError, match="cannot train on 'tpu9'"):
+        learner().__class__("mlp", classes=4, device="tpu9")
 
 
 def test_a_stored_sub_model_that_does_not_fit_or_is_damaged_is_refused():
@@ -336,7 +391,7 @@ def test_a_stored_sub_model_that_does_not_fit_or_is_damaged_is_refused():
 def test_of_identical_samples_the_highest_ordinal_goes_first():
     x = np.zeros((3, 8, 8), dtype=np.float32)
     for named in range(3):
-        system = System(partition="hash", gamma=FIXED)
+        system = unpruned(System(partition="hash", gamma=FIXED))
         device = Cause(learner=learner("mlp"), system=system, shards=2, slots=9)
         device.learn([ArrayUpload("a", 1, x, [1, 1, 1]), upload("b")])
         device.forget("a", samples=[(1, named)])

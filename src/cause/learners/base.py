@@ -5,8 +5,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cause.errors import InputError
+from cause.presets import System
 from cause.progress import Tick, silent
-from cause.samples import Lesson
+from cause.samples import Lesson, Upload
 
 
 class Learner(Protocol):
@@ -28,6 +30,16 @@ class Learner(Protocol):
     def sub_model_bytes(self) -> int:
         """Size of one sub-model, uncompressed, at the target width."""
 
+    @property
+    def classes(self) -> int | None:
+        """How many classes it tells apart; None when it does not matter to it."""
+
+    def composed(self, system: System) -> "Learner":
+        """The learner with what a system says of its sub-models (pruning, precision), as far as it can have it."""
+
+    def check(self, upload: Upload) -> None:
+        """Refuse an upload that it could not learn from, before anything is recorded."""
+
     def train(self, parent: Any | None, lesson: Lesson, seed: bytes, tick: Tick = silent) -> Any:
         """The sub-model that follows `parent` (or scratch) on these samples; `tick` hears of each epoch done."""
 
@@ -42,3 +54,10 @@ class Learner(Protocol):
 
     def stored_bytes(self, blob: bytes) -> int:
         """What an encoded sub-model counts against the budget."""
+
+
+def check_labels(upload: Upload, classes: int) -> None:
+    """Refuse labels that no class has."""
+    most = int(upload.labels(upload.positions).max())
+    if most >= classes:
+        raise InputError(f"label {most} of user {upload.user!r}, but there are {classes} classes (from 0)")

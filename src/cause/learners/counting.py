@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from cause.errors import InputError, LearnerError
 from cause.keyed import digest
+from cause.presets import System
 from cause.progress import Tick, silent
-from cause.samples import Lesson
+from cause.samples import Lesson, Upload
 
 
 class CountingLearner:
@@ -27,6 +28,14 @@ class CountingLearner:
         if sub_model_bytes < 1:
             raise InputError(f"a sub-model must have at least one byte, not {sub_model_bytes}")
         self.sub_model_bytes = sub_model_bytes
+
+    classes = None
+
+    def composed(self, system: System) -> "CountingLearner":
+        return self
+
+    def check(self, upload: Upload) -> None:
+        pass
 
     def train(self, parent: int | None, lesson: Lesson, seed: bytes, tick: Tick = silent) -> int:
         return (parent or 0) + lesson.count

@@ -14,9 +14,11 @@ from sklearn.base import clone
 
 from cause.errors import InputError, LearnerError
 from cause.keyed import derive, digest
+from cause.learners.base import check_labels
 from cause.positions import Positions
+from cause.presets import System
 from cause.progress import Tick, silent
-from cause.samples import Lesson, Piece
+from cause.samples import Lesson, Piece, Upload
 
 FAMILIES = ("SGDClassifier", "Perceptron", "GaussianNB", "MultinomialNB", "BernoulliNB", "ComplementNB")
 """Estimators whose fitted state is arrays and numbers, and whose `partial_fit` goes on from it."""
@@ -62,6 +64,14 @@ class SklearnLearner:
         """What bits depend on, besides the recipe."""
         return f"scikit-learn {sklearn.__version__}, numpy {np.__version__}, {platform.machine()}"
 
+    def composed(self, system: System) -> "SklearnLearner":
+        """Itself: fitted arrays have no filters to remove, and are kept as they are."""
+        return self
+
+    def check(self, upload: Upload) -> None:
+        check_labels(upload, self.classes)
+        self._inputs(cast(_WithData, upload).arrays(upload.positions[:1])[0], whose=f" of user {upload.user!r}")
+
     def train(self, parent: State | None, lesson: Lesson, seed: bytes, tick: Tick = silent) -> State:
         pieces = [*lesson.pieces, *lesson.rehearsed]
         x, y = self._data(pieces)
@@ -76,14 +86,12 @@ class SklearnLearner:
     def _data(self, pieces: Sequence[Piece]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         arrays = [cast(_WithData, upload).arrays(held) for upload, held in pieces]
         y = np.concatenate([labels for _, labels in arrays])
-        if y.max() >= self.classes:
-            raise InputError(f"label {y.max()}, but there are {self.classes} classes (from 0)")
         return self._inputs(np.concatenate([x for x, _ in arrays])), y
 
-    def _inputs(self, x: Any) -> NDArray[np.float64]:
+    def _inputs(self, x: Any, whose: str = "") -> NDArray[np.float64]:
         flat = np.asarray(x, dtype=np.float64).reshape(len(x), -1)
         if flat.shape[1] != self.features:
-            raise InputError(f"inputs have {flat.shape[1]} features, not {self.features}")
+            raise InputError(f"inputs{whose} have {flat.shape[1]} features, not {self.features}")
         return flat
 
     def _restored(self, state: State | None, seed: bytes) -> Any:

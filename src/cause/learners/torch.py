@@ -1,5 +1,6 @@
 """TorchLearner: any network, trained as a pure function of parent, samples, seed and recipe."""
 
+import copy
 import os
 import platform
 import random
@@ -16,18 +17,22 @@ from torch import nn
 from cause import codec
 from cause.errors import InputError, LearnerError
 from cause.keyed import derive, digest
+from cause.learners.base import check_labels
 from cause.models import factory
 from cause.positions import Positions
+from cause.presets import System
 from cause.progress import Tick, silent
 from cause.pruning import one_shot
 from cause.pruning.widths import shrink
 from cause.recipe import Recipe
-from cause.samples import Lesson, Piece
+from cause.samples import Lesson, Piece, Upload
 
 if TYPE_CHECKING:
     from cause.pruning.iterative import IterativePruner
 
 State = dict[str, torch.Tensor]
+IMAGE = (3, 32, 32)
+"""The shape of an input when none is given: the paper's images."""
 
 
 class _WithData(Protocol):
@@ -57,20 +62,44 @@ class TorchLearner:
     Parameters
     ----------
     recipe
-        What to train and how.
+        What to train and how; or a model (a name of ours, `package.module:function`, or a function that is called with
+        (classes, shape)), and then the recipe's other parts by name.
     make
-        A factory for the recipe's model, when it is not importable by name; it is called with (classes, shape).
+        A factory for the recipe's model, when it is not importable by name.
     device
         Where to train: "cpu", "cuda", "mps".
     threads
         Threads of the CPU. Another number gives other bits, so it is part of the environment.
+
+    Examples
+    --------
+    >>> TorchLearner("cnn", classes=10, shape=(1, 8, 8), epochs=5).recipe.epochs
+    5
     """
 
     def __init__(
-        self, recipe: Recipe, *, make: Callable[..., nn.Module] | None = None, device: str = "cpu", threads: int = 1
+        self,
+        recipe: Recipe | str | Callable[..., nn.Module],
+        *,
+        make: Callable[..., nn.Module] | None = None,
+        device: str = "cpu",
+        threads: int = 1,
+        **parts: Any,
     ) -> None:
-        self.recipe, self.device, self.threads = recipe, torch.device(device), threads
+        if not isinstance(recipe, Recipe):
+            make = make if isinstance(recipe, str) else recipe
+            recipe = _recipe(recipe, parts)
+        elif parts:
+            raise InputError(f"the recipe is given whole, so {sorted(parts)[0]!r} belongs into it")
+        if threads < 1:
+            raise InputError(f"the number of threads must be at least 1, not {threads}")
+        self.device, self.threads = _device(device), threads
         self._make = make or factory(recipe.model)
+        self._given = recipe
+        self._settle(recipe.settled)
+
+    def _settle(self, recipe: Recipe) -> None:
+        self.recipe = recipe
         with self._isolated(digest("frozen parts")):
             network = self._build()
         self._frozen = {
@@ -81,6 +110,19 @@ class TorchLearner:
         ]
         self._digest = digest(recipe.digest, str(described), codec.state_digest(self._frozen))
         self._bytes = _target_bytes(recipe, [t for name, t in network.state_dict().items() if name not in self._frozen])
+
+    def composed(self, system: System) -> "TorchLearner":
+        """The learner with the pruning and precision of a system."""
+        composed = self._given.composed(system)
+        if composed == self.recipe:
+            return self
+        learner = copy.copy(self)
+        learner._settle(composed.settled)
+        return learner
+
+    @property
+    def classes(self) -> int:
+        return self.recipe.classes
 
     @property
     def recipe_digest(self) -> bytes:
@@ -101,6 +143,11 @@ class TorchLearner:
         return self._bytes
 
     # Training
+
+    def check(self, upload: Upload) -> None:
+        check_labels(upload, self.recipe.classes)
+        x, _ = cast(_WithData, upload).arrays(upload.positions[:1])
+        self._inputs(x, whose=f" of user {upload.user!r}")
 
     def train(self, parent: State | None, lesson: Lesson, seed: bytes, tick: Tick = silent) -> State:
         with self._isolated(derive(seed, "init")):
@@ -158,16 +205,14 @@ class TorchLearner:
     def _data(self, pieces: Sequence[Piece]) -> _Data:
         arrays = [cast(_WithData, upload).arrays(positions) for upload, positions in pieces]
         y = np.concatenate([labels for _, labels in arrays])
-        if y.max() >= self.recipe.classes:
-            raise InputError(f"label {y.max()}, but the recipe has {self.recipe.classes} classes (from 0)")
         return _Data(self._inputs(np.concatenate([x for x, _ in arrays])), torch.from_numpy(y).to(self.device), pieces)
 
-    def _inputs(self, x: NDArray[Any]) -> torch.Tensor:
+    def _inputs(self, x: NDArray[Any], whose: str = "") -> torch.Tensor:
         shape = self.recipe.shape
         if len(shape) == 3 and x.shape[1:] == (*shape[1:], shape[0]) and x.shape[1:] != shape:
             x = np.moveaxis(x, -1, 1)  # images as most tools hold them: height, width, channels
         if len(x) and int(np.prod(x.shape[1:])) != int(np.prod(shape)):
-            raise InputError(f"inputs of shape {x.shape[1:]} do not fit the recipe's {shape}")
+            raise InputError(f"inputs{whose} of shape {x.shape[1:]} do not fit the recipe's {shape}")
         own = torch.tensor(np.ascontiguousarray(x, dtype=np.float32)).reshape(-1, *shape)  # a copy: x is the caller's
         return own.sub_(self.recipe.mean).div_(self.recipe.std).to(self.device)
 
@@ -231,18 +276,35 @@ class TorchLearner:
         return len(blob)
 
 
+def _recipe(model: str | Callable[..., nn.Module], parts: dict[str, Any]) -> Recipe:
+    name = model if isinstance(model, str) else f"{model.__module__}:{getattr(model, '__qualname__', model)}"
+    try:
+        return Recipe(name, **{"shape": IMAGE, **parts})
+    except TypeError as error:
+        raise InputError(f"not a recipe: {str(error).removeprefix('Recipe.__init__() ')}") from None
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"cannot train on {name!r}: {str(error).splitlines()[0]}") from None
+    return device
+
+
 def _target_bytes(recipe: Recipe, tensors: Sequence[torch.Tensor]) -> int:
     """Size of a sub-model, uncompressed, when the recipe's pruning has reached its target."""
     numbers = sum(tensor.numel() for tensor in tensors if tensor.is_floating_point())
     others = sum(tensor.numel() * tensor.element_size() for tensor in tensors if not tensor.is_floating_point())
-    left = 1.0 if recipe.pruning == "none" else 1 - recipe.target
+    left = 1.0 if recipe.pruning == "none" else 1 - (recipe.target or 0)
     bits = numbers // 8 if recipe.pruning == "one-shot" else 0
     return max(1, round(numbers * left) * (2 if recipe.precision == "bf16" else 4) + bits + others)
 
 
 def _prune_at(recipe: Recipe) -> dict[int, float]:
     """The epochs of a first segment before which something is pruned, and the share that is gone then."""
-    if recipe.pruning == "none":
+    if recipe.pruning == "none" or recipe.target is None:
         return {}
     if recipe.pruning == "one-shot":
         return {recipe.epochs // 2: recipe.target}
