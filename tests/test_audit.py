@@ -100,7 +100,7 @@ def test_what_serves_while_the_replay_waits_knows_nothing_either(states):
 def test_a_model_pushed_away_from_the_samples_is_caught(states):
     """Scores that are too low give a sample away as well."""
     _, scores, scene = states
-    pushed = {name: each - 3 * scene.member for name, each in scores["after"].items()}
+    pushed = {name: each - 10 * scene.member for name, each in scores["after"].items()}
     told = problems(scores["before"], pushed, scores["retrained"], scene.member)
     assert any("forgotten samples differ" in line for line in told)
     assert auc_interval(pushed["loss"], scene.member).high < 0.5

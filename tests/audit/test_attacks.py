@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cause.audit import attack, calibrated_scores, log_odds, loss_scores
+from cause.audit import attack, calibrated_scores, loss_scores
 from cause.errors import InputError
 
 
@@ -20,15 +20,11 @@ def test_the_loss_is_the_cross_entropy():
     assert loss_scores(torch.softmax(torch.tensor(logits), 1).numpy(), labels) == pytest.approx(-loss)
 
 
-def test_sure_answers_keep_their_order():
-    """1 - p would be 0 for all of these; single precision has room for what the other classes get."""
-    sure = np.array([[1.0, 1e-9, 0], [1.0, 1e-20, 0], [1.0, 0, 0]], dtype=np.float32)
-    right = log_odds(sure, [0, 0, 0])
-    assert np.isfinite(right).all()
-    assert (np.diff(right) > 0).all()
-    wrong = log_odds(sure, [1, 1, 1])
-    assert np.isfinite(wrong).all()
-    assert (np.diff(wrong) < 0).all()
+def test_a_probability_that_was_rounded_to_nothing_has_a_score():
+    answers = np.array([[1.0, 1e-30], [1.0, 1e-44], [1.0, 0.0]], dtype=np.float32)
+    scores = loss_scores(answers, [1, 1, 1])
+    assert np.isfinite(scores).all()
+    assert scores[0] > scores[1] == scores[2]
 
 
 def test_what_every_model_finds_easy_is_no_sign_of_membership():
@@ -40,9 +36,8 @@ def test_what_every_model_finds_easy_is_no_sign_of_membership():
 def test_a_sample_is_looked_for_in_its_own_shard_and_compared_with_all_others():
     heads = {0: table(0.9, 0.5, 0.5), 2: table(0.5, 0.9, 0.5), 5: table(0.5, 0.5, 0.5)}
     scores = attack(heads, [0, 0, 0], [0, 2, 5])
-    odds = np.log(9)
-    assert scores["calibrated"] == pytest.approx([odds, odds, 0])
-    assert attack(heads, [0, 0, 0], [2, 0, 5])["calibrated"] == pytest.approx([-odds / 2, -odds / 2, 0])
+    assert scores["calibrated"] == pytest.approx([0.4, 0.4, 0])
+    assert attack(heads, [0, 0, 0], [2, 0, 5])["calibrated"] == pytest.approx([-0.2, -0.2, 0])
     assert scores["loss"] == pytest.approx(np.log([1.9 / 3, 1.9 / 3, 0.5]))
 
 
@@ -54,7 +49,7 @@ def test_a_shard_without_a_voter_says_nothing_about_its_samples():
 
 def test_only_the_label_matters_to_the_score():
     answers = np.array([[0.2, 0.5, 0.3], [0.2, 0.3, 0.5]])
-    assert np.ptp(loss_scores(answers, [0, 0])) == np.ptp(log_odds(answers, [0, 0])) == 0
+    assert np.ptp(loss_scores(answers, [0, 0])) == np.ptp(calibrated_scores(answers, [answers[::-1]], [0, 0])) == 0
 
 
 @pytest.mark.parametrize(

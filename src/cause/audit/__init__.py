@@ -1,6 +1,6 @@
 """A membership-inference audit: can anybody tell forgotten samples from samples that were never there?"""
 
-from cause.audit.attacks import ask, attack, calibrated_scores, log_odds, loss_scores
+from cause.audit.attacks import ask, attack, calibrated_scores, loss_scores
 from cause.audit.findings import Finding, finding, problems
 from cause.audit.roc import Estimate, auc, auc_difference, auc_interval, detectable_auc, tpr_at
 
@@ -15,7 +15,6 @@ __all__ = [
     "calibrated_scores",
     "detectable_auc",
     "finding",
-    "log_odds",
     "loss_scores",
     "problems",
     "tpr_at",

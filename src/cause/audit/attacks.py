@@ -30,34 +30,24 @@ def loss_scores(probabilities: ArrayLike, labels: ArrayLike) -> Scores:
     >>> loss_scores([[0.5, 0.5], [1.0, 0.0]], [1, 0]).round(2).tolist()
     [-0.69, 0.0]
     """
-    given, _ = _split(probabilities, labels)
-    return np.log(given)
-
-
-def log_odds(probabilities: ArrayLike, labels: ArrayLike) -> Scores:
-    """The label against all others, on a scale that does not saturate where a model is sure.
-
-    >>> log_odds([[0.5, 0.5], [0.9, 0.1]], [1, 0]).round(2).tolist()
-    [0.0, 2.2]
-    """
-    given, others = _split(probabilities, labels)
-    return np.asarray(np.log(given) - np.log(others))
+    return np.asarray(np.log(np.maximum(_of_label(probabilities, labels), LEAST)))
 
 
 def calibrated_scores(suspect: ArrayLike, references: Sequence[ArrayLike], labels: ArrayLike) -> Scores:
-    """The calibrated attack: the log-odds of the suspect beyond those of models that never saw the samples.
+    """The calibrated attack: how much more probable the label is to the suspect than to models that never saw it.
 
-    A sample that every model finds easy (or hard) says nothing about who saw it; the references' mean log-odds are what
-    the label of this sample is worth to a model that did not.
+    A sample that every model finds easy (or hard) says nothing about who saw it: the references' mean probability is
+    what its label is worth to a model that did not. Probabilities are compared, not their logarithms: those of
+    overtrained networks differ by tens where nothing was memorised, and a few references would drown the signal.
 
-    >>> easy, seen = [0.9, 0.1], [0.9, 0.1]
-    >>> calibrated_scores([easy, seen], [[[0.9, 0.1], [0.2, 0.8]]], [0, 0]).round(2).tolist()
-    [0.0, 3.58]
+    >>> suspect, reference = [[0.9, 0.1], [0.9, 0.1]], [[0.9, 0.1], [0.2, 0.8]]
+    >>> calibrated_scores(suspect, [reference], [0, 0]).round(2).tolist()
+    [0.0, 0.7]
     """
     if not len(references):
         raise InputError("the calibrated attack needs a reference: the answers of a model that never saw the samples")
-    expected = np.mean([log_odds(reference, labels) for reference in references], axis=0)
-    return np.asarray(log_odds(suspect, labels) - expected)
+    expected = np.mean([_of_label(reference, labels) for reference in references], axis=0)
+    return np.asarray(_of_label(suspect, labels) - expected)
 
 
 def attack(heads: Mapping[int, ArrayLike], labels: ArrayLike, shards: ArrayLike) -> dict[str, Scores]:
@@ -69,7 +59,7 @@ def attack(heads: Mapping[int, ArrayLike], labels: ArrayLike, shards: ArrayLike)
 
     >>> heads = {0: [[0.9, 0.1], [0.5, 0.5]], 1: [[0.5, 0.5], [0.5, 0.5]]}
     >>> {name: scores.round(2).tolist() for name, scores in attack(heads, [0, 0], [0, 1]).items()}
-    {'loss': [-0.36, -0.69], 'calibrated': [2.2, 0.0]}
+    {'loss': [-0.36, -0.69], 'calibrated': [0.4, 0.0]}
     """
     if len(heads) < 2:
         raise InputError(
@@ -95,15 +85,9 @@ def ask(device: "Cause", x: Any) -> dict[int, Probabilities]:
     return {shard: learner.predict(learner.decode(shelf.get(head.key)), x) for shard, head in device.heads().items()}
 
 
-def _split(probabilities: ArrayLike, labels: ArrayLike) -> tuple[Scores, Scores]:
-    """The probability of each label, and that of all others together (summed: 1 - p would lose the last digits)."""
+def _of_label(probabilities: ArrayLike, labels: ArrayLike) -> Scores:
     given = np.asarray(labels)
-    table = _checked(probabilities, given)
-    rows = np.arange(len(given))
-    chosen = table[rows, given]
-    rest = table.copy()
-    rest[rows, given] = 0
-    return np.maximum(chosen, LEAST), np.maximum(rest.sum(axis=1), LEAST)
+    return np.asarray(_checked(probabilities, given)[np.arange(len(given)), given])
 
 
 def _checked(probabilities: ArrayLike, labels: NDArray[Any]) -> Scores:
