@@ -5,7 +5,7 @@ with the same wrong label, of the same user and round. A coin decides which of t
 learned, and then forgotten; the other is never seen. Two attacks try to tell them apart on the device before
 forgetting, after it, and on one that was retrained without them.
 
-    python examples/membership_audit.py [--seed 0] [--seeds 1] [--json]
+    python examples/membership_audit.py [--seed 0] [--seeds 1] [--json] [--out FILE]
 """
 
 import argparse
@@ -13,6 +13,8 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +24,9 @@ from cause.audit import Estimate, ask, attack, auc_difference, detectable_auc, f
 from cause.clean_room import Recorded
 from cause.cli.output import print_json, print_table, progress_bar
 from cause.evaluation.digits import BRIGHTEST, CLASSES, SHAPE, load_digits
+from cause.evaluation.provenance import write_result
 from cause.evaluation.statistics import Mean
+from cause.files import check_writable
 from cause.learners.torch import TorchLearner
 from cause.presets import PRESETS
 from cause.progress import Progress
@@ -242,17 +246,33 @@ def show(record: Record) -> None:
         print(problem)
 
 
-def show_many(records: Sequence[Record]) -> None:
+def summary(records: Sequence[Record]) -> list[dict[str, Any]]:
     """Several audits: means over the seeds, and how many intervals contain chance."""
-    names = [(row.model, row.attack) for row in records[0].rows]
-    columns = zip(*(record.rows for record in records), strict=True)
+    return [
+        {
+            "model": rows[0].model,
+            "attack": rows[0].attack,
+            "auc": asdict(Mean.of([row.auc.value for row in rows])),
+            "tpr": asdict(Mean.of([row.tpr for row in rows])),
+            "with_chance": sum(0.5 in row.auc for row in rows),
+            "audits": len(rows),
+        }
+        for rows in zip(*(record.rows for record in records), strict=True)
+    ]
+
+
+def cells(row: Mapping[str, Any]) -> list[str]:
+    """A line of the summary, for people."""
+    numbers = f"{Mean(**row['auc']):.3f}", f"{Mean(**row['tpr']):.3f}"
+    return [row["model"], row["attack"], *numbers, f"{row['with_chance']} of {row['audits']}"]
+
+
+def show_many(records: Sequence[Record]) -> None:
+    """Several audits, as a table."""
     print_table(
         f"Membership audit: {len(records)} seeds",
-        ["model", "attack", "mean AUC ± 95 %", "intervals with 0.5"],
-        [
-            [*name, f"{Mean.of([row.auc.value for row in rows]):.3f}", f"{sum(0.5 in row.auc for row in rows)}"]
-            for name, rows in zip(names, columns, strict=True)
-        ],
+        ["model", "attack", "AUC ± 95 %", "TPR at 5 % FPR ± 95 %", "intervals with 0.5"],
+        [cells(row) for row in summary(records)],
         note=f"After forgetting, {sum(record.identical for record in records)} of {len(records)} devices answer as the "
         "retrained model, bit for bit.",
         names=2,
@@ -265,20 +285,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="the (first) seed: data, canaries and training")
     parser.add_argument("--seeds", type=int, default=1, help="how many audits")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--out", type=Path, help="write the result with command, commit, machine and date")
     wanted = parser.parse_args(arguments)
     if wanted.seeds < 1 or wanted.seed < 0:
         parser.error(f"seeds are numbers from 0 and at least one audit is needed, not {wanted.seed}, {wanted.seeds}")
+    if wanted.out:
+        check_writable(wanted.out)
     with progress_bar("auditing") as bar:
         records = [
             run(wanted.seed + n, lambda done, total, n=n: bar(n * total + done, wanted.seeds * total))
             for n in range(wanted.seeds)
         ]
+    told = asdict(records[0])
+    if wanted.seeds > 1:
+        told = {"summary": summary(records), "records": [asdict(record) for record in records]}
     if wanted.json:
-        print_json(asdict(records[0]) if wanted.seeds == 1 else {"records": [asdict(record) for record in records]})
+        print_json(told)
     elif wanted.seeds == 1:
         show(records[0])
     else:
         show_many(records)
+    if wanted.out:
+        write_result(wanted.out, told, program=("python", "examples/membership_audit.py"))
     wrong = not all(record.identical for record in records) or (wanted.seeds == 1 and bool(records[0].problems))
     return 1 if wrong else 0
 
