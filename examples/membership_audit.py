@@ -23,6 +23,7 @@ from cause.arrays import TraceData
 from cause.audit import Estimate, ask, attack, auc_difference, detectable_auc, finding, problems
 from cause.clean_room import Recorded
 from cause.cli.output import print_json, print_table, progress_bar
+from cause.errors import CauseError
 from cause.evaluation.digits import BRIGHTEST, CLASSES, SHAPE, load_digits
 from cause.evaluation.provenance import write_result
 from cause.evaluation.statistics import Mean
@@ -79,9 +80,9 @@ class Scene:
         """How many positions, from the lowest, are canaries."""
         return int((self.member & (self.when == upload.round) & (np.array(self.owner) == upload.user)).sum())
 
-    def shards(self, device: Cause) -> list[int | None]:
+    def shards(self, device: Cause) -> NDArray[np.int64]:
         """Where each canary's owner is: that of a canary never uploaded is where it would have been."""
-        return [device.ledger.placement(user) for user in self.owner]
+        return np.array([device.ledger.placement(user) for user in self.owner], dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ def retrained(scene: Scene, device: Cause, seed: int, progress: Progress) -> Cau
     return learn(clean, scene.without_canaries(), progress, done=ROUNDS + 1)
 
 
-def judge(scene: Scene, shards: Sequence[int | None], answers: Mapping[str, Answers]) -> tuple[list[Row], list[str]]:
+def judge(scene: Scene, shards: NDArray[np.int64], answers: Mapping[str, Answers]) -> tuple[list[Row], list[str]]:
     """Attack each model's answers, and say what is wrong."""
     scores = {model: attack(each, scene.y, shards) for model, each in answers.items()}
     rows = []
@@ -279,6 +280,19 @@ def show_many(records: Sequence[Record]) -> None:
     )
 
 
+def audits(seeds: Sequence[int]) -> list[Record]:
+    """One after the other, with a bar."""
+    records: list[Record] = []
+    with progress_bar("auditing") as bar:
+        for number, seed in enumerate(seeds):
+
+            def step(done: int, total: int, before: int = number) -> None:
+                bar(before * total + done, len(seeds) * total)
+
+            records.append(run(seed, step))
+    return records
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line. 1 if the model is not the retrained one, or a single audit speaks against forgetting."""
     parser = argparse.ArgumentParser(prog="membership_audit", description=__doc__.splitlines()[0])
@@ -289,13 +303,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = parser.parse_args(arguments)
     if wanted.seeds < 1 or wanted.seed < 0:
         parser.error(f"seeds are numbers from 0 and at least one audit is needed, not {wanted.seed}, {wanted.seeds}")
-    if wanted.out:
-        check_writable(wanted.out)
-    with progress_bar("auditing") as bar:
-        records = [
-            run(wanted.seed + n, lambda done, total, n=n: bar(n * total + done, wanted.seeds * total))
-            for n in range(wanted.seeds)
-        ]
+    try:
+        if wanted.out:
+            check_writable(wanted.out)
+        records = audits(range(wanted.seed, wanted.seed + wanted.seeds))
+    except CauseError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     told = asdict(records[0])
     if wanted.seeds > 1:
         told = {"summary": summary(records), "records": [asdict(record) for record in records]}

@@ -1,13 +1,18 @@
 """The membership audit, run for real: memorised canaries are seen, forgotten ones are not, and a no-op is caught."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cause.audit import ask, attack, auc_interval, problems
 from cause.errors import LearnerError
+from cause.evaluation.report import tables
 from examples import membership_audit as example
+
+ROOT = Path(__file__).parents[1]
 
 
 def silent(done, total):
@@ -129,7 +134,7 @@ def test_the_clean_room_does_not_depend_on_which_of_a_pair_is_uploaded(states):
     assert not (uploaded | set(canaries)) & {x.tobytes() for x in scene.x_test}
 
 
-def test_the_example_tells_what_it_found(record, capsys, monkeypatch):
+def test_the_example_tells_what_it_found(record, capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(example, "run", lambda seed, progress: record)
     assert example.main([]) == 0
     shown = capsys.readouterr().out
@@ -139,5 +144,28 @@ def test_the_example_tells_what_it_found(record, capsys, monkeypatch):
     told = json.loads(capsys.readouterr().out)
     assert told["identical"] is True
     assert [row["model"] for row in told["rows"]] == ["before"] * 2 + ["after"] * 2 + ["retrained"] * 2
-    assert example.main(["--seeds", "2"]) == 0
+    assert example.main(["--seeds", "2", "--out", str(tmp_path / "audit.json")]) == 0
     assert "2 seeds" in capsys.readouterr().out
+    written = json.loads((tmp_path / "audit.json").read_text())
+    assert written["command"].startswith("python examples/membership_audit.py")
+    assert [row["with_chance"] for row in written["result"]["summary"]] == [0, 0, 2, 2, 2, 2]
+
+
+def test_the_example_fails_where_forgetting_did(record, capsys, monkeypatch):
+    monkeypatch.setattr(example, "run", lambda seed, progress: replace(record, problems=["loss: they differ"]))
+    assert example.main([]) == 1
+    assert "loss: they differ" in capsys.readouterr().out
+    monkeypatch.setattr(example, "run", lambda seed, progress: replace(record, identical=False))
+    assert example.main(["--seeds", "2"]) == 1
+    assert example.main(["--out", "/"]) == 2
+    assert capsys.readouterr().err == "error: cannot write '/': it is a directory\n"
+
+
+def test_the_page_quotes_the_committed_result():
+    """`python examples/membership_audit.py --seeds 10 --out results/audit.json` measures anew."""
+    page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+    result = json.loads((ROOT / "results" / "audit.json").read_text(encoding="utf-8"))["result"]
+    for row in result["summary"]:
+        assert f"| {' | '.join(example.cells(row))} |" in page
+    assert tables(ROOT / "results")["audit source"] in page
+    assert f"{sum(each['identical'] for each in result['records'])} of {len(result['records'])} devices" in page
