@@ -118,8 +118,8 @@ def test_an_audit_that_could_not_see_anything_does_not_pass(states):
     assert all("sees too little before forgetting" in line for line in told)
 
 
-def test_the_clean_room_does_not_depend_on_which_of_a_pair_is_uploaded(states):
-    """So the coin alone decides who is a member, and forgotten and never seen are drawn alike."""
+def test_a_coin_alone_decides_which_of_a_pair_is_uploaded(states):
+    """So forgotten and never seen are drawn alike, and nothing else of either is anywhere."""
     _, _, scene = states
     pairs = scene.member.reshape(-1, 2)
     assert (pairs.sum(axis=1) == 1).all()
