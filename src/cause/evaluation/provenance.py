@@ -4,6 +4,7 @@ import json
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,10 @@ from cause.files import write_text
 from cause.machine import hardware
 
 
-def write_result(path: Path, result: Any) -> None:
-    """Write a result that says how it was made."""
+def write_result(path: Path, result: Any, program: Sequence[str] = ("cause",)) -> None:
+    """Write a result that says how it was made: by this program, with the arguments that it was given."""
     record = {
-        "command": shlex.join(["cause", *sys.argv[1:]]),
+        "command": shlex.join([*program, *sys.argv[1:]]),
         "commit": commit(),
         "date": datetime.now(UTC).date().isoformat(),
         "machine": hardware(),
