@@ -121,6 +121,19 @@ def test_a_mat_file_that_claims_more_than_it_holds(tmp_path):
     assert "says it has the shape" in refused(tmp_path / "t.mat")
 
 
+def test_a_mat_file_that_is_cut_where_nothing_is_wanted(tmp_path):
+    from scipy.io import savemat
+
+    wanted = {"X": official.images(1).transpose(1, 2, 3, 0), "y": np.array([[1]], np.uint8)}
+    savemat(tmp_path / "t.mat", {**wanted, "other": np.zeros(100)})
+    whole = (tmp_path / "t.mat").read_bytes()
+    (tmp_path / "t.mat").write_bytes(whole[:-8])
+    assert "damaged or cut off" in refused(tmp_path / "t.mat")
+    packed = zlib.compress(whole[128:])[:-4]  # all of it, but without its checksum
+    (tmp_path / "t.mat").write_bytes(whole[:128] + struct.pack("<II", 15, len(packed)) + packed)
+    assert "damaged or cut off" in refused(tmp_path / "t.mat")
+
+
 def test_wrong_npz(tmp_path):
     path = tmp_path / "t.npz"
     y = npy(np.array([0, 1]))

@@ -101,7 +101,8 @@ def test_mosaics_are_cut_into_their_images(tmp_path, layout):
         path, cut = tmp_path / "m.npz", 5
     else:
         np.savez(tmp_path / "m_part1.npz", s000=mosaic(x[:4], 1))
-        np.savez(tmp_path / "m_part2.npz", s001=mosaic(x[4:], 1), y_train=y[:6], y_test=y[6:])
+        more = np.concatenate([x[4:], x[:1]])  # an image more than there are labels
+        np.savez(tmp_path / "m_part2.npz", s001=mosaic(more, 1), y_train=y[:6], y_test=y[6:])
         path, cut = tmp_path / "m_part1.npz", 6
     assert same(load(path), x[:cut], y[:cut])
     assert same(load(path, "test"), x[6:], y[6:])

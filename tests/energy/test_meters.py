@@ -136,7 +136,7 @@ def test_rails_can_be_named_and_are_not_guessed(tmp_path):
     tally.add(0.0)
     tally.add(1.0)
     assert tally.joules == pytest.approx(4.96 * 0.7)
-    with pytest.raises(MeterError, match=r"no rail 'VDD_GPU': one of VDD_IN, VDD_CPU_GPU_CV, VDD_SOC"):
+    with pytest.raises(MeterError, match=r"no rail 'VDD_GPU': one of VDD_IN, VDD_CPU_GPU_CV, VDD_SOC$"):
         ina3221(tmp_path, tmp_path, rails=["VDD_GPU"])
     write(chip / "in1_label", "VDD_GPU_SOC")
     with pytest.raises(MeterError, match="no rail of the whole board"):
@@ -213,6 +213,24 @@ def test_the_thread_samples_while_work_goes_on_and_ends_with_it():
     assert record.readings > 10
     assert record.joules == pytest.approx(50.0 * record.seconds, rel=0.05)
     assert threading.active_count() == before
+
+
+def test_readings_never_overlap_and_none_comes_after_the_end():
+    inside, overlaps, taken = [], [], []
+
+    def slow_watts():
+        overlaps.extend(inside)
+        inside.append(1)
+        time.sleep(0.03)
+        inside.pop()
+        taken.append(1)
+        return 50.0
+
+    record = measured(SampledMeter("slow", 100.0, lambda: PowerTally(slow_watts)), lambda: time.sleep(0.06))
+    after = len(taken)
+    time.sleep(0.1)
+    assert overlaps == []
+    assert len(taken) == after == record.readings > 2
 
 
 def test_work_that_fails_is_measured_and_its_error_goes_on():

@@ -15,8 +15,7 @@ SAMPLING_HZ = 1.0
 def rapl(root: Path = ROOT) -> SampledMeter:
     """The packages of this machine together; memory is not in them."""
     # Domains of the other kind, intel-rapl-mmio:N, count the same packages a second time.
-    zones = sorted(zone for zone in root.glob("intel-rapl:*") if zone.name.count(":") == 1)
-    packages = [zone for zone in zones if read_text(zone / "name").startswith("package")]
+    packages = [zone for zone in sorted(root.glob("intel-rapl:*")) if read_text(zone / "name").startswith("package")]
     if not packages:
         raise MeterError(f"no RAPL packages in {root}: not an Intel or AMD machine, or hidden from a virtual one")
     wraps_at = [read_int(zone / "max_energy_range_uj") / 1e6 for zone in packages]
