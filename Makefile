@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test lint format bench results docs clean
+.PHONY: demo test test-data lint format bench results docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -17,6 +17,10 @@ demo: $(STAMP)  ## the main job: every system learns the digits, forgets, and is
 
 test: lint  ## everything a change must pass
 	$(BIN)/python -m pytest
+
+test-data: $(STAMP)  ## read the data sets in $CAUSE_DATA
+	@test -n "$$CAUSE_DATA" || { echo "name the folder with the data sets: make test-data CAUSE_DATA=folder"; exit 2; }
+	$(BIN)/python -m pytest tests/data/test_real.py -rs
 
 lint: $(STAMP)  ## style and types
 	$(BIN)/ruff check .

@@ -27,6 +27,10 @@ class PolicyError(CauseError):
     """A replacement policy that broke its contract: it named a pinned or an empty slot."""
 
 
+class MeterError(CauseError):
+    """An energy meter that is not there or cannot be read. Energy is then unknown, not 0."""
+
+
 class TraceError(InputError):
     """Everything that is wrong with a trace.
 

@@ -20,12 +20,19 @@ SOFTWARE = (
     ("torch-pruning", "removing their filters", "pip install 'cause[torch]'"),
     ("safetensors", "storing them", "pip install 'cause[torch]'"),
     ("zstandard", "compressing them", "pip install 'cause[torch]'"),
+    ("nvidia-ml-py", "energy of NVIDIA cards", "pip install 'cause[energy]'"),
 )
 
 
 def examine() -> dict[str, Any]:
     """Everything `cause doctor` shows."""
-    return {"machine": hardware(), "software": [_package(*entry) for entry in SOFTWARE]}
+    from cause.energy.find import found_meters
+
+    return {
+        "machine": hardware(),
+        "software": [_package(*entry) for entry in SOFTWARE],
+        "meters": [each.as_dict() for each in found_meters()],
+    }
 
 
 def hardware() -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The paper's synthetic workload: who uploads how much in which round, and who asks to forget what."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,6 +62,7 @@ class Workload:
         share = np.full(self.rounds, 1 / self.rounds)
         per_round = np.stack([rng.multinomial(size, share) for size in sizes])
         left: list[dict[int, int]] = [{} for _ in range(self.users)]
+        names = [f"u{user + 1}" for user in range(self.users)]
         rounds = []
         for number in range(1, self.rounds + 1):
             round_ = Round(number)
@@ -69,15 +71,21 @@ class Workload:
                 if count:
                     labels = rng.multinomial(count, tastes[user])
                     runs = tuple((int(label), int(labels[label])) for label in np.flatnonzero(labels))
-                    round_.adds.append(Add(f"u{user + 1}", Part(count, runs)))
+                    round_.adds.append(Add(names[user], Part(count, runs)))
                     left[user][number] = count
-            for user in rng.permutation(np.flatnonzero(rng.random(self.users) < self.rho)).tolist():
-                if left[user]:
-                    round_.forgets.append(ask(f"u{user + 1}", left[user], rng))
+            round_.forgets.extend(ask_some(names, left, self.rho, rng))
             rounds.append(round_)
             if progress:
                 progress(number, self.rounds)
         return Trace(rounds)
+
+
+def ask_some(
+    names: Sequence[str], left: Sequence[dict[int, int]], rho: float, rng: np.random.Generator
+) -> list[Request]:
+    """A round's requests: each user who has anything left asks with probability ρ."""
+    asking = rng.permutation(np.flatnonzero(rng.random(len(names)) < rho)).tolist()
+    return [ask(names[user], left[user], rng) for user in asking if left[user]]
 
 
 def ask(user: str, left: dict[int, int], rng: np.random.Generator) -> Request:

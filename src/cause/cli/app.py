@@ -9,7 +9,7 @@ from typing import Annotated, Never
 import typer
 
 from cause import __version__
-from cause.cli import ablate, balance, compare, demo, doctor, simulate, systems, workload
+from cause.cli import ablate, balance, calibrate, compare, demo, doctor, simulate, systems, workload
 from cause.errors import CauseError
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command("ablate")(ablate.ablate)
 app.command("balance")(balance.balance)
 app.command("workload")(workload.workload)
 app.command("systems")(systems.systems)
+app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)
 
 

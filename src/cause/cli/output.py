@@ -22,8 +22,10 @@ def print_table(
     """A table: the first column or columns are names, to the left; numbers to the right."""
     from rich import box
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
+    note = escape(note)
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, caption=note or None)
     table.caption_justify = "left"
     for index, column in enumerate(columns):
@@ -31,7 +33,7 @@ def print_table(
             column, justify="left" if index < names else "right", no_wrap=index < min(names, len(columns) - 1)
         )
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))  # 'cause[plot]' is no markup
     console = Console()
     if not console.is_terminal:
         console = Console(width=160)

@@ -1,0 +1,97 @@
+"""The record that every reader returns, and what must hold of it."""
+
+from dataclasses import InitVar, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cause.errors import InputError
+
+SPLITS = ("train", "test")
+MOST_CLASSES = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Labelled samples of one split.
+
+    `x` holds bytes or floats: grey images as (n, height, width), colour images as (n, height, width, 3), tables as
+    (n, features). Where the source says whose each sample is, `users` does.
+
+    >>> Dataset(np.zeros((3, 8, 8), np.uint8), np.array([0, 1, 1]), classes=2, name="tiny")
+    Dataset(name='tiny', split='train', x=(3, 8, 8) uint8, classes=2)
+    >>> Dataset(np.zeros((3, 8, 8), np.uint8), np.array([0, 1, 2]), classes=2, name="tiny")
+    Traceback (most recent call last):
+    cause.errors.InputError: 'tiny': label 2, but there are 2 classes (from 0)
+    """
+
+    x: NDArray[Any]
+    y: NDArray[np.int64]
+    classes: int
+    name: str
+    split: str = "train"
+    users: NDArray[np.str_] | None = None
+    source: InitVar[object] = None  # what to name when something is wrong: the file that it was read from
+
+    def __post_init__(self, source: object) -> None:
+        check(self, self.name if source is None else source)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __repr__(self) -> str:
+        shape = f"{self.x.shape} {self.x.dtype}"
+        return f"Dataset(name={self.name!r}, split={self.split!r}, x={shape}, classes={self.classes})"
+
+
+def check(data: Dataset, source: object) -> None:
+    """Refuse what makes no sense."""
+    x, y, users = data.x, data.y, data.users
+    if x.dtype != np.uint8 and x.dtype.kind != "f":
+        raise bad(source, f"inputs must be bytes or floats, not {x.dtype}")
+    if x.ndim < 2 or y.ndim != 1 or len(x) != len(y):
+        raise bad(source, f"inputs of shape {x.shape} and labels of shape {y.shape} do not fit")
+    if not x.size:
+        raise bad(source, "there are no samples")
+    if y.dtype != np.int64:
+        raise bad(source, f"labels must be int64, not {y.dtype}")
+    if not 1 <= data.classes <= MOST_CLASSES:
+        raise bad(source, f"the number of classes must be from 1 to {MOST_CLASSES:,}, not {data.classes}")
+    if y.min() < 0 or y.max() >= data.classes:
+        wrong = y.min() if y.min() < 0 else y.max()
+        raise bad(source, f"label {wrong}, but there are {data.classes} classes (from 0)")
+    if x.dtype.kind == "f" and not np.isfinite(x).all():
+        raise bad(source, "inputs must be finite")
+    if users is not None and users.shape != y.shape:
+        raise bad(source, f"{len(y)} samples, but users of shape {users.shape}")
+
+
+def bad(source: object, problem: str) -> InputError:
+    """One line that names the culprit and what is wrong with it."""
+    return InputError(f"{str(source)!r}: {problem}")
+
+
+def labels_of(values: ArrayLike, source: object) -> NDArray[np.int64]:
+    """Whole numbers from 0 as labels, whatever type they are stored in."""
+    found = np.asarray(values)
+    if found.ndim == 2 and 1 in found.shape:
+        found = found.reshape(-1)
+    if found.ndim != 1 or found.dtype.kind not in "uif":
+        raise bad(source, f"labels must be a list of whole numbers, not {found.dtype} of shape {found.shape}")
+    if found.dtype.kind == "f" and not (np.isfinite(found) & (found == np.floor(found))).all():
+        raise bad(source, "labels must be whole numbers")
+    if len(found) and not (found.min() >= 0 and found.max() < MOST_CLASSES):
+        raise bad(source, f"labels must be from 0 to {MOST_CLASSES - 1:,}: there are {found.min()} and {found.max()}")
+    return found.astype(np.int64)
+
+
+def class_count(labels: NDArray[np.int64], classes: int | None) -> int:
+    """The number of classes: as stated, or else one more than the highest label."""
+    return classes if classes is not None else int(labels.max(initial=0)) + 1
+
+
+def check_split(split: str) -> None:
+    """Refuse a split that does not exist."""
+    if split not in SPLITS:
+        raise InputError(f"unknown split {split!r}: one of {', '.join(SPLITS)}")

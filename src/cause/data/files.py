@@ -1,0 +1,109 @@
+"""Bytes from files that nobody vouches for: never more than a limit, and every failure is one line."""
+
+import gzip
+import io
+import tarfile
+import zlib
+from collections.abc import Collection
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from cause.data.dataset import bad
+from cause.units import format_bytes
+
+MOST_BYTES = 4 * 2**30  # decompressed; the largest official file here, SVHN's "extra", has 1.6 GB
+GZIP = b"\x1f\x8b"
+
+# What the standard library's decompressors and archive readers raise on damaged input.
+DAMAGED = (tarfile.TarError, EOFError, OSError, zlib.error, ValueError, OverflowError)
+
+
+def read(path: Path, most: int | None = None) -> bytes:
+    """A file's bytes, unpacked if it is gzip."""
+    most = MOST_BYTES if most is None else most
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == GZIP
+            file.seek(0)
+            return _at_most(gzip.GzipFile(fileobj=file) if packed else file, most, path)
+    except OSError as error:
+        raise bad(path, _why(error)) from None
+    except DAMAGED:
+        raise bad(path, "damaged or cut off: it does not unpack") from None
+
+
+def head(path: Path, count: int) -> bytes:
+    """The first bytes of a file, unpacked if it is gzip; nothing where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == GZIP
+            file.seek(0)
+            source: IO[bytes] = gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[assignment]
+            return source.read(count)
+    except DAMAGED:
+        return b""
+
+
+def members(path: Path, wanted: Collection[str], most: int | None = None) -> dict[str, bytes]:
+    """The named files of a tar archive, packed or not, by their last name. Nothing is written to disk.
+
+    An archive with a name that leads out of it, or with anything but files and folders, is refused whole.
+    """
+    found: dict[str, bytes] = {}
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == GZIP
+            file.seek(0)
+            source: Any = _Bounded(gzip.GzipFile(fileobj=file) if packed else file, path, most or MOST_BYTES)
+            with tarfile.open(fileobj=source, mode="r|") as archive:
+                for member in archive:
+                    name = PurePosixPath(member.name)
+                    if name.is_absolute() or ".." in name.parts or "\\" in member.name:
+                        raise bad(path, f"refused: it holds {member.name!r}, which leads out of the archive")
+                    if not (member.isfile() or member.isdir()):
+                        raise bad(path, f"refused: {member.name!r} is neither a file nor a folder")
+                    if member.isfile() and name.name in wanted:
+                        if name.name in found:
+                            raise bad(path, f"it holds {name.name!r} twice")
+                        content = archive.extractfile(member)
+                        data = b"" if content is None else content.read()
+                        if len(data) != member.size:
+                            raise bad(path, f"cut off within {member.name!r}")
+                        found[name.name] = data
+    except DAMAGED as error:
+        what = _why(error) if isinstance(error, OSError) and error.strerror else "damaged or cut off: not a tar archive"
+        raise bad(path, what) from None
+    return found
+
+
+def is_tar(path: Path) -> bool:
+    """Whether it looks like a tar archive, packed or not."""
+    return path.is_file() and head(path, 262)[257:262] == b"ustar"
+
+
+class _Bounded(io.RawIOBase):
+    """A stream that ends in an error when more comes out than it may."""
+
+    def __init__(self, source: Any, path: Path, most: int) -> None:
+        self._source, self._path, self._most, self._seen = source, path, most, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data: bytes = self._source.read(size if size >= 0 else self._most - self._seen + 1)
+        self._seen += len(data)
+        if self._seen > self._most:
+            raise bad(self._path, f"more than {format_bytes(self._most)} when unpacked")
+        return data
+
+
+def _at_most(source: Any, most: int, path: Path) -> bytes:
+    data: bytes = source.read(most + 1)
+    if len(data) > most:
+        raise bad(path, f"more than {format_bytes(most)} when unpacked")
+    return data
+
+
+def _why(error: OSError) -> str:
+    return f"cannot be read: {error.strerror}" if error.strerror else "damaged or cut off: it does not unpack"

@@ -1,0 +1,35 @@
+"""Decoding pictures with Pillow: only common formats, and none larger than a limit."""
+
+import io
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cause.data.dataset import bad
+from cause.errors import InputError
+
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "PPM")
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".ppm", ".pgm")
+MOST_PIXELS = 2**26
+
+
+def decode(data: bytes, source: object) -> NDArray[np.uint8]:
+    """Pixels as (height, width) if grey, else as (height, width, 3)."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise InputError("pictures need Pillow: pip install 'cause[plot]'") from None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow warns of what is refused below, in one line, anyway
+            picture: Any = Image.open(io.BytesIO(data), formats=FORMATS)
+            width, height = picture.size
+            if width * height > MOST_PIXELS:
+                raise bad(source, f"{width}×{height} pixels: at most {MOST_PIXELS:,} in one picture")
+            return np.array(picture if picture.mode == "L" else picture.convert("RGB"), dtype=np.uint8)
+    except InputError:
+        raise
+    except Exception:  # decoders raise whatever they meet in a damaged file
+        raise bad(source, f"damaged, or not a picture as {', '.join(FORMATS)}") from None

@@ -1,0 +1,78 @@
+"""CSV files with a header: a column of labels, perhaps one of users, and columns of numbers."""
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from cause.data import files
+from cause.data.dataset import Dataset, bad, check_split, class_count, labels_of
+
+MOST_TABLE_BYTES = 2**30
+SUFFIX = ".csv"
+
+
+def matches(path: Path) -> bool:
+    """Whether the path is a CSV file, or a folder with one for a split."""
+    if path.is_dir():
+        return any((path / f"{split}{SUFFIX}").is_file() for split in ("train", "test"))
+    return path.is_file() and path.name.lower().removesuffix(".gz").endswith(SUFFIX)
+
+
+def read(
+    path: Path,
+    split: str = "train",
+    classes: int | None = None,
+    *,
+    label: str = "label",
+    user: str = "user",
+    features: Sequence[str] | None = None,
+) -> Dataset:
+    """Read `train.csv` or `test.csv` of a folder, or a file as the training split.
+
+    Features are all columns besides label and user, unless they are named; they become float32.
+    """
+    check_split(split)
+    file = path / f"{split}{SUFFIX}" if path.is_dir() else path
+    if path.is_file() and split != "train":
+        raise bad(path, f"a single table is the train split: put {split}{SUFFIX!r} into a folder with train{SUFFIX!r}")
+    try:
+        text = files.read(file, MOST_TABLE_BYTES).decode("utf-8-sig")
+        lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+        header = next(lines, [])
+        if len(set(header)) < len(header):
+            raise bad(file, f"the column {next(c for c in header if header.count(c) > 1)!r} is there twice")
+        if label not in header:
+            raise bad(file, f"there is no column {label!r} of labels: its first line is {','.join(header)[:60]!r}")
+        names = [name for name in header if name not in (label, user)] if features is None else list(features)
+        unknown = [name for name in names if name not in header]
+        if unknown or not names:
+            raise bad(file, f"there is no column {unknown[0]!r}" if unknown else "there is no column of numbers")
+        at = {name: column for column, name in enumerate(header)}
+        columns = [at[name] for name in names]
+        x, y, users = [], [], []
+        for row in lines:
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise bad(f"{file}:{lines.line_num}", f"{len(row)} values, but {len(header)} columns")
+            try:
+                x.append(np.array([row[column] for column in columns], dtype=np.float32))
+                y.append(int(row[at[label]]))
+            except (ValueError, OverflowError):
+                raise bad(f"{file}:{lines.line_num}", "numbers and a whole number as label are needed") from None
+            if not (np.isfinite(x[-1]).all() and 0 <= y[-1] < 2**31):
+                raise bad(f"{file}:{lines.line_num}", "numbers must be finite and a label from 0")
+            users.append(row[at[user]] if user in at else "")
+    except UnicodeDecodeError:
+        raise bad(file, "not text in UTF-8") from None
+    except csv.Error as error:
+        raise bad(file, f"not a table: {error}") from None
+    if not x:
+        raise bad(file, "there are no rows below the header")
+    labels = labels_of(np.array(y, dtype=np.int64), file)
+    name = path.name.removesuffix(".gz").removesuffix(SUFFIX)
+    whose = np.array(users) if user in at else None
+    return Dataset(np.stack(x), labels, class_count(labels, classes), name, split, whose, file)

@@ -1,0 +1,94 @@
+"""The arrays of an npz file without pickle, evaluation of headers, or a byte more than the archive says."""
+
+import math
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cause.data import files
+from cause.data.dataset import bad
+from cause.units import format_bytes
+
+MOST_ENTRIES = 10_000
+PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+DAMAGED = (*files.DAMAGED, zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError)
+_HEADER = re.compile(
+    r"\{'descr': '([<>|](?:b1|[iu][1248]|f[248]|U\d{1,4}))', 'fortran_order': (True|False), "
+    r"'shape': \(((?:\d{1,15},? ?){0,8})\), \}\s*"
+)
+
+
+class Arrays(Mapping[str, NDArray[Any]]):
+    """An npz file's arrays by name, each read when it is asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with zipfile.ZipFile(path) as archive:
+                entries = archive.infolist()
+        except OSError as error:
+            raise bad(path, f"cannot be read: {error.strerror or 'damaged'}") from None
+        except DAMAGED:
+            raise bad(path, "not an npz file, or damaged or cut off") from None
+        if len(entries) > MOST_ENTRIES:
+            raise bad(path, f"{len(entries):,} arrays: at most {MOST_ENTRIES:,}")
+        self._entries: dict[str, zipfile.ZipInfo] = {}
+        for entry in entries:
+            if not entry.filename.endswith(".npy") or re.search(r"[/\\]|\.\.", entry.filename):
+                raise bad(path, f"refused: it holds {entry.filename!r}, which is no array of an npz file")
+            if entry.compress_type not in PLAIN or entry.flag_bits & 1:
+                raise bad(path, f"{entry.filename!r} is packed in an unknown way")
+            if entry.filename[:-4] in self._entries:
+                raise bad(path, f"it holds {entry.filename!r} twice")
+            self._entries[entry.filename[:-4]] = entry
+        total = sum(entry.file_size for entry in entries)
+        if total > files.MOST_BYTES:
+            raise bad(path, f"{format_bytes(total)} when unpacked: at most {format_bytes(files.MOST_BYTES)}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        entry = self._entries[name]
+        try:
+            with zipfile.ZipFile(self.path) as archive, archive.open(entry) as file:
+                data = file.read(entry.file_size)  # no more, whatever the stream holds
+                if file.read(1):
+                    raise ValueError("longer than declared")
+            return self._array(name, data)
+        except DAMAGED:
+            raise bad(self.path, f"the array {name!r} is damaged or cut off") from None
+
+    def _array(self, name: str, data: bytes) -> NDArray[Any]:
+        if data[:6] != b"\x93NUMPY" or data[6:8] not in (b"\x01\x00", b"\x02\x00"):
+            raise bad(self.path, f"{name!r} is not an array as numpy writes them")
+        length, start = struct.unpack_from("<H", data, 8)[0], 10
+        if data[6] == 2:
+            length, start = struct.unpack_from("<I", data, 8)[0], 12
+        header = _HEADER.fullmatch(data[start : start + min(length, 1000)].decode("latin-1"))
+        if header is None:
+            raise bad(self.path, f"{name!r} holds something other than numbers or text, or its header is damaged")
+        kind = np.dtype(header[1])
+        shape = tuple(int(side) for side in re.findall(r"\d+", header[3]))
+        size = math.prod(shape) * kind.itemsize
+        if size != len(data) - start - length or not kind.itemsize:
+            raise bad(
+                self.path, f"{name!r} says it has the shape {shape}, but {len(data) - start - length:,} bytes are there"
+            )
+        values = np.frombuffer(data, kind, offset=start + length)
+        return values.reshape(shape, order="F" if header[2] == "True" else "C").copy()
+
+
+def is_zip(path: Path) -> bool:
+    """Whether it looks like a zip archive."""
+    return path.is_file() and files.head(path, 4) == b"PK\x03\x04"

@@ -1,0 +1,75 @@
+"""Measure a learner at several sizes and fit what a sample costs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cause.energy.base import Measurement, Meter
+from cause.energy.model import EnergyModel, Line
+from cause.errors import InputError
+from cause.keyed import derive, root_key
+from cause.learners.base import Learner
+from cause.machine import hardware
+from cause.progress import Progress
+from cause.samples import Lesson
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """One training that was measured."""
+
+    samples: int
+    measurement: Measurement
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The runs, and the model that they gave."""
+
+    model: EnergyModel
+    runs: tuple[TrainingRun, ...]
+
+
+def calibrate(
+    learner: Learner,
+    lesson: Callable[[int], Lesson],
+    sizes: Sequence[int],
+    meter: Meter,
+    *,
+    name: str = "",
+    repeats: int = 3,
+    progress: Progress | None = None,
+) -> Calibration:
+    """Train on `lesson(size)` for each size and fit joules and seconds per sample.
+
+    Every measured run follows a first segment, as almost all retraining does, so pruning is not in it. Sizes take
+    turns, so that a machine that warms up does not bend the line. The first run, which loads libraries, is not counted.
+    """
+    if repeats < 1 or len(set(sizes)) < 2 or len(sizes) * repeats < 3 or min(sizes) < 1:
+        raise InputError(f"three runs or more of two different sizes are needed, not {repeats} of {list(sizes)}")
+    key = root_key(0)
+    first = learner.encode(learner.train(None, lesson(min(sizes)), derive(key, "first")))
+    runs = []
+    for turn in range(repeats):
+        for place, size in enumerate(sizes):
+            task, parent = lesson(size), learner.decode(first)
+            with meter.measure() as running:
+                learner.train(parent, task, derive(key, turn, place))
+            runs.append(TrainingRun(size, running.record))
+            if progress:
+                progress(len(runs), repeats * len(sizes))
+    return Calibration(fit(runs, meter, name), tuple(runs))
+
+
+def fit(
+    runs: Sequence[TrainingRun], meter: Meter, name: str = "", machine: dict[str, Any] | None = None
+) -> EnergyModel:
+    """The model of measured runs. A single run without energy leaves joules unknown."""
+    sizes = [run.samples for run in runs]
+    seconds = Line.through(sizes, [run.measurement.seconds for run in runs])
+    joules = [energy for run in runs if (energy := run.measurement.above_idle_joules) is not None]
+    reasons = [run.measurement.unavailable for run in runs if run.measurement.joules is None]
+    line = None if reasons else Line.through(sizes, joules)
+    reason = (reasons[0] or "a reading failed") if reasons else None
+    where = hardware() if machine is None else machine
+    return EnergyModel(name, meter.source, line, seconds, meter.idle_watts, reason, where)

@@ -1,0 +1,59 @@
+"""Which meters this machine has."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from cause.energy.base import Meter
+from cause.energy.ina3221 import ina3221
+from cause.energy.none import NoMeter
+from cause.energy.nvml import nvml
+from cause.energy.rapl import rapl
+from cause.errors import MeterError
+
+# In order of preference: what covers most comes first.
+METERS: Mapping[str, Callable[[], Meter]] = {"ina3221": ina3221, "nvml": nvml, "rapl": rapl}
+# Which of them see the energy of work on a device.
+SEEING = {"cpu": ("ina3221", "rapl"), "cuda": ("ina3221", "nvml")}
+
+
+@dataclass(frozen=True)
+class Found:
+    """A kind of meter, with what it reads, or why it is not there."""
+
+    kind: str
+    meter: Meter
+
+    def as_dict(self) -> dict[str, str | float | None]:
+        """For JSON."""
+        meter = self.meter
+        there = meter.unavailable is None
+        return {
+            "kind": self.kind,
+            "source": meter.source if there else None,
+            "sampling_hz": meter.sampling_hz,
+            "unavailable": meter.unavailable,
+        }
+
+
+def found_meters(meters: Mapping[str, Callable[[], Meter]] = METERS) -> list[Found]:
+    """Every kind of meter, there or not."""
+    return [Found(kind, _open(make)) for kind, make in meters.items()]
+
+
+def find_meter(device: str | None = None, meters: Mapping[str, Callable[[], Meter]] = METERS) -> Meter:
+    """The meter for work on a device ("cpu", "cuda"; any at all without it), or one that says why there is none."""
+    reasons = []
+    for kind in meters if device is None else SEEING.get(device.partition(":")[0], ()):
+        if kind in meters:
+            meter = _open(meters[kind])
+            if meter.unavailable is None:
+                return meter
+            reasons.append(f"{kind}: {meter.unavailable}")
+    return NoMeter("; ".join(reasons) or f"no meter sees the energy of {device!r}")
+
+
+def _open(make: Callable[[], Meter]) -> Meter:
+    try:
+        return make()
+    except MeterError as error:
+        return NoMeter(str(error))

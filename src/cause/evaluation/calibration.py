@@ -1,0 +1,36 @@
+"""What `cause calibrate` trains: the demo's network on scikit-learn's digits."""
+
+import numpy as np
+
+from cause.arrays import ArrayUpload
+from cause.errors import InputError
+from cause.evaluation.digits import BRIGHTEST, CLASSES, SHAPE, load_digits
+from cause.learners.torch import TorchLearner
+from cause.recipe import Recipe
+from cause.samples import Lesson, Piece, SegmentKey
+
+SIZES = (250, 500, 1000, 1750)
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that torch does not have here."""
+    import torch
+
+    if device.partition(":")[0] not in ("cpu", "cuda"):
+        raise InputError(f"unknown device {device!r}: cpu or cuda")
+    if device != "cpu" and not torch.cuda.is_available():
+        raise InputError(f"torch sees no CUDA card here: {device!r} cannot be used")
+
+
+def learner_for(epochs: int, device: str) -> TorchLearner:
+    """The demo's network, dense."""
+    return TorchLearner(
+        Recipe("cnn", CLASSES, SHAPE, epochs=epochs, batch_size=32, lr=3e-3, std=BRIGHTEST), device=device
+    )
+
+
+def lesson_of(samples: int) -> Lesson:
+    """So many digits of one user."""
+    x, y = load_digits()
+    upload = ArrayUpload("anybody", 1, np.resize(x, (samples, *x.shape[1:])), np.resize(y, samples))
+    return Lesson(SegmentKey(0, 1), (Piece(upload, upload.positions),), samples)

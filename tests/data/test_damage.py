@@ -1,0 +1,302 @@
+"""Files that nobody vouches for: refused in one line that names them, and nothing else ever comes out."""
+
+import functools
+import gzip
+import io
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cause.data import Dataset, files, load, pictures
+from cause.errors import InputError
+from tests.data import official
+
+
+def npz_with(path, **members):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name.replace("SLASH", "/") + ".npy", data)
+
+
+def npy(array, **header):
+    out = io.BytesIO()
+    np.save(out, array, allow_pickle=True)
+    return out.getvalue()
+
+
+def claims(shape):
+    """An array file whose header promises more than follows."""
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(8)
+
+
+def refused(path, split="train"):
+    with pytest.raises(InputError) as told:
+        load(path, split)
+    assert "\n" not in str(told.value)
+    assert str(path.name) in str(told.value)
+    return str(told.value)
+
+
+def test_cut_off_and_wrong_cifar(tmp_path):
+    official.cifar10_folder(tmp_path)
+    batch = tmp_path / "data_batch_3.bin"
+    whole = batch.read_bytes()
+    batch.write_bytes(whole[:-1])
+    assert "data_batch_3.bin" in refused(tmp_path)
+    batch.write_bytes(b"\x0a" + whole[1:])
+    assert "label 10, but cifar10 has 10 classes" in refused(tmp_path)
+    batch.unlink()
+    assert "'data_batch_3.bin' is missing" in refused(tmp_path)
+    assert "does not belong to the test split" in refused(tmp_path / "data_batch_1.bin", "test")
+
+
+@pytest.mark.parametrize("name", ["../data_batch_1.bin", "/data_batch_1.bin", "a/../../x", "a\\..\\x"])
+def test_archives_that_lead_out_of_themselves_are_refused(tmp_path, name):
+    official.tar(tmp_path / "cifar-10-binary.tar.gz", [(name, bytes(3073))])
+    assert "leads out of the archive" in refused(tmp_path / "cifar-10-binary.tar.gz")
+
+
+def test_archives_with_links_or_doubles_are_refused(tmp_path):
+    path = tmp_path / "cifar-10-binary.tar.gz"
+    official.tar(path, [], link="data_batch_1.bin")
+    assert "neither a file nor a folder" in refused(path)
+    official.tar(path, [("a/data_batch_1.bin", bytes(3073)), ("b/data_batch_1.bin", bytes(3073))])
+    assert "twice" in refused(path)
+
+
+def test_wrong_idx(tmp_path):
+    official.mnist_folder(tmp_path, packed=False)
+    images, labels = tmp_path / "train-images-idx3-ubyte", tmp_path / "train-labels-idx1-ubyte"
+    good = labels.read_bytes()
+    labels.write_bytes(good[:-1])
+    assert "5 bytes should follow its header, but 4 do" in refused(labels.parent)
+    labels.write_bytes(good[:-1] + b"\x0a")
+    assert "label 10, but there are 10 classes" in refused(labels.parent)
+    labels.write_bytes(b"\0\0\x0d" + good[3:])
+    assert "not an idx file" in refused(labels.parent)
+    labels.write_bytes(official.idx_bytes(np.zeros(4, np.uint8)))
+    assert "5 images, but 4 labels" in refused(labels.parent)
+    labels.unlink()
+    assert "'train-labels-idx1-ubyte' (or .gz) is missing" in refused(labels.parent)
+    images.write_bytes(b"\0\0\x08\x03" + struct.pack(">3I", 2**31, 2**31, 2**31))
+    official.mnist_folder(tmp_path / "other", packed=False)
+    labels.write_bytes(good)
+    assert "at most 4096 a side" in refused(images.parent)
+
+
+def test_wrong_mat(tmp_path):
+    from scipy.io import savemat
+
+    x, path = official.images(3).transpose(1, 2, 3, 0), tmp_path / "t.mat"
+    for stored, message in (
+        ({"X": x}, "no numeric array 'y'"),
+        ({"X": x, "y": np.array([[1], [2], [11]])}, "labels are 1 to 10"),
+        ({"X": x, "y": np.array([[0], [2], [3]])}, "labels are 1 to 10"),
+        ({"X": x, "y": np.array([[1], [2]])}, "3 images, but 2 labels"),
+        ({"X": x[:16], "y": np.array([[1], [2], [3]])}, "images of 32×32 pixels"),
+        ({"X": x.astype(float), "y": np.array([[1], [2], [3]])}, "images of 32×32 pixels"),
+        ({"X": x, "y": np.array([[1.5], [2], [3]])}, "whole numbers"),
+        ({"X": x, "y": np.array([[1, "a", 2]], dtype=object)}, "not an array of real numbers"),
+        ({"X": x + 1j, "y": np.array([[1], [2], [3]])}, "not an array of real numbers"),
+    ):
+        savemat(path, stored)
+        assert message in refused(path)
+    path.write_bytes(b"MATLAB 7.3".ljust(124) + b"\x00\x02IM")
+    assert "7.3 is HDF5" in refused(path)
+
+
+def test_a_mat_file_that_claims_more_than_it_holds(tmp_path):
+    official.svhn_file(tmp_path / "t.mat", compressed=False)
+    data = bytearray((tmp_path / "t.mat").read_bytes())
+    at = data.index(struct.pack("<4i", 32, 32, 3, 4))
+    data[at : at + 16] = struct.pack("<4i", 32, 32, 3, 2**30)
+    (tmp_path / "t.mat").write_bytes(data)
+    assert "says it has the shape" in refused(tmp_path / "t.mat")
+
+
+def test_a_mat_file_that_is_cut_where_nothing_is_wanted(tmp_path):
+    from scipy.io import savemat
+
+    wanted = {"X": official.images(1).transpose(1, 2, 3, 0), "y": np.array([[1]], np.uint8)}
+    savemat(tmp_path / "t.mat", {**wanted, "other": np.zeros(100)})
+    whole = (tmp_path / "t.mat").read_bytes()
+    (tmp_path / "t.mat").write_bytes(whole[:-8])
+    assert "damaged or cut off" in refused(tmp_path / "t.mat")
+    packed = zlib.compress(whole[128:])[:-4]  # all of it, but without its checksum
+    (tmp_path / "t.mat").write_bytes(whole[:128] + struct.pack("<II", 15, len(packed)) + packed)
+    assert "damaged or cut off" in refused(tmp_path / "t.mat")
+
+
+def test_wrong_npz(tmp_path):
+    path = tmp_path / "t.npz"
+    y = npy(np.array([0, 1]))
+    for members, message in (
+        ({"x": npy(np.zeros((2, 3)))}, "no 'y'"),
+        ({"x": npy(np.array([{}, {}], dtype=object)), "y": y}, "something other than numbers or text"),
+        ({"x": npy(np.zeros(2, dtype="f8,i4")), "y": y}, "something other than numbers or text"),
+        ({"x": npy(np.zeros((2, 3)))[:-1], "y": y}, "says it has the shape"),
+        ({"x": claims("(1000000000000, 1000000)"), "y": y}, "says it has the shape"),
+        ({"x": b"nonsense", "y": y}, "not an array as numpy writes them"),
+        ({"x": npy(np.zeros((3, 3))), "y": y}, "do not fit"),
+        ({"x": npy(np.array([[1.0], [np.nan]])), "y": y}, "must be finite"),
+        ({"x": npy(np.array(["a", "b"])), "y": y}, "inputs must be numbers"),
+        ({"x": npy(np.zeros((2, 3))), "y": npy(np.array([0.5, 1]))}, "whole numbers"),
+        ({"x": npy(np.zeros((2, 3))), "y": npy(np.array([-1, 1]))}, "labels must be from 0"),
+        ({"x": npy(np.zeros((2, 3))), "y": y, "users": npy(np.array(["a"]))}, "users of shape"),
+        ({"x": npy(np.zeros((2, 3))), "y": y, "..SLASHevil": y}, "refused"),
+        ({"q": y}, "none of the known formats"),
+    ):
+        npz_with(path, **members)
+        assert message in refused(path), message
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.npy", y)
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("x.npy", y)
+    assert "twice" in refused(path)
+
+
+def test_what_unpacks_to_more_than_the_limit_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MOST_BYTES", 100_000)
+    bomb = bytes(1_000_000)
+    npz_with(tmp_path / "b.npz", x=bomb)
+    assert "976.56 KB when unpacked: at most 97.66 KB" in refused(tmp_path / "b.npz")
+    official.mnist_folder(tmp_path / "m")
+    (tmp_path / "m" / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(bomb))
+    with pytest.raises(InputError, match=r"more than 97\.66 KB when unpacked"):
+        load(tmp_path / "m")
+    official.tar(tmp_path / "cifar-10-binary.tar.gz", [("a/readme", bomb)])
+    assert "more than 97.66 KB" in refused(tmp_path / "cifar-10-binary.tar.gz")
+    packed = zlib.compress(bomb)
+    header = b"MATLAB 5.0".ljust(124) + b"\x00\x01IM"
+    (tmp_path / "b.mat").write_bytes(header + struct.pack("<II", 15, len(packed)) + packed)
+    assert "more than 97.66 KB when unpacked" in refused(tmp_path / "b.mat")
+
+
+def test_wrong_pictures(tmp_path, monkeypatch):
+    official.picture(tmp_path / "f" / "a" / "1.png", official.images(1)[0])
+    official.picture(tmp_path / "f" / "a" / "2.png", official.images(1)[0][:16])
+    with pytest.raises(InputError, match=r"2\.png.*32×16 pixels, but the first picture has 32×32"):
+        load(tmp_path / "f")
+    (tmp_path / "f" / "a" / "2.png").write_bytes(b"nonsense")
+    with pytest.raises(InputError, match=r"2\.png.*damaged, or not a picture"):
+        load(tmp_path / "f")
+    (tmp_path / "f" / "a" / "2.png").unlink()
+    monkeypatch.setattr(pictures, "MOST_PIXELS", 1000)
+    with pytest.raises(InputError, match="32×32 pixels: at most 1,000"):
+        load(tmp_path / "f")
+
+
+def test_a_picture_far_over_the_limit_is_refused_without_a_warning(tmp_path):
+    from PIL import Image
+
+    (tmp_path / "a").mkdir()
+    Image.new("1", (15_000, 15_000)).save(tmp_path / "a" / "big.png")  # 225 million pixels in 28 KB
+    with pytest.raises(InputError, match=r"damaged|at most"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no column 'label'"),
+        ("label\n1\n", "no column of numbers"),
+        ("a,label\n", "no rows"),
+        ("a,a,label\n1,2,3\n", "'a' is there twice"),
+        ("a,label\n1\n", "1 values, but 2 columns"),
+        ("a,label\nx,1\n", "t.csv:2"),
+        ("a,label\n1,1.5\n", "whole number as label"),
+        ("a,label\n1,-1\n", "a label from 0"),
+        ("a,label\nnan,1\n", "must be finite"),
+        ("a,label\n1e99,1\n", "must be finite"),
+        ("a,label\n1,99999999999\n", "label from 0"),
+        ('a,label\n"1,1\n', "not a table"),
+        ("a,label\n\udcff,1\n", "not text in UTF-8"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_wrong_tables(tmp_path, text, message):
+    (tmp_path / "t.csv").write_bytes(text.encode(errors="surrogateescape"))
+    assert message in refused(tmp_path / "t.csv")
+
+
+def test_what_is_not_there_or_not_known(tmp_path):
+    (tmp_path / "empty").mkdir()
+    assert "none of the known formats" in refused(tmp_path / "empty")
+    (tmp_path / "text.txt").write_text("hello")
+    assert "none of the known formats" in refused(tmp_path / "text.txt")
+    with pytest.raises(InputError, match="no data set"):
+        load(tmp_path / "a\0b")
+
+
+@functools.cache
+def samples_of_formats(root):
+    """One small file of each format, and what else must lie beside it."""
+    made = {}
+    official.cifar10_folder(root / "c10", 1)
+    made["cifar10"] = root / "c10" / "data_batch_1.bin"
+    entries = [(f"cifar-10-batches-bin/{f.name}", f.read_bytes()) for f in (root / "c10").iterdir()]
+    official.tar(root / "cifar-10-binary.tar.gz", entries)
+    made["tar"] = root / "cifar-10-binary.tar.gz"
+    for name, packed in (("idx", False), ("idx.gz", True)):
+        official.mnist_folder(root / name, packed=packed, side=4)
+        made[name] = root / name / f"train-images-idx3-ubyte{'.gz' if packed else ''}"
+    for name, packed in (("mat", False), ("mat-z", True)):
+        official.svhn_file(root / f"{name}.mat", 1, packed)
+        made[name] = root / f"{name}.mat"
+    arrays = {"x": np.arange(6.0).reshape(3, 2), "y": np.array([0, 1, 1]), "users": np.array(["a", "b", "c"])}
+    np.savez(root / "plain.npz", **arrays)
+    np.savez_compressed(root / "packed.npz", **arrays)
+    np.savez(root / "m.npz", train_000=official.png(official.images(1)[0]), y_train=np.array([0]), y_test=np.array([0]))
+    made |= {name: root / f"{name}.npz" for name in ("plain", "packed", "m")}
+    (root / "t.csv").write_text("user,a,b,label\nu,1,2,0\nv,3,4,1\n")
+    made["csv"] = root / "t.csv"
+    official.picture(root / "pictures" / "cat" / "1.png", official.images(1)[0])
+    made["picture"] = root / "pictures" / "cat" / "1.png"
+    return made
+
+
+KINDS = ("cifar10", "tar", "idx", "idx.gz", "mat", "mat-z", "plain", "packed", "m", "csv", "picture")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return samples_of_formats(tmp_path_factory.mktemp("formats"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.filterwarnings("ignore:overflow")
+@given(data=st.data())
+def test_damage_is_either_harmless_or_an_input_error(made, kind, data):
+    path: Path = made[kind]
+    whole = path.read_bytes()
+    changed = bytearray(whole)
+    # headers and directories are where damage hurts: half of it goes to the first and last 300 bytes
+    places = st.one_of(
+        st.integers(0, len(whole) - 1), st.integers(0, 300), st.integers(len(whole) - 300, len(whole) - 1)
+    )
+    for place in data.draw(st.lists(places, max_size=4)):
+        changed[place % len(whole)] ^= 1 << data.draw(st.integers(0, 7))
+    cut = data.draw(st.one_of(st.none(), st.integers(0, len(whole) - 1)))
+    damaged = bytes(changed[:cut])
+    told = ""
+    try:
+        path.write_bytes(damaged)
+        assert isinstance(load(path.parent.parent if kind == "picture" else path), Dataset)
+    except InputError as error:
+        told = str(error)
+    finally:
+        path.write_bytes(whole)
+    assert "\n" not in told
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_undamaged_samples_are_read(made, kind):
+    path = made[kind]
+    assert len(load(path.parent.parent if kind == "picture" else path)) > 0

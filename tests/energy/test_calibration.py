@@ -1,0 +1,162 @@
+"""What a sample costs: the line, its certainty, the file, and the command."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from cause.cli import main
+from cause.energy import NoMeter, SampledMeter
+from cause.energy.base import Measurement
+from cause.energy.calibrate import TrainingRun, calibrate, fit
+from cause.energy.model import EnergyModel, Line
+from cause.energy.tally import PowerTally
+from cause.errors import InputError, MeterError
+from cause.learners import CountingLearner
+from cause.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
+
+
+def lesson(samples):
+    upload = TraceUpload("a", 1, (Part(samples),))
+    return Lesson(SegmentKey(0, 1), (Piece(upload, upload.positions),), samples)
+
+
+class Machine(CountingLearner):
+    """Takes 2 ms a sample and 0.5 s a training, on a clock that only it moves."""
+
+    now = 0.0
+
+    def train(self, parent, task, seed):
+        self.now += 0.5 + 0.002 * task.count
+        return super().train(parent, task, seed)
+
+    def meter(self, idle_watts=5.0):
+        return SampledMeter("wall", 0.001, lambda: PowerTally(lambda: 25.0), idle_watts, clock=lambda: self.now)
+
+
+def test_the_line_is_that_of_scipy():
+    rng = np.random.default_rng(0)
+    x = np.repeat([250, 500, 1000, 1750], 3)
+    y = 0.02 * x + 1 + rng.normal(size=len(x))
+    line, wanted = Line.through(x.tolist(), y.tolist()), stats.linregress(x, y)
+    assert (line.slope, line.intercept) == (pytest.approx(wanted.slope), pytest.approx(wanted.intercept))
+    assert line.r2 == pytest.approx(wanted.rvalue**2)
+    assert line.half_width == pytest.approx(stats.t.ppf(0.975, len(x) - 2) * wanted.stderr, rel=1e-3)
+    assert Line.through([1, 2, 3], [4.0, 4.0, 4.0]).r2 == 1.0
+
+
+@pytest.mark.parametrize("points", [([1, 2], [1.0, 2.0]), ([1, 1, 1], [1.0, 2.0, 3.0]), ([1, 2, 3], [1.0])])
+def test_too_few_points_make_no_line(points):
+    with pytest.raises(InputError, match="a line needs"):
+        Line.through(*points)
+
+
+def test_joules_are_those_above_idle():
+    machine = Machine()
+    done = calibrate(machine, lesson, (100, 200, 400), machine.meter(), name="test", repeats=2)
+    model = done.model
+    assert [run.samples for run in done.runs] == [100, 200, 400] * 2
+    assert model.seconds_line.slope == pytest.approx(0.002)
+    assert model.joules_line.slope == pytest.approx(20 * 0.002)
+    assert model.joules_line.intercept == pytest.approx(20 * 0.5)
+    assert model.joules_line.r2 == pytest.approx(1.0)
+    assert model.joules(1000) == pytest.approx(40.0)
+    assert model.joules(1000, trainings=3) == pytest.approx(70.0)
+    assert model.seconds(1000, trainings=1) == pytest.approx(2.5)
+    assert (model.source, model.idle_watts, model.learner) == ("wall", 5.0, "test")
+
+
+def test_without_a_meter_seconds_are_fitted_and_joules_refused():
+    machine = Machine()
+    done = calibrate(machine, lesson, (100, 200, 400), NoMeter("no meter at all", clock=lambda: machine.now))
+    assert done.model.seconds(1000) == pytest.approx(2.0)
+    assert done.model.joules_line is None
+    with pytest.raises(MeterError, match="joules are unknown on this machine: no meter at all"):
+        done.model.joules(1000)
+
+
+def test_one_run_without_energy_leaves_joules_unknown():
+    runs = [TrainingRun(size, Measurement("wall", size / 100, size * 1.0, 2)) for size in (100, 200, 300)]
+    assert fit(runs, NoMeter("")).joules(10) == pytest.approx(10.0)
+    runs[1] = TrainingRun(200, Measurement("wall", 2.0, unavailable="it broke"))
+    model = fit(runs, NoMeter(""))
+    assert (model.joules_line, model.unavailable) == (None, "it broke")
+
+
+def test_a_cost_is_never_below_nothing():
+    assert Line(1.0, -50.0, 1.0, 0.0).at(10, 1) == 0.0
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_model_is_saved_and_read_again(tmp_path, known):
+    line = Line(0.1, 0.2, 0.9, 0.01)
+    model = EnergyModel("cnn", "wall", line if known else None, line, 3.0, None if known else "why", {"cores": 2})
+    model.save(tmp_path / "m.json")
+    assert EnergyModel.load(tmp_path / "m.json") == model
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("nonsense", "is not JSON"),
+        ("[]", "is not an energy model"),
+        ('{"result": 3}', "is not an energy model"),
+        ({"seconds_line": None}, "'seconds_line' must be a line"),
+        ({"joules_line": None}, "'joules_line' must be a line"),
+        ({"joules_line": {"slope": 1}}, "'joules_line' must be a line"),
+        ({"joules_line": {"slope": "1", "intercept": 0, "r2": 1, "half_width": 0}}, "of finite numbers"),
+        ({"more": 1}, "is not an energy model"),
+    ],
+)
+def test_a_damaged_model_is_refused_in_one_line(tmp_path, change, message):
+    line = Line(0.1, 0.2, 0.9, 0.01)
+    good = EnergyModel("cnn", "wall", line, line).as_dict()
+    (tmp_path / "m.json").write_text(change if isinstance(change, str) else json.dumps({**good, **change}))
+    with pytest.raises(InputError, match=message):
+        EnergyModel.load(tmp_path / "m.json")
+    with pytest.raises(InputError, match="cannot read"):
+        EnergyModel.load(tmp_path / "nowhere.json")
+
+
+def test_the_command_fits_and_writes_a_model_that_can_be_read(capsys, tmp_path, monkeypatch):
+    from cause.energy import find
+
+    monkeypatch.setattr(find, "SEEING", {"cpu": ()})  # the same on every machine
+    with pytest.raises(SystemExit) as ended:
+        main(["calibrate", "--epochs", "1", "--repeats", "1", "--out", str(tmp_path / "m.json")])
+    out, err = capsys.readouterr()
+    assert (ended.value.code, err) == (0, "")
+    assert "No meter: no meter sees the energy of 'cpu'" in out
+    assert "unknown" in out
+    model = EnergyModel.load(tmp_path / "m.json")
+    assert model.seconds(1000) > 0
+    assert model.learner == "digits cnn, 1 epochs, cpu"
+    assert len(json.loads((tmp_path / "m.json").read_text())["result"]["runs"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--device", "toaster"], "unknown device 'toaster'"),
+        (["--epochs", "0"], "epochs must be at least 1"),
+        (["--repeats", "0"], "three runs or more"),
+    ],
+)
+def test_bad_input_is_one_line(capsys, args, message):
+    with pytest.raises(SystemExit) as ended:
+        main(["calibrate", *args])
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+
+
+def test_the_doctor_names_every_meter_or_why_it_is_missing(capsys):
+    with pytest.raises(SystemExit):
+        main(["doctor", "--json"])
+    meters = json.loads(capsys.readouterr().out)["meters"]
+    assert [each["kind"] for each in meters] == ["ina3221", "nvml", "rapl"]
+    assert all((each["source"] is None) != (each["unavailable"] is None) for each in meters)
+    with pytest.raises(SystemExit):
+        main(["doctor"])
+    assert "Energy meters" in capsys.readouterr().out
