@@ -1,5 +1,6 @@
 """Factories and learners that worker processes can import."""
 
+import contextlib
 import os
 import signal
 import time
@@ -29,8 +30,9 @@ class Dying(TorchLearner):
         def tick_and_die(done, total):
             tick(done, total)
             for life in sorted(Path(self.folder).glob("*")):
-                life.unlink()
-                os.kill(os.getpid(), signal.SIGKILL)
+                with contextlib.suppress(FileNotFoundError):  # the other worker took it
+                    life.unlink()
+                    os.kill(os.getpid(), signal.SIGKILL)
 
         return super().train(parent, lesson, seed, tick_and_die)
 
