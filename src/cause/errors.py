@@ -27,6 +27,14 @@ class PolicyError(CauseError):
     """A replacement policy that broke its contract: it named a pinned or an empty slot."""
 
 
+class LogError(InputError):
+    """A proof, a signed note or a checkpoint that does not hold, or that cannot be made."""
+
+
+class VaultError(CauseError):
+    """Keys that cannot be read or written: a wrong wrapping key, a damaged or foreign file, a disk that fails."""
+
+
 class TraceError(InputError):
     """Everything that is wrong with a trace.
 
