@@ -1,20 +1,35 @@
 """The data keys in memory: rows of 16 bytes name and 32 bytes key, as they are stored."""
 
-from collections.abc import Iterable, Iterator
+import struct
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 from cause.errors import VaultError
 from cause.vault.sealing import KEY_BYTES
 
 NAME_BYTES = 16
 ROW_BYTES = NAME_BYTES + KEY_BYTES
+_NAME = struct.Struct(f"{NAME_BYTES}s{KEY_BYTES}x")
+
+
+@dataclass(frozen=True)
+class Removal:
+    """The rows without some keys, and who moved into their places."""
+
+    rows: bytearray
+    gone: Collection[bytes]
+    moved: dict[bytes, int]
 
 
 class KeyTable:
     """Keys by name, and the bytes of all of them at hand, so that rewriting them costs no loop over the rest.
 
     >>> table = KeyTable(b"a" * 16 + b"1" * 32 + b"b" * 16 + b"2" * 32)
-    >>> rest = table.without([b"a" * 16])
-    >>> len(rest), rest.key(b"b" * 16) == b"2" * 32, b"a" * 16 in rest
+    >>> removal = table.without([b"a" * 16])
+    >>> len(table), len(removal.rows) // ROW_BYTES
+    (2, 1)
+    >>> table.apply(removal)
+    >>> len(table), table.key(b"b" * 16) == b"2" * 32, b"a" * 16 in table
     (1, True, False)
     """
 
@@ -42,24 +57,27 @@ class KeyTable:
         self.rows += rows
         self._row_of.update((name, first + number) for number, name in enumerate(_names(rows)))
 
-    def without(self, names: Iterable[bytes]) -> "KeyTable":
-        """A table of the other keys; this one stays as it is. Holes are filled with the last rows."""
-        rest = KeyTable.__new__(KeyTable)
-        rest.rows, rest._row_of = bytearray(self.rows), dict(self._row_of)
-        for name in set(names):
-            row = rest._row_of.pop(name)
-            last = rest.rows[-ROW_BYTES:]
-            del rest.rows[-ROW_BYTES:]
-            if row * ROW_BYTES < len(rest.rows):
-                rest.rows[row * ROW_BYTES : (row + 1) * ROW_BYTES] = last
-                rest._row_of[bytes(last[:NAME_BYTES])] = row
-        return rest
+    def without(self, names: Collection[bytes]) -> Removal:
+        """The rows of the other keys; holes are filled with the last ones. The table stays as it is."""
+        rows = bytearray(self.rows)
+        moved: dict[bytes, int] = {}
+        for name in names:
+            row = moved.pop(name, self._row_of[name])
+            last = rows[-ROW_BYTES:]
+            del rows[-ROW_BYTES:]
+            if row * ROW_BYTES < len(rows):
+                rows[row * ROW_BYTES : (row + 1) * ROW_BYTES] = last
+                moved[bytes(last[:NAME_BYTES])] = row
+        return Removal(rows, names, moved)
 
-    def clear(self) -> None:
-        """Overwrite the keys in memory: this copy of them, which is all that Python lets one reach."""
-        self.rows[:] = bytes(len(self.rows))
-        self._row_of.clear()
+    def apply(self, removal: Removal) -> None:
+        """Remove keys and overwrite the rows held so far, the only copy of them that Python lets one reach."""
+        old, self.rows = self.rows, removal.rows
+        for name in removal.gone:
+            del self._row_of[name]
+        self._row_of.update(removal.moved)
+        old[:] = bytes(len(old))
 
 
 def _names(rows: bytes | bytearray) -> Iterator[bytes]:
-    return (bytes(rows[start : start + NAME_BYTES]) for start in range(0, len(rows), ROW_BYTES))
+    return (name for (name,) in _NAME.iter_unpack(rows))

@@ -21,7 +21,7 @@ from cause.vault import keyfile, sealing
 from cause.vault.sealing import KEY_BYTES, derive
 from cause.vault.slots import Slot, other_is_empty, put_slot, read_slots, slot_file, wipe_other
 from cause.vault.sources import KeySource, RotatingKeySource
-from cause.vault.table import NAME_BYTES, KeyTable
+from cause.vault.table import NAME_BYTES, KeyTable, Removal
 
 WRAP = "wrap"
 KEYS = ("keys.0", "keys.1")
@@ -213,7 +213,7 @@ class Vault:
         """
         with self._lock:
             self._check_writable()
-            gone = frozenset(names) & self._table.names()
+            gone = frozenset(name for name in names if name in self._table)
             if gone:
                 self._rewrite(self._table.without(gone))
             return gone
@@ -249,13 +249,13 @@ class Vault:
     # How a generation follows another. At each point at least one of the two can be opened, and `_load` takes the
     # newer one: its slot and its key file are made durable before anything of the old one is touched.
 
-    def _rewrite(self, table: KeyTable) -> None:
+    def _rewrite(self, removal: Removal) -> None:
         old = self._generation
         rotating = self._source if isinstance(self._source, RotatingKeySource) else None
         master = os.urandom(KEY_BYTES) if rotating else self._master
         new = _new_generation(old.number + 1, old.vault_id, master)
         wrap, keys, old_keys = self._files[WRAP], self._files[new.keys], self._files[old.keys]
-        data = new.head + keyfile.record(new.wrapping, new.head, 0, table.rows)
+        data = new.head + keyfile.record(new.wrapping, new.head, 0, removal.rows)
         with self._committing("an erasure may not have been finished"):
             keys.write_at(0, data)
             put_slot(wrap, _MAGIC, new.slot)
@@ -263,10 +263,10 @@ class Vault:
             if rotating:
                 rotating.rotate(master)
             wipe_other(wrap, new.slot)
-            old_keys.write_at(0, bytes(self._end))
-            self._disk.sync(wrap, old_keys)
-        self._table.clear()
-        self._table, self._generation, self._master = table, new, master
+            old_keys.write_at(0, bytes(self._end))  # opens no more, so this need not be durable: `_recover` repeats it
+            self._disk.sync(wrap)
+        self._table.apply(removal)
+        self._generation, self._master = new, master
         self._end, self._records = len(data), 1
 
     def _load(self) -> _Loaded:
