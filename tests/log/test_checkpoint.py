@@ -131,6 +131,14 @@ def test_texts_that_no_note_can_have_are_not_signed(text):
         sign_note(text, [LOG])
 
 
+@pytest.mark.parametrize("text", ["tab\t\n", "carriage return\r\n", "nul\0\n"])
+def test_such_texts_are_not_read_either_although_somebody_signed_them(text):
+    signature = base64.b64encode(LOG.verifier.key_id + LOG.sign(text.encode())).decode()
+    note = f"{text}\n— {LOG.verifier.name} {signature}\n".encode()
+    with pytest.raises(LogError, match="control characters"):
+        open_note(note, [LOG.verifier])
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -189,6 +189,14 @@ def test_an_entry_cannot_pass_for_a_node():
     assert forged != log_of([b"a", b"b"], DictNodes()).root
 
 
+def test_the_border_between_two_hashes_cannot_be_moved():
+    nodes = DictNodes()
+    root = log_of([b"a", b"b"], nodes).root
+    leaf, [neighbour] = log.leaf_hash(b"a"), log.inclusion_proof(nodes, 0, 2)
+    with pytest.raises(LogError, match="32 bytes"):
+        log.verify_inclusion(leaf + neighbour[:1], 0, 2, [neighbour[1:]], root)
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 8, 20, 33])
 def test_pymerkle_agrees(size):
     entries = [f"entry {number}".encode() for number in range(size)]

@@ -7,7 +7,7 @@ from cause.vault.slots import SLOT_BYTES, Slot
 from cause.vault.table import KeyTable
 from cause.vault.vault import _open_slot
 
-_DIGEST_BYTES, _SLOT_HEAD_BYTES, _PAYLOAD_BYTES = 32, 20, 16 + 8 + 12 + 32 + 16
+_DIGEST_BYTES, _SLOT_HEAD_BYTES, _PAYLOAD_BYTES = 32, 20, 16 + 12 + 32 + 16
 
 
 def recoverable(masters: Iterable[bytes], blobs: Iterable[bytes]) -> dict[bytes, bytes]:

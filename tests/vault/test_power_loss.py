@@ -92,6 +92,9 @@ def check(life, root, promised, disk=None):
         assert sum(any((root / "vault" / "wrap").read_bytes()[start:][:4096]) for start in (0, 4096)) == 1, (
             "a wrapping key of another generation is left"
         )
+        if life.rotating:
+            slots = (root / "master").read_bytes()
+            assert sum(any(slots[start:][:4096]) for start in (0, 4096)) == 1, "an old master key is left"
 
 
 def go_on(life, root):

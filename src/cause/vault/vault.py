@@ -28,7 +28,6 @@ KEYS = ("keys.0", "keys.1")
 FILES = (WRAP, *KEYS)  # what no backup may contain
 CHUNK_BYTES = 64 * 1024  # by how much key files grow: 1,365 keys
 _MAGIC = b"CAUSEWRP"
-_MASTER_ID_BYTES = 8
 _NONCE_BYTES = 12
 _ATTEMPTS = 5  # of a reader, while another process erases
 
@@ -360,24 +359,18 @@ def _new_generation(number: int, vault_id: bytes, master: bytes) -> _Generation:
     wrapping = os.urandom(KEY_BYTES)
     nonce = os.urandom(_NONCE_BYTES)
     sealed = AESGCM(derive(master, "wrap")).encrypt(nonce, wrapping, keyfile.head(number, vault_id))
-    return _Generation(number, wrapping, vault_id, Slot(number, vault_id + _master_id(master) + nonce + sealed))
+    return _Generation(number, wrapping, vault_id, Slot(number, vault_id + nonce + sealed))
 
 
 def _open_slot(slot: Slot, master: bytes) -> _Generation | None:
+    """The generation of a slot; none if the master key is another one, for damage the slot's checksum has shown."""
     vault_id, rest = slot.payload[: keyfile.ID_BYTES], slot.payload[keyfile.ID_BYTES :]
-    if rest[:_MASTER_ID_BYTES] != _master_id(master):
-        return None
-    nonce, sealed = rest[_MASTER_ID_BYTES:][:_NONCE_BYTES], rest[_MASTER_ID_BYTES + _NONCE_BYTES :]
+    nonce, sealed = rest[:_NONCE_BYTES], rest[_NONCE_BYTES:]
     try:
         wrapping = AESGCM(derive(master, "wrap")).decrypt(nonce, sealed, keyfile.head(slot.sequence, vault_id))
     except (InvalidTag, ValueError):
         return None
     return _Generation(slot.sequence, wrapping, vault_id, slot)
-
-
-def _master_id(master: bytes) -> bytes:
-    """Tells a wrong key from a damaged file."""
-    return derive(master, "id")[:_MASTER_ID_BYTES]
 
 
 @contextlib.contextmanager
