@@ -31,6 +31,14 @@ class MeterError(CauseError):
     """An energy meter that is not there or cannot be read. Energy is then unknown, not 0."""
 
 
+class LogError(InputError):
+    """A proof, a signed note or a checkpoint that does not hold, or that cannot be made."""
+
+
+class VaultError(CauseError):
+    """Keys that cannot be read or written: a wrong wrapping key, a damaged or foreign file, a disk that fails."""
+
+
 class TraceError(InputError):
     """Everything that is wrong with a trace.
 

@@ -1,0 +1,118 @@
+"""What durable parts ask of a file system, in a few calls.
+
+All of them go through here, so that a test can put a layer in their place that records what was written and when it
+was made durable, and then replay every state a power loss could have left. Nothing is durable before it is synced: a
+file's bytes by `Disk.sync`, its name by `Disk.sync_folder`.
+"""
+
+import contextlib
+import os
+import threading
+from pathlib import Path
+
+try:
+    from fcntl import F_FULLFSYNC, fcntl  # type: ignore[attr-defined,unused-ignore]  # macOS only
+except ImportError:
+    F_FULLFSYNC = None  # type: ignore[assignment,unused-ignore]
+
+
+class OpenFile:
+    """A file open for reading and writing."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self.descriptor = descriptor
+
+    def size(self) -> int:
+        return os.fstat(self.descriptor).st_size
+
+    def write_at(self, offset: int, data: bytes | bytearray | memoryview) -> None:
+        """Write all of the data, past the end too. Not durable before `Disk.sync`."""
+        rest = memoryview(data)
+        while rest:
+            written = os.pwrite(self.descriptor, rest, offset)
+            rest, offset = rest[written:], offset + written
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+
+class Disk:
+    """The real file system. New files and folders are their owner's alone."""
+
+    def read(self, path: Path) -> bytes:
+        return path.read_bytes()
+
+    def exists(self, path: Path) -> bool:
+        return path.exists()
+
+    def names(self, folder: Path) -> list[str]:
+        return sorted(entry.name for entry in folder.iterdir())
+
+    def make_folder(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700)
+
+    def create(self, path: Path) -> OpenFile:
+        """A new, empty file; one that exists is an error."""
+        return OpenFile(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+    def open(self, path: Path) -> OpenFile:
+        return OpenFile(path, os.open(path, os.O_RDWR))
+
+    def sync(self, *files: OpenFile) -> None:
+        """Make the bytes of these files durable, all at the same time: a device flushes once for several of them."""
+        failures: list[OSError] = []
+
+        def sync_one(file: OpenFile) -> None:
+            try:
+                _sync(file.descriptor)
+            except OSError as error:
+                failures.append(error)
+
+        others = [threading.Thread(target=sync_one, args=(file,)) for file in files[1:]]
+        for thread in others:
+            thread.start()
+        for file in files[:1]:
+            sync_one(file)
+        for thread in others:
+            thread.join()
+        if failures:
+            raise failures[0]
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Give a file another name, in place of what had it."""
+        old.replace(new)
+
+    def unlink(self, path: Path) -> None:
+        path.unlink()
+
+    def sync_folder(self, folder: Path) -> None:
+        """Make names that were given or taken in this folder durable."""
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def write_whole(self, path: Path, data: bytes) -> None:
+        """Replace a file, durably, whole or not at all. What it held before is not overwritten, only let go."""
+        partial = path.with_name(path.name + ".part")
+        with contextlib.suppress(FileNotFoundError):
+            self.unlink(partial)
+        file = self.create(partial)
+        try:
+            file.write_at(0, data)
+            self.sync(file)
+        finally:
+            file.close()
+        self.rename(partial, path)
+        self.sync_folder(path.parent)
+
+
+def _sync(descriptor: int) -> None:
+    if F_FULLFSYNC is not None:
+        fcntl(descriptor, F_FULLFSYNC)
+    elif hasattr(os, "fdatasync"):
+        os.fdatasync(descriptor)  # flushes the size too, if it changed
+    else:
+        os.fsync(descriptor)

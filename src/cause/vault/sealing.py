@@ -1,0 +1,54 @@
+"""What a data key is used for: sealing bytes, and committing to a digest without showing it.
+
+Both uses have keys of their own, derived from the data key; when it is destroyed, so are they. A process that was given
+one data key needs nothing else of the vault.
+"""
+
+import hmac
+import os
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from cause.errors import VaultError
+
+KEY_BYTES = 32
+_VERSION = b"\x01"
+_NONCE_BYTES = 12
+_TAG_BYTES = 16
+
+
+def derive(key: bytes, purpose: str) -> bytes:
+    """A key for one purpose; two purposes' keys have nothing to do with each other."""
+    return hmac.digest(key, f"cause vault 1: {purpose}".encode(), "sha256")
+
+
+def seal(key: bytes, plaintext: bytes, aad: bytes = b"") -> bytes:
+    """Bytes that only the key opens, and only together with the same `aad`.
+
+    The nonce is random: of 2^32 seals under one key, one in 2^32 repeats one.
+
+    >>> blob = seal(b"k" * 32, b"secret", b"block 7")
+    >>> open_sealed(b"k" * 32, blob, b"block 7")
+    b'secret'
+    """
+    nonce = os.urandom(_NONCE_BYTES)
+    return _VERSION + nonce + AESGCM(derive(key, "seal")).encrypt(nonce, plaintext, _VERSION + aad)
+
+
+def open_sealed(key: bytes, blob: bytes, aad: bytes = b"") -> bytes:
+    """What was sealed, or an error if key, bytes or `aad` are not those of the sealing."""
+    if blob[:1] != _VERSION or len(blob) < 1 + _NONCE_BYTES + _TAG_BYTES:
+        raise VaultError(
+            f"not sealed bytes of this version: {len(blob)} bytes, the first is {blob[:1].hex() or 'none'}"
+        )
+    try:
+        rest = memoryview(blob)[1:]
+        return AESGCM(derive(key, "seal")).decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _VERSION + aad)
+    except InvalidTag:
+        raise VaultError("sealed bytes do not open: they were damaged, or belong to another key or place") from None
+
+
+def commitment(key: bytes, digest: bytes) -> bytes:
+    """A commitment to a digest. Without the key nobody can tell whether a guessed digest fits."""
+    return hmac.digest(derive(key, "commit"), digest, "sha256")
