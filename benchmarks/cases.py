@@ -84,10 +84,19 @@ def write_long_trace(rounds: int, folder: Path) -> Path:
     return path
 
 
+def learning(name: str, *args: str) -> dict[str, Any]:
+    """A case of real training; torch is imported for these alone."""
+    from benchmarks import learning as module
+
+    told: dict[str, Any] = getattr(module, name)(*args)
+    return told
+
+
 CASES: dict[str, Callable[..., dict[str, Any]]] = {
     "partition": lambda users: partition_users(int(users)),
     "trace": simulate_trace,
     "paper": simulate_paper,
+    "learning": learning,
 }
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ class Unplugged:
     def __getattr__(self, name):
         return getattr(self._learner, name)
 
-    def train(self, parent, lesson, seed):
+    def train(self, parent, lesson, seed, tick):
         raise LearnerError("no power")
 
 

@@ -23,7 +23,7 @@ from cause.memory import POLICIES, Memory, PolicySetting, Shelf, SubModel
 from cause.partition import PARTITIONERS, Arrivals, Assignment
 from cause.plan import ShardPlan, plan
 from cause.positions import Positions
-from cause.presets import FIXED, PRESETS, System
+from cause.presets import FIXED, System, parse_system
 from cause.progress import Tally, Watch
 from cause.rehearsal import Rehearsal
 from cause.requests import Request, resolve
@@ -98,7 +98,7 @@ class Cause:
     ) -> None:
         self.executor: Executor = executor or (Processes(workers) if workers else Here())
         self.watch = watch
-        self.system = system = PRESETS[system] if isinstance(system, str) else system
+        self.system = system = parse_system(system)[1] if isinstance(system, str) else system
         self.learner = learner.composed(system)
         self.classes = _classes(classes, learner)
         self.ledger: Ledger = MemoryLedger() if ledger is None else ledger

@@ -1,0 +1,142 @@
+"""What real training costs: beside a plain loop, with two workers, pruned, stored. Each case in its own process."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from benchmarks.cases import peak_mb
+from cause.arrays import ArrayUpload
+from cause.executors import Processes
+from cause.learners.torch import TorchLearner, batches
+from cause.models.resnet34 import resnet
+from cause.recipe import Recipe
+from cause.samples import Lesson, Piece, SegmentKey
+from cause.system import Cause
+
+SAMPLES, EPOCHS = 5_000, 10
+
+
+def resnet20(classes: int, shape: tuple[int, ...]) -> nn.Module:
+    """The CIFAR network of 20 layers (0.27 M parameters)."""
+    return resnet(classes, shape[0], (3, 3, 3), 16)
+
+
+def digits(count: int = SAMPLES) -> tuple[np.ndarray, np.ndarray]:
+    """Digits, some of them several times with other noise."""
+    from sklearn.datasets import load_digits
+
+    draw = np.random.default_rng(0)
+    data = load_digits()
+    chosen = draw.integers(len(data.target), size=count)
+    x = data.images[chosen] + draw.normal(size=(count, 8, 8))
+    return x.astype(np.float32)[:, None], data.target[chosen]
+
+
+def pictures(count: int, side: int = 32) -> tuple[np.ndarray, np.ndarray]:
+    """Noise in the shape of colour pictures: time does not depend on what is seen."""
+    draw = np.random.default_rng(0)
+    return draw.normal(size=(count, 3, side, side)).astype(np.float32), draw.integers(10, size=count)
+
+
+def plain_loop(learner: TorchLearner, x: np.ndarray, y: np.ndarray) -> None:
+    """What one would write by hand for the same recipe."""
+    recipe = learner.recipe
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    network = learner._make(recipe.classes, recipe.shape, **dict(recipe.options)).train()
+    inputs, labels = torch.from_numpy(x), torch.from_numpy(y)
+    optimizer = torch.optim.Adam(network.parameters(), recipe.lr)
+    for _ in range(recipe.epochs):
+        order = torch.randperm(len(labels))
+        for start, stop in batches(len(labels), recipe.batch_size):
+            chosen = order[start:stop]
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(network(inputs[chosen]), labels[chosen]).backward()
+            optimizer.step()
+
+
+def overhead(which: str) -> dict[str, Any]:
+    """`learn` with one shard beside a plain loop, by turns, the best of each."""
+    if which == "digits CNN":
+        recipe, (x, y), turns = Recipe("cnn", 10, (1, 8, 8), epochs=EPOCHS), digits(), 5
+    else:
+        recipe = Recipe("benchmarks.learning:resnet20", 10, (3, 16, 16), epochs=EPOCHS)
+        (x, y), turns = pictures(SAMPLES, 16), 2
+
+    def learn() -> None:
+        device = Cause(learner=TorchLearner(recipe), system="sisa", shards=1, memory="1GB")
+        device.learn({"alice": (x, y)})
+
+    took: dict[str, list[float]] = {"learn": [], "plain": []}
+    for _ in range(turns):
+        took["plain"].append(timed(lambda: plain_loop(TorchLearner(recipe), x, y)))
+        took["learn"].append(timed(learn))
+    plain, ours = min(took["plain"]), min(took["learn"])
+    return {"case": which, "plain_s": plain, "learn_s": ours, "ratio": ours / plain}
+
+
+def workers() -> dict[str, Any]:
+    """The same four shards with one worker and with two, by turns, warm."""
+    x, y = digits()
+    recipe = Recipe("cnn", 10, (1, 8, 8), epochs=EPOCHS)
+    uploads = {f"user {shard}": (x[shard::4], y[shard::4]) for shard in range(4)}
+    took: dict[int, list[float]] = {1: [], 2: []}
+    pools = {count: Processes(count) for count in took}
+    for turn in range(4):
+        for count, pool in pools.items():
+            learner = TorchLearner(recipe)
+            device = Cause(learner=learner, system="cause-no-sc:pruning=none", shards=4, memory="1GB", executor=pool)
+            took[count].append(timed(lambda device=device: device.learn(uploads)))
+            if turn == 0:
+                took[count].clear()  # the first one starts the workers
+    for pool in pools.values():
+        pool.close()
+    one, two = min(took[1]), min(took[2])
+    return {"one_s": one, "two_s": two, "ratio": one / two}
+
+
+def pruned(count: int = 256) -> dict[str, Any]:
+    """An epoch of ResNet-34, dense and with 70 % of its parameters gone."""
+    x, y = pictures(count)
+    upload = ArrayUpload("alice", 1, x, y)
+    lesson = Lesson(SegmentKey(0, 1), (Piece(upload, upload.positions),), count)
+    took = {}
+    for pruning in ("none", "iterative"):
+        first = TorchLearner(Recipe("resnet34", 10, (3, 32, 32), epochs=2, pruning=pruning, steps=1))
+        few = Lesson(SegmentKey(0, 1), (Piece(upload, range(8)),), 8)
+        blob = first.encode(first.train(None, few, bytes(32)))
+        later = TorchLearner(Recipe("resnet34", 10, (3, 32, 32), epochs=1, pruning=pruning))
+        parent = later.decode(blob)
+        later.train(parent, few, bytes(32))
+        took[pruning] = min(timed(lambda p=parent, each=later: each.train(p, lesson, bytes(32))) for _ in range(2))
+    return {"dense_s": took["none"], "pruned_s": took["iterative"], "ratio": took["none"] / took["iterative"]}
+
+
+def codec(count: int = 1_000) -> dict[str, Any]:
+    """Storing and loading a dense ResNet-34 beside an epoch on 1,000 pictures; and the peak memory of that `learn`."""
+    x, y = pictures(count)
+    learner = TorchLearner(Recipe("resnet34", 10, (3, 32, 32), epochs=1))
+    device = Cause(learner=learner, system="sisa", shards=1, memory="100MB")
+    before = peak_mb()
+    epoch_s = timed(lambda: device.learn({"alice": (x, y)}))
+    peak = peak_mb()
+    state = learner.decode(device.memory.shelf.get(SegmentKey(0, 1)))
+    blob = learner.encode(state)
+    encode_s = min(timed(lambda: learner.encode(state)) for _ in range(3))
+    decode_s = min(timed(lambda: learner.decode(blob)) for _ in range(3))
+    return {
+        "epoch_s": epoch_s, "encode_s": encode_s, "decode_s": decode_s, "ratio": (encode_s + decode_s) / epoch_s,
+        "before_mb": before, "peak_mb": peak, "budget_mb": device.memory.budget_bytes / 2**20,
+        "stored_mb": len(blob) / 2**20, "samples_mb": x.nbytes / 2**20,
+    }  # fmt: skip
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
