@@ -75,3 +75,13 @@ def test_bad_input_is_one_line(capsys, args, message):
     assert (ended.value.code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_pruning_to_70_percent_costs_at_most_two_points():
+    settings = {"users": 12, "rounds": 4, "shards": 1, "rho": 0.0, "epochs": 12}
+    pruned, dense = (
+        sum(run(Job(system, seed=seed, **settings)).accuracy for seed in range(2)) / 2
+        for system in ("cause-no-sc", "cause-no-sc:pruning=none")
+    )
+    assert dense > 0.9
+    assert pruned >= dense - 0.02

@@ -84,7 +84,7 @@ def _show(outcomes: "Sequence[Outcome]") -> None:
                 format_bytes(each.used_bytes),
                 f"{each.stored} of {each.slots}",
                 f"{each.clean} of {each.stored}",
-                f"{each.replayed} of {each.stored}",
+                f"{each.replayed} of {each.stored}" + (f", {each.unverifiable} elsewhere" * bool(each.unverifiable)),
             ]
             for each in outcomes
         ],

@@ -5,10 +5,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cause.errors import InputError
 from cause.files import check_writable
+
+if TYPE_CHECKING:
+    from cause.progress import Step, Watch
 
 
 def print_json(value: Any) -> None:
@@ -53,6 +56,39 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def training_bar(what: str) -> Iterator["Watch | None"]:
+    """A bar for training: which segment and epoch, samples a second, time left; nothing where there is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description} shard {task.fields[shard]}, round {task.fields[round]}, {task.fields[epoch]}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %  {task.fields[rate]} samples/s"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None, shard="–", round="–", epoch="starting", rate="–")
+
+        def watch(step: "Step") -> None:
+            speed = bar.tasks[0].speed
+            bar.update(
+                task,
+                completed=step.done,
+                total=step.total,
+                shard=step.segment.shard,
+                round=step.segment.round,
+                epoch=f"epoch {step.epoch} of {step.epochs}",
+                rate=f"{speed:,.0f}" if speed else "–",
+            )
+
+        yield watch
 
 
 def check_files(plot: Path | None, out: Path | None) -> None:

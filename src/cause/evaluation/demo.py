@@ -1,10 +1,12 @@
 """The embedded main job: every system learns the digits for real, forgets, and is compared with its clean room."""
 
 import time
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
+from multiprocessing.queues import SimpleQueue
 
 from cause.clean_room import clean_room, compare
 from cause.errors import InputError
@@ -36,8 +38,7 @@ class Job:
 
     def recipe(self) -> Recipe:
         """A small convolutional network."""
-        recipe = Recipe("cnn", CLASSES, SHAPE, epochs=self.epochs, batch_size=32, lr=3e-3, std=BRIGHTEST, steps=3)
-        return recipe.composed(parse_system(self.system)[1])
+        return Recipe("cnn", CLASSES, SHAPE, epochs=self.epochs, batch_size=32, lr=3e-3, std=BRIGHTEST, steps=3)
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Outcome:
     """Sub-models with the same identity and bits as in the clean room."""
     replayed: int
     """Sub-models that a replay from the retained data, in this process, gave once more."""
+    unverifiable: int
+    """Sub-models from another environment, which a replay here can neither confirm nor refute."""
 
 
 def device_for(job: Job) -> Cause:
@@ -73,8 +76,8 @@ def device_for(job: Job) -> Cause:
     )
 
 
-def run(job: Job) -> Outcome:
-    """Learn, forget, and check."""
+def run(job: Job, tick: Callable[[], None] = lambda: None) -> Outcome:
+    """Learn, forget, and check; `tick` hears of every round, and of both checks."""
     shared = share_out(job.users, job.rounds, job.rho, seed=job.seed)
     name, system = parse_system(job.system)
     device = device_for(job)
@@ -88,8 +91,12 @@ def run(job: Job) -> Outcome:
             started = time.perf_counter()
             rsn += sum(each.rsn for each in device.serve(round_.forgets))
             forget_s += time.perf_counter() - started
+        tick()
     rounds = [shared.uploads(round_) for round_ in shared.trace.rounds]
     clean = clean_room(device, TorchLearner(job.recipe()), rounds, job.seed)
+    tick()
+    replayed = verify(device, processes=0)
+    tick()
     setting = Setting(job.shards, slots=device.memory.slots, classes=CLASSES, seed=job.seed)
     return Outcome(
         system=name,
@@ -104,7 +111,8 @@ def run(job: Job) -> Outcome:
         slots=device.memory.slots,
         stored=len(device.memory),
         clean=len(compare(device, clean).identical),
-        replayed=len(verify(device, processes=0).identical),
+        replayed=len(replayed.identical),
+        unverifiable=len(replayed.unverifiable),
     )
 
 
@@ -112,11 +120,32 @@ def run_all(jobs: Sequence[Job], processes: int, progress: Progress) -> list[Out
     """Run them in fresh processes, several at once."""
     if not 1 <= processes <= MOST_PROCESSES:
         raise InputError(f"the number of processes must be from 1 to {MOST_PROCESSES}, not {processes}")
-    pool = ProcessPoolExecutor(min(processes, len(jobs)), get_context("spawn"))
+    total, done = sum(job.rounds + 2 for job in jobs), 0
+    context = get_context("spawn")
+    ticks = context.SimpleQueue()
+    pool = ProcessPoolExecutor(min(processes, len(jobs)), context, _listened, (ticks,))
     try:
-        futures = [pool.submit(run, job) for job in jobs]
-        for done, _ in enumerate(as_completed(futures), start=1):
-            progress(done, len(jobs))
+        futures = [pool.submit(_run, job) for job in jobs]
+        while not all(future.done() for future in futures):
+            wait(futures, timeout=0.2, return_when=FIRST_EXCEPTION)
+            while not ticks.empty():
+                ticks.get()
+                done += 1
+                progress(done, total)
+            if any(future.done() and future.exception() for future in futures):
+                break
         return [future.result() for future in futures]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+_tick: Callable[[], None] = lambda: None  # noqa: E731  # a worker's own
+
+
+def _listened(ticks: "SimpleQueue[None]") -> None:
+    global _tick
+    _tick = partial(ticks.put, None)
+
+
+def _run(job: Job) -> Outcome:
+    return run(job, _tick)
