@@ -1,6 +1,7 @@
 """Real samples: uploads that carry their data and know each sample by a digest of it."""
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -71,11 +72,46 @@ class ArrayUpload:
         if len(positions) == len(self._positions):
             return self
         indices = self._indices(positions)
-        kept = object.__new__(ArrayUpload)
-        kept.user, kept.round = self.user, self.round
-        kept._set(positions, self._x[indices], self._y[indices], [self._digests[i] for i in indices.tolist()])
-        kept._ids = [self._ids[i] for i in indices.tolist()]
-        return kept
+        digests, ids = ([each[i] for i in indices.tolist()] for each in (self._digests, self._ids))
+        return ArrayUpload.restored(self.user, self.round, positions, self._x[indices], self._y[indices], digests, ids)
+
+    @classmethod
+    def restored(
+        cls,
+        user: str,
+        round_: int,
+        positions: Positions,
+        x: Array,
+        y: NDArray[np.int64],
+        digests: list[bytes],
+        ids: list[bytes],
+    ) -> "ArrayUpload":
+        """An upload whose ids are known already."""
+        upload = object.__new__(cls)
+        upload.user, upload.round, upload._ids = user, round_, ids
+        upload._set(positions, x, y, digests)
+        return upload
+
+    @classmethod
+    def joined(cls, parts: Sequence["ArrayUpload"]) -> "ArrayUpload":
+        """One upload of the parts that it was cut into."""
+        first = parts[0]
+        order = np.argsort(np.concatenate([pos.array(part.positions) for part in parts]), kind="stable")
+        digests = [digest for part in parts for digest in part._digests]
+        ids = [name for part in parts for name in part._ids]
+        return cls.restored(
+            first.user,
+            first.round,
+            pos.union([part.positions for part in parts]),
+            np.concatenate([part._x for part in parts])[order],
+            np.concatenate([part._y for part in parts])[order],
+            [digests[i] for i in order.tolist()],
+            [ids[i] for i in order.tolist()],
+        )
+
+    def rows(self) -> tuple[Array, NDArray[np.int64], list[bytes], list[bytes]]:
+        """Inputs, labels, digests and ids, in the order of the positions."""
+        return self._x, self._y, self._digests, self._ids
 
     def _indices(self, positions: Positions) -> NDArray[np.int64]:
         wanted = pos.array(positions)

@@ -51,3 +51,15 @@ class TraceError(InputError):
         self.source = source
         self.problems = list(problems)
         super().__init__("\n".join(f"{source}:{line}: {message}" for line, message in self.problems))
+
+
+class HomeError(CauseError):
+    """A home that cannot be opened or used: locked, foreign, of another format, damaged, out of room."""
+
+
+class DamageError(LearnerError):
+    """A stored sub-model that cannot be read or is not what was stored: it is dropped, and replay makes it again."""
+
+
+class Cancelled(CauseError):
+    """Training that was stopped because its data was forgotten meanwhile."""

@@ -138,3 +138,13 @@ def runs(positions: Positions) -> bytes:
     starts = positions[np.concatenate(([0], breaks + 1))]
     stops = positions[np.concatenate((breaks, [len(positions) - 1]))] + 1
     return b",".join(b"%d-%d" % pair for pair in zip(starts.tolist(), stops.tolist(), strict=True))
+
+
+def from_runs(name: bytes) -> Positions:
+    """The set of that name.
+
+    >>> from_runs(b"2-5"), from_runs(b"0-2,7-8"), from_runs(b"")
+    (range(2, 5), array([0, 1, 7]), range(0, 0))
+    """
+    parts = [range(*map(int, run.split(b"-"))) for run in name.split(b",") if run]
+    return union(parts)

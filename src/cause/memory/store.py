@@ -1,7 +1,7 @@
 """The bounded memory: slots and bytes that are never exceeded, heads that never go."""
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from cause.errors import BudgetError, PolicyError
@@ -47,6 +47,19 @@ class Memory:
         self._vacated: list[int] = []  # used before and free again, ascending
         self._slot_of: dict[SegmentKey, int] = {}
         self._stored_of: dict[int, list[SegmentKey]] = {}  # only of shards that have any; the last is the head
+
+    def restore(self, stored: Iterable[tuple[int, SubModel]], policy: dict[str, int]) -> None:
+        """Go on with what an earlier life stored, by slot, and with its policy's state."""
+        taken = dict(stored)
+        self._slots = [taken.get(slot) for slot in range(max(taken, default=-1) + 1)]
+        self._vacated = [slot for slot, sub_model in enumerate(self._slots) if sub_model is None]
+        self._slot_of = {sub_model.key: slot for slot, sub_model in taken.items()}
+        self._stored_of = {}
+        for key in sorted(self._slot_of):
+            self._stored_of.setdefault(key.shard, []).append(key)
+        self.used_bytes = sum(sub_model.size_bytes for sub_model in taken.values())
+        if policy:
+            self.policy.restore(policy, self)
 
     # What is there
 
@@ -119,6 +132,11 @@ class Memory:
         self._put(newcomer, blob, slot)
         self.policy.stored(newcomer.key, self)
         return gone
+
+    def discard(self, key: SegmentKey) -> None:
+        """Let go of one sub-model that turned out to be damaged."""
+        self._remove(key)
+        self.shelf.destroy(key)
 
     def drop_from(self, key: SegmentKey) -> list[SegmentKey]:
         """Destroy a shard's sub-models at or after a segment: they may have seen what is being forgotten."""

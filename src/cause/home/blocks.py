@@ -1,0 +1,147 @@
+"""Samples at rest: blocks of one upload, each sealed under a key of its own, each a file.
+
+A block is two sealed parts: what the engine asks often (positions, labels, ids), and the inputs. To forget some samples
+of a block is to write the others under a new key and to destroy the old one.
+"""
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cause.disk import Disk
+from cause.errors import HomeError, VaultError
+from cause.vault import open_sealed, seal
+
+SAMPLES = 128
+"""The most samples of a block: forgetting one of them rewrites the others."""
+ID_BYTES = 16
+_HEAD = struct.Struct(">4sQ")
+_MAGIC = b"CBK1"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some samples of an upload, in the order of their positions."""
+
+    positions: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    ids: NDArray[np.uint8]  # one row of ID_BYTES a sample
+    digests: NDArray[np.uint8]
+    x: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def keeping(self, chosen: NDArray[Any]) -> "Block":
+        """Only these rows."""
+        return Block(
+            self.positions[chosen], self.labels[chosen], self.ids[chosen], self.digests[chosen], self.x[chosen]
+        )
+
+    def sealed(self, name: bytes, key: bytes) -> bytes:
+        """The bytes of its file."""
+        head = json.dumps({"n": len(self), "dtype": self.x.dtype.str, "shape": self.x.shape[1:]}).encode()
+        numbers = (self.positions, self.labels, self.ids, self.digests)
+        meta = struct.pack(">I", len(head)) + head + b"".join(each.tobytes() for each in numbers)
+        first = seal(key, meta, name + b"meta")
+        return _HEAD.pack(_MAGIC, len(first)) + first + seal(key, np.ascontiguousarray(self.x).tobytes(), name + b"x")
+
+
+@dataclass(frozen=True)
+class Meta:
+    """A block without its inputs."""
+
+    positions: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    ids: NDArray[np.uint8]
+    digests: NDArray[np.uint8]
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+def open_meta(name: bytes, key: bytes, data: bytes) -> Meta:
+    """What the engine asks often."""
+    magic, length = _HEAD.unpack_from(data)
+    if magic != _MAGIC:
+        raise VaultError("not a block of this version")
+    meta = open_sealed(key, data[_HEAD.size : _HEAD.size + length], name + b"meta")
+    (size,) = struct.unpack_from(">I", meta)
+    head = json.loads(meta[4 : 4 + size])
+    count, rest = head["n"], memoryview(meta)[4 + size :]
+    cuts = [0]
+    for width in (8, 8, ID_BYTES, ID_BYTES):
+        cuts.append(cuts[-1] + count * width)
+    parts = [rest[a:b] for a, b in pairwise(cuts)]
+    return Meta(
+        np.frombuffer(parts[0], dtype=np.int64),
+        np.frombuffer(parts[1], dtype=np.int64),
+        np.frombuffer(parts[2], dtype=np.uint8).reshape(count, ID_BYTES),
+        np.frombuffer(parts[3], dtype=np.uint8).reshape(count, ID_BYTES),
+        np.dtype(head["dtype"]),
+        tuple(head["shape"]),
+    )
+
+
+def open_block(name: bytes, key: bytes, data: bytes) -> Block:
+    """All of it."""
+    meta = open_meta(name, key, data)
+    _, length = _HEAD.unpack_from(data)
+    raw = open_sealed(key, data[_HEAD.size + length :], name + b"x")
+    x = np.frombuffer(raw, dtype=meta.dtype).reshape(len(meta.positions), *meta.shape)
+    return Block(meta.positions, meta.labels, meta.ids, meta.digests, x)
+
+
+class Files:
+    """Sealed files of one folder, named by their keys."""
+
+    def __init__(self, folder: Path, disk: Disk) -> None:
+        self.folder, self._disk = folder, disk
+
+    def path(self, name: bytes) -> Path:
+        return self.folder / name.hex()
+
+    def write(self, contents: Sequence[tuple[bytes, bytes]]) -> None:
+        """New files, durably. They are unknown to the ledger until it names them."""
+        opened = []
+        try:
+            for name, data in contents:
+                file = self._disk.create(self.path(name))
+                opened.append(file)
+                file.write_at(0, data)
+            for start in range(0, len(opened), 8):
+                self._disk.sync(*opened[start : start + 8])
+            self._disk.sync_folder(self.folder)
+        except OSError as error:
+            raise HomeError(f"cannot write into {str(self.folder)!r}: {error.strerror}") from None
+        finally:
+            for file in opened:
+                file.close()
+
+    def read(self, name: bytes) -> bytes:
+        try:
+            return self._disk.read(self.path(name))
+        except OSError as error:
+            raise HomeError(f"cannot read {str(self.path(name))!r}: {error.strerror}") from None
+
+    def remove(self, names: Sequence[bytes]) -> None:
+        """Take files away; those that are gone already are fine."""
+        try:
+            for name in names:
+                try:
+                    self._disk.unlink(self.path(name))
+                except FileNotFoundError:
+                    continue
+            if names:
+                self._disk.sync_folder(self.folder)
+        except OSError as error:
+            raise HomeError(f"cannot remove from {str(self.folder)!r}: {error.strerror}") from None
+
+    def names(self) -> list[str]:
+        return self._disk.names(self.folder)

@@ -1,0 +1,39 @@
+"""Sub-models at rest: each sealed under a key of its own, each a file."""
+
+import os
+from collections.abc import Mapping
+
+from cause.errors import DamageError, HomeError, VaultError
+from cause.home.blocks import Files
+from cause.samples import SegmentKey
+from cause.vault import Vault
+
+_PLACE = b"sub-model"
+
+
+class HomeShelf:
+    """Writes at once, durably; what is destroyed waits for the ledger to let go of it first."""
+
+    def __init__(self, files: Files, vault: Vault) -> None:
+        self.files, self._vault = files, vault
+        self.names: dict[SegmentKey, bytes] = {}
+        self.doomed: list[bytes] = []
+
+    def restore(self, names: Mapping[SegmentKey, bytes]) -> None:
+        """Go on with what the ledger names."""
+        self.names, self.doomed = dict(names), []
+
+    def put(self, key: SegmentKey, blob: bytes) -> None:
+        name = os.urandom(16)
+        self._vault.new_key(name)
+        self.files.write([(name, self._vault.seal(name, blob, _PLACE))])
+        self.names[key] = name
+
+    def get(self, key: SegmentKey) -> bytes:
+        try:
+            return self._vault.open_sealed(self.names[key], self.files.read(self.names[key]), _PLACE)
+        except (VaultError, HomeError) as error:
+            raise DamageError(f"sub-model {key} is damaged or lost: {error}") from None
+
+    def destroy(self, key: SegmentKey) -> None:
+        self.doomed.append(self.names.pop(key))

@@ -1,0 +1,134 @@
+"""An upload whose samples lie on the disk."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cause import positions as pos
+from cause.arrays import ArrayUpload
+from cause.errors import HomeError, VaultError
+from cause.home.blocks import ID_BYTES, SAMPLES, Block, Files, Meta, open_block, open_meta
+from cause.keyed import Hashes, keyed_int, pack, scatter
+from cause.positions import Positions
+
+CACHED = 4_096
+"""Blocks whose small part is kept in memory: about 6 kB each."""
+
+
+class BlockStore:
+    """Reads blocks by their names, and remembers the small part of those read last."""
+
+    def __init__(self, files: Files, key: Callable[[bytes], bytes]) -> None:
+        self.files, self._key = files, key
+        self._metas: OrderedDict[bytes, Meta] = OrderedDict()
+
+    def meta(self, name: bytes) -> Meta:
+        found = self._metas.pop(name, None)
+        if found is None:
+            found = self._opened(name, open_meta)
+        self._metas[name] = found
+        if len(self._metas) > CACHED:
+            self._metas.popitem(last=False)
+        return found
+
+    def block(self, name: bytes) -> Block:
+        found: Block = self._opened(name, open_block)
+        return found
+
+    def drop(self, name: bytes) -> None:
+        """Keep nothing of a block that is being forgotten."""
+        self._metas.pop(name, None)
+
+    def _opened(self, name: bytes, opener: Callable[[bytes, bytes, bytes], Any]) -> Any:
+        try:
+            return opener(name, self._key(name), self.files.read(name))
+        except (VaultError, ValueError, KeyError) as error:
+            path = str(self.files.path(name))
+            raise HomeError(
+                f"samples in {path!r} are damaged or lost ({error}): `cause doctor --home` tells more"
+            ) from None
+
+
+class Blocks:
+    """The blocks of one upload; shared by all pieces of it."""
+
+    def __init__(self, upload_id: int, store: BlockStore, names: list[bytes]) -> None:
+        self.upload_id, self.store, self.names = upload_id, store, names
+
+    def metas(self) -> Meta:
+        metas = [self.store.meta(name) for name in self.names]
+        first = metas[0]
+        if len(metas) == 1:
+            return first
+        parts = [
+            np.concatenate([getattr(meta, part) for meta in metas])
+            for part in ("positions", "labels", "ids", "digests")
+        ]
+        return Meta(parts[0], parts[1], parts[2], parts[3], first.dtype, first.shape)
+
+    def inputs(self, positions: Positions) -> NDArray[Any]:
+        wanted = pos.array(positions)
+        parts = []
+        for name in self.names:
+            held = self.store.meta(name).positions
+            rows = np.searchsorted(held, wanted[(wanted >= held[0]) & (wanted <= held[-1])])
+            if len(rows):
+                parts.append(self.store.block(name).x[rows])
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+class StoredUpload:
+    """The samples of one user of one round, read from the disk when they are asked for."""
+
+    def __init__(self, user: str, round_: int, positions: Positions, blocks: Blocks) -> None:
+        self.user, self.round, self.positions, self.blocks = user, round_, positions, blocks
+
+    def hashes(self, key: bytes, positions: Positions) -> Hashes:
+        meta = self.blocks.metas()
+        heads = np.ascontiguousarray(meta.ids[self._rows(meta, positions), :8]).tobytes()
+        return scatter(keyed_int(key, "id"), np.frombuffer(heads, dtype="<i8"))
+
+    def names(self, positions: Positions) -> bytes:
+        meta = self.blocks.metas()
+        return pack(b"".join(sorted(row.tobytes() for row in meta.ids[self._rows(meta, positions)])))
+
+    def labels(self, positions: Positions) -> NDArray[np.int64]:
+        meta = self.blocks.metas()
+        return meta.labels[self._rows(meta, positions)]
+
+    def arrays(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Inputs and labels."""
+        return self.blocks.inputs(positions), self.labels(positions)
+
+    def twins(self, positions: Positions) -> list[bytes]:
+        meta = self.blocks.metas()
+        return [row.tobytes() for row in meta.digests[self._rows(meta, positions)]]
+
+    def keeping(self, positions: Positions) -> "StoredUpload":
+        """The upload with these samples only; the others' bytes are the home's to destroy."""
+        return StoredUpload(self.user, self.round, positions, self.blocks)
+
+    def _rows(self, meta: Meta, positions: Positions) -> NDArray[np.int64]:
+        return np.asarray(np.searchsorted(meta.positions, pos.array(positions)), dtype=np.int64)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A worker process gets the samples themselves: it has neither the files nor their keys."""
+        meta = self.blocks.metas()
+        rows = self._rows(meta, self.positions)
+        ids, digests = ([row.tobytes() for row in part[rows]] for part in (meta.ids, meta.digests))
+        x = self.blocks.inputs(self.positions)
+        return ArrayUpload.restored, (self.user, self.round, self.positions, x, meta.labels[rows], digests, ids)
+
+
+def cut(upload: ArrayUpload) -> list[Block]:
+    """An upload in blocks."""
+    positions = pos.array(upload.positions)
+    x, labels, digests, ids = upload.rows()
+    tables = [np.frombuffer(b"".join(each), dtype=np.uint8).reshape(-1, ID_BYTES) for each in (ids, digests)]
+    whole = Block(positions, labels, tables[0], tables[1], x)
+    return [
+        whole.keeping(np.arange(start, min(start + SAMPLES, len(whole)))) for start in range(0, len(whole), SAMPLES)
+    ]

@@ -1,0 +1,34 @@
+"""What must be written down for a device to survive its process. Here: nothing, it lives in memory."""
+
+from collections.abc import Sequence
+from secrets import token_hex
+
+from cause.ledger import Selection
+from cause.plan import ShardPlan
+from cause.requests import Request
+from cause.samples import SegmentKey
+
+
+class Journal:
+    """The seam of a durable home. Each call is durable when it returns, whole or not at all."""
+
+    def accept(self, requests: Sequence[Request]) -> list[str]:
+        """Requests that will be served, whatever happens; their ids."""
+        return [token_hex(8) for _ in requests]
+
+    def effect(
+        self, ids: Sequence[str], selection: Selection, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]
+    ) -> None:
+        """The samples and every tainted sub-model are gone, from the disk too."""
+
+    def trained(self, segment: SegmentKey) -> None:
+        """A sub-model was admitted, and whoever had to go for it is gone."""
+
+    def discarded(self, key: SegmentKey) -> None:
+        """A damaged sub-model is no longer in the memory."""
+
+    def caught_up(self, behind: Sequence[int]) -> None:
+        """Training has come to an end; these shards still wait."""
+
+    def close(self) -> None:
+        """Let go of files and locks."""

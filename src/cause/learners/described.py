@@ -1,0 +1,73 @@
+"""Learners as plain data, so that a home can say in its configuration what learns in it."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from cause.errors import InputError
+from cause.learners.base import Learner
+
+KINDS = ("torch", "sklearn")
+
+
+def describe(learner: Learner) -> dict[str, Any]:
+    """What `build` needs to make it again."""
+    told = getattr(learner, "described", None)
+    if told is None:
+        raise InputError(f"a {type(learner).__name__} cannot be written down: give it whenever the home is opened")
+    description: dict[str, Any] = told()
+    return description
+
+
+def build(description: Mapping[str, Any]) -> Learner:
+    """The learner of a description.
+
+    >>> build({"kind": "sklearn", "estimator": "GaussianNB", "classes": 10, "features": 64}).classes
+    10
+    """
+    parts = dict(description)
+    kind = parts.pop("kind", None)
+    if kind == "torch":
+        return _torch(parts)
+    if kind == "sklearn":
+        return _sklearn(parts)
+    raise InputError(f"a learner's kind is one of {', '.join(KINDS)}, not {kind!r}")
+
+
+def _torch(parts: dict[str, Any]) -> Learner:
+    from cause.learners.torch import TorchLearner
+    from cause.recipe import Recipe
+
+    model = parts.pop("model", None)
+    if not isinstance(model, str):
+        raise InputError(f"a torch learner needs a model's name, not {model!r}")
+    own = {name: parts.pop(name) for name in ("device", "threads") if name in parts}
+    _check(parts, {field.name for field in fields(Recipe)} - {"model"}, "a torch learner")
+    if "shape" in parts:
+        parts["shape"] = tuple(parts["shape"])
+    if "options" in parts:
+        parts["options"] = tuple(sorted(parts["options"].items()))
+    return TorchLearner(model, **own, **parts)
+
+
+def _sklearn(parts: dict[str, Any]) -> Learner:
+    from sklearn import linear_model, naive_bayes
+
+    from cause.learners.sklearn import FAMILIES, SklearnLearner
+
+    name = parts.pop("estimator", None)
+    if name not in FAMILIES:
+        raise InputError(f"an estimator is one of {', '.join(FAMILIES)}, not {name!r}")
+    settings = parts.pop("settings", {})
+    _check(parts, {"classes", "features", "epochs"}, "a scikit-learn learner")
+    made = getattr(linear_model, name, None) or getattr(naive_bayes, name)
+    try:
+        return SklearnLearner(made(**settings), **parts)
+    except TypeError as error:
+        raise InputError(f"not settings of {name}: {error}") from None
+
+
+def _check(parts: Mapping[str, Any], known: set[str], what: str) -> None:
+    for name in parts:
+        if name not in known:
+            raise InputError(f"{what} has no {name!r}: {', '.join(sorted(known))}")
