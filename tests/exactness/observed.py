@@ -88,6 +88,10 @@ class Observed:
         """Retained samples of a user, of a round, or of both."""
         return sorted(s for s in self.retained if user in (None, s[0]) and round_ in (None, s[1]))
 
+    def label(self, sample: Sample) -> int:
+        """The class of a sample."""
+        return self._data[sample][1]
+
     def users(self, round_: int | None = None) -> list[str]:
         """Users with retained samples, those with most first."""
         names = sorted({user for user, _, _ in self.of(round_=round_)})
