@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from multiprocessing.util import Finalize
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -39,10 +38,7 @@ def set_ups() -> list[Case]:
 def run(set_up: Case) -> tuple[float, list[Outcome]]:
     """One set-up in a process that keeps its workshop: the seconds it took, and what came out."""
     global _workshop
-    if _workshop is None:
-        _workshop = Workshop()
-        # before a process ends, multiprocessing joins its children, which would wait for work for ever
-        Finalize(None, _workshop.close, exitpriority=1)
+    _workshop = _workshop or Workshop()
     start = time.perf_counter()
     outcomes = list(compare_all(set_up, _workshop))
     return time.perf_counter() - start, outcomes

@@ -2,7 +2,6 @@
 
 import multiprocessing
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from sklearn import linear_model, naive_bayes
@@ -48,11 +47,12 @@ class Workshop:
 
     def __init__(self) -> None:
         self._executors: dict[int, Executor] = {workers: Processes(workers) for workers in (1, 2)}
-        self._another = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+        self._another = multiprocessing.get_context("spawn").Pool(1)  # a daemon: it ends with this process
 
     def close(self) -> None:
         """End them."""
-        self._another.shutdown(cancel_futures=True)
+        self._another.terminate()
+        self._another.join()
         for executor in self._executors.values():
             executor.close()
 
@@ -77,4 +77,4 @@ class Workshop:
         """Every sub-model of the clean room, run where the case says."""
         if case.process == "same":
             return build_clean_room(case, rounds)
-        return self._another.submit(build_clean_room, case, rounds).result()
+        return self._another.apply(build_clean_room, (case, rounds))
