@@ -115,19 +115,20 @@ def test_red_when_a_replay_starts_from_the_newest_weights_at_hand(monkeypatch):
 
 
 def test_red_when_inputs_are_centred_by_all_that_was_ever_seen(monkeypatch):
-    honest = TorchLearner._inputs
+    honest = TorchLearner._data
 
-    def inputs(self, x):
-        self.__dict__.setdefault("seen", []).append(honest(self, x))
-        return self.seen[-1] - torch.cat(self.seen).mean()
+    def data(self, pieces):
+        given = honest(self, pieces)
+        self.__dict__.setdefault("seen", []).append(given.x)
+        return replace(given, x=given.x - torch.cat(self.seen).mean())
 
-    monkeypatch.setattr(TorchLearner, "_inputs", inputs)
+    monkeypatch.setattr(TorchLearner, "_data", data)
     assert other_bits(wrong())
 
 
 def test_red_when_inputs_are_centred_across_shards(monkeypatch):
     """By what is retained now, everywhere: a shard that was not touched has the mean of before."""
-    honest_inputs, honest_catch_up = TorchLearner._inputs, Cause._catch_up
+    honest_data, honest_catch_up = TorchLearner._data, Cause._catch_up
 
     def catch_up(self):
         pieces = [p for s in self.ledger.shards() for segment in self.ledger.lineage(s) for p in segment.pieces]
@@ -135,8 +136,12 @@ def test_red_when_inputs_are_centred_across_shards(monkeypatch):
         self.learner.mean = float(np.concatenate(inputs).mean()) if inputs else 0.0
         return honest_catch_up(self)
 
+    def data(self, pieces):
+        given = honest_data(self, pieces)
+        return replace(given, x=given.x - self.mean)
+
     monkeypatch.setattr(Cause, "_catch_up", catch_up)
-    monkeypatch.setattr(TorchLearner, "_inputs", lambda self, x: honest_inputs(self, x) - self.mean)
+    monkeypatch.setattr(TorchLearner, "_data", data)
     assert other_bits(wrong(forget=SEQUENCES["one-old"]))
 
 
@@ -193,7 +198,7 @@ def test_red_when_the_optimizer_outlives_a_segment(monkeypatch):
 def test_red_when_a_generator_is_not_seeded(generator, monkeypatch):
     """A user's module draws from it, once for each training: noise on the inputs."""
     state = {"torch": torch.get_rng_state(), "numpy": np.random.get_state(), "random": random.getstate()}
-    honest_inputs, honest_seed = TorchLearner._inputs, torch_learner.seed_all
+    honest_data, honest_seed = TorchLearner._data, torch_learner.seed_all
 
     def draw() -> float:
         return {"torch": lambda: float(torch.rand(1)), "numpy": np.random.rand, "random": random.random}[generator]()
@@ -209,8 +214,9 @@ def test_red_when_a_generator_is_not_seeded(generator, monkeypatch):
     def keep() -> None:
         state.update(torch=torch.get_rng_state(), numpy=np.random.get_state(), random=random.getstate())
 
-    def inputs(self, x):
-        noisy = honest_inputs(self, x) + draw()
+    def data(self, pieces):
+        given = honest_data(self, pieces)
+        noisy = replace(given, x=given.x + draw())
         if leaking:
             keep()
         return noisy
@@ -220,7 +226,7 @@ def test_red_when_a_generator_is_not_seeded(generator, monkeypatch):
         if leaking:
             put_back()  # this one goes on from where the last training left it
 
-    monkeypatch.setattr(TorchLearner, "_inputs", inputs)
+    monkeypatch.setattr(TorchLearner, "_data", data)
     monkeypatch.setattr(torch_learner, "seed_all", seed_all)
     leaking = False
     assert wrong() == []
@@ -255,8 +261,11 @@ CHANGED = {
 
 
 def identities(recipe: Recipe) -> set[bytes]:
-    """The identity of a head under a recipe and under it with a hyper-parameter changed."""
-    device = Cause(learner=TorchLearner(recipe), system=SYSTEM, memory="10MB", **SETTING)
+    """The identities of the heads that a recipe leads to."""
+    pruning = "one-shot-70" if recipe.pruning == "one-shot" else "none"
+    system = replace(SYSTEM, precision=recipe.precision, pruning=pruning)
+    setting = {**SETTING, "classes": recipe.classes}
+    device = Cause(learner=TorchLearner(recipe), system=system, memory="10MB", **setting)
     device.learn([ArrayUpload("a", 1, np.ones((2, *SHAPE), dtype=np.float32), [0, 1])])
     return {head.identity for head in device.heads().values()}
 

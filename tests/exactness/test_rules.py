@@ -157,7 +157,7 @@ def frozen_apart() -> list[str]:
 
 def test_a_frozen_backbone_has_the_clean_rooms_bits(monkeypatch):
     assert frozen_apart() == []
-    honest_build, honest_inputs = TorchLearner._build, TorchLearner._inputs
+    honest_build, honest_data = TorchLearner._build, TorchLearner._data
 
     def shared(self, state=None):
         """One backbone for all segments: its statistics are of all that ever passed."""
@@ -165,14 +165,14 @@ def test_a_frozen_backbone_has_the_clean_rooms_bits(monkeypatch):
         network[0] = self.__dict__.setdefault("backbone", network[0])
         return network
 
-    def inputs(self, x):
-        given = honest_inputs(self, x)
-        self.backbone.train()(given)
+    def data(self, pieces):
+        given = honest_data(self, pieces)
+        self.backbone.train()(given.x)
         self.backbone.eval()
         return given
 
     monkeypatch.setattr(TorchLearner, "_build", shared)
-    monkeypatch.setattr(TorchLearner, "_inputs", inputs)
+    monkeypatch.setattr(TorchLearner, "_data", data)
     assert any(each.endswith("other bits") for each in frozen_apart())
 
 
