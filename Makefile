@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-data lint format bench results docs clean
+.PHONY: demo test test-data exactness lint format bench results docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +21,9 @@ test: lint  ## everything a change must pass
 test-data: $(STAMP)  ## read the data sets in $CAUSE_DATA
 	@test -n "$$CAUSE_DATA" || { echo "name the folder with the data sets: make test-data CAUSE_DATA=folder"; exit 2; }
 	$(BIN)/python -m pytest tests/data/test_real.py -rs
+
+exactness: $(STAMP)  ## every combination of preset, learner, requests, workers, storage … beside its clean room
+	$(BIN)/python -m tests.exactness
 
 lint: $(STAMP)  ## style and types
 	$(BIN)/ruff check .

@@ -13,7 +13,7 @@ from cause.pruning import one_shot
 from cause.pruning.iterative import IterativePruner, parameters
 from cause.pruning.widths import shrink
 from cause.recipe import Recipe
-from tests.learners.test_torch import CLASSES, SCENE, SHAPE, image, lesson, same, upload, with_data
+from tests.learners.test_torch import CLASSES, SCENE, SHAPE, frozen_backbone, image, lesson, same, upload, with_data
 from tests.rooms import clean_room, differences, live
 
 PAPERS = ("resnet34", "vgg16", "mobilenetv2", "densenet121")
@@ -57,6 +57,29 @@ def test_an_emptied_first_segment_is_pruned_in_the_next():
     assert len(room.device.memory.shelf.get(key)) < 0.7 * len(
         learner().encode(learner().train(None, lesson(upload()), b"s" * 32))
     )
+
+
+def test_a_segment_of_one_is_pruned_with_batch_normalisation_in_eval_mode():
+    trainer = learner(pruning="iterative")
+    state = trainer.train(None, lesson(upload(count=1)), b"s" * 32)
+    assert not state["1.running_mean"].any()  # as it was made: a single sample has no statistics
+
+
+def test_a_frozen_batch_norm_stays_in_eval_mode_after_pruning():
+    def make(classes, shape):
+        network = nn.Sequential(frozen_backbone(32, shape), nn.ReLU(), nn.Linear(32, 16), nn.Linear(16, classes))
+        built.append(network)
+        return network
+
+    built: list[nn.Module] = []
+    trainer = TorchLearner(
+        Recipe("frozen", CLASSES, SHAPE, epochs=2, batch_size=4, pruning="iterative", target=0.1, round_to=1), make=make
+    )
+    trainer.train(None, lesson(upload()), b"s" * 32)
+    norm = built[-1][0][0][1]
+    assert not norm.training
+    assert not norm.running_mean.any()
+    assert built[-1][2].training
 
 
 @pytest.mark.parametrize("target", [0.7, 0.95])

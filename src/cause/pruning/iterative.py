@@ -1,5 +1,7 @@
 """RCMP, the resource-constrained model pruning: prune a little, train on, prune again; filters are really removed."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -34,22 +36,20 @@ class IterativePruner:
         self._by_gradient = importance == "gradient"
         kind = tp.importance.GroupTaylorImportance if self._by_gradient else tp.importance.GroupMagnitudeImportance
         kept = [*_frozen_layers(network), _last_layer(network)]
-        was_training = network.training
-        network.eval()
         try:
-            self._pruner: Any = tp.pruner.BasePruner(
-                network,
-                example,
-                importance=kind(),
-                iterative_steps=STRIDES,
-                pruning_ratio=MOST,
-                global_pruning=False,
-                ignored_layers=kept,
-                round_to=round_to if round_to > 1 else None,
-            )
+            with _evaluating(network):
+                self._pruner: Any = tp.pruner.BasePruner(
+                    network,
+                    example,
+                    importance=kind(),
+                    iterative_steps=STRIDES,
+                    pruning_ratio=MOST,
+                    global_pruning=False,
+                    ignored_layers=kept,
+                    round_to=round_to if round_to > 1 else None,
+                )
         except Exception as error:  # whatever it trips over in a user's network
             raise LearnerError(f"cannot prune the network: {error}") from error
-        network.train(was_training)
 
     def prune_to(self, share: float) -> None:
         """Remove until this share of the dense network's parameters is gone."""
@@ -77,17 +77,27 @@ class IterativePruner:
             for name, module in self._network.named_modules()
             if not list(module.children())
         ]
-        was_training = self._network.training
         try:
-            with torch.no_grad():
-                self._network.eval()(self._example[:1])
+            with torch.no_grad(), _evaluating(self._network):
+                self._network(self._example[:1])
         except Exception as error:
             where = entered[-1] if entered else "the first"
             raise LearnerError(f"cannot prune the network: layer {where!r} does not fit any more: {error}") from error
         finally:
-            self._network.train(was_training)
             for hook in hooks:
                 hook.remove()
+
+
+@contextmanager
+def _evaluating(network: nn.Module) -> Iterator[None]:
+    """Eval mode for a while; afterwards each module is as it was, since some stay in eval mode while others train."""
+    modes = {module: module.training for module in network.modules()}
+    network.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
 
 
 def parameters(network: nn.Module) -> int:

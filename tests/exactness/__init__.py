@@ -1,0 +1,1 @@
+"""The exactness cover of real learning: every feasible combination gives the clean room's bits."""

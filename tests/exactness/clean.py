@@ -1,0 +1,83 @@
+"""The clean room of a case, made from raw retained data alone, and the comparison with it.
+
+It shares with the device the code that trains and stores, and nothing else: no ledger, no memory, no learner, no
+positions. It keeps every sub-model, so that each one that the device stores has its counterpart.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cause.arrays import ArrayUpload
+from cause.learners import Learner
+from cause.partition import Arrivals, Assignment, Partitioner
+from cause.presets import System
+from cause.samples import SegmentKey
+from cause.system import Cause
+from tests.exactness.observed import Kept
+
+Found = dict[SegmentKey, tuple[bytes, bytes]]
+"""Identity and digest of the bytes, of each sub-model."""
+
+
+class Homes(Partitioner):
+    """The shards that the retained samples were found in, by what they are."""
+
+    def __init__(self, rounds: Sequence[Sequence[Kept]]) -> None:
+        self._homes = {
+            (user, t, x.tobytes(), int(y)): int(shard)
+            for t, uploads in enumerate(rounds, start=1)
+            for user, inputs, labels, shards in uploads
+            for x, y, shard in zip(inputs, labels, shards, strict=True)
+        }
+
+    def assign(self, arrivals: Arrivals) -> Mapping[str, Assignment]:
+        assigned: dict[str, Assignment] = {}
+        for user, upload in arrivals.uploads.items():
+            assert isinstance(upload, ArrayUpload)
+            samples = zip(*upload.arrays(upload.positions), strict=True)
+            assigned[user] = np.array([self._homes[user, arrivals.round, x.tobytes(), int(y)] for x, y in samples])
+        return assigned
+
+
+def clean_room(
+    learner: Learner, system: System, rounds: Sequence[Sequence[Kept]], *, shards: int, classes: int, seed: int
+) -> Found:
+    """Every sub-model of a device that never met what is forgotten."""
+    unlimited = replace(system, policy="unlimited")
+    clean = Cause(learner=learner, system=unlimited, shards=shards, classes=classes, seed=seed)
+    clean.partition = Homes(rounds)
+    for t, uploads in enumerate(rounds, start=1):
+        clean.learn([ArrayUpload(user, t, inputs, labels) for user, inputs, labels, _ in uploads])
+    return found(clean)
+
+
+def found(device: Cause) -> Found:
+    """What a device has stored."""
+    return {
+        key: (device.memory[key].identity, hashlib.sha256(device.memory.shelf.get(key)).digest())
+        for key in device.memory.stored()
+    }
+
+
+def mismatches(device: Found, clean: Found) -> list[str]:
+    """What differs: a sub-model that should not be there, another identity, other bits, another head."""
+    wrong = []
+    for key, (identity, bits) in device.items():
+        if key not in clean:
+            wrong.append(f"{key} should not be there")
+            continue
+        if clean[key][0] != identity:
+            wrong.append(f"{key}: another identity")
+        if clean[key][1] != bits:
+            wrong.append(f"{key}: other bits")
+    if _heads(device) != _heads(clean):
+        wrong.append(f"the heads are {_heads(device)}, not {_heads(clean)}")
+    return wrong
+
+
+def _heads(stored: Found) -> list[str]:
+    newest = {key.shard: key for key in sorted(stored)}
+    return [str(newest[shard]) for shard in sorted(newest)]

@@ -1,0 +1,80 @@
+"""What a comparison with the clean room may differ in, as a table, and what cannot be combined."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from typing import Any
+
+from cause.presets import PRESETS, System
+from tests.exactness.pairwise import Values
+from tests.exactness.sequences import SEQUENCES
+
+TORCH = {
+    # learner: the model of its recipe, and its options
+    "cnn": ("cnn", (("width", 4),)),
+    "mlp": ("mlp", (("width", 8),)),
+    "resnet": ("tests.exactness.networks:resnet", ()),
+    "vgg": ("tests.exactness.networks:vgg", ()),
+    "mobilenet": ("tests.exactness.networks:mobilenet", ()),
+    "densenet": ("tests.exactness.networks:densenet", ()),
+    "own-dropout": ("tests.exactness.networks:own", ()),
+}
+SKLEARN = ("SGDClassifier", "Perceptron", "GaussianNB", "MultinomialNB", "BernoulliNB", "ComplementNB")
+
+DIMENSIONS: dict[str, tuple[Any, ...]] = {
+    "preset": tuple(PRESETS),
+    "learner": (*TORCH, *SKLEARN),
+    "sequence": tuple(SEQUENCES),
+    "pruning": ("none", "iterative", "one-shot"),
+    "precision": ("fp32", "bf16"),
+    "rehearsal": (0.0, 0.5),
+    "slices": (1, 2),
+    "workers": (1, 2),  # processes; the clean room trains in its own
+    "storage": ("memory", "disk"),
+    "process": ("same", "another"),  # in which the clean room is run
+}
+FORBIDDEN = (
+    # estimators have no filters to remove, no masks, and are stored as they were fitted
+    ("learner", SKLEARN, "pruning", ("iterative", "one-shot")),
+    ("learner", SKLEARN, "precision", ("bf16",)),
+)
+
+
+def feasible(case: Values) -> bool:
+    """May these values meet?"""
+    return not any(case.get(one) in those and case.get(other) in others for one, those, other, others in FORBIDDEN)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One combination: what the device is made of, what it is asked to forget, and where it is compared."""
+
+    preset: str
+    learner: str
+    sequence: str
+    pruning: str
+    precision: str
+    rehearsal: float
+    slices: int
+    workers: int
+    storage: str
+    process: str
+
+    def __str__(self) -> str:
+        return "-".join(str(getattr(self, field.name)) for field in fields(self))
+
+    @property
+    def system(self) -> System:
+        """The preset with this case's parts; a preset that masks 95 % does so in its one-shot cases."""
+        own = PRESETS[self.preset]
+        masking = own.pruning if own.pruning.startswith("one-shot") else "one-shot-70"
+        pruning = {"none": "none", "iterative": "iterative-70", "one-shot": masking}[self.pruning]
+        return replace(own, pruning=pruning, precision=self.precision, rehearsal=self.rehearsal, slices=self.slices)
+
+
+def all_cases() -> Iterator[Case]:
+    """The full product, without what cannot be combined."""
+    for values in product(*DIMENSIONS.values()):
+        named = dict(zip(DIMENSIONS, values, strict=True))
+        if feasible(named):
+            yield Case(**named)

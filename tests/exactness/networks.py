@@ -1,0 +1,57 @@
+"""Small members of the backbone families: the factories' own code and blocks, with fewer of them.
+
+A training takes some milliseconds, so that every combination can be tried. The networks at their full depth are
+compared with a clean room in `tests/learners/test_torch.py`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from torch import nn
+
+from cause.models import densenet121 as dense
+from cause.models import mobilenetv2 as mobile
+from cause.models import resnet34 as residual
+from cause.models import vgg16 as plain
+
+Shape = tuple[int, ...]
+
+
+@contextmanager
+def _shorter(module: ModuleType, table: str, value: Any) -> Iterator[None]:
+    full = getattr(module, table)
+    setattr(module, table, value)
+    try:
+        yield
+    finally:
+        setattr(module, table, full)
+
+
+def resnet(classes: int, shape: Shape) -> nn.Module:
+    """Two residual blocks, the second with a strided shortcut."""
+    return residual.resnet(classes, shape[0], (1, 1), width=4)
+
+
+def vgg(classes: int, shape: Shape) -> nn.Module:
+    """Three convolutions in two stages."""
+    with _shorter(plain, "STAGES", ((1,), (2, 2))):
+        return plain.vgg16(classes, shape, width=4)
+
+
+def mobilenet(classes: int, shape: Shape) -> nn.Module:
+    """Two inverted residual blocks, the second of which widens."""
+    with _shorter(mobile, "SETTINGS", ((1, 8, 1, 1), (2, 8, 1, 1))):
+        return mobile.mobilenetv2(classes, shape, width=0.01)
+
+
+def densenet(classes: int, shape: Shape) -> nn.Module:
+    """Two dense blocks and the transition between them."""
+    with _shorter(dense, "BLOCKS", (1, 1)):
+        return dense.densenet121(classes, shape, growth=4)
+
+
+def own(classes: int, shape: Shape) -> nn.Module:
+    """What a user might bring: dropout draws from the global generator."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(16, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, classes))

@@ -1,0 +1,79 @@
+"""The full product, cheaply: one device serves all sequences of requests one after another, compared after each.
+
+A *set-up* is a combination without sequence, workers, storage and process. All its devices see the same rounds and
+requests, so that one clean room in this process and one in another, for each sequence, serve all of them.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.exactness.clean import Found, found, mismatches
+from tests.exactness.dimensions import DIMENSIONS, Case, all_cases
+from tests.exactness.observed import Observed
+from tests.exactness.sequences import SEQUENCES
+from tests.exactness.workshop import Workshop
+
+VARIED = ("sequence", "workers", "storage", "process")
+_workshop: Workshop | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A case, and what was wrong in it: nothing, as a rule."""
+
+    case: Case
+    wrong: tuple[str, ...]
+
+
+def set_ups() -> list[Case]:
+    """The combinations that need devices of their own, each as the first of its cases."""
+    first = {name: DIMENSIONS[name][0] for name in VARIED}
+    return [case for case in all_cases() if all(getattr(case, name) == value for name, value in first.items())]
+
+
+def run(set_up: Case) -> tuple[float, list[Outcome]]:
+    """One set-up in a process that keeps its workshop: the seconds it took, and what came out."""
+    global _workshop
+    _workshop = _workshop or Workshop()
+    start = time.perf_counter()
+    outcomes = list(compare_all(set_up, _workshop))
+    return time.perf_counter() - start, outcomes
+
+
+def compare_all(set_up: Case, workshop: Workshop) -> Iterator[Outcome]:
+    """Every case of a set-up."""
+    clean: dict[tuple[str, str], tuple[frozenset[object], Found]] = {}
+    for workers, storage in product(DIMENSIONS["workers"], DIMENSIONS["storage"]):
+        with TemporaryDirectory() as folder:
+            case = replace(set_up, workers=workers, storage=storage)
+            yield from _compare_device(case, Path(folder), workshop, clean)
+
+
+def _compare_device(
+    case: Case, folder: Path, workshop: Workshop, clean: dict[tuple[str, str], tuple[frozenset[object], Found]]
+) -> Iterator[Outcome]:
+    observed: Observed | None = None
+    failure = ""
+    for name, forget in SEQUENCES.items():
+        try:
+            if not failure:
+                observed = observed or workshop.device(case, folder)
+                forget(observed)
+        except Exception as error:  # a device that fails is wrong from here on, and the run goes on
+            failure = f"{type(error).__name__}: {error}"
+        for process in DIMENSIONS["process"]:
+            this = replace(case, sequence=name, process=process)
+            if failure or observed is None:
+                yield Outcome(this, (failure,))
+                continue
+            if (name, process) not in clean:
+                made = workshop.clean_room(this, observed.left())
+                clean[name, process] = frozenset(observed.retained), made
+            retained, expected = clean[name, process]
+            empty = () if expected else ("nothing is left to compare",)
+            other = () if retained == observed.retained else ("it retains other samples than its siblings",)
+            yield Outcome(this, (*empty, *other, *mismatches(found(observed.device), expected)))

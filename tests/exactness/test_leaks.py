@@ -1,0 +1,403 @@
+"""Leaks of real learning, put in on purpose: without them the comparison is green, with each of them it goes red.
+
+Leak -> what goes red
+  1 a second request trains the first one's data back in
+      tests/test_exactness.py::test_red_when_a_second_request_brings_the_first_back
+  2 slice or batch boundaries over positions
+      tests/test_exactness.py::test_red_when_slices_are_cut_by_position
+      tests/exactness/test_leaks.py::test_red_when_batches_are_cut_by_position
+  3 retraining from tainted weights
+      tests/test_exactness.py::test_red_when_retraining_starts_from_tainted_weights
+      tests/exactness/test_leaks.py::test_red_when_a_replay_starts_from_the_newest_weights_at_hand
+  4 a no-op that reports success
+      tests/test_exactness.py::test_red_when_a_request_does_nothing_and_reports_success
+  5 preprocessing fitted on data that may be deleted, or across shards
+      tests/exactness/test_leaks.py::test_red_when_inputs_are_centred_by_all_that_was_ever_seen
+      tests/exactness/test_leaks.py::test_red_when_inputs_are_centred_across_shards
+      tests/exactness/test_leaks.py::test_red_when_classes_are_numbered_as_they_were_first_met
+      tests/exactness/test_leaks.py::test_red_when_classes_are_weighted_by_all_that_was_ever_seen
+  6 optimizer or RNG state that outlives a segment
+      tests/exactness/test_leaks.py::test_red_when_the_optimizer_outlives_a_segment
+      tests/exactness/test_leaks.py::test_red_when_a_generator_is_not_seeded
+      tests/learners/test_torch.py::test_red_when_randomness_outlives_a_segment
+  7 an identity without the hyper-parameters
+      tests/exactness/test_leaks.py::test_red_when_identities_do_not_know_a_hyper_parameter
+      tests/test_exactness.py::test_identity_depends_on_recipe_and_seed
+  8 tainted sub-models left
+      tests/test_exactness.py::test_red_when_tainted_sub_models_stay
+      tests/exactness/test_leaks.py::test_red_when_a_tainted_file_stays_in_the_folder
+      tests/exactness/test_leaks.py::test_red_when_a_temporary_file_stays_in_the_folder
+  9 resume off by one
+      tests/exactness/test_leaks.py::test_red_when_it_is_taken_up_again_one_segment_too_late
+      tests/test_exactness.py::test_a_training_that_fails_is_made_up_for
+ 10 shards that depend on deleted users
+      tests/exactness/test_leaks.py::test_red_when_shards_depend_on_users_who_are_gone
+      tests/test_exactness.py::test_ucdp_is_not_history_independent_which_is_why_both_levels_exist
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cause.arrays import ArrayUpload
+from cause.learners import torch as torch_learner
+from cause.learners.torch import TorchLearner
+from cause.memory import FolderShelf
+from cause.partition.hash import Hash
+from cause.presets import FIXED, System
+from cause.recipe import Recipe
+from cause.system import Cause
+from tests.exactness.clean import clean_room, found, mismatches
+from tests.exactness.observed import CLASSES, ROUNDS, SHAPE, Kept, Observed
+from tests.exactness.sequences import SEQUENCES
+
+SYSTEM = System(gamma=FIXED, pruning="none", policy="cost")
+SETTING = {"shards": 2, "classes": CLASSES, "seed": 7}
+Forget = Callable[[Observed], None]
+LEARNERS = ("mlp", "tests.exactness.networks:own")
+
+
+def learner(model: str = "mlp") -> TorchLearner:
+    options = (("width", 8),) if model == "mlp" else ()
+    return TorchLearner(Recipe(model, CLASSES, SHAPE, options, epochs=2, batch_size=4, lr=0.01))
+
+
+def forget_some(seen: Observed) -> None:
+    for name in ("one-old", "overlapping", "whole-user"):
+        SEQUENCES[name](seen)
+
+
+def wrong(model: str = "mlp", forget: Forget = forget_some, system: System = SYSTEM) -> list[str]:
+    """A device after its rounds and some requests, beside a clean room; both have the leak, if there is one."""
+    observed = Observed(Cause(learner=learner(model), system=system, memory="1MB", **SETTING))
+    for counts in ROUNDS:
+        observed.learn(counts)
+    forget(observed)
+    return mismatches(found(observed.device), clean_room(learner(model), system, observed.left(), **SETTING))
+
+
+def other_bits(found_wrong: list[str]) -> bool:
+    return any(each.endswith("other bits") for each in found_wrong)
+
+
+@pytest.mark.parametrize("model", LEARNERS)
+def test_green_without_a_leak(model):
+    assert wrong(model) == []
+
+
+def test_red_when_batches_are_cut_by_position(monkeypatch):
+    def order(self, key):
+        positions = [int(p) for _, held in self.pieces for p in held]
+        return torch.from_numpy(np.argsort([(p % 3) * 1000 + p for p in positions], kind="stable"))
+
+    monkeypatch.setattr(torch_learner._Data, "order", order)
+    assert other_bits(wrong(forget=SEQUENCES["one-old"]))
+
+
+def test_red_when_a_replay_starts_from_the_newest_weights_at_hand(monkeypatch):
+    honest = TorchLearner.train
+
+    def train(self, parent, lesson, seed, *tick):
+        newest = self.__dict__.setdefault("newest", {})
+        state = newest[lesson.segment.shard] = honest(self, newest.get(lesson.segment.shard), lesson, seed, *tick)
+        return state
+
+    monkeypatch.setattr(TorchLearner, "train", train)
+    assert other_bits(wrong())
+
+
+# 5: preprocessing
+
+
+def test_red_when_inputs_are_centred_by_all_that_was_ever_seen(monkeypatch):
+    honest = TorchLearner._data
+
+    def data(self, pieces):
+        given = honest(self, pieces)
+        self.__dict__.setdefault("seen", []).append(given.x)
+        return replace(given, x=given.x - torch.cat(self.seen).mean())
+
+    monkeypatch.setattr(TorchLearner, "_data", data)
+    assert other_bits(wrong())
+
+
+def test_red_when_inputs_are_centred_across_shards(monkeypatch):
+    """By what is retained now, everywhere: a shard that was not touched has the mean of before."""
+    honest_data, honest_catch_up = TorchLearner._data, Cause._catch_up
+
+    def catch_up(self):
+        pieces = [p for s in self.ledger.shards() for segment in self.ledger.lineage(s) for p in segment.pieces]
+        inputs = [upload.arrays(held)[0] for upload, held in pieces]
+        self.learner.mean = float(np.concatenate(inputs).mean()) if inputs else 0.0
+        return honest_catch_up(self)
+
+    def data(self, pieces):
+        given = honest_data(self, pieces)
+        return replace(given, x=given.x - self.mean)
+
+    monkeypatch.setattr(Cause, "_catch_up", catch_up)
+    monkeypatch.setattr(TorchLearner, "_data", data)
+    assert other_bits(wrong(forget=SEQUENCES["one-old"]))
+
+
+def test_red_when_classes_are_numbered_as_they_were_first_met(monkeypatch):
+    honest = TorchLearner._data
+
+    def data(self, pieces):
+        numbers = self.__dict__.setdefault("numbers", {})
+        given = honest(self, pieces)
+        return replace(given, y=torch.tensor([numbers.setdefault(int(y), len(numbers)) for y in given.y]))
+
+    monkeypatch.setattr(TorchLearner, "_data", data)
+    assert other_bits(wrong())
+
+
+def test_red_when_classes_are_weighted_by_all_that_was_ever_seen(monkeypatch):
+    honest_data, honest_fit = TorchLearner._data, TorchLearner._fit
+    loss = torch.nn.functional.cross_entropy
+
+    def data(self, pieces):
+        given = honest_data(self, pieces)
+        self.counts = self.__dict__.get("counts", torch.ones(CLASSES)) + torch.bincount(given.y, minlength=CLASSES)
+        return given
+
+    def fit(self, *args, **kwargs):
+        with monkeypatch.context() as patch:
+            weights = 1 / self.counts
+            patch.setattr(torch.nn.functional, "cross_entropy", lambda x, y: loss(x, y, weights))
+            return honest_fit(self, *args, **kwargs)
+
+    monkeypatch.setattr(TorchLearner, "_data", data)
+    monkeypatch.setattr(TorchLearner, "_fit", fit)
+    assert other_bits(wrong())
+
+
+# 6: state that outlives a segment
+
+
+def test_red_when_the_optimizer_outlives_a_segment(monkeypatch):
+    honest = TorchLearner._fresh
+
+    def kept(self, network, steps):
+        optimizer, schedule = honest(self, network, steps)
+        if "last" in self.__dict__:
+            optimizer.load_state_dict(self.last.state_dict())
+        self.last = optimizer
+        return optimizer, schedule
+
+    monkeypatch.setattr(TorchLearner, "_fresh", kept)
+    assert other_bits(wrong())
+
+
+@pytest.mark.parametrize("generator", ["torch", "numpy", "random"])
+def test_red_when_a_generator_is_not_seeded(generator, monkeypatch):
+    """A user's module draws from it, once for each training: noise on the inputs."""
+    state = {"torch": torch.get_rng_state(), "numpy": np.random.get_state(), "random": random.getstate()}
+    honest_data, honest_seed = TorchLearner._data, torch_learner.seed_all
+
+    def draw() -> float:
+        return {"torch": lambda: float(torch.rand(1)), "numpy": np.random.rand, "random": random.random}[generator]()
+
+    def put_back() -> None:
+        if generator == "torch":
+            torch.set_rng_state(state["torch"])
+        elif generator == "numpy":
+            np.random.set_state(state["numpy"])
+        else:
+            random.setstate(state["random"])
+
+    def keep() -> None:
+        state.update(torch=torch.get_rng_state(), numpy=np.random.get_state(), random=random.getstate())
+
+    def data(self, pieces):
+        given = honest_data(self, pieces)
+        noisy = replace(given, x=given.x + draw())
+        if leaking:
+            keep()
+        return noisy
+
+    def seed_all(seed):
+        honest_seed(seed)
+        if leaking:
+            put_back()  # this one goes on from where the last training left it
+
+    monkeypatch.setattr(TorchLearner, "_data", data)
+    monkeypatch.setattr(torch_learner, "seed_all", seed_all)
+    leaking = False
+    assert wrong() == []
+    leaking = True
+    assert other_bits(wrong())
+
+
+# 7: identities
+
+CHANGED = {
+    "model": "cnn",
+    "classes": 5,
+    "shape": (1, 2, 8),
+    "options": (("width", 9),),
+    "epochs": 3,
+    "batch_size": 5,
+    "optimizer": "sgd",
+    "lr": 0.02,
+    "momentum": 0.8,
+    "weight_decay": 0.1,
+    "schedule": "cosine",
+    "augmentation": "crop-flip",
+    "precision": "bf16",
+    "mean": 0.5,
+    "std": 2.0,
+    "pruning": "one-shot",
+    "target": 0.6,
+    "steps": 4,
+    "importance": "gradient",
+    "round_to": 4,
+}
+
+
+def identities(recipe: Recipe) -> set[bytes]:
+    """The identities of the heads that a recipe leads to."""
+    pruning = "one-shot-70" if recipe.pruning == "one-shot" else "none"
+    system = replace(SYSTEM, precision=recipe.precision, pruning=pruning)
+    setting = {**SETTING, "classes": recipe.classes}
+    device = Cause(learner=TorchLearner(recipe), system=system, memory="10MB", **setting)
+    device.learn([ArrayUpload("a", 1, np.ones((2, *SHAPE), dtype=np.float32), [0, 1])])
+    return {head.identity for head in device.heads().values()}
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Recipe)])
+def test_red_when_identities_do_not_know_a_hyper_parameter(name, monkeypatch):
+    one = learner().recipe
+    other = replace(one, **{name: CHANGED[name]})
+    assert identities(one) == identities(one)
+    assert not identities(one) & identities(other)
+    if name not in ("model", "classes", "shape", "options"):  # those change the network, which is named too
+        honest = Recipe.digest.fget
+        monkeypatch.setattr(Recipe, "digest", property(lambda self: honest(replace(self, **{name: CHANGED[name]}))))
+        assert identities(one) & identities(other)  # and so the line above would have been red
+
+
+# 8: what stays on disk
+
+
+def left_over(folder: Path, forget: Forget = forget_some) -> list[str]:
+    """Files in a device's folder that are not of sub-models that it should have."""
+    device = Cause(learner=learner(), system=SYSTEM, memory="1MB", shelf=FolderShelf(folder), **SETTING)
+    observed = Observed(device)
+    for counts in ROUNDS:
+        observed.learn(counts)
+    forget(observed)
+    clean = clean_room(learner(), SYSTEM, observed.left(), **SETTING)
+    own = {f"{key.shard}-{key.round}-{key.slice}.sub" for key in clean}
+    return sorted(path.name for path in folder.rglob("*") if path.name not in own)
+
+
+def test_red_when_a_tainted_file_stays_in_the_folder(tmp_path, monkeypatch):
+    forget = SEQUENCES["last-of-a-shard"]
+    assert left_over(tmp_path / "green", forget) == []
+    monkeypatch.setattr(FolderShelf, "destroy", lambda self, key: None)
+    assert left_over(tmp_path / "red", forget)
+
+
+def test_red_when_a_temporary_file_stays_in_the_folder(tmp_path, monkeypatch):
+    honest = FolderShelf.put
+
+    def put(self, key, blob):
+        honest(self, key, blob)
+        (self.folder / f"{key.shard}-{key.round}.tmp").write_bytes(blob)
+
+    assert left_over(tmp_path / "green") == []
+    monkeypatch.setattr(FolderShelf, "put", put)
+    assert left_over(tmp_path / "red")
+
+
+# 9: interrupted, and taken up again
+
+
+def interrupted(fails_at: int) -> tuple[Cause, list[list[Kept]]]:
+    """A device whose power went at a training and which repaired that, and what is left."""
+    trainer, calls = learner(), []
+    honest = trainer.train
+
+    def train(*args):
+        calls.append(args)
+        if len(calls) == fails_at:
+            raise OSError("power")
+        return honest(*args)
+
+    trainer.train = train  # type: ignore[method-assign]
+    device = Cause(learner=trainer, system=SYSTEM, memory="1MB", **SETTING)
+    observed = Observed(device)
+    taken_up = 0
+    for method in ("learn", "serve"):  # whoever is interrupted repairs before anything else
+        honest_method = getattr(device, method)
+
+        def repairing(given, honest_method=honest_method):
+            nonlocal taken_up
+            try:
+                honest_method(given)
+            except OSError:
+                taken_up += 1
+                device.repair()
+
+        setattr(device, method, repairing)
+    for counts in ROUNDS:
+        observed.learn(counts)
+    SEQUENCES["one-old"](observed)
+    assert taken_up == 1
+    return device, observed.left()
+
+
+@pytest.mark.parametrize("fails_at", [1, 3, 4, 7, 8])
+def test_red_when_it_is_taken_up_again_one_segment_too_late(fails_at, monkeypatch):
+    device, left = interrupted(fails_at)
+    assert mismatches(found(device), clean_room(learner(), SYSTEM, left, **SETTING)) == []
+    honest_repair, honest_behind = Cause.repair, Cause._behind
+    done = set()  # a mark of how far it came, set before the training instead of after it
+
+    def repair(self):
+        done.add(next(segment.key for shard in self.ledger.shards() for segment, _ in honest_behind(self, shard)))
+        return honest_repair(self)
+
+    def behind(self, shard):
+        return [(segment, lesson) for segment, lesson in honest_behind(self, shard) if segment.key not in done]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Cause, "repair", repair)
+        patch.setattr(Cause, "_behind", behind)
+        device, left = interrupted(fails_at)
+    assert mismatches(found(device), clean_room(learner(), SYSTEM, left, **SETTING))
+
+
+# 10: the partition
+
+
+def wrong_from_scratch() -> list[str]:
+    """Beside a clean room that partitions by itself."""
+    system = replace(SYSTEM, partition="hash")
+    observed = Observed(Cause(learner=learner(), system=system, memory="1MB", **SETTING))
+    for counts in ROUNDS:
+        observed.learn(counts)
+    SEQUENCES["whole-user"](observed)
+    clean = Cause(learner=learner(), system=replace(system, policy="unlimited"), **SETTING)
+    for t, uploads in enumerate(observed.left(), start=1):
+        clean.learn([ArrayUpload(user, t, inputs, labels) for user, inputs, labels, _ in uploads])
+    return mismatches(found(observed.device), found(clean))
+
+
+def test_red_when_shards_depend_on_users_who_are_gone(monkeypatch):
+    assert wrong_from_scratch() == []
+    honest = Hash.assign
+
+    def assign(self, arrivals):
+        met = self.__dict__.setdefault("met", set())
+        met |= set(arrivals.uploads)
+        return {user: (shard + len(met)) % arrivals.shards for user, shard in honest(self, arrivals).items()}
+
+    monkeypatch.setattr(Hash, "assign", assign)
+    assert wrong_from_scratch()

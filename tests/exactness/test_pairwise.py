@@ -1,0 +1,126 @@
+"""Every pair of values that can meet does so in some case, and every case has the clean room's bits.
+
+The full product is `make exactness`.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.exactness.clean import found, mismatches
+from tests.exactness.dimensions import DIMENSIONS, SKLEARN, TORCH, Case, all_cases, feasible
+from tests.exactness.pairwise import feasible_pairs, pairs_of, pairwise
+from tests.exactness.product import VARIED, compare_all, set_ups
+from tests.exactness.sequences import SEQUENCES
+from tests.exactness.workshop import Workshop
+
+CASES = [Case(**values) for values in pairwise(DIMENSIONS, feasible)]
+PLAIN = Case("cause", "cnn", "one-old", "iterative", "fp32", 0.5, 2, 1, "memory", "same")
+
+
+@pytest.fixture(scope="module")
+def workshop() -> Iterator[Workshop]:
+    shared = Workshop()
+    yield shared
+    shared.close()
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_it_has_the_clean_rooms_bits(case: Case, workshop: Workshop, tmp_path: Path):
+    observed = workshop.device(case, tmp_path)
+    SEQUENCES[case.sequence](observed)
+    stored = found(observed.device)
+    assert stored
+    assert mismatches(stored, workshop.clean_room(case, observed.left())) == []
+
+
+def test_every_feasible_pair_is_covered():
+    wanted = {pair for case in all_cases() for pair in pairs_of(vars(case))}
+    assert set(feasible_pairs(DIMENSIONS, feasible)) == wanted
+    assert {pair for case in CASES for pair in pairs_of(vars(case))} == wanted
+    assert all(feasible(vars(case)) for case in CASES)
+
+
+def test_the_cases_are_the_same_in_every_run_and_no_more_than_needed():
+    assert [Case(**values) for values in pairwise(DIMENSIONS, feasible)] == CASES
+    most, next_most = sorted((len(values) for values in DIMENSIONS.values()), reverse=True)[:2]
+    assert len(CASES) < 1.2 * most * next_most
+
+
+def test_every_learner_is_of_the_table_and_every_field_is_a_dimension():
+    from cause.learners.sklearn import FAMILIES
+    from cause.models import MODELS
+
+    assert set(SKLEARN) == set(FAMILIES)
+    assert {name.rstrip("0123456789v") for name in MODELS} <= set(TORCH)
+    assert list(DIMENSIONS) == list(Case.__dataclass_fields__)
+
+
+def test_set_ups_and_what_varies_in_them_are_the_full_product(workshop: Workshop):
+    cheap = next(case for case in set_ups() if case.learner == "GaussianNB")
+    outcomes = list(compare_all(cheap, workshop))
+    varied = {tuple(getattr(outcome.case, name) for name in VARIED) for outcome in outcomes}
+    assert len(varied) == len(outcomes)
+    assert len(set_ups()) * len(outcomes) == sum(1 for _ in all_cases())
+    assert [outcome for outcome in outcomes if outcome.wrong] == []
+
+
+# Controls: a comparison that cannot fail proves nothing
+
+
+@pytest.mark.parametrize(
+    ("learner", "process"),
+    [*((name, "same") for name in DIMENSIONS["learner"]), ("cnn", "another"), ("GaussianNB", "another")],
+)
+def test_red_when_one_sample_is_corrupted(learner: str, process: str, workshop: Workshop, tmp_path: Path):
+    case = replace(PLAIN, learner=learner, process=process)
+    if learner in SKLEARN:
+        case = replace(case, pruning="none")
+    observed = workshop.device(case, tmp_path)
+    SEQUENCES[case.sequence](observed)
+    rounds = observed.left()
+    rounds[0][0][1][0, 0, 0, 0] = 0.0  # one pixel of one sample of the first round
+    stored = found(observed.device)
+    head = max(key for key in stored if key.shard == int(rounds[0][0][3][0]))
+    wrong = mismatches(stored, workshop.clean_room(case, rounds))
+    assert {f"{head}: another identity", f"{head}: other bits"} <= set(wrong)
+
+
+@pytest.mark.parametrize("learner", DIMENSIONS["learner"])
+def test_red_when_one_bit_of_a_weight_is_corrupted(learner: str, workshop: Workshop, tmp_path: Path):
+    case = replace(PLAIN, learner=learner, storage="disk", **({"pruning": "none"} if learner in SKLEARN else {}))
+    observed = workshop.device(case, tmp_path)
+    clean = workshop.clean_room(case, observed.left())
+    assert mismatches(found(observed.device), clean) == []
+    memory, trainer = observed.device.memory, observed.device.learner
+    key = memory.stored()[-1]
+    state = trainer.decode(memory.shelf.get(key))
+    name = max(state, key=lambda each: state[each].size if learner in SKLEARN else state[each].numel())
+    state[name] = _with_one_bit_changed(state[name])
+    memory.shelf.put(key, trainer.encode(state))
+    assert mismatches(found(observed.device), clean) == [f"{key}: other bits"]
+
+
+def _with_one_bit_changed(weights):
+    import numpy as np
+    import torch
+
+    array = np.array(weights.numpy() if isinstance(weights, torch.Tensor) else weights)
+    array.view(np.uint8).reshape(-1)[0] ^= 1  # the lowest bit of the first weight
+    return torch.from_numpy(array) if isinstance(weights, torch.Tensor) else array
+
+
+def test_red_when_a_sub_model_is_left_that_should_not_be_there_or_a_head_is_missing():
+    from cause.samples import SegmentKey
+
+    one, two = SegmentKey(0, 1), SegmentKey(0, 2)
+    bits = (b"identity", hashlib.sha256(b"weights").digest())
+    assert mismatches({one: bits, two: bits}, {one: bits, two: bits}) == []
+    assert mismatches({one: bits, two: bits}, {one: bits}) == [
+        "(0,2) should not be there",
+        "the heads are ['(0,2)'], not ['(0,1)']",
+    ]
+    assert mismatches({one: bits}, {one: bits, two: bits}) == ["the heads are ['(0,1)'], not ['(0,2)']"]
