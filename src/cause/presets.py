@@ -130,6 +130,20 @@ def paper_sub_model_bytes(system: System, backbone: str = "resnet34") -> int:
     return round(size_mb * 2**20 / (2 if system.precision == "bf16" else 1))
 
 
+def system_text(system: System) -> str:
+    """A text that `parse_system` makes the same system of.
+
+    >>> system_text(System(policy="cost", slices=2))
+    'cause:policy=cost,slices=2'
+    """
+    parts = [f.name for f in fields(System) if f.name != "about"]
+    for name in PRESETS:
+        if all(getattr(PRESETS[name], part) == getattr(system, part) for part in parts):
+            return name
+    changed = [part for part in parts if getattr(system, part) != getattr(PRESETS["cause"], part)]
+    return "cause:" + ",".join(f"{part}={getattr(system, part)}" for part in changed)
+
+
 def parse_system(text: str) -> tuple[str, System]:
     """A preset, or a preset with some parts exchanged.
 

@@ -1,12 +1,13 @@
 """CAUSE: learn and forget, exactly, in a bounded memory (the paper's Algorithm 3)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from itertools import groupby
-from typing import Any
+from threading import RLock
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from cause import positions as pos
 from cause.arrays import ArrayUpload
 from cause.controller import ShardController
-from cause.errors import BudgetError, CauseError, InputError, RequestError
+from cause.errors import BudgetError, Cancelled, CauseError, DamageError, InputError, RequestError
 from cause.executors import Executor, Here, Processes, ShardWork, Task
+from cause.journal import Journal
 from cause.keyed import derive, digest, root_key, training_seed
 from cause.learners import Learner
 from cause.ledger import Ledger, MemoryLedger, Segment, Selection
@@ -25,6 +27,7 @@ from cause.plan import ShardPlan, plan
 from cause.positions import Positions
 from cause.presets import FIXED, System, parse_system
 from cause.progress import Tally, Watch
+from cause.registry import check_choice
 from cause.rehearsal import Rehearsal
 from cause.requests import Request, resolve
 from cause.samples import Lesson, Piece, SegmentKey, Upload
@@ -32,7 +35,13 @@ from cause.units import format_bytes, parse_bytes
 from cause.verify import Chain
 from cause.voting import VOTES, Labels
 
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from cause.home import Home
+
 ENDLESS = 2**62
+REPAIRS = ("now", "later")
 NONE = bytes(32)
 """In an identity, where a digest of 32 bytes stands for what is not there."""
 LONGEST_USER_ID = 256
@@ -59,12 +68,14 @@ class Forgotten:
     shards: tuple[ShardPlan, ...]
     dropped: tuple[SegmentKey, ...]
     rsn: int
+    ids: tuple[str, ...] = ()
 
 
 class Cause:
     """A device that learns round after round and forgets on request.
 
-    After any sequence of both, every sub-model is what it would be had the forgotten samples never been there.
+    After any sequence of both, every sub-model is what it would be had the forgotten samples never been there. It
+    lives in memory, or in a home on the disk: `Cause("device/", learner=…)` makes one, or opens it again.
 
     Examples
     --------
@@ -82,32 +93,91 @@ class Cause:
 
     def __init__(
         self,
+        home: "str | PathLike[str] | None" = None,
         *,
-        learner: Learner,
-        system: System | str = "cause",
-        shards: int = 4,
-        memory: str | int = "2GB",
+        learner: Learner | None = None,
+        system: System | str | None = None,
+        shards: int | None = None,
+        memory: str | int | None = None,
         slots: int | None = None,
         classes: int | None = None,
-        seed: int = 0,
+        seed: int | None = None,
+        key: Mapping[str, Any] | None = None,
+        read_only: bool = False,
         ledger: Ledger | None = None,
         shelf: Shelf | None = None,
-        workers: int = 0,
+        journal: Journal | None = None,
+        workers: int | None = None,
         executor: Executor | None = None,
         watch: Watch | None = None,
+        **bounds: Any,
     ) -> None:
-        self.executor: Executor = executor or (Processes(workers) if workers else Here())
         self.watch = watch
+        self.home: Home | None = None
+        if home is not None:
+            from cause.home import attach
+
+            wanted = {"system": system, "shards": shards, "memory": memory, "slots": slots, "classes": classes}
+            wanted |= {"seed": seed, "workers": workers, **bounds}
+            self.home, settings, learner = attach(home, learner, wanted, key, read_only=read_only)
+            system, shards, memory, slots = settings.system, settings.shards, settings.memory, settings.slots
+            classes, seed, workers = settings.classes, settings.seed, settings.workers
+            ledger, shelf, journal = self.home.ledger, self.home.shelf, self.home
+        elif bounds or key is not None or read_only:
+            raise InputError(f"{next(iter(bounds), 'key')!r} is for a device with a home: Cause('device/', …)")
+        if learner is None:
+            raise InputError("a device needs a learner")
+        try:
+            self._make(learner, system or "cause", shards, memory, slots, classes, seed or 0, ledger, shelf)
+            self.executor: Executor = executor or (Processes(workers) if workers else Here())
+            self.journal: Journal = journal or Journal()
+            if self.home is not None:
+                self._wake(self.home)
+        except BaseException:
+            if self.home is not None:
+                self.home.close()
+            raise
+
+    def _make(
+        self,
+        learner: Learner,
+        system: System | str,
+        shards: int | None,
+        memory: str | int | None,
+        slots: int | None,
+        classes: int | None,
+        seed: int,
+        ledger: Ledger | None,
+        shelf: Shelf | None,
+    ) -> None:
         self.system = system = parse_system(system)[1] if isinstance(system, str) else system
         self.learner = learner.composed(system)
         self.classes = _classes(classes, learner)
         self.ledger: Ledger = MemoryLedger() if ledger is None else ledger
-        self.controller = ShardController(shards, system.p, system.gamma if system.controlled else FIXED)
+        self._state = RLock()  # of ledger and memory; never held while something trains
+        self._training = RLock()  # one replay at a time
+        self._changes = 0  # a replay that began before the last deletion starts again
+        self.controller = ShardController(
+            4 if shards is None else shards, system.p, system.gamma if system.controlled else FIXED
+        )
         self.partition = PARTITIONERS[system.partition]()
         self._root = root_key(seed)
         self._train_key = derive(self._root, "train")
         self.rehearsal = Rehearsal(system.rehearsal, derive(self._root, "rehearsal"))
-        self.memory = self._make_memory(memory, slots, shelf)
+        self.memory = self._make_memory("2GB" if memory is None else memory, slots, shelf)
+
+    def _wake(self, home: "Home") -> None:
+        """Go on where the home's last process stopped."""
+        home.check_recipe(self.learner)
+        home.memory = self.memory
+        home.load(self.memory)
+        if not home.read_only:
+            for each, request in home.accepted():
+                try:
+                    (selection,) = resolve(self.ledger, [request])
+                except RequestError:
+                    selection = {}  # nothing of it is left
+                self._take_effect([each], selection)
 
     def _make_memory(self, budget: str | int, slots: int | None, shelf: Shelf | None) -> Memory:
         policy, size = POLICIES[self.system.policy], self.learner.sub_model_bytes
@@ -133,12 +203,24 @@ class Cause:
 
     # Algorithm 3, lines 2 to 5: a round of learning
 
-    def learn(self, uploads: Iterable[Upload] | Mapping[str, tuple[ArrayLike, ArrayLike]] = ()) -> Learned:
+    def learn(
+        self, uploads: Iterable[Upload] | Mapping[str, tuple[ArrayLike, ArrayLike]] = (), *, repair: str = "now"
+    ) -> Learned:
         """One round: what arrived is partitioned, trained on and stored. An empty round counts.
 
-        Uploads, or inputs and labels by user: `{"alice": (x, y)}`.
+        Uploads, or inputs and labels by user: `{"alice": (x, y)}`. Shards that wait for a repair are repaired on the
+        way; with `repair="later"` they go on waiting, and what arrived for them waits with them.
         """
-        t = self.ledger.round + 1
+        check_choice("repair", repair, REPAIRS)
+        with self._state:
+            t, active, arrived, waiting = self._arrive(uploads)
+        trained, _ = self._catch_up(except_=waiting if repair == "later" else ())
+        return Learned(t, active, tuple(trained), sum(len(u.positions) for u in arrived.values()))
+
+    def _arrive(
+        self, uploads: Iterable[Upload] | Mapping[str, tuple[ArrayLike, ArrayLike]]
+    ) -> tuple[int, int, Mapping[str, Upload], list[int]]:
+        t, waiting = self.ledger.round + 1, self.waiting()
         if isinstance(uploads, Mapping):
             for user in uploads:
                 check_user(user)
@@ -150,8 +232,7 @@ class Cause:
         assigned = self._partition(t, active, arrived)
         segments = self._segments(t, arrived, assigned)
         self.ledger.record(t, segments)
-        trained, _ = self._catch_up()
-        return Learned(t, active, tuple(trained), sum(len(u.positions) for u in arrived.values()))
+        return t, active, arrived, waiting
 
     def _partition(self, t: int, active: int, arrived: Mapping[str, Upload]) -> Mapping[str, Assignment]:
         placements = {user: self.ledger.placement(user) for user in arrived}
@@ -190,20 +271,31 @@ class Cause:
         rounds: Iterable[int] | None = None,
         count: int | None = None,
         samples: Iterable[tuple[int, int]] | None = None,
+        repair: str = "now",
     ) -> list[Forgotten]:
-        """Forget a user's everything, some rounds, the lowest `count` samples of a round, or named samples."""
+        """Forget a user's everything, some rounds, the lowest `count` samples of a round, or named samples.
+
+        When this returns, samples and tainted sub-models are destroyed, and the shards vote with their newest clean
+        sub-model, if they have one. With `repair="later"` the replay waits for `repair()`.
+        """
         chosen = None if rounds is None else tuple(rounds)
         named = None if samples is None else tuple(samples)
-        return self.serve([Request(user, chosen, count, named)])
+        return self.serve([Request(user, chosen, count, named)], repair=repair)
 
-    def serve(self, requests: Sequence[Request]) -> list[Forgotten]:
+    def serve(self, requests: Sequence[Request], *, repair: str = "now") -> list[Forgotten]:
         """Serve all requests that wait: one by one, or coalesced into one replay for each shard."""
+        check_choice("repair", repair, REPAIRS)
         if not requests:
             raise RequestError("nothing to forget: no request was made")
-        selections = resolve(self.ledger, requests)
+        with self._state:
+            selections = resolve(self.ledger, requests)
+            ids = self.journal.accept(requests)
         if self.system.requests == "coalesced":
-            return [self._forget(requests, _merged(selections))]
-        return [self._forget([request], chosen) for request, chosen in zip(requests, selections, strict=True)]
+            return [self._forget(ids, requests, _merged(selections), repair)]
+        return [
+            self._forget([each], [request], chosen, repair)
+            for each, request, chosen in zip(ids, requests, selections, strict=True)
+        ]
 
     def plan(self, *requests: Request) -> list[ShardPlan]:
         """What serving these requests together would touch and cost. Changes nothing."""
@@ -212,49 +304,120 @@ class Cause:
     def _plan(self, selection: Selection) -> list[ShardPlan]:
         return plan(self.ledger, self.memory, selection, self.rehearsal.share)
 
-    def _forget(self, requests: Sequence[Request], selection: Selection) -> Forgotten:
-        plans = self._plan(selection)
-        self.ledger.delete(selection)
-        dropped = [key for shard in plans for key in self.memory.drop_from(shard.first)]
-        _, rsn = self._catch_up()
-        return Forgotten(tuple(requests), tuple(plans), tuple(dropped), rsn)
+    def _forget(self, ids: Sequence[str], requests: Sequence[Request], selection: Selection, repair: str) -> Forgotten:
+        plans, dropped = self._take_effect(ids, selection)
+        rsn = self._catch_up()[1] if repair == "now" else 0
+        return Forgotten(tuple(requests), tuple(plans), tuple(dropped), rsn, tuple(ids))
+
+    def _take_effect(self, ids: Sequence[str], selection: Selection) -> tuple[list[ShardPlan], list[SegmentKey]]:
+        """From here on nothing that is stored or served has seen the samples; nothing is trained yet."""
+        with self._state:
+            self._changes += 1
+            self.executor.cancel()  # what is being trained may have seen them
+            plans = self._plan(selection)
+            try:
+                self.ledger.delete(selection)
+                dropped = [key for shard in plans for key in self.memory.drop_from(shard.first)]
+                self.journal.effect(ids, selection, plans, dropped)
+            except BaseException:
+                if self.home is not None:  # what is on the disk decides
+                    self.home.load(self.memory)
+                raise
+        return plans, dropped
 
     # Training, first time and replay alike: every segment after a shard's head, in order
 
-    def repair(self) -> int:
-        """Finish what an interrupted `learn` or `forget` left undone; how many samples were trained again."""
-        return self._catch_up()[1]
+    def repair(self, *, stop: Callable[[], bool] | None = None) -> int:
+        """Train whatever waits: what was forgotten with `repair="later"`, what an interrupted call left undone, and
+        rounds that arrived meanwhile, in one replay for each shard; how many samples were trained again.
 
-    def _catch_up(self) -> tuple[list[SegmentKey], int]:
+        `stop` is asked after each segment; what is left then waits on.
+        """
+        return self._catch_up(stop)[1]
+
+    def waiting(self) -> list[int]:
+        """The shards whose head is not their newest segment: they serve below strength, or not at all."""
+        with self._state:
+            return [shard for shard in self.ledger.shards() if not self._up_to_date(shard)]
+
+    def _up_to_date(self, shard: int) -> bool:
+        head = self.memory.head(shard)
+        return head is not None and head.key == self.ledger.lineage(shard).last
+
+    def _catch_up(
+        self, stop: Callable[[], bool] | None = None, except_: Sequence[int] = ()
+    ) -> tuple[list[SegmentKey], int]:
         """Train every shard whose head is not its newest segment, ascending; what was trained, and the RSN."""
-        lessons = [pair for shard in self.ledger.shards() for pair in self._behind(shard)]
+        trained: list[SegmentKey] = []
+        rsn = 0
+        with self._training:
+            stopped = False
+            while not stopped:
+                try:
+                    for key, retrained in self._train(except_):
+                        trained.append(key)
+                        rsn += retrained
+                        stopped = stop is not None and stop()
+                        if stopped:
+                            break
+                    break
+                except (Cancelled, DamageError):
+                    continue  # some of it was forgotten meanwhile, or found damaged: what is left starts again
+            with self._state:
+                self.journal.caught_up(self.waiting())
+        return trained, rsn
+
+    def _train(self, except_: Sequence[int]) -> Generator[tuple[SegmentKey, int], None, None]:
+        """One pass over what waits; each segment once it is stored, and how many samples were trained again."""
+        with self._state:
+            changes = self._changes
+            shards = [shard for shard in self.ledger.shards() if shard not in except_]
+            lessons = [pair for shard in shards for pair in self._behind(shard)]
         work = [self._work(shard, list(own)) for shard, own in groupby(lessons, key=lambda pair: pair[0].key.shard)]
         tally = Tally({segment.key: lesson.total for segment, lesson in lessons}, self.watch)
         recipe = digest("recipe", self.learner.recipe_digest, self.learner.environment)
-        trained: list[SegmentKey] = []
-        rsn = 0
-        with closing(self.executor.train(self.learner, work, tally.told)) as blobs:
+
+        def told(segment: SegmentKey, epoch: int, epochs: int) -> None:
+            if changes != self._changes:
+                raise Cancelled("the data was forgotten while it was trained on")
+            tally.told(segment, epoch, epochs)
+
+        with closing(self.executor.train(self.learner, work, told)) as blobs:
             for (segment, lesson), blob in zip(lessons, blobs, strict=True):
-                self._admit(recipe, segment, lesson, blob)
-                rsn += lesson.total if segment.trained else 0
-                segment.trained = True
-                trained.append(segment.key)
-        return trained, rsn
+                with self._state:
+                    if changes != self._changes:
+                        raise Cancelled("the data was forgotten while it was trained on")
+                    retrained = lesson.total if segment.trained else 0
+                    self._admit(recipe, segment, lesson, blob)
+                    segment.trained = True
+                    self.journal.trained(segment.key)
+                yield segment.key, retrained
 
     def _behind(self, shard: int) -> Iterable[tuple[Segment, Lesson]]:
         """The segments after a shard's head, with what is to be learned from each."""
-        head, lineage = self.memory.head(shard), self.ledger.lineage(shard)
-        if head is not None and head.key == lineage.last:
+        if self._up_to_date(shard):
             return ()
-        return self.rehearsal.lessons(lineage, head.key if head else None)
+        head = self.memory.head(shard)
+        return self.rehearsal.lessons(self.ledger.lineage(shard), head.key if head else None)
 
     def _work(self, shard: int, lessons: Sequence[tuple[Segment, Lesson]]) -> ShardWork:
         tasks = [Task(lesson, training_seed(self._train_key, *segment.key)) for segment, lesson in lessons]
         return ShardWork(partial(self._head_blob, shard), tasks)
 
     def _head_blob(self, shard: int) -> bytes | None:
-        head = self.memory.head(shard)
-        return None if head is None else self.memory.shelf.get(head.key)
+        with self._state:
+            head = self.memory.head(shard)
+            return None if head is None else self._load(head.key)
+
+    def _load(self, key: SegmentKey) -> bytes:
+        """A stored sub-model. A damaged one leaves the memory: the shard falls back, and repair makes it again."""
+        try:
+            return self.memory.shelf.get(key)
+        except DamageError:
+            self._changes += 1  # whoever counts on it starts again
+            self.memory.discard(key)
+            self.journal.discarded(key)
+            raise
 
     def _admit(self, recipe: bytes, segment: Segment, lesson: Lesson, blob: bytes) -> None:
         head, seed = self.memory.head(segment.key.shard), training_seed(self._train_key, *segment.key)
@@ -270,7 +433,7 @@ class Cause:
     def chains(self) -> list[Chain]:
         """What is needed to verify each shard by replay: retained data, seeds, and what is stored."""
         chains = []
-        for shard in self.ledger.shards():
+        for shard in self.ledger.shards():  # a replay reads much: nobody changes anything meanwhile
             lessons: list[tuple[Lesson, bytes, tuple[str, bytes] | None]] = []
             for segment, lesson in self.rehearsal.lessons(self.ledger.lineage(shard), None):
                 stored = None
@@ -289,16 +452,40 @@ class Cause:
 
     def predict(self, x: Any) -> Labels:
         """The label that the heads agree on, for each sample of `x`."""
-        heads = self.heads()
-        if not heads:
+        weights, probabilities = [], []
+        for shard in self.memory.shards():
+            found = self._vote_of(shard, x)
+            if found is not None:
+                weights.append(found[0])
+                probabilities.append(found[1])
+        if not weights:
             raise CauseError("nobody can vote: no shard has learned anything, or all of it was forgotten")
-        weights = [self._samples_between(shard, None, head.key) for shard, head in heads.items()]
-        probabilities = np.stack([self._probabilities(head, x) for head in heads.values()])
-        return VOTES[self.system.vote](probabilities, np.asarray(weights, dtype=np.float64))
+        return VOTES[self.system.vote](np.stack(probabilities), np.asarray(weights, dtype=np.float64))
 
-    def _probabilities(self, head: SubModel, x: Any) -> NDArray[np.floating]:
+    def _vote_of(self, shard: int, x: Any) -> tuple[int, NDArray[np.floating]] | None:
         """Of one head, which is decoded for it alone: a small board need not hold all of them at once."""
-        return self.learner.predict(self.learner.decode(self.memory.shelf.get(head.key)), x)
+        while True:
+            with self._state:
+                head = self.memory.head(shard)
+                if head is None:
+                    return None
+                weight = self._samples_between(shard, None, head.key)
+                try:
+                    blob = self._load(head.key)
+                except DamageError:
+                    continue  # the one before it serves
+            return weight, self.learner.predict(self.learner.decode(blob), x)
+
+    def close(self) -> None:
+        """End workers, and let go of files and locks."""
+        self.executor.close()
+        self.journal.close()
+
+    def __enter__(self) -> "Cause":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
 def _classes(asked: int | None, learner: Learner) -> int:

@@ -39,6 +39,9 @@ class Executor(Protocol):
     def train(self, learner: Learner, work: Sequence[ShardWork], told: Told) -> Generator[bytes, None, None]:
         """The encoded sub-model of every task: shard after shard as given, each shard's in order."""
 
+    def cancel(self) -> None:
+        """Stop what is being trained, from any thread: `train` raises `Cancelled`."""
+
     def close(self) -> None:
         """Give back what it holds; it can be used again."""
 

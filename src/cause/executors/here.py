@@ -20,5 +20,8 @@ class Here:
                 self.in_flight_bytes = max(self.in_flight_bytes, len(blob))
                 yield blob
 
+    def cancel(self) -> None:
+        """Nothing to do: a segment under way hears of it after its epoch."""
+
     def close(self) -> None:
         pass

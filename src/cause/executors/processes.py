@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pickle import PicklingError
 
-from cause.errors import InputError, LearnerError
+from cause.errors import Cancelled, InputError, LearnerError
 from cause.executors.base import ShardWork, Told
 from cause.executors.worker import Assignment, Epoch, Failed, Ready, Trained, work
 from cause.learners import Learner
@@ -80,11 +80,13 @@ class Processes:
             raise InputError(f"the number of workers must be from 1 to {MOST_WORKERS}, not {workers}")
         self.workers = workers
         self.in_flight_bytes = 0
+        self._cancelled = False
         self._idle: list[_Worker] = []
         self._busy: list[_Worker] = []
 
     def train(self, learner: Learner, work: Sequence[ShardWork], told: Told) -> Generator[bytes, None, None]:
         shards = [_Shard(order, given) for order, given in enumerate(work)]
+        self._cancelled = False
         try:
             for shard, given in zip(shards, work, strict=True):
                 for number in range(len(given.tasks)):
@@ -126,6 +128,8 @@ class Processes:
         """Wait until a worker says something or dies."""
         by_pipe = {worker.pipe: worker for worker in self._busy}
         for pipe in wait(list(by_pipe)):
+            if self._cancelled:
+                raise Cancelled("the data was forgotten while it was trained on")
             worker = by_pipe[pipe]  # type: ignore[index]
             assert worker.shard is not None
             try:
@@ -163,6 +167,14 @@ class Processes:
         worker.process.kill()
         worker.process.join()
         worker.pipe.close()
+
+    def cancel(self) -> None:
+        """Kill the workers that train: what they hold dies with them."""
+        busy = list(self._busy)
+        self._cancelled = bool(busy)
+        for worker in busy:
+            worker.process.kill()
+            worker.process.join()
 
     def close(self) -> None:
         """End the workers."""

@@ -66,7 +66,9 @@ def connect(path: Path, read_only: bool) -> sqlite3.Connection:
 class Database:
     """A connection, and transactions on it."""
 
-    def __init__(self, path: Path, *, read_only: bool = False, connect: Connect = connect) -> None:
+    def __init__(
+        self, path: Path, *, create: bool = False, read_only: bool = False, connect: Connect = connect
+    ) -> None:
         self.path, self._read_only = path, read_only
         self._lock = threading.RLock()
         with self._failing("open"):
@@ -76,10 +78,12 @@ class Database:
                 self.run("PRAGMA secure_delete=ON")
                 self.run("PRAGMA synchronous=FULL")
                 self.run("PRAGMA journal_mode=WAL")
-            self._migrate()
+            self._migrate(create)
 
-    def _migrate(self) -> None:
+    def _migrate(self, create: bool) -> None:
         (found,) = self.row("PRAGMA user_version")
+        if not found and not create:  # whoever went on would destroy all keys, for no table names them
+            raise HomeError(f"the ledger {str(self.path)!r} is empty: put it back, or restore a backup")
         if found > FORMAT:
             raise HomeError(
                 f"{str(self.path.parent)!r} has format {found}, this program knows up to {FORMAT}: use a newer one"

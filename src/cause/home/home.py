@@ -26,6 +26,7 @@ from cause.home.lock import Lock
 from cause.home.shelf import HomeShelf
 from cause.home.uploads import Blocks, BlockStore, StoredUpload, cut
 from cause.journal import Journal
+from cause.learners import Learner
 from cause.ledger import Selection
 from cause.memory import Memory, SubModel
 from cause.plan import ShardPlan
@@ -60,6 +61,7 @@ class Home(Journal):
         self.layout = layout = Layout(os.fspath(folder))
         self.read_only, self.storage_bytes, self.deadline_s = read_only, storage_bytes, deadline_s
         self.clock, self._disk = clock, disk or Disk()
+        layout.check()
         self._lock = None if read_only else Lock(layout.lock)
         self._garbage: set[bytes] = set()  # keys that no table names: the next erasure takes them along
         try:
@@ -89,7 +91,7 @@ class Home(Journal):
             raise HomeError(f"cannot make a home in {str(layout.folder)!r}: {error.strerror}") from None
         with Vault.create(layout.vault, source, disk) as vault:
             vault.new_key(DEVICE_KEY)
-        Database(layout.ledger).close()
+        Database(layout.ledger, create=True).close()
         disk.sync_folder(layout.folder)
 
     def close(self) -> None:
@@ -157,6 +159,18 @@ class Home(Journal):
             rounds.setdefault(round_, {}).setdefault(SegmentKey(shard, round_, slice_), []).append(piece)
         trained = {SegmentKey(*key) for key in database.rows("SELECT shard, round, slice FROM segments WHERE trained")}
         self.ledger.load(database.get("round", 0), rounds, trained)
+
+    def check_recipe(self, learner: Learner) -> None:
+        """Refuse a learner whose recipe is not that of the stored sub-models."""
+        found = self.database.get("recipe")
+        if found is None and not self.read_only:
+            with self.database.transaction():
+                self.database.set("recipe", learner.recipe_digest)
+        elif found is not None and bytes(found) != learner.recipe_digest:
+            raise HomeError(
+                f"the learner's recipe is not that of the sub-models in {str(self.layout.folder)!r}: open it with the "
+                "same recipe, or make a new home"
+            )
 
     # A round arrives
 
@@ -375,7 +389,8 @@ class Home(Journal):
         for (user, round_), left in rewrite.left.items():
             own = self._blocks[user, round_]
             database.many(
-                "INSERT INTO history (kind, round, pseudonym, of_round, samples, shard) VALUES ('forget', ?, ?, ?, ?, ?)",
+                "INSERT INTO history (kind, round, pseudonym, of_round, samples, shard) "
+                "VALUES ('forget', ?, ?, ?, ?, ?)",
                 self._lines(user, round_, selection[user, round_]),
             )
             database.run("DELETE FROM pieces WHERE upload=?", [own.upload_id])
@@ -442,7 +457,7 @@ class Home(Journal):
             else:
                 del self._blocks[user, round_]
                 if not self.ledger.rounds_of(user):
-                    del self._pseudonyms[user]
+                    self._pseudonyms.pop(user, None)  # who returns is new
 
     def caught_up(self, behind: Sequence[int]) -> None:
         with self.database.transaction():

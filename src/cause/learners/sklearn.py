@@ -64,6 +64,17 @@ class SklearnLearner:
         """What bits depend on, besides the recipe."""
         return f"scikit-learn {sklearn.__version__}, numpy {np.__version__}, {platform.machine()}"
 
+    def described(self) -> dict[str, Any]:
+        """The learner as plain data, for a configuration."""
+        made = type(self._estimator)()
+        settings = {
+            name: value
+            for name, value in self._estimator.get_params().items()
+            if value != made.get_params()[name] and isinstance(value, str | int | float | bool)
+        }
+        told = {"kind": "sklearn", "estimator": type(self._estimator).__name__, "classes": self.classes}
+        return {**told, "features": self.features, "epochs": self.epochs, "settings": settings}
+
     def composed(self, system: System) -> "SklearnLearner":
         """Itself: fitted arrays have no filters to remove, and are kept as they are."""
         return self

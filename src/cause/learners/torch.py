@@ -6,7 +6,7 @@ import platform
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
@@ -110,6 +110,15 @@ class TorchLearner:
         ]
         self._digest = digest(recipe.digest, str(described), codec.state_digest(self._frozen))
         self._bytes = _target_bytes(recipe, [t for name, t in network.state_dict().items() if name not in self._frozen])
+
+    def described(self) -> dict[str, Any]:
+        """The learner as plain data, for a configuration."""
+        if self._make is not factory(self._given.model):
+            raise InputError(f"the model {self._given.model!r} cannot be imported by name")
+        parts = {f.name: getattr(self._given, f.name) for f in fields(Recipe)}
+        parts["shape"], parts["options"] = list(self._given.shape), dict(self._given.options)
+        told = {"kind": "torch", **{name: value for name, value in parts.items() if value not in (None, {})}}
+        return told | {"device": self.device.type, "threads": self.threads}
 
     def composed(self, system: System) -> "TorchLearner":
         """The learner with the pruning and precision of a system."""

@@ -1,0 +1,119 @@
+"""Making a home, and opening it again."""
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+from cause.disk import Disk
+from cause.errors import HomeError, InputError
+from cause.home.config import Config, Settings, key_source, parse_config, parse_retain, read_config
+from cause.home.home import Home
+from cause.home.layout import Layout
+from cause.learners.base import Learner
+from cause.learners.described import build, describe
+from cause.presets import System, system_text
+from cause.units import parse_bytes
+from cause.vault.sources import new_master_key
+
+
+def attach(
+    folder: str | PathLike[str],
+    learner: Learner | None,
+    wanted: Mapping[str, Any],
+    key: Mapping[str, Any] | None = None,
+    *,
+    read_only: bool = False,
+    **parts: Any,
+) -> tuple[Home, Settings, Learner]:
+    """Open a home, or make one where there is none and a learner says what for.
+
+    What is wanted and not None must be what the home has: a home is what it was made as.
+    """
+    layout, given = Layout(folder), _told(wanted)
+    if not layout.config.exists():
+        if learner is None or read_only:
+            raise HomeError(f"{str(folder)!r} is not a home: `cause init` makes one")
+        create(folder, Settings(**given), learner, key)
+    config = read_config(layout.config)
+    for name, value in given.items():
+        has = getattr(config.settings, name)
+        if value != has:
+            raise HomeError(f"{str(folder)!r} was made with {name} = {has!r}, not {value!r}")
+    if learner is None:
+        if config.learner is None:
+            raise HomeError(f"{str(folder)!r} does not say what learns in it: give the learner it was made with")
+        learner = build(config.learner)
+    settings = config.settings
+    home = Home(
+        folder,
+        config.source(layout.folder),
+        read_only=read_only,
+        storage_bytes=None if settings.storage is None else parse_bytes(settings.storage),
+        deadline_s=settings.deadline_days * 86_400,
+        **parts,
+    )
+    return home, settings, learner
+
+
+def create(
+    folder: str | PathLike[str],
+    settings: Settings,
+    learner: Learner | None,
+    key: Mapping[str, Any] | None = None,
+    disk: Disk | None = None,
+) -> Config:
+    """Make a home. Its configuration is written last: without it, a folder is not a home."""
+    layout, disk = Layout(folder), disk or Disk()
+    if layout.folder.exists() and any(layout.folder.iterdir()) and not _unfinished(layout):
+        raise HomeError(f"{str(folder)!r} is not empty: name a new folder for the home")
+    description = None
+    if learner is not None:
+        try:
+            description = describe(learner)
+        except InputError:
+            description = None  # it has to be given at each opening
+    if key is None:
+        key = {"file": f"../{layout.folder.resolve().name}.key"}
+        path = layout.folder.resolve().parent / f"{layout.folder.resolve().name}.key"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            disk.write_whole(path, new_master_key().encode() + b"\n")
+    config = Config(settings, dict(key), description)
+    text = config.text().encode()
+    parse_config(text, "the configuration")  # what is written can be read
+    parse_retain(settings.retain)
+    layout.folder.parent.mkdir(parents=True, exist_ok=True)
+    _discard(layout)
+    Home.create(layout.folder, key_source(key, layout.folder), disk)
+    try:
+        disk.write_whole(layout.config, text)
+    except OSError as error:
+        raise HomeError(f"cannot write {str(layout.config)!r}: {error.strerror}") from None
+    return config
+
+
+def _unfinished(layout: Layout) -> bool:
+    """A home that was cut short while it was made: nothing in it was ever used."""
+    ours = {"blocks", "sub-models", "vault", "ledger.db", "ledger.db-wal", "ledger.db-shm", "cause.toml.part", "lock"}
+    return {path.name for path in layout.folder.iterdir()} <= ours
+
+
+def _discard(layout: Layout) -> None:
+    if layout.folder.exists():
+        from shutil import rmtree
+
+        for path in layout.folder.iterdir():
+            rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _told(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    given = {name: value for name, value in wanted.items() if value is not None}
+    if isinstance(given.get("system"), System):
+        given["system"] = system_text(given["system"])
+    if isinstance(given.get("memory"), int):
+        given["memory"] = str(given["memory"])
+    known = Settings.__dataclass_fields__
+    for name in given:
+        if name not in known:
+            raise InputError(f"a home has no {name!r}: {', '.join(sorted(known))}")
+    return given

@@ -1,0 +1,33 @@
+"""Devices with a home, small ones."""
+
+import numpy as np
+
+from cause.learners.sklearn import SklearnLearner
+from cause.system import Cause
+
+CLASSES, FEATURES = 4, 6
+MASTER = "11" * 32
+
+
+def bayes():
+    from sklearn.naive_bayes import GaussianNB
+
+    return SklearnLearner(GaussianNB(), classes=CLASSES, features=FEATURES)
+
+
+def samples(user: str, round_: int, count: int):
+    """What a user uploads in a round, whoever asks."""
+    draw = np.random.default_rng([ord(c) for c in user] + [round_, count])
+    return draw.normal(size=(count, FEATURES)).astype(np.float32), draw.integers(CLASSES, size=count)
+
+
+def opened(folder, learner=None, **settings) -> Cause:
+    """A home in this folder, made if it is not there."""
+    settings = {"system": "frugal", "shards": 2, "slots": 8, **settings}
+    return Cause(folder, learner=learner or bayes(), key={"env": "CAUSE_TEST_KEY"}, **settings)
+
+
+def learn(device, **counts: int):
+    """A round: users and how many samples each uploads."""
+    t = device.ledger.round + 1
+    return device.learn({user: samples(user, t, count) for user, count in counts.items()})

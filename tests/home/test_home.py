@@ -1,0 +1,248 @@
+"""A device that lives on a disk: closed and opened again it is the same, to the bit."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from cause.errors import BudgetError, HomeError, InputError
+from cause.home import Home
+from cause.learners.torch import TorchLearner
+from cause.memory import POLICIES
+from cause.presets import PRESETS
+from cause.system import Cause
+from cause.vault import EnvKeySource, Vault
+from cause.verify import verify
+from tests.home.homes import CLASSES, MASTER, bayes, learn, opened, samples
+from tests.rooms import differences
+
+
+def story(device, reopen=lambda device: device):
+    """Rounds and requests of all kinds; `reopen` comes between any two."""
+    learn(device, a=40, b=9, c=150)
+    device = reopen(device)
+    learn(device, a=11, d=5)
+    device = reopen(device)
+    device.forget("a", rounds=[1], count=7)
+    device = reopen(device)
+    device.forget("d")
+    device = reopen(device)
+    learn(device, c=3, d=4)
+    device = reopen(device)
+    device.forget("c", samples=[(1, 0), (1, 149), (3, 1)], repair="later")
+    device = reopen(device)
+    learn(device, b=8)
+    device = reopen(device)
+    device.repair()
+    return reopen(device)
+
+
+def in_memory(**settings) -> Cause:
+    return Cause(learner=bayes(), **{"system": "frugal", "shards": 2, "slots": 8, **settings})
+
+
+@pytest.mark.parametrize("name", [*PRESETS, "cause:partition=hash,slices=2,rehearsal=0.5"])
+def test_a_home_is_the_device_that_lives_in_memory(tmp_path, name):
+    device, plain = story(opened(tmp_path / "home", system=name)), story(in_memory(system=name))
+    assert differences(device, plain) == []
+    assert device.memory.stored() == plain.memory.stored()
+    assert verify(device, processes=0).mismatched == []
+    device.close()
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "unlimited"])
+def test_a_device_opened_again_between_any_two_calls_is_the_same(tmp_path, policy):
+    def again(device):
+        device.close()
+        return Cause(tmp_path / "home")  # all it needs to know is there
+
+    settings = {"system": f"cause:policy={policy},partition=uniform", "slots": 5}
+    device, plain = story(opened(tmp_path / "home", **settings), again), story(in_memory(**settings))
+    assert differences(device, plain) == []
+    assert device.memory.stored() == plain.memory.stored()
+    assert device.memory.policy.state() == plain.memory.policy.state()
+    device.close()
+
+
+def test_torch_sub_models_survive_too(tmp_path):
+    def learner():
+        return TorchLearner("mlp", classes=CLASSES, shape=(6,), epochs=2, options=(("width", 16),), round_to=2)
+
+    device = opened(tmp_path / "home", learner=learner(), memory="1MB", slots=None)
+    learn(device, a=30, b=20)
+    before = {key: device.memory.shelf.get(key) for key in device.memory.stored()}
+    device.close()
+    device = Cause(tmp_path / "home")
+    assert {key: device.memory.shelf.get(key) for key in device.memory.stored()} == before
+    assert verify(device, processes=0).identical == sorted(before)
+    device.close()
+
+
+def test_forgetting_now_and_repairing_later_ends_where_forgetting_at_once_does(tmp_path):
+    now, later = opened(tmp_path / "now"), opened(tmp_path / "later")
+    for device, repair in ((now, "now"), (later, "later")):
+        learn(device, a=30, b=20)
+        learn(device, a=10, b=10)
+        device.forget("a", rounds=[1], count=3, repair=repair)
+        device.forget("b", rounds=[2], repair=repair)
+        t = device.ledger.round + 1
+        device.learn({"a": samples("a", t, 6)}, repair=repair)
+    assert later.waiting()
+    assert set(later.heads()) <= set(now.heads())
+    later.repair()
+    assert later.waiting() == []
+    assert differences(now, later) == []
+    now.close(), later.close()
+
+
+def test_while_a_repair_waits_the_newest_clean_sub_model_votes(tmp_path):
+    device = opened(tmp_path / "home", shards=1)
+    for _ in range(3):
+        learn(device, a=30)
+    clean = device.memory.shelf.get(device.memory.stored()[0])
+    device.forget("a", rounds=[2], count=1, repair="later")
+    assert [key.round for key in device.memory.stored()] == [1]
+    assert device.memory.shelf.get(device.memory.stored()[0]) == clean
+    assert len(device.predict(samples("x", 1, 5)[0])) == 5
+    device.forget("a", rounds=[1], count=1, repair="later")
+    assert device.heads() == {}
+    device.repair()
+    assert [key.round for key in device.memory.stored()] == [1, 2, 3]
+    device.close()
+
+
+def test_repair_stops_at_a_segments_end_and_goes_on_later(tmp_path):
+    device, whole = opened(tmp_path / "home", shards=1), in_memory(shards=1)
+    for each in (device, whole):
+        for _ in range(4):
+            learn(each, a=30)
+    whole.forget("a", rounds=[1], count=1)
+    device.forget("a", rounds=[1], count=1, repair="later")
+    steps = 0
+    while device.waiting():
+        device.repair(stop=lambda: True)
+        steps += 1
+        assert [key.round for key in device.memory.stored()] == list(range(1, steps + 1))
+    assert steps == 4
+    assert differences(device, whole) == []
+    device.close()
+
+
+def test_a_second_process_is_refused_with_the_holders_pid_and_may_read(tmp_path):
+    device = opened(tmp_path / "home")
+    learn(device, a=30)
+    expected = device.predict(samples("x", 1, 5)[0]).tolist()
+    code = (
+        "import sys; from cause.system import Cause; from tests.home.homes import samples\n"
+        "print(Cause(sys.argv[1], read_only=True).predict(samples('x', 1, 5)[0]).tolist())\n"
+        "Cause(sys.argv[1])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "home"], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "CAUSE_TEST_KEY": MASTER},
+    )  # fmt: skip
+    assert done.stdout == f"{expected}\n"
+    assert f"is in use by process {os.getpid()}" in done.stderr
+    device.close()
+
+
+def test_a_full_store_refuses_an_upload_and_nothing_changes(tmp_path):
+    device = opened(tmp_path / "home", storage="40KB")
+    learn(device, a=100)
+    with pytest.raises(BudgetError, match=r"of 40\.00 KB for samples"):
+        learn(device, b=2_000)
+    assert device.ledger.round == 1
+    learn(device, b=10)
+    assert verify(device, processes=0).mismatched == []
+    device.close()
+
+
+@pytest.mark.parametrize("part", ["cause.toml", "ledger.db", "vault", "blocks"])
+def test_a_home_with_something_missing_is_refused_and_left_alone(tmp_path, part):
+    device = opened(tmp_path / "home")
+    learn(device, a=30)
+    device.close()
+    (tmp_path / "home" / part).rename(tmp_path / "elsewhere")
+    before = sorted(path.name for path in (tmp_path / "home").rglob("*"))
+    with pytest.raises((HomeError, InputError)) as caught:
+        Cause(tmp_path / "home")
+    assert "\n" not in str(caught.value)
+    assert sorted(path.name for path in (tmp_path / "home").rglob("*")) == before
+
+
+def test_an_emptied_ledger_does_not_make_the_home_destroy_its_keys(tmp_path):
+    device = opened(tmp_path / "home")
+    learn(device, a=30)
+    keys = device.home.vault.names()
+    device.close()
+    for path in (tmp_path / "home").glob("ledger.db*"):
+        path.unlink()
+    (tmp_path / "home" / "ledger.db").touch()
+    with pytest.raises(HomeError, match="is empty"):
+        Cause(tmp_path / "home")
+    with Vault.open(tmp_path / "home" / "vault", _source(), read_only=True) as vault:
+        assert vault.names() == keys
+
+
+def test_a_foreign_folder_a_newer_format_and_another_recipe_are_refused(tmp_path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "me.jpg").write_bytes(b"x")
+    with pytest.raises(HomeError, match="is not a home"):
+        Cause(tmp_path / "photos")
+    with pytest.raises(HomeError, match="is not empty"):
+        opened(tmp_path / "photos")
+    device = opened(tmp_path / "home")
+    learn(device, a=30)
+    with pytest.raises(HomeError, match="was made with shards = 2, not 3"):
+        opened(tmp_path / "home", shards=3)
+    device.close()
+    with pytest.raises(HomeError, match="recipe is not that of the sub-models"):
+        Cause(tmp_path / "home", learner=TorchLearner("mlp", classes=CLASSES, shape=(6,)))
+    home = Home(tmp_path / "home", _source())
+    home.database.run("PRAGMA user_version=99")
+    home.close()
+    with pytest.raises(HomeError, match="has format 99"):
+        Cause(tmp_path / "home")
+
+
+def test_another_master_key_opens_nothing(tmp_path, monkeypatch):
+    device = opened(tmp_path / "home")
+    device.close()
+    monkeypatch.setenv("CAUSE_TEST_KEY", "22" * 32)
+    with pytest.raises(Exception, match="master key"):
+        Cause(tmp_path / "home")
+
+
+def test_a_damaged_sub_model_is_found_dropped_and_made_again(tmp_path):
+    device = opened(tmp_path / "home", shards=1)
+    for _ in range(3):
+        learn(device, a=30)
+    head = device.memory.stored()[-1]
+    whole = device.memory.shelf.get(head)
+    path = device.home.shelf.files.path(device.home.shelf.names[head])
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+    x = samples("x", 1, 5)[0]
+    device.predict(x)  # the one before it answers
+    assert device.waiting() == [0]
+    device.repair()
+    assert device.memory.shelf.get(head) == whole
+    device.close()
+
+
+def test_nothing_in_the_home_names_a_user_or_shows_a_sample(tmp_path):
+    device = opened(tmp_path / "home")
+    x = np.full((3, 6), 1234.5, dtype=np.float32)
+    device.learn({"maria-gonzalez": (x, [0, 1, 2])})
+    device.forget("maria-gonzalez", rounds=[1], count=1, repair="later")
+    data = b"".join(path.read_bytes() for path in (tmp_path / "home").rglob("*") if path.is_file())
+    assert b"maria" not in data
+    assert x[0, :2].tobytes() not in data
+    device.close()
+
+
+def _source():
+    return EnvKeySource("CAUSE_TEST_KEY")
