@@ -1,6 +1,7 @@
 """Where a result comes from: command, commit, machine, date."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -26,12 +27,12 @@ def write_result(path: Path, result: Any, program: Sequence[str] = ("cause",)) -
 
 
 def commit() -> str:
-    """The commit of the code that runs, marked when it was changed since; unknown outside a checkout."""
+    """The commit of the code that runs, marked when it was changed since; outside a checkout what CAUSE_COMMIT says."""
     here = Path(__file__).parent
     try:
         git = ["git", "-C", str(here)]
         found = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
         dirty = subprocess.run([*git, "status", "--porcelain", "--", str(here)], capture_output=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
-        return "unknown"
+        return os.environ.get("CAUSE_COMMIT", "unknown")
     return found + ("-changed" if dirty.strip() else "")
