@@ -27,12 +27,14 @@ def write_result(path: Path, result: Any, program: Sequence[str] = ("cause",)) -
 
 
 def commit() -> str:
-    """The commit of the code that runs, marked when it was changed since; outside a checkout what CAUSE_COMMIT says."""
+    """The commit of the code that runs, marked when it was changed since; for a copy of it, what CAUSE_COMMIT says."""
+    if "CAUSE_COMMIT" in os.environ:
+        return os.environ["CAUSE_COMMIT"]
     here = Path(__file__).parent
     try:
         git = ["git", "-C", str(here)]
         found = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
         dirty = subprocess.run([*git, "status", "--porcelain", "--", str(here)], capture_output=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("CAUSE_COMMIT", "unknown")
+        return "unknown"
     return found + ("-changed" if dirty.strip() else "")
