@@ -1,6 +1,7 @@
 """Where a result comes from: command, commit, machine, date."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -12,26 +13,36 @@ from typing import Any
 from cause.files import write_text
 from cause.machine import hardware
 
+COMMIT = "CAUSE_COMMIT"
+"""Names the commit where the code runs as a copy without its repository."""
 
-def write_result(path: Path, result: Any, program: Sequence[str] = ("cause",)) -> None:
-    """Write a result that says how it was made: by this program, with the arguments that it was given."""
-    record = {
+
+def provenance(program: Sequence[str] = ("cause",)) -> dict[str, Any]:
+    """How what is made now is made: by this program, with the arguments that it was given."""
+    return {
         "command": shlex.join([*program, *sys.argv[1:]]),
         "commit": commit(),
         "date": datetime.now(UTC).date().isoformat(),
         "machine": hardware(),
-        "result": result,
     }
+
+
+def write_result(path: Path, result: Any, program: Sequence[str] = ("cause",)) -> None:
+    """Write a result that says how it was made."""
+    record = {**provenance(program), "result": result}
     write_text(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
 
 def commit() -> str:
-    """The commit of the code that runs, marked when it was changed since; unknown outside a checkout."""
+    """The commit of the code that runs, marked when it was changed since.
+
+    Outside a checkout it is what CAUSE_COMMIT says, or unknown.
+    """
     here = Path(__file__).parent
     try:
         git = ["git", "-C", str(here)]
         found = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
         dirty = subprocess.run([*git, "status", "--porcelain", "--", str(here)], capture_output=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
-        return "unknown"
+        return os.environ.get(COMMIT, "unknown")
     return found + ("-changed" if dirty.strip() else "")
