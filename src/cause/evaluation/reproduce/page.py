@@ -18,10 +18,9 @@ energies were measured. Where energy is a product of simulated samples and a mea
 
 def write_page(folder: Path, order: Sequence[str]) -> Path:
     """Write the page of a folder's results."""
-    results = {path.stem: json.loads(path.read_bytes()) for path in folder.glob("*.json")}
-    known = [name for name in order if name in results]
+    there = [name for name in order if (folder / f"{name}.json").exists()]
     path = folder / NAME
-    write_text(path, page({name: results[name] for name in known}, folder))
+    write_text(path, page({name: json.loads((folder / f"{name}.json").read_bytes()) for name in there}, folder))
     return path
 
 
@@ -32,7 +31,12 @@ def page(results: Mapping[str, dict[str, Any]], folder: Path) -> str:
         for name, record in results.items()
         for claim in record["result"]["summary"]["claims"]
     ]
-    parts = [HEAD, "## Every claim\n", markdown(["", "claim", "paper", "ours", "size of our runs"], summary), ""]
+    parts = [
+        HEAD,
+        "## Every claim\n",
+        markdown(["", "claim", "paper", "ours", "size of our runs"], summary, names=5),
+        "",
+    ]
     for name, record in results.items():
         parts += _section(name, record["result"], (folder / f"{name}.png").exists())
     return "\n".join(parts)
@@ -58,13 +62,13 @@ def source_line(source: Mapping[str, Any]) -> str:
     return f"`{source['command']}`, commit `{source['commit'][:12]}`, {source['date']}, {where}"
 
 
-def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table.
+def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> str:
+    """A table: the first columns are names, to the left; the others to the right.
 
     >>> print(markdown(["S", "RSN"], [["4", "10"]]))
     | S | RSN |
     | --- | ---: |
     | 4 | 10 |
     """
-    lines = [columns, ["---", *("---:" for _ in columns[1:])], *rows]
+    lines = [columns, [*["---"] * names, *["---:"] * (len(columns) - names)], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -51,11 +51,11 @@ def chosen(names: Sequence[str]) -> list[Figure]:
 
 
 def wanted_cells(figure: Figure, size: Size, only: Only) -> list[Cell]:
-    """The runs of a figure whose settings are among those asked for."""
+    """The runs of a figure whose settings are among those asked for; a run without such a setting stays."""
     return [
         cell
         for cell in unique(figure.cells(size))
-        if all(str(cell.settings.get(name)) in asked for name, asked in only.items())
+        if all(name not in cell.settings or str(cell.settings[name]) in asked for name, asked in only.items())
     ]
 
 
@@ -73,7 +73,7 @@ def parse_only(texts: Sequence[str], cells: Sequence[Cell]) -> dict[str, list[st
         only[name] = [value for value in listed.split(",") if value]
         if not only[name]:
             raise InputError(f"--only needs values: {name}=…,…")
-    if cells and not any(all(str(c.settings.get(n)) in v for n, v in only.items()) for c in cells):
+    if only and not any(all(str(c.settings.get(n)) in v for n, v in only.items()) for c in cells):
         raise InputError(f"--only leaves nothing to run: {' '.join(texts)}")
     return only
 
@@ -106,7 +106,8 @@ def reproduce(
         ran += 1
         if told:
             told(done, found + ran, len(wanted))
-    results = {figure.name: write_figure(figure, archive, cells[figure.name]) for figure in figures}
+    written = {figure.name: write_figure(figure, archive, cells[figure.name]) for figure in figures}
+    results = {name: result for name, result in written.items() if result}
     return Report(ran, found, len(missing) - ran, results, write_page(out, list(FIGURES)))
 
 
@@ -125,6 +126,8 @@ def write_figure(figure: Figure, archive: Archive, wanted: Sequence[Cell]) -> di
     before = archive.of_result(figure.name)
     cells = unique([*(done.cell for done in before), *wanted])
     done = [archive[cell] for cell in cells if cell in archive]
+    if not done:
+        return {}
     sources: list[dict[str, Any]] = []
     kept = []
     for each in done:
@@ -134,11 +137,11 @@ def write_figure(figure: Figure, archive: Archive, wanted: Sequence[Cell]) -> di
     summary = figure.summarise(done).as_dict()
     reported = figure.reported
     result = {"name": figure.name, "title": figure.title, "where": reported.where, "says": reported.says}
-    newest = max(sources, key=lambda source: source["date"], default=provenance())
+    newest = max(sources, key=lambda source: str(source["date"]))
     record = {**newest, "result": {**result, "summary": summary, "sources": sources, "cells": kept}}
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
     write_text(archive.folder / f"{figure.name}.json", text)
-    if done and can_draw():
+    if can_draw():
         draw(panels_of(summary["panels"]), archive.folder / f"{figure.name}.png")
     return {name: summary[name] for name in ("columns", "rows", "claims", "notes")}
 

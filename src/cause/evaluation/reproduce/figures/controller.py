@@ -79,7 +79,9 @@ def _rsn_claims(found: dict[tuple[str, int], Mean], size: str) -> list[Claim]:
         if s > 1 and all((system, s) in found for system in PAIR):
             on, off = (found[system, s].value for system in PAIR)
             theirs = reported["cause"][str(s)] / reported["cause-no-sc"][str(s)]
-            sentence = "" if on < off else "Fewer open shards mean that a request replays a larger one."
+            sentence = (
+                "The controller saves." if on < off else "Fewer open shards mean that a request replays a larger one."
+            )
             claims.append(
                 Claim(
                     f"RSN with SC as a share of that without, S = {s}",

@@ -19,7 +19,7 @@ NOTE = (
 def energy_cells(size: Size, setting: str, at: Sequence[Any], fixed: Mapping[str, Any]) -> list[Cell]:
     """Simulations with the sizes of each backbone, and the cost of each kind of network."""
     made = []
-    for backbone in size.backbones:
+    for backbone in size.energy_backbones:
         for system in SYSTEMS:
             made.append(size.cost(backbone, _pruning(system)))
             made += [size.counting(system, backbone=backbone, **fixed, **{setting: point}) for point in at]
@@ -27,9 +27,9 @@ def energy_cells(size: Size, setting: str, at: Sequence[Any], fixed: Mapping[str
 
 
 def energy_summary(
-    done: Sequence[Done], setting: str, label: str, shares: Mapping[str, float], only: Any = None
+    done: Sequence[Done], setting: str, label: str, shares: Mapping[str, float], last: bool = False
 ) -> Summary:
-    """CAUSE's energy as a share of the others', mean over the backbones (and points, unless one is named)."""
+    """CAUSE's energy as a share of the others', mean over the backbones and points, or at the last point."""
     counted, unit = largest(of_kind(done, "count")), ""
     costs = {(each["backbone"], each["pruning"]): each for each in of_kind(done, "cost")}
     unit, line = (
@@ -55,8 +55,11 @@ def energy_summary(
             lines.append(Series(system, there, [at[point] for point in there]))
         panels.append(Panel(backbone, label, f"{unit}, calculated", lines, log=True))
     size = "; ".join(filter(None, [counted_size(counted), *sorted({cost_size(each) for each in costs.values()})]))
-    chosen = points if only is None else [only]
-    what, where = ("energy" if unit == "J" else "time"), f"over {label}" if only is None else f"at {label} = {only}"
+    chosen = points[-1:] if last else points
+    what, where = (
+        ("energy" if unit == "J" else "time"),
+        f"at {label} = {points[-1]}" if last and points else f"over {label}",
+    )
     reasons = sorted({c.result["unavailable"] for c in costs.values() if c.result["unavailable"]})
     claims = []
     for other, claimed in shares.items():

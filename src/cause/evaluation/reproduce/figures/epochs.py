@@ -38,7 +38,8 @@ def summarise(done: Sequence[Done]) -> Summary:
             claimed = percent(reported[system]) if system in reported else None
             rows.append([f"{name}, {system}", size, f"{seen:,}", shown, beside(percent(ahead), claimed)])
             if ahead is not None:
-                claims.append(Claim(f"CAUSE above {system}, {name}", claimed or "–", percent(ahead), size))
+                sentence = f"{curves['cause'][-1]:.3f} against {curve[-1]:.3f} after {len(curve)} epochs."
+                claims.append(Claim(f"CAUSE above {system}, {name}", claimed or "–", percent(ahead), size, sentence))
         panels.append(Panel(name, "epoch", "accuracy", [Series(s, _steps(c), c) for s, c in curves.items()]))
     note = (
         "All samples arrive in one round; the first shard of S = 4 is trained (CAUSE's controller opens 3 then). "

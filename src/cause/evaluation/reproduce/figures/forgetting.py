@@ -57,8 +57,9 @@ def summarise(done: Sequence[Done]) -> Summary:
             if "cause" in shown and shown.get(other):
                 what = "energy" if whole else "time"
                 told = percent(shown["cause"] / shown[other])
+                sentence = f"{shown['cause']:,.1f} against {shown[other]:,.1f} {unit}."
                 claim = f"CAUSE's {what} of forgetting as a share of {other}'s, S = 16, ρ = 0.3"
-                claims.append(Claim(claim, percent(share), told, f"measured, {group.size}"))
+                claims.append(Claim(claim, percent(share), told, f"measured, {group.size}", sentence))
     columns = ["", "size", "requests", "RSN", "seconds", "joules above idle", "J a retrained sample"]
     return Summary(columns, rows, panels, claims, list(dict.fromkeys(notes)))
 

@@ -26,9 +26,19 @@ def summarise(done: Sequence[Done]) -> Summary:
             [name, size, f"{1e3 * seconds['slope']:.3g}", f"{seconds['r2']:.4f}"]
             + ([f"{joules['slope']:.3g}", f"{joules['r2']:.4f}"] if joules else ["unknown", "–"])
         )
-        claims.append(Claim(f"time linear in samples, {name}", "linear", f"R² = {seconds['r2']:.4f}", size))
+        claims.append(
+            Claim(
+                f"time linear in samples, {name}",
+                "linear",
+                f"R² = {seconds['r2']:.4f}",
+                size,
+                f"{1e3 * seconds['slope']:.3g} ms a sample.",
+            )
+        )
         told = f"R² = {joules['r2']:.4f}" if joules else "energy unknown"
-        reason = "" if joules else f"No meter: {each.result['unavailable']}."
+        reason = (
+            f"{joules['slope']:.3g} J a sample above idle." if joules else f"No meter: {each.result['unavailable']}."
+        )
         claims.append(Claim(f"energy linear in samples, {name}", "linear", told, size, reason))
     panels = [Panel("time", "retraining ratio", "seconds", [_points(each, 1) for each in measured])]
     metered = [each for each in measured if each.result["joules_line"]]

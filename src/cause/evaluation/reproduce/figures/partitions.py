@@ -69,7 +69,9 @@ def _least(done: Sequence[Done], setting: str, label: str) -> Claim:
     points = sorted({point for _, point in found})
     least = [min((m.value, name) for (name, p), m in found.items() if p == point)[1] for point in points]
     told = ", ".join(f"{label} = {point}: {name}" for point, name in zip(points, least, strict=True))
-    return Claim(f"who retrains least, over {label}", "CAUSE (UCDP)", told, counted_size(done))
+    apart = "; ".join(f"{name} {found[name, points[-1]].value:,.0f}" for name in dict.fromkeys(n for n, _ in found))
+    sentence = f"At {label} = {points[-1]}: {apart}."
+    return Claim(f"who retrains least, over {label}", "CAUSE (UCDP)", told, counted_size(done), sentence)
 
 
 FIGURE = Figure("partitions", "Partitions: CAUSE, CAUSE-U, CAUSE-C", paper.PARTITIONS, cells, summarise)

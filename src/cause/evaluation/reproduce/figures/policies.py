@@ -40,13 +40,18 @@ def summarise(done: Sequence[Done]) -> Summary:
         if ("fibor", slots) in found and ("random", slots) in found:
             pairs = zip(_rsn(found["random", slots]), _rsn(found["fibor", slots]), strict=True)
             saved = Mean.of([1 - mine / other for other, mine in pairs if other])
-            sentence = "Memory does not bind there: every policy keeps everything." if slots is None else ""
+            means = " against ".join(
+                thousands(mean_of(found[name, slots], "rsn").value) for name in ("fibor", "random")
+            )
+            means = f"Mean RSN {means}."
+            less = "less" if saved.value >= 0 else "more"
+            sentence = "Memory does not bind there: every policy keeps everything." if slots is None else means
             claims.append(
                 Claim(
                     f"FiboR retrains less than random, {name}",
                     f"{thousands(reported['fibor'])} against {thousands(reported['random'])} "
                     f"({percent(1 - reported['fibor'] / reported['random'])} less)",
-                    f"{percent(saved.value)} less ± {percent(saved.half_width)}",
+                    f"{percent(abs(saved.value))} {less} ± {percent(saved.half_width)}",
                     counted_size(counted),
                     sentence,
                 )

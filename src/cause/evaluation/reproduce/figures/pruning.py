@@ -115,8 +115,20 @@ def _claims(
     paper_file = percent(known["70"][2] / known["original"][2]) if known else "–"
     shown = METHODS[method]
     return [
-        Claim(f"{shown} at 70 %: accuracy lost, {name}", theirs, f"{lost:.2f} points", size),
-        Claim(f"{shown} at 70 %: file left, {name}", paper_file, percent(file), size),
+        Claim(
+            f"{shown} at 70 %: accuracy lost, {name}",
+            theirs,
+            f"{lost:.2f} points",
+            size,
+            f"{whole['accuracy']:.3f} whole, {mean['accuracy']:.3f} pruned.",
+        ),
+        Claim(
+            f"{shown} at 70 %: file left, {name}",
+            paper_file,
+            percent(file),
+            size,
+            f"{mean['bytes'] / MB:.2f} of {whole['bytes'] / MB:.2f} MB.",
+        ),
     ]
 
 

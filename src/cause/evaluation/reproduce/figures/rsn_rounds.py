@@ -44,7 +44,10 @@ def summarise(done: Sequence[Done]) -> Summary:
         for other, share in reported["share"].items():
             if other in found:
                 ours = last / found[other][-1].value
-                claims.append(Claim(f"CAUSE's last round as a share of {other}'s", percent(share), percent(ours), size))
+                sentence = f"{thousands(last)} against {thousands(found[other][-1].value)} samples."
+                claims.append(
+                    Claim(f"CAUSE's last round as a share of {other}'s", percent(share), percent(ours), size, sentence)
+                )
     note = f"Mean RSN of the round; {size}."
     panel = Panel("", "round", "retrained samples in the round", lines, log=True)
     return Summary(["system", *(f"t = {t}" for t in rounds)], rows, [panel], claims, [note])

@@ -32,13 +32,19 @@ def summarise(done: Sequence[Done]) -> Summary:
                     claimed,
                     f"{'+' if change > 0 else '−'}{percent(abs(change))}",
                     counted_size(counted),
-                    "" if system == "cause" else "A request touches more shards, but each is smaller.",
+                    _why(system),
                 )
             )
     reported = paper.RSN_SHARDS.values["cause"]
     theirs = Series("cause", [int(s) for s in reported], [float(n) for n in reported.values()], paper=True)
     panels = [replace(panel, series=[*panel.series, theirs]) for panel in made.panels]
     return replace(made, panels=panels, claims=claims)
+
+
+def _why(system: str) -> str:
+    if system == "cause":
+        return "A request replays one shard, and more shards are smaller ones."
+    return "A request touches more shards, but each is smaller."
 
 
 FIGURE = Figure("rsn-shards", "RSN against the number of shards", paper.RSN_SHARDS, cells, summarise)

@@ -77,9 +77,14 @@ def _falls(group: Group) -> list[Claim]:
             _shown(reported(group, "cause", s)) or "–",
             accuracy(mean_of(at[s], "accuracy")),
             group.size,
+            _against(mean_of(at[s], "accuracy").value, reported(group, "cause", s)),
         )
         for s in sorted(at)
     ]
+
+
+def _against(ours: float, theirs: float | None) -> str:
+    return "The paper has no figure of it." if theirs is None else f"{100 * (ours - theirs):+.1f} points."
 
 
 def _above(group: Group) -> list[Claim]:
@@ -92,7 +97,7 @@ def _above(group: Group) -> list[Claim]:
             told = f"{at['cause']:.3f} against {others[best]:.3f} ({best})"
             above = "above" if at["cause"] > others[best] else "not above"
             claims.append(
-                Claim(f"CAUSE above all others at S = {s}, {group.name}", "yes", told, group.size, above + ".")
+                Claim(f"CAUSE above all others at S = {s}, {group.name}", "yes", told, group.size, f"CAUSE is {above}.")
             )
     return claims
 

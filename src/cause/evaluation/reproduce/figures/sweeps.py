@@ -48,7 +48,7 @@ def less_than(done: Sequence[Done], setting: str, paper: Mapping[str, float]) ->
         if points:
             means = {name: _less(found, name, other, points) for name in ("cause", OURS) if (name, points[0]) in found}
             ours = percent(means["cause"])
-            further = f"{OURS}: {percent(means[OURS])} less." if OURS in means else ""
+            further = f"{OURS}: {percent(means[OURS])} less." if OURS in means else "Mean over the points."
             claims.append(
                 Claim(f"CAUSE retrains less than {other}", percent(claimed), ours, counted_size(done), further)
             )
