@@ -73,8 +73,8 @@ def trained_size(done: Sequence[Done]) -> str:
     """How large real trainings were: share of the samples, epochs, rounds, seeds, recipe.
 
     >>> from cause.evaluation.reproduce.cell import Cell
-    >>> trained_size([Done(Cell("train", {"share": 0.2, "epochs": 20, "rounds": 10, "seed": 0}), {}, 0.0, {})])
-    '20 % of the samples, 20 epochs, 10 rounds, 1 seed'
+    >>> trained_size([Done(Cell("train", {"share": 0.2, "epochs": 20, "rounds": 10, "device": "cpu"}), {}, 0.0, {})])
+    '20 % of the samples, 20 epochs, 10 rounds, 1 seed, cpu'
     """
     if not done:
         return "not run"
@@ -88,7 +88,8 @@ def trained_size(done: Sequence[Done]) -> str:
     parts.append(f"{seeds} seed{'s' if seeds > 1 else ''}")
     if any(each.cell.settings.get("recipe", "paper") != "paper" for each in done):
         parts.append(f"recipe {_listed(done, 'recipe')}")
-    return ", ".join(parts)
+    devices = _listed(done, "device")
+    return ", ".join([*parts, devices] if devices else parts)
 
 
 def counted_size(done: Sequence[Done]) -> str:

@@ -31,7 +31,7 @@ def energy_summary(
 ) -> Summary:
     """CAUSE's energy as a share of the others', mean over the backbones and points, or at the last point."""
     counted, unit = largest(of_kind(done, "count")), ""
-    costs = {(each["backbone"], each["pruning"]): each for each in of_kind(done, "cost")}
+    costs = {(each["backbone"], each["pruning"]): each for each in sorted(of_kind(done, "cost"), key=_total)}
     unit, line = (
         ("J", "joules_line")
         if costs and all(c.result["joules_line"] for c in costs.values())
@@ -72,6 +72,11 @@ def energy_summary(
             )
     notes = [NOTE, *(f"Energy is unknown here, so seconds are shown instead: {reason}." for reason in reasons)]
     return Summary(["", f"m{unit} a sample", *(f"{label} = {p}" for p in points)], rows, panels, claims, notes)
+
+
+def _total(done: Done) -> int:
+    """The largest measurement comes last, and counts."""
+    return int(done["total"])
 
 
 def _pruning(system: str) -> str:

@@ -6,7 +6,7 @@ from cause.evaluation.reproduce import paper
 from cause.evaluation.reproduce.cell import Cell, Done, by, of_kind
 from cause.evaluation.reproduce.figures.base import Figure, beside
 from cause.evaluation.reproduce.size import SYSTEMS, Size
-from cause.evaluation.reproduce.summary import Claim, Panel, Series, Summary, accuracy, percent, trained_size
+from cause.evaluation.reproduce.summary import Claim, Panel, Series, Summary, accuracy, mean_of, percent, trained_size
 
 BACKBONES, DATASETS = ("resnet34", "vgg16", "mobilenetv2"), ("cifar10", "svhn", "cifar100")
 
@@ -26,17 +26,17 @@ def cells(size: Size) -> list[Cell]:
 def summarise(done: Sequence[Done]) -> Summary:
     """Curves, and how much higher CAUSE ends."""
     rows, panels, claims = [], [], []
-    for key, own in by(of_kind(done, "curve"), "dataset", "backbone", "share", "epochs", "recipe").items():
+    for key, own in by(of_kind(done, "curve"), "dataset", "backbone", "share", "epochs", "recipe", "device").items():
         dataset, backbone, size = key[0], key[1], trained_size(own)
         name = f"{backbone} on {dataset}" + ("" if key[4] == "paper" else f", recipe {key[4]}")
         curves = {k[0]: _mean([each.result["curve"] for each in runs]) for k, runs in by(own, "system").items()}
         reported = paper.EPOCHS.values.get(f"{backbone} {dataset}", {})
         for system, curve in curves.items():
-            seen = sum(each.result["samples"] for each in own if each["system"] == system)
+            seen = mean_of([each for each in own if each["system"] == system], "samples").value
             shown = f"{accuracy(curve[-1])} after {len(curve)} epochs, best {accuracy(max(curve))}"
             ahead = curves["cause"][-1] / curve[-1] - 1 if "cause" in curves and system != "cause" else None
             claimed = percent(reported[system]) if system in reported else None
-            rows.append([f"{name}, {system}", size, f"{seen:,}", shown, beside(percent(ahead), claimed)])
+            rows.append([f"{name}, {system}", size, f"{seen:,.0f}", shown, beside(percent(ahead), claimed)])
             if ahead is not None:
                 sentence = f"{curves['cause'][-1]:.3f} against {curve[-1]:.3f} after {len(curve)} epochs."
                 claims.append(Claim(f"CAUSE above {system}, {name}", claimed or "–", percent(ahead), size, sentence))

@@ -37,7 +37,7 @@ def cells(size: Size) -> list[Cell]:
 def summarise(done: Sequence[Done]) -> Summary:
     """Accuracy, parameters, file size and time, with what was lost."""
     rows, panels, claims = [], [], []
-    for key, own in by(of_kind(done, "prune"), "backbone", "dataset", "share", "epochs").items():
+    for key, own in by(of_kind(done, "prune"), "backbone", "dataset", "share", "epochs", "device").items():
         backbone, name, size = key[0], f"{key[0]} on {key[1]}", trained_size(own)
         reported = paper.PRUNING.values.get(backbone, {})
         found = {(k[0], k[1]): _means(runs) for k, runs in by(own, "method", "rate").items()}
