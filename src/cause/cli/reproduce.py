@@ -99,14 +99,16 @@ def reproduce(
 @contextmanager
 def _telling() -> "Iterator[Callable[[Done, int, int], None]]":
     """A bar on a terminal; elsewhere a line for each run that took long."""
-    started = time.monotonic()
+    started, ran = time.monotonic(), 0
     with progress_bar("running") as progress:
 
         def told(done: "Done", number: int, total: int) -> None:
+            nonlocal ran
+            ran += 1
             progress(number, total)
             if not sys.stderr.isatty() and done.seconds >= LONG_S:
-                passed = time.monotonic() - started
-                print(f"{number}/{total} {done.cell}: {done.seconds:.0f} s ({passed:.0f} s so far)", file=sys.stderr)
+                left = (time.monotonic() - started) / ran * (total - number)
+                print(f"{number}/{total} {done.cell}: {done.seconds:.0f} s, about {left:.0f} s left", file=sys.stderr)
 
         yield told
 

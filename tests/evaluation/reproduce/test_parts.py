@@ -76,9 +76,9 @@ def test_a_quick_run_takes_the_data_that_is_there(tmp_path, monkeypatch):
 
 def test_what_is_visited_adds_up_over_calls():
     visits = Visits()
-    for total in (30, 50):
-        visits.watch(Step(SegmentKey(0, 1), 1, 2, 10, total))
-        visits.watch(Step(SegmentKey(0, 1), 2, 2, 20, total))
+    for samples in (15, 25):
+        for epoch in (1, 2):
+            visits.watch(Step(SegmentKey(0, 1), epoch, 2, epoch * samples, 2 * samples))
         visits.close()
     visits.close()  # a call that trained nothing
     assert visits.total == 80

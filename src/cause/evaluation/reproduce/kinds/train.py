@@ -39,8 +39,8 @@ class Visits:
         self.total = self._current = 0
 
     def watch(self, step: Step) -> None:
-        """What the current call will have visited."""
-        self._current = step.total
+        """What the current call has visited so far."""
+        self._current = step.done
 
     def close(self) -> None:
         """A call has ended."""
