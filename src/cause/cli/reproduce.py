@@ -48,7 +48,8 @@ def reproduce(
     seeds: Annotated[int | None, typer.Option(help="Seeds of each simulation, instead of the size's.")] = None,
     trainings: Annotated[int | None, typer.Option(help="Seeds of each training. [default: 1]")] = None,
     only: Annotated[
-        list[str] | None, typer.Option(help="Run only some: system=cause,sisa; shards=1,4; dataset=…; backbone=….")
+        list[str] | None,
+        typer.Option(help="Run only some: system=cause,sisa; shards=1,4; dataset=…; backbone=…; kind=train."),
     ] = None,
     minutes: Annotated[float | None, typer.Option(help="Begin no run after so many minutes.")] = None,
     report: Annotated[

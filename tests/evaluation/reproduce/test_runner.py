@@ -17,7 +17,7 @@ from cause.evaluation.reproduce.archive import Archive
 from cause.evaluation.reproduce.cell import Cell, Done
 from cause.evaluation.reproduce.figures import FIGURES
 from cause.evaluation.reproduce.place import Place
-from cause.evaluation.reproduce.runner import reproduce
+from cause.evaluation.reproduce.runner import parse_only, reproduce, wanted_cells
 from tests.evaluation.reproduce.tiny import TINY
 
 POLICIES = [FIGURES["policies"]]
@@ -126,6 +126,17 @@ def test_shards_in_worker_processes_learn_the_same(tmp_path):
     for name in ("accuracy_per_round", "accuracy_of_heads", "samples_visited", "head_bytes", "replayed"):
         assert one[name] == two[name]
     assert one["samples_visited"] == one["samples"]  # one epoch
+
+
+def test_only_some_runs_are_made_and_those_without_the_setting_stay():
+    cells = wanted_cells(FIGURES["controller"], TINY, {})
+    only = parse_only(["system=cause", "shards=2", "shards=4"], cells)
+    chosen = wanted_cells(FIGURES["controller"], TINY, only)
+    assert [(c.kind, c.settings["shards"]) for c in chosen] == [("train", 2), ("count", 2), ("count", 4)]
+    by_data = wanted_cells(FIGURES["controller"], TINY, {"dataset": ["digits"]})
+    assert len(by_data) == len(cells)  # simulations know no data set
+    by_kind = wanted_cells(FIGURES["controller"], TINY, parse_only(["kind=train"], cells))
+    assert {c.kind for c in by_kind} == {"train"}
 
 
 def test_when_time_is_up_nothing_more_is_begun(tmp_path):

@@ -55,8 +55,13 @@ def wanted_cells(figure: Figure, size: Size, only: Only) -> list[Cell]:
     return [
         cell
         for cell in unique(figure.cells(size))
-        if all(name not in cell.settings or str(cell.settings[name]) in asked for name, asked in only.items())
+        if all(str(_settings(cell).get(name, values[0])) in values for name, values in only.items())
     ]
+
+
+def _settings(cell: Cell) -> dict[str, Any]:
+    """What a cell can be chosen by."""
+    return {**cell.settings, "kind": cell.kind}
 
 
 def parse_only(texts: Sequence[str], cells: Sequence[Cell]) -> dict[str, list[str]]:
@@ -65,15 +70,15 @@ def parse_only(texts: Sequence[str], cells: Sequence[Cell]) -> dict[str, list[st
     >>> parse_only(["shards=1,4"], [Cell("train", {"shards": 4})])
     {'shards': ['1', '4']}
     """
-    only = {}
-    known = sorted({name for cell in cells for name in cell.settings})
+    only: dict[str, list[str]] = {}
+    known = sorted({name for cell in cells for name in _settings(cell)})
     for text in texts:
         name, _, listed = text.partition("=")
         check_choice("setting in --only", name, known)
-        only[name] = [value for value in listed.split(",") if value]
+        only[name] = [*only.get(name, []), *filter(None, listed.split(","))]
         if not only[name]:
             raise InputError(f"--only needs values: {name}=…,…")
-    if only and not any(all(str(c.settings.get(n)) in v for n, v in only.items()) for c in cells):
+    if only and not any(all(str(_settings(c).get(n)) in v for n, v in only.items()) for c in cells):
         raise InputError(f"--only leaves nothing to run: {' '.join(texts)}")
     return only
 
