@@ -81,6 +81,13 @@ def test_the_papers_accuracy_stands_beside_ours():
     assert [row[2] for row in summary.rows] == ["0.700 [0.600] (paper 0.607)", "0.400 [0.300] (paper 0.360)"]
 
 
+def test_a_figure_of_other_data_is_marked():
+    done = [trained("cause", 0.9, 4), trained("cause-no-sc", 0.8, 4)]
+    other = [Done(Cell("train", {**each.cell.settings, "dataset": "svhn"}), each.result, 1.0, SOURCE) for each in done]
+    assert FIGURES["controller"].summarise(done).claims[0].paper == "0.693 / 0.646"
+    assert FIGURES["controller"].summarise(other).claims[0].paper == "0.693 / 0.646 (resnet34 on cifar10)"
+
+
 @pytest.mark.parametrize(("joules", "unit", "share"), [(0.5, "energy", "25.0 %"), (None, "time", "10.0 %")])
 def test_energy_is_samples_times_what_one_costs(joules, unit, share):
     done = [

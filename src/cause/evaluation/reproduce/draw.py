@@ -55,5 +55,7 @@ def _panel(axis: Any, panel: Panel, names: Sequence[str]) -> None:
         axis.set_yscale("log")
     if highest > 5000:
         in_thousands(axis.yaxis)
+        axis.yaxis.set_minor_formatter(axis.yaxis.get_major_formatter())
+        axis.tick_params(axis="y", which="minor", labelsize=6)
     if panel.series:
         axis.legend(frameon=False, fontsize=7)

@@ -51,7 +51,7 @@ def _section(name: str, result: dict[str, Any], drawn: bool) -> list[str]:
     parts += ["", markdown(summary["columns"], summary["rows"]), ""]
     parts += [note + "\n" for note in summary["notes"]]
     parts += [f"![{result['title']}]({name}.png)\n"] if drawn else []
-    parts += [f"Made by {source_line(source)}." for source in result["sources"]]
+    parts += [f"- made by {source_line(source)}" for source in result["sources"]]
     return [*parts, ""]
 
 

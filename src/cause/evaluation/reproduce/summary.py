@@ -80,12 +80,12 @@ def trained_size(done: Sequence[Done]) -> str:
         return "not run"
     parts = [
         f"{_listed(done, 'share', lambda s: f'{s * 100:g} %')} of the samples",
-        _listed(done, "epochs") + " epochs",
+        _counted(_listed(done, "epochs"), "epoch"),
     ]
     if "rounds" in done[0].cell.settings:
-        parts.append(_listed(done, "rounds") + " rounds")
+        parts.append(_counted(_listed(done, "rounds"), "round"))
     seeds = len({each.cell.settings.get("seed", 0) for each in done})
-    parts.append(f"{seeds} seed{'s' if seeds > 1 else ''}")
+    parts.append(_counted(str(seeds), "seed"))
     if any(each.cell.settings.get("recipe", "paper") != "paper" for each in done):
         parts.append(f"recipe {_listed(done, 'recipe')}")
     devices = _listed(done, "device")
@@ -97,6 +97,10 @@ def counted_size(done: Sequence[Done]) -> str:
     if not done:
         return "not run"
     return f"simulated, {_listed(done, 'seeds')} seeds, {_listed(done, 'samples', lambda n: f'{n:,}')} samples"
+
+
+def _counted(number: str, what: str) -> str:
+    return f"{number} {what}" if number == "1" else f"{number} {what}s"
 
 
 def _listed(done: Sequence[Done], name: str, form: Any = str) -> str:

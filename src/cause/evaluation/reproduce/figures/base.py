@@ -49,6 +49,11 @@ class Group:
         """For a table or a picture."""
         return f"{self.backbone} on {self.dataset}" + ("" if self.recipe == "paper" else f", recipe {self.recipe}")
 
+    def theirs(self, text: str) -> str:
+        """A figure that the paper has for ResNet-34 on CIFAR-10 only, marked where ours is of something else."""
+        same = (self.backbone, self.dataset) == ("resnet34", "cifar10")
+        return text if same else f"{text} (resnet34 on cifar10)"
+
 
 def groups(done: Sequence[Done]) -> list[Group]:
     """Trainings by data set, backbone and size."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cause.evaluation.reproduce import paper
 from cause.evaluation.reproduce.cell import Cell, Done, by, of_kind
-from cause.evaluation.reproduce.figures.base import Figure, beside, groups, largest
+from cause.evaluation.reproduce.figures.base import Figure, Group, beside, groups, largest
 from cause.evaluation.reproduce.figures.shards import accuracy_table
 from cause.evaluation.reproduce.figures.sweeps import rsn_of, swept
 from cause.evaluation.reproduce.size import SHARDS, Size
@@ -46,7 +46,7 @@ def summarise(done: Sequence[Done]) -> Summary:
         )
         lines.append(Series(system, list(theirs), list(theirs.values()), paper=True))
     panels.append(Panel("RSN", "S", "retrained samples", lines, log=True))
-    gains = [claim for group in trained for claim in _gains(group.name, group.size, group.done)]
+    gains = [claim for group in trained for claim in _gains(group)]
     claims = [*gains, *_rsn_claims(found, counted_size(counted))]
     return Summary(["", "size", *(f"S = {s}" for s in shards)], rows, panels, claims)
 
@@ -56,8 +56,8 @@ def _spread(row: list[str], columns: Sequence[str], shards: Sequence[int]) -> li
     return [row[0], row[1], *(at.get(f"S = {s}", "–") for s in shards)]
 
 
-def _gains(name: str, size: str, done: Sequence[Done]) -> list[Claim]:
-    found = {(k[0], k[1]): mean_of(own, "accuracy").value for k, own in by(done, "system", "shards").items()}
+def _gains(group: Group) -> list[Claim]:
+    found = {(k[0], k[1]): mean_of(own, "accuracy").value for k, own in by(group.done, "system", "shards").items()}
     reported = paper.CONTROLLER.values["accuracy"]
     claims = []
     for s in sorted({s for _, s in found}):
@@ -65,10 +65,9 @@ def _gains(name: str, size: str, done: Sequence[Done]) -> list[Claim]:
             theirs = [reported[system][str(s)] for system in PAIR] if str(s) in reported["cause"] else None
             on, off = (found[system, s] for system in PAIR)
             sentence = f"{100 * (on - off):+.1f} points by the controller."
-            told = f"{theirs[0]:.3f} / {theirs[1]:.3f}" if theirs else "–"
-            claims.append(
-                Claim(f"accuracy with / without SC, S = {s}, {name}", told, f"{on:.3f} / {off:.3f}", size, sentence)
-            )
+            told = group.theirs(f"{theirs[0]:.3f} / {theirs[1]:.3f}") if theirs else "–"
+            what = f"accuracy with / without SC, S = {s}, {group.name}"
+            claims.append(Claim(what, told, f"{on:.3f} / {off:.3f}", group.size, sentence))
     return claims
 
 

@@ -55,7 +55,7 @@ def _lost(group: Group) -> list[Claim]:
             claims.append(
                 Claim(
                     f"accuracy of {system} lost from S = {few} to {many}, {group.name}",
-                    percent(paper.PARTITIONS.values["accuracy lost"][system]),
+                    group.theirs(percent(paper.PARTITIONS.values["accuracy lost"][system])),
                     percent(1 - at[many] / at[few]),
                     group.size,
                     "Relative to the accuracy at the fewest shards.",
