@@ -67,7 +67,7 @@ def test_a_killed_process_loses_at_most_one_run(tmp_path):
         process.wait()
     kept = len(list(tmp_path.glob("cells/*.json")))
     assert kept
-    report = reproduce(POLICIES, replace(TINY, seeds=3), Place(), tmp_path)
+    report = reproduce(POLICIES, replace(TINY, seeds=3, workload=50_000), Place(), tmp_path)
     assert (report.found, report.ran) == (kept, 18 - kept)
 
 

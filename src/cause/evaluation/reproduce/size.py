@@ -29,6 +29,8 @@ class Size:
     """Test samples; all of them without a number."""
     seeds: int = 30
     """Of simulations: each draws a workload."""
+    workload: int = 50_000
+    """Samples of a simulated workload."""
     trainings: int = 1
     """Seeds of real training."""
     shards: tuple[int, ...] = SHARDS
@@ -81,7 +83,14 @@ class Size:
     def counting(self, system: str, **settings: Any) -> Cell:
         """A simulation on the paper's workload, with some settings changed."""
         usual = {"shards": 4, "memory": "2GB", "slots": None, "backbone": "resnet34", "rho": 0.1}
-        workload = {"users": 100, "rounds": 10, "samples": 50_000, "classes": 10, "alpha": 0.5, "seeds": self.seeds}
+        workload = {
+            "users": 100,
+            "rounds": 10,
+            "samples": self.workload,
+            "classes": 10,
+            "alpha": 0.5,
+            "seeds": self.seeds,
+        }
         return Cell("count", {"system": system, **usual, **workload, **settings})
 
     def training(self, dataset: str, backbone: str, system: str, **settings: Any) -> list[Cell]:
