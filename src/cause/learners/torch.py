@@ -179,8 +179,10 @@ class TorchLearner:
                 loss = nn.functional.cross_entropy(network(x), data.y[chosen])
                 loss.backward()
                 optimizer.step()
-                schedule.step()
-                one_shot.apply(network, masks)
+                if schedule is not None:
+                    schedule.step()
+                if masks:
+                    one_shot.apply(network, masks)
             tick(epoch + 1, recipe.epochs)
         return masks
 
@@ -321,7 +323,12 @@ def _masks(state: State | None) -> State:
 def seed_all(seed: bytes) -> None:
     """Seed every generator that a network may draw from, the global ones too."""
     number = int.from_bytes(seed[:8], "big")
-    torch.manual_seed(number % 2**63)
+    if torch.accelerator.is_available():
+        torch.manual_seed(number % 2**63)
+    else:
+        # The same for the CPU. `torch.manual_seed` would also queue a call, with a traceback, for each kind of
+        # accelerator that is not there: slow, and lists that grow as long as the process lives.
+        torch.default_generator.manual_seed(number % 2**63)
     np.random.seed(number % 2**32)
     random.seed(number)
 
@@ -386,4 +393,4 @@ def _schedule(recipe: Recipe, optimizer: torch.optim.Optimizer, steps: int) -> A
         return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     if recipe.schedule == "one-cycle":
         return torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.lr, total_steps=max(2, steps))
-    return torch.optim.lr_scheduler.ConstantLR(optimizer, 1.0, 0)
+    return None  # constant
