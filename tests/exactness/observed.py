@@ -18,9 +18,9 @@ Array = NDArray[Any]
 Kept = tuple[str, Array, Array, Array]
 """What is left of one upload: user, inputs, labels, and the shard of each sample."""
 ROUNDS: tuple[Mapping[str, int], ...] = (
-    {"a": 5, "b": 4, "c": 3, "d": 2},
-    {"a": 3, "c": 5, "e": 4},
-    {"b": 5, "d": 4, "e": 3, "f": 1},
+    {"a": 5, "b": 4, "c": 3},
+    {"a": 3, "c": 4, "d": 3},
+    {"b": 5, "d": 4, "e": 1},
 )
 
 
