@@ -267,9 +267,14 @@ class TorchLearner:
 
     # Prediction and storage
 
+    def network(self, state: State) -> nn.Module:
+        """A state as a network that answers, frozen parts included; for inputs that are scaled already."""
+        with self._isolated(digest("predict")):
+            return self._build({name: t.float() if t.is_floating_point() else t for name, t in state.items()}).eval()
+
     def predict(self, state: State, x: Any) -> NDArray[np.floating]:
+        network = self.network(state)
         with self._isolated(digest("predict")), torch.no_grad():
-            network = self._build({name: t.float() if t.is_floating_point() else t for name, t in state.items()}).eval()
             inputs = self._inputs(np.asarray(x))
             parts = [torch.softmax(network(part), dim=1).cpu() for part in inputs.split(1024)]
         return torch.cat(parts).numpy()
