@@ -62,27 +62,27 @@ def forget(
 
 
 def _plan(home: Any, request: "Request", calibration: Any, json: bool) -> None:
-    from cause.home.status import Waiting, cost
+    from cause.home.status import estimated
 
     model = h.model_of(calibration)
     with h.opened(home, read_only=True) as device:
         shards = device.plan(request)
-        # a replay trains what was trained before, and what never was: only the first is counted as retrained
-        segments = [
-            Waiting(key, device.ledger.lineage(shard.shard)[key].count, device.ledger.lineage(shard.shard)[key].trained)
-            for shard in shards
-            for key in shard.replay
-        ]
         tainted = [
             h.key_of(key) for shard in shards for key in device.memory.stored_of(shard.shard) if key >= shard.first
         ]
-    estimate = cost(segments, model)
+        # what never was trained is trained with it: it takes time, but is no retraining
+        left = sum(
+            sum(segment.count for segment in device.ledger.lineage(shard.shard).after(shard.restart)) - shard.forgotten
+            for shard in shards
+        )
+    rsn = sum(shard.rsn for shard in shards)
+    estimate = estimated(sum(len(shard.replay) for shard in shards), max(rsn, left), rsn, model)
     told = {
         "plan": True,
         "samples": sum(shard.forgotten for shard in shards),
         "shards": [_shard(shard) for shard in shards],
         "destroyed": tainted,
-        "rsn": sum(shard.rsn for shard in shards),
+        "rsn": rsn,
         "seconds": estimate.seconds,
         "joules": estimate.joules,
         "unknown": estimate.unknown,

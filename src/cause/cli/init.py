@@ -95,7 +95,8 @@ def init(
     if key is not None:
         key_source(key, home).read()  # fails now if there is none
     learner = _tried(wanted)
-    made = create(home, wanted.settings, learner, key)
+    create(home, wanted.settings, learner, key)
+    made = h.config_of(home)  # as it is read from now on
     if json:
         print_json({"home": str(home), **made.effective()})
     else:

@@ -79,7 +79,7 @@ class _Spending:
         joules = expected(self.joules or 0.0, self.samples, samples)
         if self.model is not None and not self.trained:
             seconds = self.model.seconds(samples, 1)
-        if self.model is not None and self.model.joules_line is not None and not self.trained:
+        if self.model is not None and self.model.joules_line is not None and not (self.meter and self.trained):
             joules = self.model.joules(samples, 1)
         return seconds, joules
 

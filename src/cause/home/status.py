@@ -157,13 +157,17 @@ def waiting(device: "Cause") -> list[Waiting]:
 
 def cost(segments: Sequence[Waiting], model: EnergyModel | None = None) -> RepairCost:
     """What training these segments takes."""
-    samples = sum(each.samples for each in segments)
     rsn = sum(each.samples for each in segments if each.again)
+    return estimated(len(segments), sum(each.samples for each in segments), rsn, model)
+
+
+def estimated(trainings: int, samples: int, rsn: int, model: EnergyModel | None) -> RepairCost:
+    """A cost in samples, with seconds and joules as far as a calibration tells."""
     if model is None:
-        return RepairCost(len(segments), samples, rsn, unknown="no calibration was given")
-    joules = model.joules(samples, len(segments)) if model.joules_line is not None else None
+        return RepairCost(trainings, samples, rsn, unknown="no calibration was given")
+    joules = model.joules(samples, trainings) if model.joules_line is not None else None
     unknown = None if model.joules_line is not None else model.unavailable or "no meter"
-    return RepairCost(len(segments), samples, rsn, model.seconds(samples, len(segments)), joules, unknown)
+    return RepairCost(trainings, samples, rsn, model.seconds(samples, trainings), joules, unknown)
 
 
 def _shard(device: "Cause", shard: int, since: dict[int, float]) -> ShardStatus:
