@@ -325,7 +325,7 @@ def test_backup_and_restore_by_command(cause, device, monkeypatch):
     before = cause("predict", "home", "test.npz")
     for path in Path("home/blocks").iterdir():
         path.unlink()
-    assert "problems" in cause("doctor", "--home", "home", code=1)
+    assert "way out: `cause restore`" in cause("doctor", "--home", "home", code=1)
     assert cause("doctor", "--home", "home", "--json", code=1)["healthy"] is False
     told = cause("restore", "b.tar", "home", "--json")
     assert (told["ledger"], told["lost"]["samples"]) == ("live", 0)

@@ -292,14 +292,15 @@ def without(left_out):
     return lambda name, data: None if name == left_out else data
 
 
+BLOCK = "blocks/" + "0" * 32
 BAD = {
     "leads out": ({"more": [entry("../evil")]}, "which no backup holds"),
     "absolute": ({"more": [entry("/etc/evil")]}, "which no backup holds"),
     "inside but strange": ({"more": [entry("blocks/../../evil")]}, "which no backup holds"),
     "a key file": ({"more": [entry("vault/wrap")]}, "which no backup holds"),
-    "a link": ({"more": [entry("blocks/" + "0" * 32, b"", type=tarfile.SYMTYPE, linkname="/etc/passwd")]}, "not a plain"),
-    "a hard link": ({"more": [entry("blocks/" + "0" * 32, b"", type=tarfile.LNKTYPE, linkname="ledger.db")]}, "not a plain"),
-    "a device": ({"more": [entry("blocks/" + "0" * 32, b"", type=tarfile.CHRTYPE)]}, "not a plain"),
+    "a link": ({"more": [entry(BLOCK, b"", type=tarfile.SYMTYPE, linkname="/etc/passwd")]}, "not a plain"),
+    "a hard link": ({"more": [entry(BLOCK, b"", type=tarfile.LNKTYPE, linkname="ledger.db")]}, "not a plain"),
+    "a device": ({"more": [entry(BLOCK, b"", type=tarfile.CHRTYPE)]}, "not a plain"),
     "twice": ({"more": [entry("cause.toml")]}, "twice"),
     "no ledger": ({"change": without("ledger.db")}, "no 'ledger.db'"),
     "no manifest": ({"change": without("manifest.json")}, "no 'manifest.json'"),

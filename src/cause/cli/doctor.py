@@ -44,10 +44,9 @@ def _home(home: Path, json: bool) -> None:
     if json:
         print_json({"home": str(home), **health.as_dict()})
     else:
-        if health.problems:
-            rows = [[each.what, each.remedy] for each in health.problems]
-            print_table(f"{len(rows)} problems", ["what is wrong", "the way out"], rows, names=2)
-        else:
+        for problem in health.problems:
+            print(f"problem: {problem.what}\n  way out: {problem.remedy}")
+        if not health.problems:
             print(f"{home} is whole: {health.blocks:,} blocks of samples, {health.sub_models:,} sub-models, all open")
         for note in health.notes:
             print(f"note: {note}")

@@ -114,8 +114,8 @@ def _show(shards: "list[ShardPlan]", told: dict[str, Any], estimate: "RepairCost
             ]
             for shard in shards
         ],
-        note=note,
     )
+    print(note)
 
 
 def _shard(shard: "ShardPlan") -> dict[str, Any]:

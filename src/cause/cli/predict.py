@@ -64,8 +64,9 @@ def evaluate(
 
 
 def _show(done: "Evaluation") -> None:
+    print(f"{done.samples:,} samples, {done.accuracy:.1%} right by the vote of {len(done.heads)} heads")
     print_table(
-        f"{done.samples:,} samples, {done.accuracy:.1%} right by the vote of {len(done.heads)} heads",
+        "By class",
         ["class", "samples", "right"],
         [[str(label), f"{count:,}", f"{share:.1%}"] for label, (count, share) in done.classes.items()],
     )

@@ -28,8 +28,9 @@ def _show(now: "Status") -> None:
 
     bound = now.storage_budget_bytes
     endless = now.slots >= 2**40
+    print(f"Round {now.round}: {now.samples:,} samples, {now.voting} of {len(now.shards)} shards vote")
     print_table(
-        f"Round {now.round}: {now.samples:,} samples, {now.voting} of {len(now.shards)} shards vote",
+        "",
         ["", ""],
         [
             ["sub-models", f"{now.sub_models} of {'any number' if endless else now.slots}"],

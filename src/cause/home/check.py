@@ -65,22 +65,26 @@ def examine_home(folder: str | Path) -> Health:
         try:
             vault = opened.enter_context(Vault.open(layout.vault, config.source(layout.folder), read_only=True))
         except VaultError as error:
-            problems.append(Problem(str(error), "check the master key; lost keys cannot be brought back"))
-            return Health(problems)
+            return Health([*problems, Problem(str(error), "check the master key; lost keys cannot be brought back")])
         if DEVICE_KEY not in vault:
             problems.append(Problem("the device's own key is missing", "receipts and backups cannot be made any more"))
+        if not layout.ledger.exists():
+            return Health(problems)
         try:
             database = Database(layout.ledger, read_only=True)
         except HomeError as error:
-            problems.append(Problem(str(error), RESTORE))
-            return Health(problems)
+            return Health([*problems, Problem(_told(error), RESTORE)])
         opened.callback(database.close)
         try:
             found = [*_Look(layout, vault, database).problems(notes)]
             counts = [database.row(f"SELECT count(*) FROM {table}")[0] for table in ("blocks", "sub_models")]
         except HomeError as error:
-            return Health([*problems, Problem(str(error), RESTORE)], notes)
+            return Health([*problems, Problem(_told(error), RESTORE)], notes)
         return Health(problems + found, notes, *counts)
+
+
+def _told(error: HomeError) -> str:
+    return str(error).removesuffix("; `cause doctor --home` tells more")  # it is telling
 
 
 def _remedy(name: str) -> str:
