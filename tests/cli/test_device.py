@@ -96,8 +96,9 @@ def test_init_shows_what_is_in_force_and_config_shows_it_again(cause):
     assert "# retain is not set" in cause("config", "home")
 
 
-def test_what_config_prints_makes_the_same_home(cause):
-    first = cause("init", "one", *SMALL, "--key-env", "CAUSE_TEST_KEY", "--json")
+@pytest.mark.parametrize("key", [["--key-env", "CAUSE_TEST_KEY"], []], ids=["variable", "file"])
+def test_what_config_prints_makes_the_same_home(cause, key):
+    first = cause("init", "one", *SMALL, *key, "--json")
     Path("device.toml").write_text(cause("config", "one"))
     second = cause("init", "two", "--config", "device.toml", "--json")
     assert {**second, "home": "one"} == first

@@ -390,3 +390,24 @@ def test_keys_of_what_did_not_come_back_are_destroyed(home):
     with Vault.open(home / "vault", SOURCE, read_only=True) as vault:
         assert not later & vault.names()
     assert not any((home / "blocks" / name.hex()).exists() for name in later)
+
+
+def test_a_damaged_configuration_is_replaced_when_the_key_is_named(home):
+    archive = saved(home)
+    (home / "cause.toml").write_text("[device\n")
+    with pytest.raises(InputError, match="name the master key"):
+        restore(archive, home)
+    restore(archive, home, key={"env": "CAUSE_TEST_KEY"})
+    checked(home).close()
+
+
+def test_an_archives_key_command_is_never_run(home, tmp_path):
+    archive = saved(home)
+    command = f'[key]\ncommand = ["touch", "{tmp_path / "ran"}"]\n'.encode()
+    forged = changed(archive, lambda name, data: command if name == "cause.toml" else data)
+    (home / "cause.toml").unlink()
+    with pytest.raises(InputError):
+        restore(forged, home)
+    with pytest.raises(InputError, match="was changed or is damaged"):
+        restore(forged, home, key={"env": "CAUSE_TEST_KEY"})
+    assert not (tmp_path / "ran").exists()

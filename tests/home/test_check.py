@@ -1,6 +1,7 @@
 """`examine_home` finds what is wrong with a home, names the way out, and changes nothing."""
 
 import sqlite3
+import threading
 
 import pytest
 
@@ -95,6 +96,28 @@ def test_what_a_crash_left_behind_is_only_a_note(home):
     found = examine_home(home)
     assert found.problems == []
     assert "1 files that nothing uses" in found.notes[0]
+
+
+def test_what_a_writer_lets_go_of_meanwhile_is_no_problem(home):
+    ended, found = threading.Event(), []
+
+    def work():
+        with Cause(home) as device:
+            for _ in range(12):
+                learn(device, a=30, c=30)
+                device.forget("c", repair="later")
+                device.repair()
+        ended.set()
+
+    writer = threading.Thread(target=work)
+    writer.start()
+    looks = 0
+    while not ended.is_set():
+        found += examine_home(home).problems
+        looks += 1
+    writer.join()
+    assert found == []
+    assert looks > 3
 
 
 def test_another_master_key_is_a_problem_and_no_crash(home, monkeypatch):

@@ -1,5 +1,6 @@
 """What the commands for a device share: options, opening a home, reading lists and moments."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from cause.progress import Watch
     from cause.system import Cause
 
+ATTEMPTS = 3
+"""How often a reader tries to open a home that does not fit together: a writer may just be changing it."""
 HomeFolder = Annotated[Path, typer.Argument(help="The device's home.", show_default=False)]
 DataFiles = Annotated[
     list[Path],
@@ -46,10 +49,16 @@ def opened(home: Path, *, read_only: bool = False, watch: "Watch | None" = None)
     need("cryptography", "home")
     from cause.system import Cause
 
-    try:
-        device = Cause(home, read_only=read_only, watch=watch)
-    except ModuleNotFoundError as error:
-        raise InputError(f"the learner of {str(home)!r} needs {error.name}: install it") from None
+    for left in reversed(range(ATTEMPTS if read_only else 1)):
+        try:
+            device = Cause(home, read_only=read_only, watch=watch)
+            break
+        except ModuleNotFoundError as error:
+            raise InputError(f"the learner of {str(home)!r} needs {error.name}: install it") from None
+        except HomeError:  # another process may have written between the reading of keys and ledger
+            if not left:
+                raise
+            time.sleep(0.02)
     try:
         yield device
     finally:

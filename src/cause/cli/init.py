@@ -1,5 +1,6 @@
 """`cause init` and `cause config`."""
 
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -93,7 +94,11 @@ def init(
         described = _described(_given(torch), _given(sklearn), classes, epochs)
         wanted = Config(Settings(**told), key or {}, described)
     if key is not None:
-        key_source(key, home).read()  # fails now if there is none
+        there = {
+            kind: os.path.normpath(home.resolve() / value) if kind in ("file", "rotating") else value
+            for kind, value in key.items()
+        }
+        key_source(there, home).read()  # fails now if there is none; the home is not there yet
     learner = _tried(wanted)
     create(home, wanted.settings, learner, key)
     made = h.config_of(home)  # as it is read from now on

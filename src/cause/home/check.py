@@ -11,7 +11,7 @@ from cause import positions as pos
 from cause.disk import Disk
 from cause.errors import CauseError, HomeError, VaultError
 from cause.home.blocks import Files, open_block
-from cause.home.config import read_config
+from cause.home.config import Config, read_config
 from cause.home.database import Database
 from cause.home.home import DEVICE_KEY
 from cause.home.layout import BLOCKS, SUB_MODELS, Layout
@@ -21,6 +21,7 @@ from cause.vault import Vault, open_sealed
 UNREADABLE = (VaultError, HomeError, ValueError, KeyError, IndexError, TypeError, struct.error)
 """What opening sealed bytes raises when they are damaged, cut off or something else."""
 RESTORE = "`cause restore` with a backup puts it back, or drops what nobody has"
+LOST_KEYS = "check the master key; lost keys cannot be brought back"
 REPLAY = "`cause repair` trains it again"
 
 
@@ -61,26 +62,30 @@ def examine_home(folder: str | Path) -> Health:
     for path in (layout.ledger, layout.vault, layout.blocks, layout.sub_models):
         if not path.exists():
             problems.append(Problem(f"{path.name!r} is missing", _remedy(path.name)))
-    with contextlib.ExitStack() as opened:
-        try:
-            vault = opened.enter_context(Vault.open(layout.vault, config.source(layout.folder), read_only=True))
-        except VaultError as error:
-            return Health([*problems, Problem(str(error), "check the master key; lost keys cannot be brought back")])
-        if DEVICE_KEY not in vault:
-            problems.append(Problem("the device's own key is missing", "receipts and backups cannot be made any more"))
-        if not layout.ledger.exists():
-            return Health(problems)
-        try:
-            database = Database(layout.ledger, read_only=True)
-        except HomeError as error:
-            return Health([*problems, Problem(_told(error), RESTORE)])
-        opened.callback(database.close)
-        try:
-            found = [*_Look(layout, vault, database).problems(notes)]
-            counts = [database.row(f"SELECT count(*) FROM {table}")[0] for table in ("blocks", "sub_models")]
-        except HomeError as error:
-            return Health([*problems, Problem(_told(error), RESTORE)], notes)
-        return Health(problems + found, notes, *counts)
+    if not layout.ledger.exists():
+        return Health([*problems, *_vault_problems(layout, config)])
+    try:
+        with contextlib.closing(Database(layout.ledger, read_only=True)) as database:
+            problems += [Problem(f"the ledger is damaged: {line}", RESTORE) for line in database.check()]
+            rows = _Rows.read(database)  # before the keys: what was let go of meanwhile is told from what is lost
+            try:
+                vault = Vault.open(layout.vault, config.source(layout.folder), read_only=True)
+            except VaultError as error:
+                return Health([*problems, Problem(str(error), LOST_KEYS)])
+            with vault:
+                problems += _Look(layout, vault, database, rows).problems()
+                notes += _Look(layout, vault, database, _Rows.read(database)).strays()
+    except HomeError as error:
+        return Health([*problems, Problem(_told(error), RESTORE)], notes)
+    return Health(problems, notes, len(rows.blocks), len(rows.sub_models))
+
+
+def _vault_problems(layout: Layout, config: Config) -> list[Problem]:
+    try:
+        Vault.open(layout.vault, config.source(layout.folder), read_only=True).close()
+    except VaultError as error:
+        return [Problem(str(error), LOST_KEYS)]
+    return []
 
 
 def _told(error: HomeError) -> str:
@@ -91,32 +96,56 @@ def _remedy(name: str) -> str:
     return "put it back: without its keys a home is lost" if name == "vault" else RESTORE
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """What the ledger names, at one moment. A long read would keep others from cleaning their log."""
+
+    blocks: list[Any]
+    uploads: list[Any]
+    pieces: list[Any]
+    sub_models: list[Any]
+    requests: list[Any]
+    dangling: list[Any]
+
+    @classmethod
+    def read(cls, database: Database) -> "_Rows":
+        with database.reading():
+            return cls(
+                database.rows("SELECT key, upload FROM blocks ORDER BY upload, part"),
+                database.rows("SELECT id, sealed_user FROM uploads"),
+                database.rows("SELECT upload, positions FROM pieces"),
+                database.rows("SELECT shard, round, key FROM sub_models"),
+                database.rows("SELECT id, key, effective FROM requests WHERE effective IS NULL OR key IS NOT NULL"),
+                database.rows("PRAGMA foreign_key_check"),
+            )
+
+
 class _Look:
-    def __init__(self, layout: Layout, vault: Vault, database: Database) -> None:
-        self.layout, self.vault, self.database = layout, vault, database
+    def __init__(self, layout: Layout, vault: Vault, database: Database, rows: _Rows) -> None:
+        self.layout, self.vault, self.database, self.rows = layout, vault, database, rows
         self.files = {BLOCKS: Files(layout.blocks, Disk()), SUB_MODELS: Files(layout.sub_models, Disk())}
 
-    def problems(self, notes: list[str]) -> Iterator[Problem]:
-        damaged = self.database.check()
-        for line in damaged:
-            yield Problem(f"the ledger is damaged: {line}", RESTORE)
-        for table, row, parent, _ in self.database.rows("PRAGMA foreign_key_check"):
+    def problems(self) -> Iterator[Problem]:
+        if DEVICE_KEY not in self.vault:
+            yield Problem("the device's own key is missing", "receipts and backups cannot be made any more")
+        for table, row, parent, _ in self.rows.dangling:
             yield Problem(f"row {row} of table {table!r} names a row of {parent!r} that is not there", RESTORE)
         yield from self._samples()
         yield from self._sub_models()
         yield from self._requests()
-        self._strays(notes)
 
     def _samples(self) -> Iterator[Problem]:
         held: dict[int, list[pos.Positions]] = {}
         firsts: dict[int, bytes] = {}
-        for name, upload in self.database.rows("SELECT key, upload FROM blocks ORDER BY upload, part"):
+        unreadable: set[int] = set()
+        for name, upload in self.rows.blocks:
             firsts.setdefault(upload, bytes(name))
             problem = self._block(bytes(name), held.setdefault(upload, []))
-            if problem and self._still("blocks", bytes(name)):
-                yield Problem(f"samples in {self.files[BLOCKS].path(bytes(name)).name}: {problem}", RESTORE)
-                held[upload].append(range(-1, 0))  # the positions cannot be compared
-        for upload, sealed in self.database.rows("SELECT id, sealed_user FROM uploads"):
+            if problem:
+                unreadable.add(upload)  # its positions cannot be compared
+                if self._still("blocks", bytes(name)):
+                    yield Problem(f"samples in {self.files[BLOCKS].path(bytes(name)).name}: {problem}", RESTORE)
+        for upload, sealed in self.rows.uploads:
             first = firsts.get(upload)
             try:
                 if first is None:
@@ -126,16 +155,12 @@ class _Look:
                 if self._still("uploads", upload, "id"):
                     yield Problem(f"upload {upload} does not tell whose it is: {error}", RESTORE)
         for upload, parts in self._pieces().items():
-            there = held.get(upload, [])
-            if any(part[0] < 0 for part in there if len(part)):
-                continue
-            wanted = pos.union(parts)
-            if len(pos.minus(wanted, pos.union(there))) and self._still("uploads", upload, "id"):
+            if upload not in unreadable and len(pos.minus(pos.union(parts), pos.union(held.get(upload, [])))):
                 yield Problem(f"upload {upload} has samples in the ledger that no block holds", RESTORE)
 
     def _pieces(self) -> dict[int, list[pos.Positions]]:
         found: dict[int, list[pos.Positions]] = {}
-        for upload, runs in self.database.rows("SELECT upload, positions FROM pieces"):
+        for upload, runs in self.rows.pieces:
             found.setdefault(upload, []).append(pos.from_runs(bytes(runs)))
         return found
 
@@ -150,7 +175,7 @@ class _Look:
         return None
 
     def _sub_models(self) -> Iterator[Problem]:
-        for shard, round_, name in self.database.rows("SELECT shard, round, key FROM sub_models"):
+        for shard, round_, name in self.rows.sub_models:
             name = bytes(name)
             try:
                 self.vault.open_sealed(name, self.files[SUB_MODELS].read(name), PLACE)
@@ -159,25 +184,22 @@ class _Look:
                     yield Problem(f"sub-model ({shard},{round_}): {error}", REPLAY)
 
     def _requests(self) -> Iterator[Problem]:
-        for each, name in self.database.rows("SELECT id, key FROM requests WHERE effective IS NULL"):
-            if name is None or (bytes(name) not in self.vault and self._still("requests", bytes(name))):
+        for each, name, effective in self.rows.requests:
+            lost = name is None or (bytes(name) not in self.vault and self._still("requests", bytes(name)))
+            if effective is None and lost:
                 yield Problem(f"request {each} is not in effect and cannot be read any more", "ask for it again")
 
-    def _strays(self, notes: list[str]) -> None:
-        named = {
-            bytes(key)
-            for (key,) in self.database.rows(
-                "SELECT key FROM blocks UNION ALL SELECT key FROM sub_models "
-                "UNION ALL SELECT key FROM requests WHERE key IS NOT NULL"
-            )
-        }
+    def strays(self) -> Iterator[str]:
+        """What nothing uses: left by a crash, or evicted and not yet taken along by an erasure."""
+        listed = [*self.rows.blocks, *((key,) for _, _, key in self.rows.sub_models)]
+        named = {bytes(row[0]) for row in listed} | {bytes(key) for _, key, _ in self.rows.requests if key}
         keys = self.vault.names() - named - {DEVICE_KEY}
-        strays = [name for files in self.files.values() if files.folder.exists() for name in files.names()]
-        unknown = [name for name in strays if name not in {each.hex() for each in named}]
+        there = [name for files in self.files.values() if files.folder.exists() for name in files.names()]
+        unknown = set(there) - {each.hex() for each in named}
         if keys:
-            notes.append(f"{len(keys)} keys that nothing uses: the next opening for writing destroys them")
+            yield f"{len(keys)} keys that nothing uses: the next opening for writing destroys them"
         if unknown:
-            notes.append(f"{len(unknown)} files that nothing uses: the next opening for writing removes them")
+            yield f"{len(unknown)} files that nothing uses: the next opening for writing removes them"
 
     def _still(self, table: str, value: bytes | int, column: str = "key") -> bool:
         """Whether the ledger still names it: another process may have let go of it meanwhile."""

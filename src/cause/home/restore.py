@@ -62,7 +62,7 @@ def restore(
             raise HomeError(
                 f"{str(folder)!r} has no vault: a backup holds no keys, so it can only go back into its own home"
             )
-        own = _own_config(layout)
+        own = _own_config(layout, key)
         source = _source(own, key, layout)
         with Vault.open(layout.vault, source, disk, read_only=True) as vault:
             _check_origin(found, vault)
@@ -204,10 +204,16 @@ def healthy(ledger: Path) -> bool:
         return False
 
 
-def _own_config(layout: Layout) -> Config | None:
+def _own_config(layout: Layout, key: Mapping[str, Any] | None) -> Config | None:
+    """The home's own configuration, if it is there and readable; a damaged one is replaced when the key is named."""
     if not layout.config.exists():
         return None
-    return read_config(layout.config)
+    try:
+        return read_config(layout.config)
+    except InputError as error:
+        if key is None:
+            raise InputError(f"{error} (name the master key, and the backup's configuration takes its place)") from None
+        return None
 
 
 def _source(own: Config | None, key: Mapping[str, Any] | None, layout: Layout) -> KeySource:
