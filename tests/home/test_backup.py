@@ -7,6 +7,7 @@ import tarfile
 
 import pytest
 
+from cause.disk import Disk
 from cause.errors import CauseError, HomeError, InputError
 from cause.home import Home
 from cause.home.archive import Archive
@@ -411,3 +412,63 @@ def test_an_archives_key_command_is_never_run(home, tmp_path):
     with pytest.raises(InputError, match="was changed or is damaged"):
         restore(forged, home, key={"env": "CAUSE_TEST_KEY"})
     assert not (tmp_path / "ran").exists()
+
+
+class FailingDisk(Disk):
+    """A disk that breaks at its n-th change."""
+
+    def __init__(self, at):
+        self.left = at
+
+    def _step(self):
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(5, "Input/output error")
+
+    def create(self, path):
+        self._step()
+        return super().create(path)
+
+    def rename(self, old, new):
+        self._step()
+        super().rename(old, new)
+
+    def unlink(self, path):
+        self._step()
+        super().unlink(path)
+
+    def sync_folder(self, folder):
+        self._step()
+        super().sync_folder(folder)
+
+
+@pytest.mark.parametrize("lost", ["ledger", "data"])
+def test_a_restore_that_was_cut_short_anywhere_can_be_done_again(home, lost):
+    archive = saved(home)
+    with Cause(home) as device:
+        device.forget("b")
+    if lost == "ledger":
+        lose_ledger(home)
+    else:
+        for path in [*(home / "blocks").iterdir(), *(home / "sub-models").iterdir()]:
+            path.unlink()
+    (home / "cause.toml").unlink()
+    shutil.copytree(home, home.parent / "damaged")
+    steps = 0
+    while True:
+        shutil.rmtree(home)
+        shutil.copytree(home.parent / "damaged", home)
+        disk = FailingDisk(steps)
+        try:
+            restore(archive, home, key={"env": "CAUSE_TEST_KEY"}, disk=disk)
+        except (OSError, CauseError):
+            steps += 1
+            key = None if (home / "cause.toml").exists() else {"env": "CAUSE_TEST_KEY"}
+            restore(archive, home, key=key)
+        with checked(home) as device:
+            twin = in_memory()
+            twin.forget("b")
+            assert differences(device, twin) == []
+        if disk.left >= 0:
+            break
+    assert steps > 3
