@@ -8,7 +8,7 @@ from cause.home.blocks import Files
 from cause.samples import SegmentKey
 from cause.vault import Vault
 
-_PLACE = b"sub-model"
+PLACE = b"sub-model"
 
 
 class HomeShelf:
@@ -26,12 +26,12 @@ class HomeShelf:
     def put(self, key: SegmentKey, blob: bytes) -> None:
         name = os.urandom(16)
         self._vault.new_key(name)
-        self.files.write([(name, self._vault.seal(name, blob, _PLACE))])
+        self.files.write([(name, self._vault.seal(name, blob, PLACE))])
         self.names[key] = name
 
     def get(self, key: SegmentKey) -> bytes:
         try:
-            return self._vault.open_sealed(self.names[key], self.files.read(self.names[key]), _PLACE)
+            return self._vault.open_sealed(self.names[key], self.files.read(self.names[key]), PLACE)
         except (VaultError, HomeError) as error:
             raise DamageError(f"sub-model {key} is damaged or lost: {error}") from None
 
