@@ -16,7 +16,7 @@ demo: $(STAMP)  ## the main job: every system learns the digits, forgets, and is
 	$(BIN)/cause compare --seeds 5
 
 test: lint  ## everything a change must pass
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-data: $(STAMP)  ## read the data sets in $CAUSE_DATA
 	@test -n "$$CAUSE_DATA" || { echo "name the folder with the data sets: make test-data CAUSE_DATA=folder"; exit 2; }
