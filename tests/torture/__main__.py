@@ -1,0 +1,83 @@
+"""`make torture`: thousands of kills of random traces, with a summary; exits with 1 on any violation."""
+
+import argparse
+import multiprocessing
+import os
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, as_completed
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from tests.torture.calls import random_case
+from tests.torture.kills import Outcome, random_kill, torture
+from tests.torture.life import learner_of
+
+PER_TRACE = 25
+MLP_EVERY = 10  # one trace in ten is learned by a network
+SHOWN = 20
+
+
+def kills_of(seed: int, count: int) -> tuple[str, float, list[Outcome]]:
+    """Kills of one random trace."""
+    start, learner = time.perf_counter(), "mlp" if seed % MLP_EVERY == 0 else "bayes"
+    with torture(random_case(seed, learner)) as tortured:
+        outcomes = [random_kill(tortured, seed, number) for number in range(count)]
+    return learner, time.perf_counter() - start, outcomes
+
+
+def main() -> int:
+    """Run it."""
+    parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
+    parser.add_argument("--kills", type=int, default=2_000, metavar="N", help="how many (default: 2,000)")
+    parser.add_argument("--seed", type=int, default=0, help="of the first trace (default: 0)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
+    options = parser.parse_args()
+    console, start = Console(), time.perf_counter()
+    for kind in ("bayes", "mlp"):
+        learner_of(kind)  # every process is a copy of this one: imports are done once
+    os.environ["OMP_NUM_THREADS"] = "1"
+    killed, survived, harmed, seconds = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    shown: list[tuple[int, Outcome]] = []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    traces = range(options.seed, options.seed + -(-options.kills // PER_TRACE))
+    with (
+        ProcessPoolExecutor(options.jobs, multiprocessing.get_context("fork")) as pool,
+        Progress(*columns, TimeRemainingColumn(), console=console) as progress,
+    ):
+        task = progress.add_task("kills", total=len(traces) * PER_TRACE)
+        futures = {pool.submit(kills_of, seed, PER_TRACE): seed for seed in traces}
+        for future in as_completed(futures):
+            learner, took, outcomes = future.result()
+            killed[learner] += sum(outcome.killed for outcome in outcomes)
+            survived[learner] += sum(not outcome.killed for outcome in outcomes)
+            bad = [outcome for outcome in outcomes if outcome.problems]
+            harmed[learner] += len(bad)
+            seconds[learner] += took
+            shown += [(futures[future], outcome) for outcome in bad]
+            progress.update(task, advance=len(outcomes), description=f"kills, {harmed.total()} violations")
+    console.print(_table(killed, survived, harmed, seconds))
+    for seed, outcome in shown[:SHOWN]:
+        console.print(f"[red]trace {seed}[/red], {outcome.where}: {'; '.join(outcome.problems[:3])}", highlight=False)
+    spent = time.perf_counter() - start
+    console.print(f"{killed.total():,} kills, {harmed.total():,} violations, {spent:.0f} s")
+    return 1 if harmed.total() else 0
+
+
+def _table(killed: Counter[str], survived: Counter[str], harmed: Counter[str], seconds: Counter[str]) -> Table:
+    table = Table(title="kills, and what the next opening found")
+    table.add_column("learner")
+    for name in ("kills", "outlived the trace", "violations", "ms a kill"):
+        table.add_column(name, justify="right")
+    for learner in sorted(killed):
+        total = killed[learner] + survived[learner]
+        cells = [f"{each[learner]:,}" for each in (killed, survived, harmed)]
+        table.add_row(learner, *cells, f"{1000 * seconds[learner] / total:.0f}")
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())
