@@ -9,15 +9,14 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from cause.errors import CauseError
-from tests.torture import checks
-from tests.torture.calls import Book, Case, Forget, Learn, Reopen
-from tests.torture.life import Report, differences, dump, learner_of, live, open_device, perform, seeded, tell, unpacked
+from tests.torture.aftermath import Story, aftermath, promised
+from tests.torture.calls import Case, Reopen
+from tests.torture.life import Report, dump, learner_of, live, open_device, perform, seeded, tell
 from tests.torture.steps import Steps, install
 
 Sabotage = Callable[[], None]
@@ -53,30 +52,6 @@ def _say(writer: int, line: dict[str, Any]) -> None:
         data = data[os.write(writer, data) :]
 
 
-@dataclass
-class Story:
-    """What was heard of a life so far."""
-
-    begun: int = -1
-    done: int = -1
-    accepted: bool = False  # of the call that was begun last
-    provenance: dict[str, frozenset[Any]] = field(default_factory=dict)
-    failures: list[str] = field(default_factory=list)
-
-    def hear(self, lines: list[dict[str, Any]]) -> None:
-        for line in lines:
-            if "begun" in line:
-                self.begun, self.accepted = line["begun"], False
-            elif "done" in line:
-                self.done = line["done"]
-            elif "accepted" in line:
-                self.accepted = True
-            elif "blob" in line:
-                self.provenance[line["blob"]] = unpacked(line["seen"])
-            elif "failed" in line:
-                self.failures.append(line["failed"])
-
-
 @dataclass(frozen=True)
 class Outcome:
     """What a kill led to."""
@@ -90,7 +65,7 @@ class Torture:
     """A case, its uninterrupted life, and kills at any of its moments."""
 
     def __init__(self, case: Case, scratch: Path, sabotage: Sabotage | None = None, lasting: bool = False) -> None:
-        self.case, self._scratch = case, scratch
+        self.case, self.scratch = case, scratch
         self._sabotage, self._lasting = sabotage, lasting  # a lasting one breaks the next process too
         learner_of(case.learner)  # so that every copy of this process has its imports done
 
@@ -102,10 +77,10 @@ class Torture:
             tell(report)
             steps = Steps(lambda number, what: None)
             install(steps)
-            folder, moments = self._scratch / "home", []
+            folder, moments = self.scratch / "home", []
             open_device(folder, self.case).close()
             for number, call in enumerate(self.case.calls):
-                shutil.copytree(folder, self._scratch / f"before-{number}")
+                shutil.copytree(folder, self.scratch / f"before-{number}")
                 device = open_device(folder, self.case)
                 before = steps.count
                 if isinstance(call, Reopen):
@@ -133,8 +108,8 @@ class Torture:
 
     def kill(self, call: int, moment: int, *, again: int = 0, thorough: bool = False) -> Outcome:
         """Die at that moment of that call (or of those after it), and with `again` in that of the next opening."""
-        shutil.rmtree(folder := self._scratch / "killed", ignore_errors=True)
-        shutil.copytree(self._scratch / f"before-{call}", folder)
+        shutil.rmtree(folder := self.scratch / "killed", ignore_errors=True)
+        shutil.copytree(self.scratch / f"before-{call}", folder)
         story = Story(call - 1, call - 1, provenance=dict(self.reference["provenance"]))
         fatal: list[str] = []
 
@@ -152,18 +127,22 @@ class Torture:
             install(Steps(lambda number, what: self._die(report, what) if number == again else None))
             open_device(folder, self.case).close()
 
+        def afterwards(report: Report) -> None:
+            found = aftermath(folder, self.case, story, self.reference, report, self._backups(), thorough=thorough)
+            report({"problems": found})
+
         lines, killed = forked(life, self._sabotage)
         story.hear(lines)
         fatal += [line["dying"] for line in lines if "dying" in line]
         where = f"call {story.begun} ({type(self.case.calls[max(0, story.begun)]).__name__}), {', '.join(fatal)}"
-        problems = self._promised(folder, story, thorough)
+        problems = promised(folder, self.case, story, self._backups(), thorough=thorough)
         if again:
             lines, _ = forked(opening, self._sabotage)
             story.hear(lines)
             where += "".join(f", then {line['dying']} of the opening" for line in lines if "dying" in line)
-            problems += self._promised(folder, story, thorough)
+            problems += promised(folder, self.case, story, self._backups(), thorough=thorough)
         lasting = self._sabotage if self._lasting else None
-        lines, _ = forked(lambda report: self._afterwards(folder, story, report, thorough), lasting)
+        lines, _ = forked(afterwards, lasting)
         story.hear(lines)
         problems += [problem for line in lines for problem in line.get("problems", [])]
         problems += [failure.splitlines()[-1] for failure in story.failures]
@@ -173,68 +152,21 @@ class Torture:
         report({"dying": what})
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def _promised(self, folder: Path, story: Story, thorough: bool) -> list[str]:
-        """While nobody has opened it again: what was forgotten by a call that returned is gone already."""
-        book = Book.after(self.case.calls[: story.done + 1])
-        return self._nothing_comes_back(folder, book, story, thorough)
+    def _backups(self) -> list[Path]:
+        """Copies of the home from before any of the calls."""
+        return sorted(self.scratch.glob("before-*"))
 
-    def _nothing_comes_back(self, folder: Path, book: Book, story: Story, thorough: bool) -> list[str]:
-        """Also not from copies of sealed files that were made before any of the calls."""
-        backups = sorted(self._scratch.glob("before-*"))
-        return checks.nothing_comes_back(
-            folder, self.case, book.forgotten, story.provenance, backups=backups, thorough=thorough
-        )
 
-    def _afterwards(self, folder: Path, story: Story, report: Report, thorough: bool) -> None:
-        """In a process of its own: open it, look at everything, finish the trace and compare."""
-
-        def heard(line: dict[str, Any]) -> None:
-            story.hear([line])
-            report(line)
-
-        tell(heard)
-        case, calls = self.case, self.case.calls
-        device = open_device(folder, case)
-        before, after = Book.after(calls[: story.done + 1]), Book.after(calls[: story.begun + 1])
-        under_way = story.begun > story.done
-        happened = not under_way or self._happened(device, story, before, after)
-        book = after if happened else before
-        problems = checks.whole(device, book.retained, story.provenance)
-        problems += self._nothing_comes_back(folder, book, story, thorough)
-        try:
-            for call in calls[story.begun + 1 if happened else story.done + 1 :]:
-                perform(device, call)
-            device.repair()
-        except (CauseError, AssertionError) as error:
-            report({"problems": [*problems, f"the trace cannot be finished: {type(error).__name__}: {error}"]})
-            return
-        book = Book.after(calls)
-        problems += checks.whole(device, book.retained, story.provenance)
-        problems += self._nothing_comes_back(folder, book, story, thorough=False)
-        problems += checks.exact(device)
-        problems += differences(dump(device), self.reference["reference"])
-        device.close()
-        report({"problems": problems})
-
-    def _happened(self, device: Any, story: Story, before: Book, after: Book) -> bool:
-        """Whether a call that was cut short counts: it must if it was accepted, it may if not."""
-        call = self.case.calls[story.begun]
-        if isinstance(call, Learn):
-            return bool(device.ledger.round == call.round)
-        if isinstance(call, Forget):
-            # what is not there any more was forgotten; `whole` sees whether it was all of it
-            held = {key for user, t, _ in after.forgotten - before.forgotten for key in [(user, t)]}
-            now = sum(len(p) for user, t in held for _, p in device.ledger.pieces_of(user, t))
-            then = sum((user, t) in held for user, t, _ in before.retained)
-            return story.accepted or now < then
-        return False
+def scratch_folder() -> tempfile.TemporaryDirectory[str]:
+    """In memory, where there is one: a kill does not lose what the kernel holds, so nothing need wait for a disk."""
+    memory = Path("/dev/shm")
+    return tempfile.TemporaryDirectory(prefix="cause-torture-", dir=memory if memory.is_dir() else None)
 
 
 @contextmanager
 def torture(case: Case, sabotage: Sabotage | None = None, *, lasting: bool = False) -> Iterator[Torture]:
-    """In a folder in memory, where there is one: a kill does not lose what the kernel holds."""
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(prefix="cause-torture-", dir=memory if memory.is_dir() else None) as folder:
+    """A case in a folder of its own."""
+    with scratch_folder() as folder:
         yield Torture(case, Path(folder), sabotage, lasting)
 
 

@@ -65,26 +65,35 @@ def live(folder: Path, case: Case, first: int, report: Report, opened: Callable[
     return device
 
 
+_listener: list[Report] = []
+_told: list[bool] = []
+
+
 def tell(report: Report) -> None:
-    """Let homes tell what they accept and which sub-models they are about to write, from what samples."""
-    accept, put = Home.accept, HomeShelf.put
+    """Let homes tell what they accept and which sub-models they are about to write, from what samples.
+
+    It changes the classes, so it is for a process that will not live long; told again, it tells the new listener only.
+    """
+    _listener[:] = [report]
+    if len(_told):
+        return
+    _told.append(True)
+    accept, put, load = Home.accept, HomeShelf.put, Home.load
 
     def telling_accept(self, requests):
         accepted = accept(self, requests)
-        report({"accepted": accepted})
+        _listener[0]({"accepted": accepted})
         return accepted
 
     def telling_put(self, key, blob):
-        report({"blob": blob_name(blob), "seen": packed(seen_by(self.home.ledger, key))})
+        _listener[0]({"blob": blob_name(blob), "seen": packed(seen_by(self.home.ledger, key))})
         put(self, key, blob)
 
-    def telling_init(self, *args, **kwargs):
-        init(self, *args, **kwargs)
+    def load_and_be_known(self, memory):
         self.shelf.home = self
+        load(self, memory)
 
-    init = Home.__init__
-    Home.__init__ = telling_init
-    Home.accept, HomeShelf.put = telling_accept, telling_put
+    Home.accept, HomeShelf.put, Home.load = telling_accept, telling_put, load_and_be_known
 
 
 def seen_by(ledger: Any, key: SegmentKey) -> set[Sample]:
