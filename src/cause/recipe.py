@@ -11,10 +11,12 @@ from cause.presets import PRECISIONS, System
 from cause.registry import check_choice
 
 OPTIMIZERS = ("adam", "sgd", "rmsprop")
-SCHEDULES = ("constant", "cosine", "one-cycle")
+SCHEDULES = ("constant", "cosine", "one-cycle", "warm-cosine")
 AUGMENTATIONS = ("none", "crop-flip")
 PRUNINGS = ("none", "iterative", "one-shot")
 IMPORTANCES = ("magnitude", "gradient")
+COMPUTES = ("fp32", "tf32", "bf16")
+PACES = ("epochs", "visits")
 TARGET = 0.7
 """The paper's share of parameters to prune."""
 
@@ -31,6 +33,11 @@ class Recipe:
     over its epochs until the share `target` of the parameters is gone; "one-shot" masks the smallest weights once, in
     the middle of its epochs, and later segments keep the mask. What is left out of `precision`, `pruning` and `target`
     is as the device's system says: see `composed`.
+
+    `compute` is how a GPU multiplies: fp32, tf32 (fp32 with fewer bits in products) or bf16 (autocast: fp32 weights);
+    a CPU computes in fp32 whatever it says. With `pace="visits"` rehearsed samples come out of the same purse: a
+    segment visits as many samples as `epochs` epochs over its own ones would, so it has fewer epochs, the more it
+    rehearses. "warm-cosine" rises over a fifth of the steps, then falls; unlike "one-cycle" it leaves momentum alone.
 
     >>> one, other = Recipe("mlp", 10, (64,)), Recipe("mlp", 10, (64,), lr=0.1)
     >>> one.digest == other.digest
@@ -57,6 +64,10 @@ class Recipe:
     steps: int = 5
     importance: str = "magnitude"
     round_to: int = 8
+    nesterov: bool = False
+    label_smoothing: float = 0.0
+    compute: str = "fp32"
+    pace: str = "epochs"
 
     def __post_init__(self) -> None:
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
@@ -67,6 +78,8 @@ class Recipe:
         if self.pruning is not None:
             check_choice("pruning", self.pruning, PRUNINGS)
         check_choice("importance", self.importance, IMPORTANCES)
+        check_choice("compute", self.compute, COMPUTES)
+        check_choice("pace", self.pace, PACES)
         for name in ("classes", "epochs", "batch_size", "steps", "round_to"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
@@ -76,6 +89,10 @@ class Recipe:
             raise InputError(f"the learning rate must be above 0, not {self.lr}")
         if not (self.std > 0 and math.isfinite(self.std) and math.isfinite(self.mean)):
             raise InputError(f"inputs are scaled by a mean and a std above 0, not {self.mean} and {self.std}")
+        if not 0 <= self.label_smoothing < 1:
+            raise InputError(f"labels are smoothed by a share from 0 to below 1, not {self.label_smoothing}")
+        if self.nesterov and (self.optimizer != "sgd" or self.momentum <= 0):
+            raise InputError(f"nesterov is for sgd with momentum, not {self.optimizer} with {self.momentum}")
         if self.augmentation == "crop-flip" and len(self.shape) != 3:
             raise InputError(f"crop-flip is for images of shape (channels, height, width), not {self.shape}")
         if self.target is not None and not 0 < self.target < 1:

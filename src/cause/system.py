@@ -1,8 +1,8 @@
 """CAUSE: learn and forget, exactly, in a bounded memory (the paper's Algorithm 3)."""
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from itertools import groupby
@@ -26,19 +26,20 @@ from cause.partition import PARTITIONERS, Arrivals, Assignment
 from cause.plan import ShardPlan, plan
 from cause.positions import Positions
 from cause.presets import FIXED, System, parse_system
-from cause.progress import Tally, Watch
+from cause.progress import Progress, Tally, Watch
 from cause.registry import check_choice
 from cause.rehearsal import Rehearsal
 from cause.requests import Request, resolve
 from cause.samples import Lesson, Piece, SegmentKey, Upload
 from cause.units import format_bytes, parse_bytes
-from cause.verify import Chain
+from cause.verify import Chain, Verification, verify
 from cause.voting import VOTES, Labels
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from cause.home import Home
+    from cause.home.receipts import Bundle
 
 ENDLESS = 2**62
 REPAIRS = ("now", "later")
@@ -430,10 +431,30 @@ class Cause:
         lineage = self.ledger.lineage(shard)
         return lineage.samples_upto(upto) - lineage.samples_upto(after)
 
-    def chains(self) -> list[Chain]:
+    def verify(
+        self, receipt: "int | str | Bundle | None" = None, *, processes: int = 1, progress: Progress | None = None
+    ) -> Verification:
+        """Train again from the retained data alone, in fresh processes, and compare the bits of what is stored.
+
+        With a receipt (its number, its request's id, or a bundle from elsewhere): its signature, its place in the log,
+        what it commits to, and then the shards it speaks of. A signature or a proof that does not hold is an error.
+        """
+        if receipt is None:
+            return verify(self, processes=processes, progress=progress)
+        if self.home is None:
+            raise InputError("receipts are for a device with a home: Cause('device/', …)")
+        told = self.home.receipts.checked(receipt)
+        touched = {shard["shard"] for shard in told["shards"]}
+        found = verify(self, shards=touched, processes=processes, progress=progress)
+        wrong, superseded = self.home.receipts.held(told)
+        return replace(found, wrong=wrong, superseded=superseded)
+
+    def chains(self, shards: Collection[int] | None = None) -> list[Chain]:
         """What is needed to verify each shard by replay: retained data, seeds, and what is stored."""
         chains = []
-        for shard in self.ledger.shards():  # a replay reads much: nobody changes anything meanwhile
+        for shard in self.ledger.shards():
+            if shards is not None and shard not in shards:
+                continue
             lessons: list[tuple[Lesson, bytes, tuple[str, bytes] | None]] = []
             for segment, lesson in self.rehearsal.lessons(self.ledger.lineage(shard), None):
                 stored = None

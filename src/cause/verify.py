@@ -1,7 +1,7 @@
 """Proof by replay: train again from the retained data alone, and compare the bits of every stored sub-model."""
 
 import multiprocessing
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -23,6 +23,15 @@ class Verification:
     mismatched: list[SegmentKey] = field(default_factory=list)
     unverifiable: list[SegmentKey] = field(default_factory=list)
     """Trained in another environment, where bits are others: neither right nor wrong here."""
+    wrong: list[str] = field(default_factory=list)
+    """What a receipt says and the home does not bear out."""
+    superseded: list[str] = field(default_factory=list)
+    """What a receipt says of something that has changed since, so that nobody can check it any more."""
+
+    @property
+    def holds(self) -> bool:
+        """Nothing was found to be otherwise."""
+        return not self.mismatched and not self.wrong
 
     @property
     def sub_models(self) -> int:
@@ -52,8 +61,14 @@ def replay(chain: Chain) -> Verification:
     return found
 
 
-def verify(device: "Cause", *, processes: int = 1, progress: Progress | None = None) -> Verification:
-    """Replay every shard in fresh processes (none with `processes=0`: here) and compare.
+def verify(
+    device: "Cause",
+    *,
+    shards: Collection[int] | None = None,
+    processes: int = 1,
+    progress: Progress | None = None,
+) -> Verification:
+    """Replay every shard (or these) in fresh processes (none with `processes=0`: here) and compare.
 
     Examples
     --------
@@ -65,7 +80,7 @@ def verify(device: "Cause", *, processes: int = 1, progress: Progress | None = N
     >>> verify(device, processes=0).identical
     [SegmentKey(shard=0, round=1, slice=0)]
     """
-    chains = device.chains()
+    chains = device.chains(shards)
     total = Verification()
     results: Iterator[Verification] = map(replay, chains)
     pool = None

@@ -138,7 +138,7 @@ def test_red_when_one_sample_differs():
 
 
 def test_red_when_randomness_outlives_a_segment(monkeypatch):
-    from cause.learners import torch as module
+    from cause.learners.torch import learner as module
 
     drawn = []
     monkeypatch.setattr(module, "seed_all", lambda seed: torch.manual_seed(drawn.append(seed) or len(drawn)))

@@ -9,7 +9,7 @@ from typing import Annotated, Never
 import typer
 
 from cause import __version__
-from cause.cli import ablate, balance, calibrate, compare, demo, doctor, simulate, systems, workload
+from cause.cli import ablate, balance, calibrate, compare, demo, doctor, evidence, simulate, systems, workload
 from cause.errors import CauseError
 
 app = typer.Typer(
@@ -27,6 +27,9 @@ app.command("workload")(workload.workload)
 app.command("systems")(systems.systems)
 app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)
+app.command("verify")(evidence.verify)
+app.command("receipts")(evidence.receipts)
+app.command("log")(evidence.log)
 
 
 def _version(wanted: bool) -> None:
@@ -51,9 +54,9 @@ def main(args: list[str] | None = None) -> Never:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # ρ and × on a terminal that knows neither
     try:
-        app(args, standalone_mode=False)
+        code = app(args, standalone_mode=False)
         sys.stdout.flush()
-        sys.exit(0)
+        sys.exit(code if isinstance(code, int) else 0)
     except CauseError as error:
         _fail(str(error))
     except typer.Abort:

@@ -1,6 +1,7 @@
 """Where a result comes from: command, commit, machine, date."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -26,7 +27,9 @@ def write_result(path: Path, result: Any, program: Sequence[str] = ("cause",)) -
 
 
 def commit() -> str:
-    """The commit of the code that runs, marked when it was changed since; unknown outside a checkout."""
+    """The commit of the code that runs, marked when it was changed since; for a copy of it, what CAUSE_COMMIT says."""
+    if "CAUSE_COMMIT" in os.environ:
+        return os.environ["CAUSE_COMMIT"]
     here = Path(__file__).parent
     try:
         git = ["git", "-C", str(here)]

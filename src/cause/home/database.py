@@ -31,7 +31,7 @@ MIGRATIONS = (
     ) STRICT;
     CREATE TABLE pieces (
         upload INTEGER NOT NULL REFERENCES uploads, shard INTEGER, round INTEGER, slice INTEGER,
-        positions BLOB NOT NULL, PRIMARY KEY (upload, shard, slice)
+        positions BLOB NOT NULL, digest BLOB NOT NULL, PRIMARY KEY (upload, shard, slice)
     ) STRICT;
     CREATE TABLE sub_models (
         shard INTEGER, round INTEGER, slice INTEGER, key BLOB NOT NULL UNIQUE, identity BLOB NOT NULL,
@@ -50,7 +50,11 @@ MIGRATIONS = (
         seq INTEGER PRIMARY KEY AUTOINCREMENT, round INTEGER NOT NULL, kind TEXT NOT NULL, pseudonym INTEGER NOT NULL,
         of_round INTEGER, samples INTEGER NOT NULL, shard INTEGER NOT NULL, labels TEXT
     ) STRICT;
-    CREATE TABLE leaves (number INTEGER PRIMARY KEY, request TEXT, kind TEXT NOT NULL, body BLOB NOT NULL) STRICT;
+    CREATE TABLE manifests (request TEXT, shard INTEGER, key BLOB NOT NULL, PRIMARY KEY (request, shard)) STRICT;
+    CREATE TABLE leaves (
+        number INTEGER PRIMARY KEY, request TEXT NOT NULL, kind TEXT NOT NULL, body BLOB NOT NULL,
+        UNIQUE (request, kind)
+    ) STRICT;
     CREATE TABLE nodes (level INTEGER, number INTEGER, hash BLOB NOT NULL, PRIMARY KEY (level, number)) STRICT;
     """,
 )

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from secrets import token_hex
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +24,11 @@ from cause.home.database import Connect, Database, connect
 from cause.home.layout import Layout
 from cause.home.ledger import HomeLedger
 from cause.home.lock import Lock
+from cause.home.receipts import DEVICE_KEY, Receipts
 from cause.home.shelf import HomeShelf
 from cause.home.uploads import Blocks, BlockStore, StoredUpload, cut
 from cause.journal import Journal
+from cause.keyed import digest
 from cause.learners import Learner
 from cause.ledger import Selection
 from cause.memory import Memory, SubModel
@@ -36,8 +39,6 @@ from cause.samples import Piece, SegmentKey
 from cause.units import format_bytes
 from cause.vault import KeySource, Vault, open_sealed, seal
 
-DEVICE_KEY = b"device signature"
-"""The vault's name for the key that signs receipts: not a data key, never erased."""
 DEADLINE_S = 30 * 24 * 3600.0
 """One month, as data protection law asks."""
 DAMAGED = "the ledger and the keys of {!r} do not fit together ({}): `cause doctor --home` tells more"
@@ -72,6 +73,7 @@ class Home(Journal):
             self.ledger = HomeLedger(self)
             self._blocks: dict[tuple[str, int], Blocks] = {}
             self._pseudonyms: dict[str, int] = {}
+            self.receipts = Receipts(self)
             if not read_only:
                 self._clean()
         except BaseException:
@@ -107,7 +109,7 @@ class Home(Journal):
         """Destroy what a crash left behind: keys and files that no table names."""
         rows = self.database.rows(
             "SELECT key FROM blocks UNION ALL SELECT key FROM sub_models "
-            "UNION ALL SELECT key FROM requests WHERE key IS NOT NULL"
+            "UNION ALL SELECT key FROM requests WHERE key IS NOT NULL UNION ALL SELECT key FROM manifests"
         )
         named = {bytes(key) for (key,) in rows} | {DEVICE_KEY}
         self.vault.erase(self.vault.names() - named)
@@ -135,6 +137,8 @@ class Home(Journal):
             stored.append((slot, SubModel(key, bytes(identity), size_bytes, environment)))
         self.shelf.restore(names)
         memory.restore(stored, state)
+        if not self.read_only:
+            self.receipts.issue()  # what a crash kept from being signed
 
     def _load_ledger(self) -> None:
         database = self.database
@@ -152,16 +156,21 @@ class Home(Journal):
             self._pseudonyms[user] = pseudonym
             uploads[upload] = user, round_, own
         rounds: dict[int, dict[SegmentKey, list[Piece]]] = {}
-        for upload, shard, slice_, held in database.rows("SELECT upload, shard, slice, positions FROM pieces"):
+        digests: dict[SegmentKey, dict[str, bytes]] = {}
+        for upload, shard, slice_, held, known in database.rows(
+            "SELECT upload, shard, slice, positions, digest FROM pieces"
+        ):
             user, round_, own = uploads[upload]
-            positions = _positions(bytes(held))
+            key, positions = SegmentKey(shard, round_, slice_), _positions(bytes(held))
             piece = Piece(StoredUpload(user, round_, positions, own), positions)
-            rounds.setdefault(round_, {}).setdefault(SegmentKey(shard, round_, slice_), []).append(piece)
+            rounds.setdefault(round_, {}).setdefault(key, []).append(piece)
+            digests.setdefault(key, {})[user] = bytes(known)
         trained = {SegmentKey(*key) for key in database.rows("SELECT shard, round, slice FROM segments WHERE trained")}
-        self.ledger.load(database.get("round", 0), rounds, trained)
+        self.ledger.load(database.get("round", 0), rounds, trained, digests)
 
     def check_recipe(self, learner: Learner) -> None:
         """Refuse a learner whose recipe is not that of the stored sub-models."""
+        self.recipe, self.environment = learner.recipe_digest, learner.environment
         found = self.database.get("recipe")
         if found is None and not self.read_only:
             with self.database.transaction():
@@ -268,8 +277,11 @@ class Home(Journal):
             database.many("INSERT INTO segments VALUES (?, ?, ?, 0)", [list(key) for key in sorted(segments)])
             pieces = [(key, piece) for key, each in segments.items() for piece in each]
             database.many(
-                "INSERT INTO pieces VALUES (?, ?, ?, ?, ?)",
-                [[uploads[p.upload.user].upload_id, *key, _runs(p.positions)] for key, p in pieces],
+                "INSERT INTO pieces VALUES (?, ?, ?, ?, ?, ?)",
+                [
+                    [uploads[p.upload.user].upload_id, *key, _runs(p.positions), digest(p.upload.names(p.positions))]
+                    for key, p in pieces
+                ],
             )
             database.many(
                 "INSERT INTO history (round, kind, pseudonym, samples, shard, labels) VALUES (?, 'add', ?, ?, ?, ?)",
@@ -293,6 +305,8 @@ class Home(Journal):
         self._gone()
 
     def discarded(self, key: SegmentKey) -> None:
+        if self.read_only:
+            return  # whoever writes will find it too
         with self.database.transaction():
             self._let_go()
             self.database.run("INSERT OR IGNORE INTO behind VALUES (?, ?)", [key.shard, self.clock()])
@@ -309,6 +323,8 @@ class Home(Journal):
         self._garbage.update(doomed)
         self.shelf.files.remove(doomed)
 
+    recipe = b""
+    environment = ""
     memory: Memory
     """Whose sub-models these are; the device sets it."""
 
@@ -347,24 +363,21 @@ class Home(Journal):
         rewrite = _Rewrite()
         for (user, round_), doomed in selection.items():
             self._rewrite(rewrite, user, round_, doomed)
-        self._write(rewrite.keys, rewrite.contents)
-        covered = json.dumps({
-            "shards": [plan.shard for plan in plans],
-            "restart": [None if plan.restart is None else list(plan.restart) for plan in plans],
-            "replay": [[list(key) for key in plan.replay] for plan in plans],
-            "rsn": sum(plan.rsn for plan in plans),
-            "destroyed": [list(key) for key in dropped],
-        })  # fmt: skip
+        evidence = self.receipts.evidence(plans, dropped)
+        self._write({**rewrite.keys, **evidence.keys}, rewrite.contents)
         samples = sum(len(doomed) for doomed in selection.values())
         try:
             with self.database.transaction():
                 self._apply(rewrite, selection)
                 self._let_go()
-                self._mark(ids, plans, samples, covered, dropped)
+                self.receipts.replace_keys(ids[0], evidence)
+                self._mark(ids, plans, samples, evidence.covered, dropped)
         except BaseException:
-            self._undo(list(rewrite.keys))
+            self._undo([*rewrite.keys, *evidence.keys])
             raise
+        rewrite.old += evidence.old
         self._destroy(ids, rewrite, selection)
+        self.receipts.issue()
 
     def _rewrite(self, rewrite: "_Rewrite", user: str, round_: int, doomed: Positions) -> None:
         """What is left of an upload's blocks: as they are, written anew, or gone."""
@@ -405,8 +418,11 @@ class Home(Journal):
                 key = rewrite.keys.get(left[0]) or self.vault.key(left[0])
                 sealed = seal(key, user.encode(), b"user" + left[0])
                 database.run("UPDATE uploads SET sealed_user=? WHERE id=?", [sealed, own.upload_id])
-            pieces = [[own.upload_id, *key, _runs(held)] for key, held in self.ledger.pieces_of(user, round_)]
-            database.many("INSERT INTO pieces VALUES (?, ?, ?, ?, ?)", pieces)
+            pieces = [
+                [own.upload_id, *key, _runs(held), self.ledger.lineage(key.shard)[key].piece_digest(user)]
+                for key, held in self.ledger.pieces_of(user, round_)
+            ]
+            database.many("INSERT INTO pieces VALUES (?, ?, ?, ?, ?, ?)", pieces)
         database.run(
             "DELETE FROM segments WHERE NOT EXISTS (SELECT 1 FROM pieces WHERE "
             "(pieces.shard, pieces.round, pieces.slice)=(segments.shard, segments.round, segments.slice))"
@@ -424,21 +440,32 @@ class Home(Journal):
         ]
 
     def _mark(
-        self, ids: Sequence[str], plans: Sequence[ShardPlan], samples: int, covered: str, dropped: Sequence[SegmentKey]
+        self,
+        ids: Sequence[str],
+        plans: Sequence[ShardPlan],
+        samples: int,
+        covered: dict[str, Any],
+        dropped: Sequence[SegmentKey],
     ) -> None:
-        now, batch = self.clock(), token_hex(8)
+        now = self.clock()
+        covered = {**covered, "exports": self._taint(now, plans, dropped)}
         for each in ids:
             self.database.run(
                 "UPDATE requests SET effective=?, key=NULL, sealed=NULL, batch=?, samples=?, covered=? WHERE id=?",
-                [now, batch, samples, covered, each],
+                [now, ids[0], samples, json.dumps(covered), each],
             )
         self.database.many("INSERT OR IGNORE INTO behind VALUES (?, ?)", [[plan.shard, now] for plan in plans])
-        tainted = {tuple(key) for key in dropped}
-        for export, heads in self.database.rows("SELECT id, heads FROM exports WHERE tainted IS NULL"):
-            first = {plan.shard: plan.first for plan in plans}
+
+    def _taint(self, now: float, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]) -> list[str]:
+        """Exports that hold a sub-model which may have seen the samples."""
+        tainted, found = set(dropped), []
+        first = {plan.shard: plan.first for plan in plans}
+        for export, heads in self.database.rows("SELECT id, heads FROM exports WHERE tainted IS NULL ORDER BY made"):
             keys = [SegmentKey(*head) for head in json.loads(heads)]
             if any(key in tainted or (key.shard in first and key >= first[key.shard]) for key in keys):
                 self.database.run("UPDATE exports SET tainted=? WHERE id=?", [now, export])
+                found.append(export)
+        return found
 
     def _destroy(self, ids: Sequence[str], rewrite: "_Rewrite", selection: Selection) -> None:
         """The transaction is durable: now the keys go, and with them every copy of what they opened."""
@@ -471,6 +498,7 @@ class Home(Journal):
             ):
                 if not waiting & set(json.loads(covered)["shards"]):
                     self.database.run("UPDATE requests SET repaired=? WHERE id=?", [now, each])
+        self.receipts.issue()
 
 
 class _Rewrite:

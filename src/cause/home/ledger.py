@@ -21,7 +21,11 @@ class HomeLedger(MemoryLedger):
         super().record(round_, self._home.store(round_, segments))
 
     def load(
-        self, round_: int, rounds: Mapping[int, Mapping[SegmentKey, Sequence[Piece]]], trained: set[SegmentKey]
+        self,
+        round_: int,
+        rounds: Mapping[int, Mapping[SegmentKey, Sequence[Piece]]],
+        trained: set[SegmentKey],
+        digests: Mapping[SegmentKey, Mapping[str, bytes]],
     ) -> None:
         """Go on with what the tables hold."""
         self._lineages, self._uploads = {}, {}
@@ -30,4 +34,5 @@ class HomeLedger(MemoryLedger):
         for lineage in self._lineages.values():
             for segment in lineage:
                 segment.trained = segment.key in trained
+                segment.remember(digests.get(segment.key, {}))
         self._round = round_

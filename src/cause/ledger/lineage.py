@@ -1,6 +1,6 @@
 """A shard's history: its segments, in the order in which they are trained."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from cause import positions as pos
 from cause.keyed import digest
@@ -47,14 +47,22 @@ class Segment:
         else:
             del self._pieces[user]
 
+    def piece_digest(self, user: str) -> bytes:
+        """Digest of the ids of what it holds of a user's upload."""
+        if user not in self._digests:
+            upload, positions = self._pieces[user]
+            self._digests[user] = digest(upload.names(positions))
+        return self._digests[user]
+
+    def remember(self, digests: Mapping[str, bytes]) -> None:
+        """Digests of its pieces that an earlier life computed."""
+        self._digests.update(digests)
+
     @property
     def manifest(self) -> bytes:
         """Digest of the ids of its retained samples, whatever the order in which they came."""
         if self._manifest is None:
-            for user, (upload, positions) in self._pieces.items():
-                if user not in self._digests:
-                    self._digests[user] = digest(upload.names(positions))
-            self._manifest = digest(*(self._digests[user] for user in self._pieces))
+            self._manifest = digest(*(self.piece_digest(user) for user in self._pieces))
         return self._manifest
 
 

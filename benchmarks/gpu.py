@@ -1,0 +1,155 @@
+"""Images a second of TorchLearner on a GPU: eager, recorded, several processes at once, beside a plain loop.
+
+python -m benchmarks.gpu [--workers 1 2 4 8] [--out results/gpu.json]
+"""
+
+import argparse
+import json
+import multiprocessing
+import time
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from cause.arrays import TraceData
+from cause.evaluation.provenance import write_result
+from cause.learners.torch import State, TorchLearner
+from cause.models import factory
+from cause.recipes import ours, paper
+from cause.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
+
+SAMPLES = 12_800
+FEW, MORE = 1, 8
+
+
+def lesson(count: int = SAMPLES) -> Lesson:
+    """Random bytes: speed does not depend on what the pictures show."""
+    draw = np.random.default_rng(0)
+    x, y = draw.integers(0, 256, (count, 32, 32, 3), dtype=np.uint8), draw.integers(0, 10, count)
+    upload = TraceData(TraceUpload("u", 1, (Part(count),)), x, y)
+    return Lesson(SegmentKey(0, 1), (Piece(upload, upload.positions),), count)
+
+
+def learner(parent: State | None, *, graphs: bool = True, **changes: Any) -> TorchLearner:
+    """One that goes on from this sub-model."""
+    pruning = "none" if parent is None else "iterative"
+    return TorchLearner(ours(pruning=pruning, **changes), device="cuda", graphs=graphs)
+
+
+def rate(parent: State | None, *, graphs: bool = True, **changes: Any) -> float:
+    """Images a second, without what a segment costs once: the difference between a few epochs and more."""
+    seconds = {}
+    for epochs in (FEW, FEW, MORE):  # the first one starts the GPU
+        trainer = learner(parent, graphs=graphs, epochs=epochs, **changes)
+        started = time.perf_counter()
+        trainer.train(parent, lesson(), b"s" * 32)
+        seconds[epochs] = time.perf_counter() - started
+    return SAMPLES * (MORE - FEW) / (seconds[MORE] - seconds[FEW])
+
+
+def pruned() -> State:
+    """A network that lost 70 % of its parameters."""
+    recipe = ours(epochs=2, pruning="iterative", steps=1)
+    return TorchLearner(recipe, device="cuda").train(None, lesson(1024), b"s" * 32)
+
+
+def plain_loop(seconds: float = 3.0) -> float:
+    """A loop as SISA's code has it: a DataLoader, pictures augmented one by one on the CPU, the loss read each time."""
+    given = lesson().pieces[0].upload
+    x, y = given.arrays(given.positions)  # type: ignore[attr-defined]
+    images, labels = torch.from_numpy(x).permute(0, 3, 1, 2).float().sub(120).div(64), torch.from_numpy(y)
+
+    class Augmented(torch.utils.data.Dataset[tuple[torch.Tensor, torch.Tensor]]):
+        def __len__(self) -> int:
+            return len(labels)
+
+        def __getitem__(self, i: int) -> tuple[torch.Tensor, torch.Tensor]:
+            down, across = torch.randint(0, 9, (2,)).tolist()
+            image = torch.nn.functional.pad(images[i], (4, 4, 4, 4))[:, down : down + 32, across : across + 32]
+            return (image.flip(2) if torch.rand(()) < 0.5 else image), labels[i]
+
+    network = factory("resnet34")(10, (3, 32, 32)).to("cuda")
+    optimizer = torch.optim.Adam(network.parameters(), 1e-3)
+    loader = torch.utils.data.DataLoader(Augmented(), 256, shuffle=True, num_workers=4, persistent_workers=True)
+    done, started = -5, 0.0
+    while True:
+        for inputs, wanted in loader:
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(network(inputs.to("cuda")), wanted.to("cuda"))
+            loss.backward()
+            optimizer.step()
+            loss.item()
+            done += 1
+            if done == 0:
+                started = time.perf_counter()
+            elif done > 0 and time.perf_counter() - started > seconds:
+                return done * 256 / (time.perf_counter() - started)
+
+
+def _worker(number: int, counts: list[int], parents: list[State | None], gate: Barrier, out: Any) -> None:
+    given, epochs = lesson(), 8
+    for which, parent in enumerate(parents):
+        first, timed = (learner(parent, epochs=e, batch_size=256) for e in (1, epochs))
+        first.train(parent, given, b"s" * 32)
+        for count in counts:
+            gate.wait(300)
+            started = time.time()
+            if number < count:
+                timed.train(parent, given, b"s" * 32)
+                out.put((which, count, started, time.time(), SAMPLES * epochs))
+            gate.wait(300)
+
+
+def together(counts: list[int], parents: list[State | None]) -> dict[str, list[float]]:
+    """Images a second of several processes at once, start and end of a segment included."""
+    spawn = multiprocessing.get_context("spawn")
+    gate, out = spawn.Barrier(max(counts)), spawn.Queue()
+    asked = [(number, counts, parents, gate, out) for number in range(max(counts))]
+    workers = [spawn.Process(target=_worker, args=each, daemon=True) for each in asked]
+    for worker in workers:
+        worker.start()
+    found = [out.get(timeout=300) for _ in range(sum(counts) * len(parents))]
+    for worker in workers:
+        worker.join()
+    rates: dict[str, list[float]] = {}
+    for which, kind in enumerate(["dense" if parent is None else "pruned" for parent in parents]):
+        for count in counts:
+            own = [each for each in found if each[:2] == (which, count)]
+            seconds = max(each[3] for each in own) - min(each[2] for each in own)
+            rates.setdefault(kind, []).append(round(sum(each[4] for each in own) / seconds))
+    return rates
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workers", type=int, nargs="*", default=[1, 2, 4, 8])
+    parser.add_argument("--only-workers", action="store_true")
+    parser.add_argument("--out", type=Path)
+    asked = parser.parse_args()
+    small = pruned()
+    result: dict[str, Any] = {"workers": asked.workers}
+    if not asked.only_workers:
+        for kind, parent in {"dense": None, "pruned": small}.items():
+            for size in (128, 256, 512):
+                result[f"{kind}, recorded, batch {size}"] = round(rate(parent, batch_size=size))
+            result[f"{kind}, eager, batch 256"] = round(rate(parent, graphs=False, batch_size=256))
+            print(json.dumps(result), flush=True)
+        adam = {k: getattr(paper(), k) for k in ("optimizer", "lr", "batch_size", "schedule", "augmentation")}
+        adam |= {"nesterov": False, "weight_decay": 0.0, "label_smoothing": 0.0}
+        result["dense, recorded, the paper's"] = round(rate(None, **adam))
+        result["dense, recorded, the paper's, tf32"] = round(rate(None, **adam, compute="tf32"))
+        print(json.dumps(result), flush=True)
+        result["dense, plain loop"] = round(plain_loop())
+        print(json.dumps(result), flush=True)
+    result["together"] = together(asked.workers, [None, small]) if asked.workers else {}
+    print(json.dumps(result), flush=True)
+    if asked.out:
+        write_result(asked.out, result, ("python", "-m", "benchmarks.gpu"))
+
+
+if __name__ == "__main__":
+    main()

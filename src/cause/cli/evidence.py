@@ -1,0 +1,172 @@
+"""`cause verify`, `cause receipts` and `cause log`: what an auditor asks for."""
+
+import json as json_
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cause.cli import options as o
+from cause.cli.output import print_json, print_table, progress_bar
+
+if TYPE_CHECKING:
+    from cause.home.receipts import Bundle
+
+HomeFolder = Annotated[Path, typer.Argument(metavar="HOME", help="The device's home.", show_default=False)]
+LARGEST_BYTES = 1 << 20  # of a receipt from elsewhere
+
+
+def verify(
+    receipt: Annotated[
+        str | None,
+        typer.Argument(help="A receipt: its number, its request's id, or a file with its proof.", show_default=False),
+    ] = None,
+    home: Annotated[Path | None, typer.Option(help="The device's home.", show_default=False)] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Without a home: the device's verifier key, as `cause log` prints it.")
+    ] = None,
+    processes: Annotated[int, typer.Option(help="Fresh processes for the replay; 0: in this one.")] = 1,
+    json: o.AsJson = False,
+) -> None:
+    """Replay from the retained data and compare all stored sub-models; with RECEIPT check its signature and proof."""
+    from cause.errors import InputError
+
+    if home is None:
+        if receipt is None or key is None:
+            raise InputError("name the device's --home, or a receipt's file and the device's --key")
+        _verify_away(receipt, key, json)
+        return
+    from cause.system import Cause
+
+    with Cause(home, read_only=True) as device, progress_bar("replaying shards") as progress:
+        wanted: Any = None if receipt is None else _receipt(receipt)
+        found = device.verify(wanted, processes=processes, progress=progress)
+    told = {
+        "sub_models": found.sub_models,
+        "identical": len(found.identical),
+        "mismatched": len(found.mismatched) + len(found.wrong),
+        "unverifiable": len(found.unverifiable),
+        "superseded": len(found.superseded),
+    }
+    if json:
+        print_json(told)
+    else:
+        print_table("Replayed from the retained data", list(told), [[str(value) for value in told.values()]], names=0)
+        for name in (*map(str, found.mismatched), *found.wrong):
+            print(f"mismatched: {name}")
+        for name in found.superseded:
+            print(f"superseded: {name} has changed since")
+    if not found.holds:
+        raise typer.Exit(1)
+
+
+def _verify_away(receipt: str, key: str, json: bool) -> None:
+    from cause.log import VerifierKey
+
+    told = _bundle(Path(receipt)).check(VerifierKey.parse(key))
+    if json:
+        print_json(told)
+    else:
+        print(f"signed by the device and in its log: {told['kind']} of request {told['request']}, {told['in_effect']}")
+
+
+def _receipt(text: str) -> "int | str | Bundle":
+    if text.isascii() and text.isdigit() and len(text) < 19:
+        return int(text)
+    return _bundle(Path(text)) if Path(text).is_file() else text
+
+
+def _bundle(path: Path) -> "Bundle":
+    from cause.errors import InputError
+    from cause.home.receipts import Bundle
+
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_BYTES + 1)
+        if len(data) > LARGEST_BYTES:
+            raise InputError(f"{str(path)!r} is too long for a receipt ({LARGEST_BYTES:,} bytes)")
+        return Bundle.parse(json_.loads(data))
+    except OSError as error:
+        raise InputError(f"cannot read {str(path)!r}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise InputError(f"{str(path)!r} is not a receipt with its proof") from None
+
+
+def receipts(
+    home: HomeFolder,
+    number: Annotated[int | None, typer.Argument(help="One of them, with its proof.", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option(help="Write it to a file, to be checked elsewhere.")] = None,
+    json: o.AsJson = False,
+) -> None:
+    """List the receipts of a home, or give one with its proof."""
+    from cause.errors import InputError
+    from cause.files import check_writable, write_text
+    from cause.system import Cause
+
+    if out is not None:
+        if number is None:
+            raise InputError("--out needs the number of a receipt")
+        check_writable(out)
+    with Cause(home, read_only=True) as device:
+        assert device.home is not None
+        kept = device.home.receipts
+        if number is not None:
+            bundle = kept.bundle(number)
+            if out is not None:
+                write_text(out, json_.dumps(bundle.json(), indent=1) + "\n")
+            if json:
+                print_json(bundle.json())
+            elif out is None:
+                print(bundle.receipt.decode(), end="")
+            else:
+                print(f"wrote {out}")
+            return
+        listed = kept.listed()
+    if json:
+        print_json({"receipts": listed})
+        return
+    rows = [
+        [str(r["number"]), r["kind"], r["request"], r["received"], r["in_effect"], r.get("repaired", "–"),
+         str(r["samples"]), str(sum(len(s.get("destroyed", ())) for s in r["shards"]))]
+        for r in listed
+    ]  # fmt: skip
+    columns = ["no.", "kind", "request", "received", "in effect", "repaired", "samples", "destroyed"]
+    print_table("Receipts", columns, rows, names=3)
+
+
+def log(
+    home: HomeFolder,
+    since: Annotated[
+        Path | None, typer.Option(help="An earlier checkpoint: prove that the log has only grown since.")
+    ] = None,
+    json: o.AsJson = False,
+) -> None:
+    """Print the log's signed checkpoint and the device's verifier key."""
+    import base64
+
+    from cause.errors import InputError
+    from cause.log import open_checkpoint, verify_consistency
+    from cause.system import Cause
+
+    with Cause(home, read_only=True) as device:
+        assert device.home is not None
+        kept = device.home.receipts
+        verifier, note = kept.verifier, kept.checkpoint()
+        told: dict[str, Any] = {"verifier": str(verifier), "size": kept.size, "checkpoint": note.decode()}
+        if since is not None:
+            try:
+                earlier = open_checkpoint(since.read_bytes()[:LARGEST_BYTES], verifier)
+            except OSError as error:
+                raise InputError(f"cannot read {str(since)!r}: {error.strerror}") from None
+            head = open_checkpoint(note, verifier)
+            proof = kept.consistency(earlier)
+            verify_consistency(earlier.size, head.size, proof, earlier.root, head.root)
+            told["since"] = earlier.size
+            told["consistency"] = [base64.b64encode(each).decode() for each in proof]
+    if json:
+        print_json(told)
+        return
+    print(note.decode(), end="")
+    print(f"\nverifier key: {verifier}")
+    if since is not None:
+        print(f"the log has only grown since it had {told['since']} entries")

@@ -1,0 +1,314 @@
+"""Receipts: what happened to each request, signed by the device and kept in an append-only log.
+
+A receipt holds commitments, never a digest of data or weights: whoever holds the retained data could otherwise replay
+with a guessed sample and compare. A sub-model's commitment is made with its own key, a shard's data with a key that
+lives until the shard's data changes; when those are destroyed, the commitment says nothing to anybody any more.
+"""
+
+import base64
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+from cause import __version__
+from cause.errors import LogError
+from cause.keyed import digest
+from cause.log import (
+    Checkpoint,
+    Frontier,
+    SigningKey,
+    VerifierKey,
+    consistency_proof,
+    inclusion_proof,
+    leaf_hash,
+    open_checkpoint,
+    open_note,
+    root_at,
+    sign_checkpoint,
+    sign_note,
+    verify_inclusion,
+)
+from cause.plan import ShardPlan
+from cause.samples import SegmentKey
+from cause.vault import commitment
+
+if TYPE_CHECKING:
+    from cause.home.home import Home
+
+DEVICE_KEY = b"device signature"
+"""The vault's name for the key that signs receipts: not a data key, never erased."""
+FORMAT = 1
+
+
+@dataclass
+class Evidence:
+    """What a receipt will say, collected while the keys that are about to go are still there."""
+
+    covered: dict[str, Any]
+    keys: dict[bytes, bytes] = field(default_factory=dict)  # new ones, for the shards' data
+    shards: dict[int, bytes] = field(default_factory=dict)  # and whose they are
+    old: list[bytes] = field(default_factory=list)  # those of earlier receipts, which go
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A receipt with all that is needed to check it away from the device."""
+
+    number: int
+    receipt: bytes
+    proof: tuple[bytes, ...]
+    checkpoint: bytes
+
+    def json(self) -> dict[str, Any]:
+        """As plain data."""
+        proof = [base64.b64encode(each).decode() for each in self.proof]
+        return {
+            "number": self.number,
+            "receipt": self.receipt.decode(),
+            "proof": proof,
+            "checkpoint": self.checkpoint.decode(),
+        }
+
+    @classmethod
+    def parse(cls, told: Any) -> "Bundle":
+        """From plain data that may come from anywhere."""
+        try:
+            proof = tuple(base64.b64decode(each, validate=True) for each in told["proof"])
+            receipt, checkpoint = told["receipt"].encode(), told["checkpoint"].encode()
+            number = told["number"]
+            if not isinstance(number, int) or isinstance(number, bool):
+                raise TypeError
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise LogError("not a receipt with its proof: it needs number, receipt, proof and checkpoint") from None
+        return cls(number, receipt, proof, checkpoint)
+
+    def check(self, device: VerifierKey) -> dict[str, Any]:
+        """What the receipt says, if the device signed it and its log contains it."""
+        told: dict[str, Any] = json.loads(open_note(self.receipt, [device]))
+        head = open_checkpoint(self.checkpoint, device)
+        verify_inclusion(leaf_hash(self.receipt), self.number, head.size, self.proof, head.root)
+        return told
+
+
+class Receipts:
+    """The receipts of a home, and its log."""
+
+    def __init__(self, home: "Home") -> None:
+        self._home = home
+
+    # What is collected while a request takes effect
+
+    def evidence(self, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]) -> Evidence:
+        """Called when ledger and memory hold what is left, and the keys of what goes are still there."""
+        home = self._home
+        doomed = dict(zip(dropped, home.shelf.doomed[-len(dropped) :], strict=True)) if dropped else {}
+        shards, evidence = [], Evidence({})
+        for plan in plans:
+            key, name = os.urandom(32), os.urandom(16)
+            evidence.keys[name], evidence.shards[plan.shard] = key, name
+            before = home.database.row("SELECT key FROM manifests WHERE shard=?", [plan.shard])
+            if before:
+                evidence.old.append(bytes(before[0]))
+            head = home.memory.head(plan.shard)
+            shards.append(
+                {
+                    "shard": plan.shard,
+                    "samples": plan.forgotten,
+                    "restart": None if plan.restart is None else list(plan.restart),
+                    "replay": [list(each) for each in plan.replay],
+                    "destroyed": [
+                        self._destroyed(each, named) for each, named in doomed.items() if each.shard == plan.shard
+                    ],
+                    "data": commitment(key, self.manifest(plan.shard, home.ledger.round)).hex(),
+                    "serving": None if head is None else self._sub_model(head.key),
+                }
+            )
+        evidence.covered = {
+            "shards": [plan.shard for plan in plans],
+            "rsn": sum(plan.rsn for plan in plans),
+            "round": home.ledger.round,
+            "touched": shards,
+        }
+        return evidence
+
+    def replace_keys(self, request: str, evidence: Evidence) -> None:
+        """In a transaction: the keys for the touched shards' data are these now."""
+        database = self._home.database
+        database.many("DELETE FROM manifests WHERE key=?", [[name] for name in evidence.old])
+        rows = [[request, shard, name] for shard, name in evidence.shards.items()]
+        database.many("INSERT INTO manifests VALUES (?, ?, ?)", rows)
+
+    def manifest(self, shard: int, upto: int) -> bytes:
+        """Digest of the ids of a shard's retained samples, of rounds up to one."""
+        lineage = self._home.ledger.lineage(shard)
+        return digest("manifest", *(segment.manifest for segment in lineage if segment.key.round <= upto))
+
+    def _sub_model(self, key: SegmentKey) -> dict[str, Any]:
+        home = self._home
+        committed = home.vault.commit(home.shelf.names[key], home.memory[key].identity)
+        return {"sub_model": list(key), "commitment": committed.hex()}
+
+    def _destroyed(self, key: SegmentKey, name: bytes) -> dict[str, Any]:
+        (identity,) = self._home.database.row("SELECT identity FROM sub_models WHERE key=?", [name])
+        return {"sub_model": list(key), "commitment": self._home.vault.commit(name, bytes(identity)).hex()}
+
+    # The log
+
+    def node(self, level: int, index: int) -> bytes:
+        found = self._home.database.row("SELECT hash FROM nodes WHERE (level, number)=(?, ?)", [level, index])
+        if found is None:
+            raise LogError(f"the log has lost node ({level}, {index}): `cause doctor --home` tells more")
+        return bytes(found[0])
+
+    @property
+    def size(self) -> int:
+        """How many receipts there are."""
+        (found,) = self._home.database.row("SELECT count(*) FROM leaves")
+        return int(found)
+
+    @property
+    def verifier(self) -> VerifierKey:
+        """The key that others check signatures with."""
+        return self._signer().verifier
+
+    def _signer(self) -> SigningKey:
+        name = self._home.database.get("origin")
+        if name is None:
+            name = f"cause-device/{token_hex(8)}"
+            self._home.database.set("origin", name)
+        return SigningKey(name, self._home.vault.key(DEVICE_KEY))
+
+    def checkpoint(self) -> bytes:
+        """The log's head, signed."""
+        signer, size = self._signer(), self.size
+        return sign_checkpoint(Checkpoint(signer.verifier.name, size, root_at(self, size)), signer)
+
+    def consistency(self, since: Checkpoint) -> list[bytes]:
+        """The proof that the log only grew since a checkpoint."""
+        return consistency_proof(self, since.size, self.size)
+
+    def issue(self) -> None:
+        """Sign and log whatever took effect or was repaired and has no receipt yet."""
+        database = self._home.database
+        waiting = database.rows(
+            "SELECT id, 'effect' FROM requests WHERE effective IS NOT NULL "
+            "AND NOT EXISTS (SELECT 1 FROM leaves WHERE request=id AND kind='effect') UNION ALL "
+            "SELECT id, 'repair' FROM requests WHERE repaired IS NOT NULL "
+            "AND NOT EXISTS (SELECT 1 FROM leaves WHERE request=id AND kind='repair')"
+        )
+        if not waiting:
+            return
+        with database.transaction():
+            signer, frontier = self._signer(), Frontier.of(self, self.size)
+            for request, kind in waiting:
+                text = json.dumps(self._body(request, kind), sort_keys=True) + "\n"
+                receipt = sign_note(text, [signer])
+                number = frontier.size
+                frontier, nodes = frontier.append(leaf_hash(receipt))
+                database.run("INSERT INTO leaves VALUES (?, ?, ?, ?)", [number, request, kind, receipt])
+                database.many("INSERT INTO nodes VALUES (?, ?, ?)", [[n.level, n.index, n.hash] for n in nodes])
+
+    def _body(self, request: str, kind: str) -> dict[str, Any]:
+        received, deadline, effective, repaired, batch, samples, covered = self._home.database.row(
+            "SELECT received, deadline, effective, repaired, batch, samples, covered FROM requests WHERE id=?",
+            [request],
+        )
+        told = json.loads(covered)
+        body: dict[str, Any] = {
+            "format": FORMAT,
+            "kind": kind,
+            "request": request,
+            "served_with": batch,
+            "received": _time(received),
+            "deadline": _time(deadline),
+            "in_effect": _time(effective),
+            "samples": samples,
+            "round": told["round"],
+            "recipe": self._home.recipe.hex(),
+            "environment": self._home.environment,
+            "software": f"cause {__version__}",
+        }
+        if kind == "effect":
+            return body | {"shards": told["touched"], "tainted_exports": told["exports"], "rsn_planned": told["rsn"]}
+        heads = {shard: self._home.memory.head(shard) for shard in told["shards"]}
+        return body | {
+            "repaired": _time(repaired),
+            "shards": [
+                {"shard": shard, "serving": None if head is None else self._sub_model(head.key)}
+                for shard, head in heads.items()
+            ],
+        }
+
+    def listed(self) -> list[dict[str, Any]]:
+        """All receipts, oldest first, as they read."""
+        rows = self._home.database.rows("SELECT number, body FROM leaves ORDER BY number")
+        known = [self.verifier] if rows else []
+        return [{"number": number, **json.loads(open_note(bytes(body), known))} for number, body in rows]
+
+    def bundle(self, number: int) -> Bundle:
+        """A receipt by its number in the log, with its proof."""
+        found = self._home.database.row("SELECT body FROM leaves WHERE number=?", [number])
+        if found is None:
+            raise LogError(f"there is no receipt {number}: the log has {self.size}")
+        size = self.size
+        return Bundle(number, bytes(found[0]), tuple(inclusion_proof(self, number, size)), self.checkpoint())
+
+    def numbers(self, request: str) -> list[int]:
+        """The receipts of a request."""
+        found = self._home.database.rows("SELECT number FROM leaves WHERE request=? ORDER BY number", [request])
+        return [number for (number,) in found]
+
+    # Checking a receipt against the home
+
+    def checked(self, receipt: int | str | Bundle) -> dict[str, Any]:
+        """What a receipt says, once its signature and its place in the log are found to be right."""
+        if isinstance(receipt, str):
+            numbers = self.numbers(receipt)
+            if not numbers:
+                raise LogError(f"there is no receipt for a request {receipt[:80]!r}")
+            receipt = numbers[-1]
+        bundle = receipt if isinstance(receipt, Bundle) else self.bundle(receipt)
+        told = bundle.check(self.verifier)
+        head = open_checkpoint(bundle.checkpoint, self.verifier)
+        if head.size > self.size or head.root != root_at(self, head.size):
+            raise LogError(f"the receipt's checkpoint of {head.size} entries is not one of this log: it was rewritten")
+        return told
+
+    def held(self, told: dict[str, Any]) -> tuple[list[str], list[str]]:
+        """Which commitments of a receipt do not hold, and which cannot be checked any more: what they commit to has
+        changed since, and their keys are destroyed."""
+        wrong, superseded = [], []
+        for shard in told["shards"]:
+            if "data" in shard:
+                state = self._data_holds(told, shard)
+                name = f"data of shard {shard['shard']}"
+                wrong += [name] * (state is False)
+                superseded += [name] * (state is None)
+            if shard["serving"] is not None:
+                state = self._sub_model_holds(shard["serving"])
+                name = f"sub-model {SegmentKey(*shard['serving']['sub_model'])}"
+                wrong += [name] * (state is False)
+                superseded += [name] * (state is None)
+        return wrong, superseded
+
+    def _data_holds(self, told: dict[str, Any], shard: dict[str, Any]) -> bool | None:
+        home, where = self._home, [told["served_with"], shard["shard"]]
+        row = home.database.row("SELECT key FROM manifests WHERE (request, shard)=(?, ?)", where)
+        if row is None:
+            return None
+        expected = home.vault.commit(bytes(row[0]), self.manifest(shard["shard"], told["round"]))
+        return bool(expected.hex() == shard["data"])
+
+    def _sub_model_holds(self, told: dict[str, Any]) -> bool | None:
+        home, key = self._home, SegmentKey(*told["sub_model"])
+        if key not in home.shelf.names:
+            return None
+        return True if self._sub_model(key)["commitment"] == told["commitment"] else None
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

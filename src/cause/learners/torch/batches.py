@@ -1,0 +1,47 @@
+"""Where batches start and stop, and how often each is met."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from cause.recipe import Recipe
+from cause.samples import Lesson
+
+Cut = tuple[int, int]
+
+
+def batches(count: int, size: int) -> list[Cut]:
+    """Where batches start and stop; a last batch of one joins the one before it.
+
+    >>> batches(9, 4), batches(8, 4), batches(1, 4)
+    ([(0, 4), (4, 9)], [(0, 4), (4, 8)], [(0, 1)])
+    """
+    cuts = list(range(0, count, size))
+    if len(cuts) > 1 and count - cuts[-1] == 1:
+        cuts.pop()
+    return list(zip(cuts, [*cuts[1:], count], strict=True))
+
+
+def epochs_of(recipe: Recipe, lesson: Lesson) -> int:
+    """How often a segment's samples are visited; see `Recipe.pace`.
+
+    >>> from cause.samples import Part, Piece, SegmentKey, TraceUpload
+    >>> upload = TraceUpload("u7", 1, (Part(20),))
+    >>> lesson = Lesson(SegmentKey(0, 2), (Piece(upload, range(5)),), 5, (Piece(upload, range(5, 20)),))
+    >>> recipe = Recipe("mlp", 10, (64,), epochs=80)
+    >>> epochs_of(recipe, lesson), epochs_of(Recipe("mlp", 10, (64,), epochs=80, pace="visits"), lesson)
+    (80, 20)
+    """
+    if recipe.pace == "epochs":
+        return recipe.epochs
+    rehearsed = sum(len(held) for _, held in lesson.rehearsed)
+    own = sum(len(held) for _, held in lesson.pieces)
+    return max(1, recipe.epochs * own // (own + rehearsed))
+
+
+def uses(cuts: Sequence[Cut], epochs: int) -> Counter[int]:
+    """How many batches of each size there will be.
+
+    >>> uses([(0, 4), (4, 8), (8, 10)], 3)
+    Counter({4: 6, 2: 3})
+    """
+    return Counter({size: times * epochs for size, times in Counter(stop - start for start, stop in cuts).items()})

@@ -1,0 +1,295 @@
+"""TorchLearner: any network, trained as a pure function of parent, samples, seed and recipe."""
+
+import copy
+import os
+import platform
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from cause import codec
+from cause.errors import InputError, LearnerError
+from cause.keyed import derive, digest
+from cause.learners.base import check_labels
+from cause.learners.torch.batches import batches, epochs_of, uses
+from cause.learners.torch.data import Resident, Samples, Scaled, WithData, gather, order, shaped
+from cause.learners.torch.habits import Habits, habits_of, lay_out, set_layout
+from cause.learners.torch.isolation import WORKSPACE, fix_workspace, isolated, seed_all
+from cause.learners.torch.parts import frozen, masks_of, prune_at, target_bytes, train_mode
+from cause.learners.torch.plain import PlainSteps, Steps, computing
+from cause.learners.torch.recorded import DeviceSteps
+from cause.models import factory
+from cause.presets import System
+from cause.progress import Tick, silent
+from cause.pruning import one_shot
+from cause.pruning.widths import shrink
+from cause.recipe import Recipe
+from cause.samples import Lesson, Upload
+
+if TYPE_CHECKING:
+    from cause.pruning.iterative import IterativePruner
+
+State = dict[str, torch.Tensor]
+IMAGE = (3, 32, 32)
+"""The shape of an input when none is given: the paper's images."""
+AT_ONCE = 1024
+AT_ONCE_ON_GPU = 4096
+"""How many inputs are predicted at a time."""
+
+
+class TorchLearner:
+    """Trains the network of a recipe, one segment after the other.
+
+    Every generator is seeded from (root, shard, round, slice, epoch), the optimizer is fresh for each segment, samples
+    come in the order of a keyed hash of their ids, and training starts from decoded bytes. Parameters that the factory
+    freezes (`requires_grad=False`) belong to a public part: its modules stay in eval mode, and it is not stored in the
+    sub-models.
+
+    Parameters
+    ----------
+    recipe
+        What to train and how; or a model (a name of ours, `package.module:function`, or a function that is called with
+        (classes, shape)), and then the recipe's other parts by name.
+    make
+        A factory for the recipe's model, when it is not importable by name.
+    device
+        Where to train: "cpu", "cuda", "mps".
+    threads
+        Threads of the CPU. Another number gives other bits, so it is part of the environment.
+    graphs
+        On a GPU, record a step as a CUDA graph and replay it, where the network allows it: the same bits, sooner.
+
+    Examples
+    --------
+    >>> TorchLearner("cnn", classes=10, shape=(1, 8, 8), epochs=5).recipe.epochs
+    5
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe | str | Callable[..., nn.Module],
+        *,
+        make: Callable[..., nn.Module] | None = None,
+        device: str = "cpu",
+        threads: int = 1,
+        graphs: bool = True,
+        **parts: Any,
+    ) -> None:
+        if not isinstance(recipe, Recipe):
+            make = make if isinstance(recipe, str) else recipe
+            recipe = _recipe(recipe, parts)
+        elif parts:
+            raise InputError(f"the recipe is given whole, so {sorted(parts)[0]!r} belongs into it")
+        if threads < 1:
+            raise InputError(f"the number of threads must be at least 1, not {threads}")
+        self.device, self.threads, self.graphs = _device(device), threads, graphs
+        self._make = make or factory(recipe.model)
+        self._given = recipe
+        self._settle(recipe.settled)
+
+    def _settle(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self._habits: Habits | None = None  # found out on the first segment, on a GPU
+        with self._isolated(digest("frozen parts")):
+            network = self._build()
+        self._frozen = {
+            name: tensor.clone() for name, tensor in network.state_dict().items() if name in frozen(network)
+        }
+        described = [
+            (name, str(tensor.dtype), tuple(tensor.shape)) for name, tensor in sorted(network.state_dict().items())
+        ]
+        self._digest = digest(recipe.digest, str(described), codec.state_digest(self._frozen))
+        self._bytes = target_bytes(recipe, [t for name, t in network.state_dict().items() if name not in self._frozen])
+
+    def described(self) -> dict[str, Any]:
+        """The learner as plain data, for a configuration."""
+        if self._make is not factory(self._given.model):
+            raise InputError(f"the model {self._given.model!r} cannot be imported by name")
+        parts = {f.name: getattr(self._given, f.name) for f in fields(Recipe)}
+        parts["shape"], parts["options"] = list(self._given.shape), dict(self._given.options)
+        told = {"kind": "torch", **{name: value for name, value in parts.items() if value not in (None, {})}}
+        return told | {"device": self.device.type, "threads": self.threads}
+
+    def composed(self, system: System) -> "TorchLearner":
+        """The learner with the pruning and precision of a system."""
+        composed = self._given.composed(system)
+        if composed == self.recipe:
+            return self
+        learner = copy.copy(self)
+        learner._settle(composed.settled)
+        return learner
+
+    @property
+    def classes(self) -> int:
+        return self.recipe.classes
+
+    @property
+    def recipe_digest(self) -> bytes:
+        return self._digest
+
+    @property
+    def environment(self) -> str:
+        """What bits depend on, besides the recipe."""
+        parts = [f"torch {torch.__version__}", str(self.device.type), f"{self.threads} threads", platform.machine()]
+        if self.device.type in ("cpu", "cuda"):  # networks are initialised on the CPU
+            parts += [torch.backends.cpu.get_cpu_capability(), f"mkldnn {torch.backends.mkldnn.is_available()}"]
+        if self.device.type == "cuda":
+            parts += [torch.cuda.get_device_name(self.device), f"cuda {torch.version.cuda}"]
+            parts += [f"cudnn {torch.backends.cudnn.version()}", f"cublas {os.environ.get(WORKSPACE)}"]
+        return ", ".join(parts)
+
+    @property
+    def sub_model_bytes(self) -> int:
+        return self._bytes
+
+    # Training
+
+    def check(self, upload: Upload) -> None:
+        check_labels(upload, self.recipe.classes)
+        x, _ = cast(WithData, upload).arrays(upload.positions[:1])
+        shaped(x, self.recipe.shape, whose=f" of user {upload.user!r}")
+
+    def train(self, parent: State | None, lesson: Lesson, seed: bytes, tick: Tick = silent) -> State:
+        with self._isolated(derive(seed, "init")):
+            network, masks = self._build(parent), masks_of(parent, self.device)
+            masks = self._fit(network, lesson, seed, masks, tick, first=parent is None)
+            return self._state(network, masks)
+
+    def _fit(self, network: nn.Module, lesson: Lesson, seed: bytes, masks: State, tick: Tick, *, first: bool) -> State:
+        recipe, epochs = self.recipe, epochs_of(self.recipe, lesson)
+        pieces = [*lesson.pieces, *lesson.rehearsed]
+        inputs, labels = gather(pieces)
+        samples, y = self._samples(inputs), torch.from_numpy(labels).to(self.device)
+        cuts = batches(len(y), recipe.batch_size)
+        pruner = self._pruner(network, samples, len(y)) if first and recipe.pruning == "iterative" else None
+        pruned_at = prune_at(recipe, epochs) if first else {}
+        train_mode(network, alone=len(y) == 1)
+        steps = self._steps(network, samples, y, masks, uses(cuts, epochs))
+        for epoch in range(epochs):
+            if epoch in pruned_at:
+                steps.settle()
+                masks = self._prune(network, pruner, pruned_at[epoch])
+                # filters are gone or weights are masked: what the optimizer knew of them goes too
+                steps = self._steps(network, samples, y, masks, uses(cuts, epochs - epoch))
+            seed_all(derive(seed, "epoch", epoch))
+            steps.epoch(order(pieces, derive(seed, "order", epoch)), cuts)
+            tick(epoch + 1, epochs)
+        return masks
+
+    def _steps(
+        self, network: nn.Module, samples: Samples, y: torch.Tensor, masks: State, planned: Counter[int]
+    ) -> Steps:
+        """On a GPU steps that can be recorded, unless the schedule turns what only the host knows (the momentum)."""
+        if not isinstance(samples, Resident):
+            return PlainSteps(network, samples, y, self.recipe, masks, planned.total())
+        habits = self._habits_of(network, samples)
+        set_layout(network, habits.layout)  # a pruner leaves it in any
+        samples = samples.laid(habits.layout)
+        if self.recipe.schedule == "one-cycle":
+            return PlainSteps(network, samples, y, self.recipe, masks, planned.total())
+        return DeviceSteps(network, samples, y, self.recipe, masks, planned, record=habits.recordable and self.graphs)
+
+    def _habits_of(self, network: nn.Module, samples: Resident) -> Habits:
+        if self._habits is None:
+            self._habits = habits_of(network, *self._two(samples), self.recipe)
+        return self._habits
+
+    def _two(self, samples: Samples) -> tuple[torch.Tensor, torch.Tensor]:
+        """A batch to try a network on: the first sample twice, with a label that every network knows."""
+        two = torch.zeros(2, dtype=torch.int64, device=self.device)
+        return samples.batch(two, augmented=False), two
+
+    def _samples(self, x: NDArray[Any]) -> Samples:
+        kind = Resident if self.device.type == "cuda" else Scaled
+        return kind.of(x, self.recipe, self.device)
+
+    def _pruner(self, network: nn.Module, samples: Samples, count: int) -> "IterativePruner":
+        from cause.pruning.iterative import IterativePruner
+
+        recipe = self.recipe
+        example = samples.batch(torch.arange(min(2, count), device=self.device), augmented=False)
+        return IterativePruner(network, example, importance=recipe.importance, round_to=recipe.round_to)
+
+    def _prune(self, network: nn.Module, pruner: "IterativePruner | None", share: float) -> State:
+        if pruner is not None:
+            pruner.prune_to(share)
+            return {}
+        masks = one_shot.choose(network, share)
+        one_shot.apply(network, masks)
+        return masks
+
+    def _build(self, state: State | None = None) -> nn.Module:
+        network = self._make(self.recipe.classes, self.recipe.shape, **dict(self.recipe.options))
+        if state is not None:
+            wanted = {**self._frozen, **{n: t for n, t in state.items() if not n.endswith(one_shot.MASK)}}
+            if self.recipe.pruning == "iterative":
+                shrink(network, wanted)
+            missing = set(network.state_dict()) ^ set(wanted)
+            if missing:
+                raise LearnerError(f"the stored sub-model does not fit the recipe: {sorted(missing)[0]!r} is one-sided")
+            network.load_state_dict(wanted)
+        return network.to(self.device)
+
+    def _state(self, network: nn.Module, masks: State) -> State:
+        kept = {name: t for name, t in network.state_dict().items() if name not in self._frozen}
+        if self.recipe.precision == "bf16":
+            kept = {name: t.to(torch.bfloat16) if t.is_floating_point() else t for name, t in kept.items()}
+        for name, tensor in kept.items():
+            if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+                raise LearnerError(f"training diverged: {name} is no longer finite (lower the learning rate?)")
+        kept |= {name + one_shot.MASK: mask for name, mask in masks.items()}
+        return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in kept.items()}
+
+    @contextmanager
+    def _isolated(self, seed: bytes) -> Iterator[None]:
+        """Every generator seeded, every flag set; the caller's are as before afterwards."""
+        with isolated(self.device, self.threads, self.recipe.compute):
+            seed_all(seed)
+            yield
+
+    # Prediction and storage
+
+    def predict(self, state: State, x: Any) -> NDArray[np.floating]:
+        with self._isolated(digest("predict")), torch.no_grad():
+            network = self._build({name: t.float() if t.is_floating_point() else t for name, t in state.items()}).eval()
+            inputs, at_once = self._samples(np.asarray(x)), AT_ONCE
+            if isinstance(inputs, Resident):
+                inputs, at_once = inputs.laid(lay_out(network, self._two(inputs)[0], self.recipe)), AT_ONCE_ON_GPU
+            with computing(self.device, self.recipe.compute):
+                parts = [torch.softmax(network(part).float(), dim=1) for part in inputs.parts(at_once)]
+        return torch.cat(parts).cpu().numpy()
+
+    def encode(self, state: State) -> bytes:
+        return codec.encode(one_shot.pack(state))
+
+    def decode(self, blob: bytes) -> State:
+        state = one_shot.unpack(codec.decode(blob))
+        return {name: t.float() if t.dtype == torch.bfloat16 else t for name, t in state.items()}
+
+    def stored_bytes(self, blob: bytes) -> int:
+        return len(blob)
+
+
+def _recipe(model: str | Callable[..., nn.Module], parts: dict[str, Any]) -> Recipe:
+    name = model if isinstance(model, str) else f"{model.__module__}:{getattr(model, '__qualname__', model)}"
+    try:
+        return Recipe(name, **{"shape": IMAGE, **parts})
+    except TypeError as error:
+        raise InputError(f"not a recipe: {str(error).removeprefix('Recipe.__init__() ')}") from None
+
+
+def _device(name: str) -> torch.device:
+    fix_workspace()  # before CUDA starts
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"cannot train on {name!r}: {str(error).splitlines()[0]}") from None
+    return device

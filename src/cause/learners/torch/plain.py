@@ -1,0 +1,67 @@
+"""Steps of training, one after the other, as torch runs them."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+import torch
+from torch import nn
+
+from cause.learners.torch.batches import Cut
+from cause.learners.torch.data import Samples
+from cause.learners.torch.optimizers import fresh
+from cause.pruning import one_shot
+from cause.recipe import Recipe
+
+
+class Steps(Protocol):
+    """Trains a network, an epoch at a time."""
+
+    def epoch(self, order: torch.Tensor, cuts: Sequence[Cut]) -> None:
+        """Visit every sample once."""
+
+    def settle(self) -> None:
+        """Leave the last batch's gradients where a pruner looks for them."""
+
+
+def computing(device: torch.device, compute: str) -> AbstractContextManager[object]:
+    """What a recipe's `compute` means on a device: on a GPU autocast for bf16; a CPU computes in fp32."""
+    if device.type == "cuda" and compute == "bf16":
+        return torch.autocast("cuda", torch.bfloat16, cache_enabled=False)  # a recorded step must not rely on a cache
+    return nullcontext()
+
+
+def loss_of(network: nn.Module, x: torch.Tensor, y: torch.Tensor, recipe: Recipe) -> torch.Tensor:
+    """How wrong a network is about a batch."""
+    with computing(x.device, recipe.compute):
+        return nn.functional.cross_entropy(network(x), y, label_smoothing=recipe.label_smoothing)
+
+
+class PlainSteps:
+    """As torch runs them: forward, backward, update, next rate."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        samples: Samples,
+        y: torch.Tensor,
+        recipe: Recipe,
+        masks: Mapping[str, torch.Tensor],
+        steps: int,
+    ) -> None:
+        self._network, self._samples, self._y, self._recipe, self._masks = network, samples, y, recipe, masks
+        self._optimizer, self._schedule = fresh(recipe, network, steps)
+
+    def epoch(self, order: torch.Tensor, cuts: Sequence[Cut]) -> None:
+        order = order.to(self._y.device)
+        for start, stop in cuts:
+            chosen = order[start:stop]
+            x = self._samples.batch(chosen, augmented=self._recipe.augmentation == "crop-flip")
+            self._optimizer.zero_grad(set_to_none=True)
+            loss_of(self._network, x, self._y[chosen], self._recipe).backward()
+            self._optimizer.step()
+            self._schedule.step()
+            one_shot.apply(self._network, self._masks)
+
+    def settle(self) -> None:
+        pass

@@ -1,0 +1,193 @@
+"""Receipts: signed, logged, checked here and elsewhere; no digest and no name in them."""
+
+import json
+import re
+
+import pytest
+
+from cause.cli import main
+from cause.errors import LogError
+from cause.home.receipts import Bundle
+from cause.log import VerifierKey, open_checkpoint, verify_consistency
+from cause.system import Cause
+from tests.home.homes import learn, opened
+
+
+@pytest.fixture
+def device(tmp_path):
+    with opened(tmp_path / "home") as device:
+        learn(device, alice=40, bob=30)
+        learn(device, alice=10, bob=20)
+        yield device
+
+
+def test_a_request_has_a_receipt_when_it_is_in_effect_and_one_when_it_is_repaired(device):
+    (done,) = device.forget("alice", rounds=[1], count=5, repair="later")
+    kept = device.home.receipts
+    (effect,) = kept.listed()
+    assert (effect["kind"], effect["request"], effect["samples"]) == ("effect", done.ids[0], 5)
+    assert [tuple(each["sub_model"]) for each in effect["shards"][0]["destroyed"]] == list(done.dropped)
+    device.repair()
+    assert [each["kind"] for each in kept.listed()] == ["effect", "repair"]
+    assert kept.listed()[1]["shards"][0]["serving"]["sub_model"][1] == 2
+    assert device.verify(done.ids[0], processes=0).holds
+    assert device.verify(0, processes=0).holds
+
+
+def test_receipts_are_proved_elsewhere_with_the_verifier_key_alone(device):
+    device.forget("alice", rounds=[1], count=5)
+    device.forget("bob", rounds=[1], count=5)
+    key = VerifierKey.parse(str(device.home.receipts.verifier))
+    for number in range(4):
+        bundle = Bundle.parse(json.loads(json.dumps(device.home.receipts.bundle(number).json())))
+        assert bundle.check(key)["samples"] == 5
+
+
+@pytest.mark.parametrize("part", ["receipt", "proof", "checkpoint", "number"])
+def test_a_changed_receipt_proof_or_checkpoint_does_not_hold(device, part):
+    device.forget("alice", rounds=[1], count=5)
+    told = device.home.receipts.bundle(0).json()
+    if part == "receipt":
+        told["receipt"] = told["receipt"].replace('"samples": 5', '"samples": 4')
+    elif part == "checkpoint":
+        told["checkpoint"] = told["checkpoint"].replace("\n2\n", "\n3\n")
+    elif part == "proof":
+        told["proof"] = ["A" * 43 + "="]
+    else:
+        told["number"] = 1
+    with pytest.raises(LogError):
+        Bundle.parse(told).check(device.home.receipts.verifier)
+
+
+def test_a_receipt_of_another_device_is_refused(device, tmp_path):
+    device.forget("alice", rounds=[1], count=5)
+    with opened(tmp_path / "other") as other:
+        learn(other, alice=40)
+        other.forget("alice", rounds=[1], count=5)
+        with pytest.raises(LogError):
+            device.verify(other.home.receipts.bundle(0), processes=0)
+
+
+def test_the_log_only_grows(device):
+    kept = device.home.receipts
+    device.forget("alice", rounds=[1], count=5)
+    before = open_checkpoint(kept.checkpoint(), kept.verifier)
+    device.forget("alice", rounds=[1], count=5)
+    now = open_checkpoint(kept.checkpoint(), kept.verifier)
+    verify_consistency(before.size, now.size, kept.consistency(before), before.root, now.root)
+    device.home.database.run("DELETE FROM leaves WHERE number=0")
+    device.home.database.run("UPDATE nodes SET hash=zeroblob(32) WHERE number=0")
+    forged = open_checkpoint(kept.checkpoint(), kept.verifier)
+    with pytest.raises(LogError):
+        verify_consistency(before.size, forged.size, kept.consistency(before), before.root, forged.root)
+
+
+def test_a_receipt_whose_shard_changed_later_is_superseded_not_wrong(device):
+    (first,) = device.forget("alice", rounds=[1], count=5)
+    assert device.verify(first.ids[0], processes=0).superseded == []
+    effect = device.verify(0, processes=0)
+    assert [each for each in effect.superseded if "data" in each] == []
+    device.forget("alice", rounds=[1], count=5)
+    found = device.verify(0, processes=0)
+    assert any("data of shard" in each for each in found.superseded)
+    assert found.holds
+
+
+def test_new_rounds_do_not_supersede_what_a_receipt_says_of_the_data(device):
+    device.forget("alice", rounds=[1], count=5)
+    learn(device, alice=7, bob=7)
+    found = device.verify(0, processes=0)
+    assert found.holds
+    assert [each for each in found.superseded if "data" in each] == []
+
+
+def test_data_that_is_not_what_the_receipt_commits_to_is_wrong(device):
+    device.forget("alice", rounds=[1], count=5)
+    shard = device.home.receipts.listed()[0]["shards"][0]["shard"]
+    segment = next(iter(device.ledger.lineage(shard)))
+    segment.remember({segment.pieces[0].upload.user: b"x" * 32})
+    segment._manifest = None
+    assert device.verify(0, processes=0).wrong == [f"data of shard {shard}"]
+
+
+def test_receipts_name_nobody_and_hold_no_digest_of_data_or_weights(device):
+    identities = [device.memory[key].identity.hex() for key in device.memory.stored()]
+    manifests = [segment.manifest.hex() for shard in device.ledger.shards() for segment in device.ledger.lineage(shard)]
+    device.forget("alice", rounds=[1], count=5)
+    identities += [device.memory[key].identity.hex() for key in device.memory.stored()]
+    manifests += [s.manifest.hex() for shard in device.ledger.shards() for s in device.ledger.lineage(shard)]
+    manifests += [device.home.receipts.manifest(shard, 2).hex() for shard in device.ledger.shards()]
+    text = json.dumps(device.home.receipts.listed())
+    assert "alice" not in text
+    known = {device.learner.recipe_digest.hex(), *(each["request"] for each in device.home.receipts.listed())}
+    found = set(re.findall(r"[0-9a-f]{32,}", text)) - known
+    assert found
+    assert not found & {*identities, *manifests}
+
+
+def test_the_keys_of_what_a_receipt_commits_to_go_with_it(device):
+    device.forget("alice", rounds=[1], count=5)
+    (before,) = device.home.database.row("SELECT key FROM manifests")
+    device.forget("alice", rounds=[1], count=5)
+    assert bytes(before) not in device.home.vault
+
+
+def test_a_receipt_that_a_crash_kept_from_being_signed_is_issued_at_the_next_opening(device, tmp_path, monkeypatch):
+    from cause.home.receipts import Receipts
+
+    monkeypatch.setattr(Receipts, "issue", lambda self: None)
+    (done,) = device.forget("alice", rounds=[1], count=5)
+    assert device.home.receipts.size == 0
+    monkeypatch.undo()
+    monkeypatch.setenv("CAUSE_TEST_KEY", "11" * 32)
+    device.close()
+    with Cause(tmp_path / "home") as again:
+        assert [each["kind"] for each in again.home.receipts.listed()] == ["effect", "repair"]
+        assert again.verify(done.ids[0], processes=0).holds
+
+
+def test_the_commands_an_auditor_uses(device, tmp_path, capsys):
+    (done,) = device.forget("alice", rounds=[1], count=5)
+    home = str(tmp_path / "home")
+
+    def run(*args) -> str:
+        with pytest.raises(SystemExit) as end:
+            main(list(args))
+        assert end.value.code == 0
+        return capsys.readouterr().out
+
+    log = json.loads(run("log", home, "--json"))
+    (tmp_path / "checkpoint").write_text(log["checkpoint"])
+    assert log["size"] == 2
+    assert done.ids[0] in run("receipts", home)
+    run("receipts", home, "0", "--out", str(tmp_path / "receipt.json"))
+    assert "in its log" in run("verify", str(tmp_path / "receipt.json"), "--key", log["verifier"])
+    told = json.loads(run("verify", "--home", home, str(tmp_path / "receipt.json"), "--processes", "0", "--json"))
+    assert told["mismatched"] == told["unverifiable"] == 0
+    assert told["identical"] == told["sub_models"] > 0
+    device.forget("bob", rounds=[1], count=1)
+    assert "only grown since it had 2" in run("log", home, "--since", str(tmp_path / "checkpoint"))
+
+
+def test_a_mismatch_ends_with_1_and_nonsense_with_2(device, tmp_path, capsys, monkeypatch):
+    from cause.learners.sklearn import SklearnLearner
+
+    home = str(tmp_path / "home")
+    (tmp_path / "junk.json").write_text("{}")
+    for args in (["verify"], ["verify", "7", "--home", home], ["verify", str(tmp_path / "junk.json"), "--home", home],
+                 ["receipts", home, "99"], ["log", str(tmp_path)]):  # fmt: skip
+        with pytest.raises(SystemExit) as end:
+            main(args)
+        assert end.value.code == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    train = SklearnLearner.train
+
+    def other(self, parent, lesson, seed, tick):
+        state = train(self, parent, lesson, seed, tick)
+        return state | {"theta_": state["theta_"] + 1e-9}
+
+    monkeypatch.setattr(SklearnLearner, "train", other)
+    with pytest.raises(SystemExit) as end:
+        main(["verify", "--home", home, "--processes", "0", "--json"])
+    assert end.value.code == 1
+    assert json.loads(capsys.readouterr().out)["mismatched"] > 0
