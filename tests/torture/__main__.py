@@ -12,8 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from tests.torture.calls import random_case
-from tests.torture.kills import Outcome, random_kill, torture
+from tests.torture.kills import Outcome, random_kills
 from tests.torture.life import learner_of
 
 PER_TRACE = 25
@@ -24,8 +23,7 @@ SHOWN = 20
 def kills_of(seed: int, count: int) -> tuple[str, float, list[Outcome]]:
     """Kills of one random trace."""
     start, learner = time.perf_counter(), "mlp" if seed % MLP_EVERY == 0 else "bayes"
-    with torture(random_case(seed, learner)) as tortured:
-        outcomes = [random_kill(tortured, seed, number) for number in range(count)]
+    outcomes = random_kills(seed, learner, count)
     return learner, time.perf_counter() - start, outcomes
 
 

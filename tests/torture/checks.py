@@ -105,20 +105,34 @@ def whole(device: Cause, retained: Collection[Sample], provenance: Provenance) -
         blob = memory.shelf.get(key)
         if provenance.get(blob_name(blob)) != seen_by(device.ledger, key):
             found.append(f"sub-model {key} has not seen exactly what is retained up to it")
-    return found + only_what_is_named(device)
+    return found + only_what_is_named(device) + all_in_the_log(device)
+
+
+def all_in_the_log(device: Cause) -> list[str]:
+    """Every request is in effect, and has a receipt that the device signed and its log contains."""
+    home = device.home
+    assert home is not None
+    waiting = [each for (each,) in home.database.rows("SELECT id FROM requests WHERE effective IS NULL")]
+    without = home.database.rows("SELECT id FROM requests WHERE id NOT IN (SELECT request FROM leaves)")
+    found = [f"request {each} is not in effect" for each in waiting]
+    found += [f"request {each} has no receipt" for (each,) in without if each not in waiting]
+    for number in range(home.receipts.size):
+        home.receipts.bundle(number).check(home.receipts.verifier)
+    return found
 
 
 def only_what_is_named(device: Cause) -> list[str]:
     """No key and no file but those that the ledger names."""
     home, found = device.home, []
     assert home is not None
-    blocks, sub_models, requests = (
+    blocks, sub_models, requests, manifests = (
         {bytes(key) for (key,) in home.database.rows(f"SELECT key FROM {table} WHERE key IS NOT NULL")}
-        for table in ("blocks", "sub_models", "requests")
+        for table in ("blocks", "sub_models", "requests", "manifests")
     )
     keys = home.vault.names() - home._garbage  # what the next erasure will take along
-    if keys != blocks | sub_models | requests | {DEVICE_KEY}:
-        found.append(f"{len(keys)} keys, but {len(blocks)} blocks, {len(sub_models)} sub-models, {len(requests)} asked")
+    if keys != blocks | sub_models | requests | manifests | {DEVICE_KEY}:
+        named = f"{len(blocks)} blocks, {len(sub_models)} sub-models, {len(requests)} asked, {len(manifests)} manifests"
+        found.append(f"{len(keys)} keys, but {named}")
     for folder, named in ((home.layout.blocks, blocks), (home.layout.sub_models, sub_models)):
         if {path.name for path in folder.iterdir()} != {name.hex() for name in named}:
             found.append(f"{folder.name} holds other files than the ledger names")

@@ -7,18 +7,20 @@ import signal
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.torture.aftermath import Story, aftermath, promised
-from tests.torture.calls import Case, Reopen
+from tests.torture.calls import Case, Reopen, random_case
 from tests.torture.life import Report, dump, learner_of, live, open_device, perform, seeded, tell
 from tests.torture.steps import Steps, install
 
+T = TypeVar("T")
 Sabotage = Callable[[], None]
 """Breaks something in a process that is about to live a device's life: for controls."""
 
@@ -108,7 +110,7 @@ class Torture:
 
     def kill(self, call: int, moment: int, *, again: int = 0, thorough: bool = False) -> Outcome:
         """Die at that moment of that call (or of those after it), and with `again` in that of the next opening."""
-        shutil.rmtree(folder := self.scratch / "killed", ignore_errors=True)
+        shutil.rmtree(folder := self.scratch / f"killed-{os.getpid()}", ignore_errors=True)
         shutil.copytree(self.scratch / f"before-{call}", folder)
         story = Story(call - 1, call - 1, provenance=dict(self.reference["provenance"]))
         fatal: list[str] = []
@@ -168,6 +170,30 @@ def torture(case: Case, sabotage: Sabotage | None = None, *, lasting: bool = Fal
     """A case in a folder of its own."""
     with scratch_folder() as folder:
         yield Torture(case, Path(folder), sabotage, lasting)
+
+
+def random_kills(seed: int, learner: str, count: int) -> list[Outcome]:
+    """Kills of one random trace."""
+    with torture(random_case(seed, learner)) as tortured:
+        return [random_kill(tortured, seed, number) for number in range(count)]
+
+
+def spread(work: Callable[[T], Outcome | list[Outcome]], items: Iterable[T], lanes: int = 2) -> list[Outcome]:
+    """Do this to all items, in as many processes, each a copy of this one."""
+    items = list(items)
+
+    def lane(number: int, report: Report) -> None:
+        for item in items[number::lanes]:
+            found = work(item)
+            for outcome in found if isinstance(found, list) else [found]:
+                report({"outcome": asdict(outcome)})
+
+    with ThreadPoolExecutor(lanes) as pool:
+        told = [lines for lines, _ in pool.map(lambda number: forked(partial(lane, number)), range(lanes))]
+    failures = [line["failed"] for lines in told for line in lines if "failed" in line]
+    assert not failures, failures[0]
+    outcomes = [line["outcome"] for lines in told for line in lines if "outcome" in line]
+    return [Outcome(each["killed"], each["where"], tuple(each["problems"])) for each in outcomes]
 
 
 def random_kill(tortured: Torture, *seed: Any) -> Outcome:

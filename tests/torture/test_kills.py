@@ -4,11 +4,10 @@ import pytest
 
 from cause.home import Home
 from cause.home.blocks import Files
-from cause.home.shelf import HomeShelf
 from cause.requests import Request
 from cause.vault import Vault
-from tests.torture.calls import Case, Forget, Learn, Repair, random_case
-from tests.torture.kills import random_kill, torture
+from tests.torture.calls import Case, Forget, Learn, Repair
+from tests.torture.kills import random_kills, spread, torture
 
 ANN, BOB = "ann of aachen", "bob of berlin"
 SHORT = Case(
@@ -40,25 +39,21 @@ def wrong(outcomes):
 
 def test_a_kill_at_every_moment_of_a_trace_does_no_harm():
     with torture(SHORT) as tortured:
-        outcomes = [
-            tortured.kill(call, moment, thorough=moment % 10 == 0)
-            for call, moments in enumerate(tortured.moments)
-            for moment in range(1, moments + 1)
-        ]
+        every = [(call, k) for call, moments in enumerate(tortured.moments) for k in range(1, moments + 1)]
+        outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
     assert wrong(outcomes) == []
     assert all(outcome.killed for outcome in outcomes)
     assert len(outcomes) > 120
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_a_kill_at_a_random_moment_of_a_random_trace_does_no_harm(seed):
-    with torture(random_case(seed)) as tortured:
-        assert wrong(random_kill(tortured, seed, number) for number in range(6)) == []
+def test_kills_at_random_moments_of_random_traces_do_no_harm():
+    outcomes = spread(lambda seed: random_kills(seed, "bayes", 6), range(12))
+    assert wrong(outcomes) == []
+    assert sum(outcome.killed for outcome in outcomes) >= 60
 
 
 def test_a_network_survives_kills_too():
-    with torture(random_case(1, "mlp")) as tortured:
-        assert wrong(random_kill(tortured, number) for number in range(4)) == []
+    assert wrong(random_kills(1, "mlp", 4)) == []
 
 
 def keys_are_not_destroyed():
@@ -83,7 +78,13 @@ def answered_before_it_is_durable():
 
 
 def dropped_in_memory_only():
-    HomeShelf.destroy = lambda self, key: self.names.pop(key)
+    let_go = Home._let_go
+
+    def forgetful(self):
+        self.shelf.doomed.clear()
+        let_go(self)
+
+    Home._let_go = forgetful
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """SQLite on a recording disk: its own writes, syncs and names are recorded beside all others, and fail as they do."""
 
 import errno
-import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from itertools import count
@@ -121,6 +120,6 @@ def connect_on(disk: RecordingDisk) -> Any:
 
     def connect(path: Path, read_only: bool) -> Connection:
         assert not read_only
-        return Connection(Path(os.path.abspath(path)), vfs)
+        return Connection(path.absolute(), vfs)
 
     return connect
