@@ -91,12 +91,18 @@ def _uploaded(case: Case) -> set[Sample]:
     return book.retained | book.forgotten
 
 
+def held(device: Cause) -> set[Sample]:
+    """The samples that a device holds."""
+    ledger = device.ledger
+    return {s for shard in ledger.shards() for segment in ledger.lineage(shard) for s in ids(segment.pieces)}
+
+
 def whole(device: Cause, retained: Collection[Sample], provenance: Provenance) -> list[str]:
     """The device holds exactly this, within its memory, and nothing that its ledger does not name."""
     found = []
-    held = [s for shard in device.ledger.shards() for seg in device.ledger.lineage(shard) for s in ids(seg.pieces)]
-    if sorted(held) != sorted(retained):
-        lost, extra = set(retained) - set(held), set(held) - set(retained)
+    here = held(device)
+    if here != retained:
+        lost, extra = set(retained) - here, here - set(retained)
         found.append(f"retained: {len(lost)} lost {sorted(lost)[:3]}, {len(extra)} too many {sorted(extra)[:3]}")
     memory = device.memory
     if memory.used_bytes > memory.budget_bytes or len(memory) > memory.slots:

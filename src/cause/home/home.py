@@ -9,6 +9,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from secrets import token_hex
 from typing import Any
@@ -64,7 +65,9 @@ class Home(Journal):
         self.clock, self._disk = clock, disk or Disk()
         layout.check()
         self._lock = None if read_only else Lock(layout.lock)
-        self._garbage: set[bytes] = set()  # keys that no table names: the next erasure takes them along
+        # keys and files that no table names; the next erasure takes them along. Not earlier: a transaction whose commit
+        # failed may still turn out to have happened, until another one did
+        self._garbage: set[bytes] = set()
         try:
             self.vault = Vault.open(layout.vault, source, self._disk, read_only=read_only)
             self.database = Database(layout.ledger, read_only=read_only, connect=connect)
@@ -114,12 +117,15 @@ class Home(Journal):
         named = {bytes(key) for (key,) in rows} | {DEVICE_KEY}
         self.vault.erase(self.vault.names() - named)
         known = {name.hex() for name in named}
-        for files in (self.store_.files, self.shelf.files):
-            strays = [name for name in files.names() if name not in known]
-            for name in strays:
-                self._disk.unlink(files.folder / name)
-            if strays:
-                self._disk.sync_folder(files.folder)
+        try:
+            for files in (self.store_.files, self.shelf.files):
+                strays = [name for name in files.names() if name not in known]
+                for name in strays:
+                    self._disk.unlink(files.folder / name)
+                if strays:
+                    self._disk.sync_folder(files.folder)
+        except OSError as error:
+            raise HomeError(f"cannot clean up {str(self.layout.folder)!r}: {error.strerror}") from None
         self.database.scrub()
 
     def load(self, memory: Memory) -> None:
@@ -135,6 +141,7 @@ class Home(Journal):
             key = SegmentKey(shard, round_, slice_)
             names[key] = bytes(name)
             stored.append((slot, SubModel(key, bytes(identity), size_bytes, environment)))
+        self._garbage |= {*self.shelf.names.values(), *self.shelf.doomed} - set(names.values())
         self.shelf.restore(names)
         memory.restore(stored, state)
         if not self.read_only:
@@ -203,7 +210,7 @@ class Home(Journal):
         try:
             uploads = self._record(round_, segments, cuts, keys, sizes)
         except BaseException:
-            self._undo(list(keys))
+            self._garbage.update(keys)
             raise
         for user, own in uploads.items():
             self._blocks[user, round_] = own
@@ -233,17 +240,10 @@ class Home(Journal):
         try:
             self.store_.files.write(contents)
         except BaseException:
-            self._undo(list(keys))
+            self._garbage.update(keys)
+            with suppress(HomeError):  # make room at once
+                self.store_.files.remove(list(keys))
             raise
-
-    def _undo(self, names: Sequence[bytes]) -> None:
-        """Files that no table will name; should this fail too, the next opening does it."""
-        self._garbage.update(names)
-        for name in names:
-            try:
-                self._disk.unlink(self.store_.files.path(name))
-            except OSError:
-                continue
 
     def _record(
         self,
@@ -334,6 +334,7 @@ class Home(Journal):
         ids = [token_hex(16) for _ in requests]
         keys = {bytes.fromhex(each): os.urandom(32) for each in ids}
         self.vault.put_many(keys)
+        self._garbage.update(keys)  # until the tables name them
         now = self.clock()
         with self.database.transaction():
             for each, request in zip(ids, requests, strict=True):
@@ -343,6 +344,7 @@ class Home(Journal):
                     "INSERT INTO requests (id, received, deadline, key, sealed) VALUES (?, ?, ?, ?, ?)",
                     [each, now, now + self.deadline_s, name, sealed],
                 )
+        self._garbage.difference_update(keys)
         return ids
 
     def accepted(self) -> list[tuple[str, Request]]:
@@ -373,7 +375,7 @@ class Home(Journal):
                 self.receipts.replace_keys(ids[0], evidence)
                 self._mark(ids, plans, samples, evidence.covered, dropped)
         except BaseException:
-            self._undo([*rewrite.keys, *evidence.keys])
+            self._garbage.update(rewrite.keys, evidence.keys)
             raise
         rewrite.old += evidence.old
         self._destroy(ids, rewrite, selection)
@@ -470,14 +472,14 @@ class Home(Journal):
     def _destroy(self, ids: Sequence[str], rewrite: "_Rewrite", selection: Selection) -> None:
         """The transaction is durable: now the keys go, and with them every copy of what they opened."""
         dropped, self.shelf.doomed = self.shelf.doomed, []
-        requests = [bytes.fromhex(each) for each in ids]
-        self.vault.erase({*rewrite.old, *dropped, *requests, *self._garbage})
-        self._garbage.clear()
-        self.store_.files.remove(rewrite.old)
-        self.shelf.files.remove(dropped)
-        self.database.scrub()
+        self._garbage.update(rewrite.old, dropped, map(bytes.fromhex, ids))
         for name in rewrite.old:
             self.store_.drop(name)
+        self.vault.erase(self._garbage)
+        for files in (self.store_.files, self.shelf.files):
+            files.remove(list(self._garbage))
+        self._garbage.clear()
+        self.database.scrub()
         for (user, round_), left in rewrite.left.items():
             if left:
                 self._blocks[user, round_].names[:] = left

@@ -26,7 +26,11 @@ class HomeShelf:
     def put(self, key: SegmentKey, blob: bytes) -> None:
         name = os.urandom(16)
         self._vault.new_key(name)
-        self.files.write([(name, self._vault.seal(name, blob, _PLACE))])
+        try:
+            self.files.write([(name, self._vault.seal(name, blob, _PLACE))])
+        except BaseException:
+            self.doomed.append(name)  # what was written of it goes with the next that is destroyed
+            raise
         self.names[key] = name
 
     def get(self, key: SegmentKey) -> bytes:
