@@ -45,8 +45,8 @@ import pytest
 import torch
 
 from cause.arrays import ArrayUpload
-from cause.learners import torch as torch_learner
-from cause.learners.torch import TorchLearner
+from cause.learners.torch import TorchLearner, plain
+from cause.learners.torch import learner as torch_learner
 from cause.memory import FolderShelf
 from cause.partition.hash import Hash
 from cause.presets import FIXED, System
@@ -91,11 +91,11 @@ def test_green_without_a_leak(model):
 
 
 def test_red_when_batches_are_cut_by_position(monkeypatch):
-    def order(self, key):
-        positions = [int(p) for _, held in self.pieces for p in held]
+    def order(pieces, key):
+        positions = [int(p) for _, held in pieces for p in held]
         return torch.from_numpy(np.argsort([(p % 3) * 1000 + p for p in positions], kind="stable"))
 
-    monkeypatch.setattr(torch_learner._Data, "order", order)
+    monkeypatch.setattr(torch_learner, "order", order)
     assert other_bits(wrong(forget=SEQUENCES["one-old"]))
 
 
@@ -115,65 +115,68 @@ def test_red_when_a_replay_starts_from_the_newest_weights_at_hand(monkeypatch):
 
 
 def test_red_when_inputs_are_centred_by_all_that_was_ever_seen(monkeypatch):
-    honest = TorchLearner._data
+    honest, seen = torch_learner.gather, []
 
-    def data(self, pieces):
-        given = honest(self, pieces)
-        self.__dict__.setdefault("seen", []).append(given.x)
-        return replace(given, x=given.x - torch.cat(self.seen).mean())
+    def gather(pieces):
+        x, y = honest(pieces)
+        seen.append(x)
+        return x - np.concatenate(seen).mean(), y
 
-    monkeypatch.setattr(TorchLearner, "_data", data)
+    monkeypatch.setattr(torch_learner, "gather", gather)
     assert other_bits(wrong())
 
 
 def test_red_when_inputs_are_centred_across_shards(monkeypatch):
     """By what is retained now, everywhere: a shard that was not touched has the mean of before."""
-    honest_data, honest_catch_up = TorchLearner._data, Cause._catch_up
+    honest, honest_catch_up, mean = torch_learner.gather, Cause._catch_up, {"": 0.0}
 
-    def catch_up(self):
+    def catch_up(self, *args, **kwargs):
         pieces = [p for s in self.ledger.shards() for segment in self.ledger.lineage(s) for p in segment.pieces]
         inputs = [upload.arrays(held)[0] for upload, held in pieces]
-        self.learner.mean = float(np.concatenate(inputs).mean()) if inputs else 0.0
-        return honest_catch_up(self)
+        mean[""] = float(np.concatenate(inputs).mean()) if inputs else 0.0
+        return honest_catch_up(self, *args, **kwargs)
 
-    def data(self, pieces):
-        given = honest_data(self, pieces)
-        return replace(given, x=given.x - self.mean)
+    def gather(pieces):
+        x, y = honest(pieces)
+        return x - np.float32(mean[""]), y
 
     monkeypatch.setattr(Cause, "_catch_up", catch_up)
-    monkeypatch.setattr(TorchLearner, "_data", data)
+    monkeypatch.setattr(torch_learner, "gather", gather)
     assert other_bits(wrong(forget=SEQUENCES["one-old"]))
 
 
 def test_red_when_classes_are_numbered_as_they_were_first_met(monkeypatch):
-    honest = TorchLearner._data
+    honest, honest_fit, numbers = torch_learner.gather, TorchLearner._fit, {}
 
-    def data(self, pieces):
-        numbers = self.__dict__.setdefault("numbers", {})
-        given = honest(self, pieces)
-        return replace(given, y=torch.tensor([numbers.setdefault(int(y), len(numbers)) for y in given.y]))
+    def fit(self, *args, **kwargs):
+        own = numbers.setdefault(id(self), {})  # a device's list of classes, and the clean room's
 
-    monkeypatch.setattr(TorchLearner, "_data", data)
+        def gather(pieces):
+            x, y = honest(pieces)
+            return x, np.array([own.setdefault(int(label), len(own)) for label in y])
+
+        with monkeypatch.context() as patch:
+            patch.setattr(torch_learner, "gather", gather)
+            return honest_fit(self, *args, **kwargs)
+
+    monkeypatch.setattr(TorchLearner, "_fit", fit)
     assert other_bits(wrong())
 
 
 def test_red_when_classes_are_weighted_by_all_that_was_ever_seen(monkeypatch):
-    honest_data, honest_fit = TorchLearner._data, TorchLearner._fit
+    honest, counts = torch_learner.gather, np.ones(CLASSES)
     loss = torch.nn.functional.cross_entropy
 
-    def data(self, pieces):
-        given = honest_data(self, pieces)
-        self.counts = self.__dict__.get("counts", torch.ones(CLASSES)) + torch.bincount(given.y, minlength=CLASSES)
-        return given
+    def gather(pieces):
+        x, y = honest(pieces)
+        counts[:] += np.bincount(y, minlength=CLASSES)
+        return x, y
 
-    def fit(self, *args, **kwargs):
-        with monkeypatch.context() as patch:
-            weights = 1 / self.counts
-            patch.setattr(torch.nn.functional, "cross_entropy", lambda x, y: loss(x, y, weights))
-            return honest_fit(self, *args, **kwargs)
+    def weighted(x, y, **how):
+        return loss(x, y, torch.tensor(1 / counts, dtype=torch.float32), **how)
 
-    monkeypatch.setattr(TorchLearner, "_data", data)
-    monkeypatch.setattr(TorchLearner, "_fit", fit)
+    monkeypatch.setattr(torch_learner, "gather", gather)
+    monkeypatch.setattr(torch.nn.functional, "cross_entropy", weighted)
     assert other_bits(wrong())
 
 
@@ -181,16 +184,16 @@ def test_red_when_classes_are_weighted_by_all_that_was_ever_seen(monkeypatch):
 
 
 def test_red_when_the_optimizer_outlives_a_segment(monkeypatch):
-    honest = TorchLearner._fresh
+    honest, last = plain.fresh, []
 
-    def kept(self, network, steps):
-        optimizer, schedule = honest(self, network, steps)
-        if "last" in self.__dict__:
-            optimizer.load_state_dict(self.last.state_dict())
-        self.last = optimizer
+    def kept(recipe, network, steps):
+        optimizer, schedule = honest(recipe, network, steps)
+        if last:
+            optimizer.load_state_dict(last[-1].state_dict())
+        last.append(optimizer)
         return optimizer, schedule
 
-    monkeypatch.setattr(TorchLearner, "_fresh", kept)
+    monkeypatch.setattr(plain, "fresh", kept)
     assert other_bits(wrong())
 
 
@@ -198,7 +201,7 @@ def test_red_when_the_optimizer_outlives_a_segment(monkeypatch):
 def test_red_when_a_generator_is_not_seeded(generator, monkeypatch):
     """A user's module draws from it, once for each training: noise on the inputs."""
     state = {"torch": torch.get_rng_state(), "numpy": np.random.get_state(), "random": random.getstate()}
-    honest_data, honest_seed = TorchLearner._data, torch_learner.seed_all
+    honest_data, honest_seed = torch_learner.gather, torch_learner.seed_all
 
     def draw() -> float:
         return {"torch": lambda: float(torch.rand(1)), "numpy": np.random.rand, "random": random.random}[generator]()
@@ -214,19 +217,19 @@ def test_red_when_a_generator_is_not_seeded(generator, monkeypatch):
     def keep() -> None:
         state.update(torch=torch.get_rng_state(), numpy=np.random.get_state(), random=random.getstate())
 
-    def data(self, pieces):
-        given = honest_data(self, pieces)
-        noisy = replace(given, x=given.x + draw())
+    def data(pieces):
+        x, y = honest_data(pieces)
+        noisy = x + np.float32(draw())
         if leaking:
             keep()
-        return noisy
+        return noisy, y
 
     def seed_all(seed):
         honest_seed(seed)
         if leaking:
             put_back()  # this one goes on from where the last training left it
 
-    monkeypatch.setattr(TorchLearner, "_data", data)
+    monkeypatch.setattr(torch_learner, "gather", data)
     monkeypatch.setattr(torch_learner, "seed_all", seed_all)
     leaking = False
     assert wrong() == []
@@ -257,6 +260,10 @@ CHANGED = {
     "steps": 4,
     "importance": "gradient",
     "round_to": 4,
+    "nesterov": True,
+    "label_smoothing": 0.1,
+    "compute": "tf32",
+    "pace": "visits",
 }
 
 
@@ -273,6 +280,8 @@ def identities(recipe: Recipe) -> set[bytes]:
 @pytest.mark.parametrize("name", [field.name for field in fields(Recipe)])
 def test_red_when_identities_do_not_know_a_hyper_parameter(name, monkeypatch):
     one = learner().recipe
+    if name == "nesterov":
+        one = replace(one, optimizer="sgd")
     other = replace(one, **{name: CHANGED[name]})
     assert identities(one) == identities(one)
     assert not identities(one) & identities(other)

@@ -48,8 +48,8 @@ from torch import nn
 
 from cause.arrays import ArrayUpload
 from cause.keyed import derive, root_key
-from cause.learners import torch as torch_learner
 from cause.learners.torch import TorchLearner
+from cause.learners.torch import learner as torch_learner
 from cause.pruning import one_shot
 from cause.recipe import Recipe
 from cause.requests import Request
@@ -91,11 +91,11 @@ def test_a_kept_weight_that_became_zero_is_trained_on(monkeypatch):
     assert weight != 0
     assert same_mask
 
-    def inferred(state):
+    def inferred(state, device):
         masked = [] if state is None else [n for n in state if n + one_shot.MASK in state]
         return {name: state[name] != 0 for name in masked}
 
-    monkeypatch.setattr(torch_learner, "_masks", inferred)
+    monkeypatch.setattr(torch_learner, "masks_of", inferred)
     weight, same_mask = trained_on_from_a_kept_zero()
     assert weight == 0
     assert not same_mask
@@ -157,7 +157,7 @@ def frozen_apart() -> list[str]:
 
 def test_a_frozen_backbone_has_the_clean_rooms_bits(monkeypatch):
     assert frozen_apart() == []
-    honest_build, honest_data = TorchLearner._build, TorchLearner._data
+    honest_build, honest_samples = TorchLearner._build, TorchLearner._samples
 
     def shared(self, state=None):
         """One backbone for all segments: its statistics are of all that ever passed."""
@@ -165,14 +165,14 @@ def test_a_frozen_backbone_has_the_clean_rooms_bits(monkeypatch):
         network[0] = self.__dict__.setdefault("backbone", network[0])
         return network
 
-    def data(self, pieces):
-        given = honest_data(self, pieces)
+    def samples(self, x):
+        given = honest_samples(self, x)
         self.backbone.train()(given.x)
         self.backbone.eval()
         return given
 
     monkeypatch.setattr(TorchLearner, "_build", shared)
-    monkeypatch.setattr(TorchLearner, "_data", data)
+    monkeypatch.setattr(TorchLearner, "_samples", samples)
     assert any(each.endswith("other bits") for each in frozen_apart())
 
 
