@@ -172,7 +172,10 @@ class Cause:
         """Go on where the home's last process stopped."""
         home.check_recipe(self.learner)
         home.memory = self.memory
-        home.load(self.memory)
+        if home.read_only:
+            home.refresh(self.memory)
+        else:
+            home.load(self.memory)
         self._unserved = not home.read_only
         self._resume()
 
@@ -455,6 +458,8 @@ class Cause:
         try:
             return self.memory.shelf.get(key)
         except DamageError:
+            if self._look():
+                raise  # it was destroyed meanwhile, by the process that writes
             self._changes += 1  # whoever counts on it starts again
             self.memory.discard(key)
             self.journal.discarded(key)
@@ -513,6 +518,7 @@ class Cause:
 
     def predict(self, x: Any) -> Labels:
         """The label that the heads agree on, for each sample of `x`."""
+        self._look()
         weights, probabilities = [], []
         for shard in self.memory.shards():
             found = self._vote_of(shard, x)
@@ -522,6 +528,13 @@ class Cause:
         if not weights:
             raise CauseError("nobody can vote: no shard has learned anything, or all of it was forgotten")
         return VOTES[self.system.vote](np.stack(probabilities), np.asarray(weights, dtype=np.float64))
+
+    def _look(self) -> bool:
+        """A device that only reads goes on with what its writer has done since; whether that was anything."""
+        if self.home is None or not self.home.read_only:
+            return False
+        with self._state:
+            return self.home.refresh(self.memory)
 
     def _vote_of(self, shard: int, x: Any) -> tuple[int, NDArray[np.floating]] | None:
         """Of one head, which is decoded for it alone: a small board need not hold all of them at once."""

@@ -31,8 +31,8 @@ def test_a_write_that_fails_does_no_harm(case, error, for_good):
 def test_a_leftover_that_nobody_destroys_is_caught(monkeypatch):
     def put(self, key, blob):
         name = os.urandom(16)
-        self._vault.new_key(name)
-        self.files.write([(name, self._vault.seal(name, blob, b"sub-model"))])
+        self.vault.new_key(name)
+        self.files.write([(name, self.vault.seal(name, blob, b"sub-model"))])
         self.names[key] = name
 
     monkeypatch.setattr(HomeShelf, "put", put)  # what was written before the error stays

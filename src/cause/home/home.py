@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from secrets import token_hex
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 from cause import positions as pos
 from cause.arrays import ArrayUpload
 from cause.disk import Disk
-from cause.errors import BudgetError, HomeError, InputError
+from cause.errors import BudgetError, HomeError, InputError, VaultError
 from cause.home.blocks import Block, Files
 from cause.home.database import Connect, Database, connect
 from cause.home.layout import Layout
@@ -42,6 +43,8 @@ from cause.vault import KeySource, Vault, open_sealed, seal
 
 DEADLINE_S = 30 * 24 * 3600.0
 """One month, as data protection law asks."""
+READER_TRIES = 8
+"""How often a reader looks again while another process changes keys and tables."""
 DAMAGED = "the ledger and the keys of {!r} do not fit together ({}): `cause doctor --home` tells more"
 
 
@@ -69,7 +72,9 @@ class Home(Journal):
         # failed may still turn out to have happened, until another one did
         self._garbage: set[bytes] = set()
         try:
-            self.vault = Vault.open(layout.vault, source, self._disk, read_only=read_only)
+            self._open_vault = partial(Vault.open, layout.vault, source, self._disk, read_only=read_only)
+            self._version: int | None = None  # of what a reader has loaded
+            self.vault = self._open_vault()
             self.database = Database(layout.ledger, read_only=read_only, connect=connect)
             self.store_ = BlockStore(Files(layout.blocks, self._disk), self.vault.key)
             self.shelf = HomeShelf(Files(layout.sub_models, self._disk), self.vault)
@@ -127,6 +132,27 @@ class Home(Journal):
         except OSError as error:
             raise HomeError(f"cannot clean up {str(self.layout.folder)!r}: {error.strerror}") from None
         self.database.scrub()
+
+    def refresh(self, memory: Memory) -> bool:
+        """For a reader: go on with what another process has done since the last time; whether it did anything."""
+        for attempt in range(READER_TRIES):
+            (version,) = self.database.row("PRAGMA data_version")
+            if version == self._version:
+                return False
+            try:
+                self.vault.close()
+                self.vault = self._open_vault()
+                self.store_ = BlockStore(self.store_.files, self.vault.key)
+                self.shelf.vault = self.vault
+                self.load(memory)
+                if all(name in self.vault for name in self.shelf.names.values()):
+                    break
+            except (HomeError, VaultError):  # keys and tables of two moments
+                if attempt == READER_TRIES - 1:
+                    raise
+            time.sleep(0.001 * 2**attempt)
+        self._version = version
+        return True
 
     def load(self, memory: Memory) -> None:
         """Fill ledger and memory with what the tables hold."""
