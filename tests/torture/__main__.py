@@ -23,7 +23,10 @@ SHOWN = 20
 def kills_of(seed: int, count: int) -> tuple[str, float, list[Outcome]]:
     """Kills of one random trace."""
     start, learner = time.perf_counter(), "mlp" if seed % MLP_EVERY == 0 else "bayes"
-    outcomes = random_kills(seed, learner, count)
+    try:
+        outcomes = random_kills(seed, learner, count)
+    except AssertionError as error:
+        outcomes = [Outcome(False, "the life without kills", (str(error).splitlines()[-1],))]
     return learner, time.perf_counter() - start, outcomes
 
 

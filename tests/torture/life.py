@@ -18,6 +18,7 @@ from tests.torture.calls import Call, Case, Forget, Learn, Reopen, Repair
 
 Report = Callable[[dict[str, Any]], None]
 KEY = {"env": "CAUSE_TEST_KEY"}
+NETWORK_BYTES = 900
 
 
 @cache
@@ -32,9 +33,10 @@ def learner_of(kind: str):
 def open_device(folder: Path, case: Case) -> Cause:
     """The home in a folder; made, if it is not there."""
     os.environ["CAUSE_TEST_KEY"] = MASTER
-    return Cause(
-        folder, learner=learner_of(case.learner), key=KEY, system=case.system, shards=case.shards, slots=case.slots
-    )  # fmt: skip
+    settings: dict[str, Any] = {"system": case.system, "shards": case.shards}
+    # a network as small as this one takes more bytes than its numbers: what binds is the budget, not the slots
+    settings |= {"slots": case.slots} if case.learner == "bayes" else {"memory": f"{NETWORK_BYTES * case.slots}B"}
+    return Cause(folder, learner=learner_of(case.learner), key=KEY, **settings)
 
 
 def perform(device: Cause, call: Call) -> None:
