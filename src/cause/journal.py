@@ -21,6 +21,10 @@ class Journal:
     ) -> None:
         """The samples and every tainted sub-model are gone, from the disk too."""
 
+    def expired(self) -> list[Request]:
+        """What is older than samples are kept."""
+        return []
+
     def trained(self, segment: SegmentKey) -> None:
         """A sub-model was admitted, and whoever had to go for it is gone."""
 

@@ -225,6 +225,7 @@ class Cause:
         check_choice("repair", repair, REPAIRS)
         with self._state:
             t, active, arrived, waiting = self._arrive(uploads)
+        self.expire(repair="later")  # before anything is trained on what goes
         trained, _ = self._catch_up(except_=waiting if repair == "later" else ())
         return Learned(t, active, tuple(trained), sum(len(u.positions) for u in arrived.values()))
 
@@ -293,6 +294,16 @@ class Cause:
         chosen = None if rounds is None else tuple(rounds)
         named = None if samples is None else tuple(samples)
         return self.serve([Request(user, chosen, count, named)], repair=repair)
+
+    def expire(self, *, repair: str = "now") -> Forgotten | None:
+        """Forget what is older than the home keeps samples: all of it at once. `learn` does it in each round."""
+        with self._state:
+            requests = self.journal.expired()
+            if not requests:
+                return None
+            selection = _merged(resolve(self.ledger, requests))
+            ids = self.journal.accept(requests)
+        return self._forget(ids, requests, selection, repair)
 
     def serve(self, requests: Sequence[Request], *, repair: str = "now") -> list[Forgotten]:
         """Serve all requests that wait: one by one, or coalesced into one replay for each shard."""

@@ -2,17 +2,22 @@
 
 import argparse
 import multiprocessing
+import os
 import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from tests.exactness.product import Outcome, run, set_ups
+from tests.exactness.dimensions import DIMENSIONS, Case
+from tests.exactness.product import VARIED, alike, run, set_ups
+from tests.exactness.records import Record, Records
 
 SHOWN = 20
 
@@ -23,44 +28,66 @@ def main() -> int:
     parser.add_argument("--sample", type=int, metavar="N", help="only N set-ups, drawn at random (default: all)")
     parser.add_argument("--seed", type=int, default=0, help="of the draw (default: 0)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="write finished set-ups there, skip those in it")
+    parser.add_argument("--nice", action="store_true", help="let everything else on this machine go first")
     options = parser.parse_args()
+    if options.nice:
+        os.nice(19)  # the processes it starts inherit it
     chosen = set_ups()
     random.Random(options.seed).shuffle(chosen)  # so that the time that is left can be told early
     chosen = chosen[: options.sample]
+    try:
+        records = Records(options.resume)
+    except ValueError as error:
+        parser.error(str(error))
     console, start = Console(), time.perf_counter()
-    done, cases, wrong, seconds = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
-    shown: list[Outcome] = []
+    finished = _run(chosen, records, options.jobs, console)
+    console.print(_table(finished))
+    wrong = [each for one in finished for each in one["wrong"]]
+    for each in wrong[:SHOWN]:
+        console.print(f"[red]{Case(**each['case'])}[/red]: {'; '.join(each['wrong'])}", highlight=False)
+    cases, took = sum(one["cases"] for one in finished), time.perf_counter() - start
+    console.print(f"{len(finished):,} set-ups, {cases:,} cases, {len(wrong):,} mismatches, {took:.0f} s")
+    return 1 if wrong else 0
+
+
+def _run(chosen: Sequence[Case], records: Records, jobs: int, console: Console) -> list[Record]:
+    """What came out of the chosen ones, now or before."""
+    wanted, known = {str(each) for each in chosen}, {one["set_up"] for one in records.finished}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (
-        ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool,
+        ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool,
         Progress(*columns, TimeRemainingColumn(), console=console) as progress,
     ):
-        task = progress.add_task("set-ups", total=len(chosen))
-        for future in as_completed([pool.submit(run, set_up) for set_up in chosen]):
-            took, outcomes = future.result()
-            learner = outcomes[0].case.learner
-            bad = [outcome for outcome in outcomes if outcome.wrong]
-            done[learner] += 1
-            cases[learner] += len(outcomes)
-            wrong[learner] += len(bad)
-            seconds[learner] += took
-            shown += bad
-            progress.update(task, advance=1, description=f"set-ups, {wrong.total()} mismatches")
-    console.print(_table(done, cases, wrong, seconds))
-    for outcome in shown[:SHOWN]:
-        console.print(f"[red]{outcome.case}[/red]: {'; '.join(outcome.wrong)}", highlight=False)
-    console.print(f"{cases.total():,} cases, {wrong.total():,} mismatches, {time.perf_counter() - start:.0f} s")
-    return 1 if wrong.total() else 0
+        task = progress.add_task("set-ups", total=len(chosen), completed=len(wanted & known))
+        mismatches = 0
+        groups = alike([each for each in chosen if str(each) not in known])
+        for future in as_completed([pool.submit(run, group) for group in groups]):
+            records.add(future.result())
+            mismatches += sum(len(one["wrong"]) for one in future.result())
+            progress.update(task, advance=len(future.result()), description=f"set-ups, {mismatches} mismatches")
+    return [one for one in records.finished if one["set_up"] in wanted]
 
 
-def _table(done: Counter[str], cases: Counter[str], wrong: Counter[str], seconds: Counter[str]) -> Table:
+def _table(finished: Sequence[Record]) -> Table:
+    """Cases and mismatches by dimension and value; seconds where a set-up has one value."""
+    cases, wrong, seconds, done = (Counter[tuple[str, str]]() for _ in range(4))
+    for one in finished:
+        for name, counts in one["counts"].items():
+            cases.update({(name, value): count for value, count in counts.items()})
+            seconds.update({(name, value): one["seconds"] for value in counts})
+            done.update((name, value) for value in counts)
+        wrong.update((name, str(value)) for each in one["wrong"] for name, value in each["case"].items())
     table = Table(title="sub-models beside the clean room's, bit for bit")
-    table.add_column("learner")
-    for name in ("set-ups", "cases", "mismatches", "s a set-up"):
+    for name in ("dimension", "value"):
+        table.add_column(name)
+    for name in ("cases", "mismatches", "s a set-up"):
         table.add_column(name, justify="right")
-    for learner in sorted(done):
-        mean = seconds[learner] / done[learner]
-        table.add_row(learner, f"{done[learner]:,}", f"{cases[learner]:,}", f"{wrong[learner]:,}", f"{mean:.1f}")
+    for name, values in DIMENSIONS.items():
+        for at in ((name, str(value)) for value in values):
+            mean = f"{seconds[at] / done[at]:.1f}" if done[at] and name not in VARIED else ""
+            table.add_row(*at, f"{cases[at]:,}", f"{wrong[at]:,}", mean)
+        table.add_section()
     return table
 
 

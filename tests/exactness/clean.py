@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from cause.arrays import ArrayUpload
+from cause.executors import Executor
 from cause.learners import Learner
 from cause.partition import Arrivals, Assignment, Partitioner
 from cause.presets import System
@@ -43,11 +44,18 @@ class Homes(Partitioner):
 
 
 def clean_room(
-    learner: Learner, system: System, rounds: Sequence[Sequence[Kept]], *, shards: int, classes: int, seed: int
+    learner: Learner,
+    system: System,
+    rounds: Sequence[Sequence[Kept]],
+    *,
+    shards: int,
+    classes: int,
+    seed: int,
+    executor: Executor | None = None,
 ) -> Found:
     """Every sub-model of a device that never met what is forgotten."""
     unlimited = replace(system, policy="unlimited")
-    clean = Cause(learner=learner, system=unlimited, shards=shards, classes=classes, seed=seed)
+    clean = Cause(learner=learner, system=unlimited, shards=shards, classes=classes, seed=seed, executor=executor)
     clean.partition = Homes(rounds)
     for t, uploads in enumerate(rounds, start=1):
         clean.learn([ArrayUpload(user, t, inputs, labels) for user, inputs, labels, _ in uploads])

@@ -30,25 +30,25 @@ def _shorter(module: ModuleType, table: str, value: Any) -> Iterator[None]:
 
 
 def resnet(classes: int, shape: Shape) -> nn.Module:
-    """Two residual blocks, the second with a strided shortcut."""
-    return residual.resnet(classes, shape[0], (1, 1), width=4)
+    """A residual block with a strided shortcut."""
+    return residual.resnet(classes, shape[0], (0, 1), width=4)
 
 
 def vgg(classes: int, shape: Shape) -> nn.Module:
-    """Three convolutions in two stages."""
-    with _shorter(plain, "STAGES", ((1,), (2, 2))):
+    """Two convolutions in two stages."""
+    with _shorter(plain, "STAGES", ((1,), (2,))):
         return plain.vgg16(classes, shape, width=4)
 
 
 def mobilenet(classes: int, shape: Shape) -> nn.Module:
-    """Two inverted residual blocks, the second of which widens."""
-    with _shorter(mobile, "SETTINGS", ((1, 8, 1, 1), (2, 8, 1, 1))):
+    """An inverted residual block that widens, with its shortcut."""
+    with _shorter(mobile, "SETTINGS", ((2, 8, 1, 1),)):
         return mobile.mobilenetv2(classes, shape, width=0.01)
 
 
 def densenet(classes: int, shape: Shape) -> nn.Module:
-    """Two dense blocks and the transition between them."""
-    with _shorter(dense, "BLOCKS", (1, 1)):
+    """One dense block."""
+    with _shorter(dense, "BLOCKS", (1,)):
         return dense.densenet121(classes, shape, growth=4)
 
 

@@ -17,10 +17,12 @@ CLASSES, SHAPE = 4, (1, 4, 4)
 Array = NDArray[Any]
 Kept = tuple[str, Array, Array, Array]
 """What is left of one upload: user, inputs, labels, and the shard of each sample."""
+# Who uploads matters: with a, b, c / a, c, d / b, d, e the classes were first met in the same order
+# with and without the forgotten samples, and the leak of numbering them so stayed unseen in test_leaks.py.
 ROUNDS: tuple[Mapping[str, int], ...] = (
-    {"a": 5, "b": 4, "c": 3, "d": 2},
-    {"a": 3, "c": 5, "e": 4},
-    {"b": 5, "d": 4, "e": 3, "f": 1},
+    {"a": 5, "b": 4, "d": 3},
+    {"a": 3, "d": 4, "e": 3},
+    {"b": 5, "e": 4, "f": 1},
 )
 
 

@@ -5,8 +5,8 @@ requests, so that one clean room in this process and one in another, for each se
 """
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,19 +14,12 @@ from tempfile import TemporaryDirectory
 from tests.exactness.clean import Found, found, mismatches
 from tests.exactness.dimensions import DIMENSIONS, Case, all_cases
 from tests.exactness.observed import Observed
+from tests.exactness.records import Outcome, Record, record
 from tests.exactness.sequences import SEQUENCES
 from tests.exactness.workshop import Workshop
 
 VARIED = ("sequence", "workers", "storage", "process")
 _workshop: Workshop | None = None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A case, and what was wrong in it: nothing, as a rule."""
-
-    case: Case
-    wrong: tuple[str, ...]
 
 
 def set_ups() -> list[Case]:
@@ -35,13 +28,24 @@ def set_ups() -> list[Case]:
     return [case for case in all_cases() if all(getattr(case, name) == value for name, value in first.items())]
 
 
-def run(set_up: Case) -> tuple[float, list[Outcome]]:
-    """One set-up in a process that keeps its workshop: the seconds it took, and what came out."""
+def alike(set_ups: Sequence[Case]) -> list[list[Case]]:
+    """Set-ups that differ in their presets alone, together: their clean rooms train much the same."""
+    groups: dict[Case, list[Case]] = {}
+    for set_up in set_ups:
+        groups.setdefault(replace(set_up, preset=""), []).append(set_up)
+    return list(groups.values())
+
+
+def run(set_ups: Sequence[Case]) -> list[Record]:
+    """Some set-ups in a process that keeps its workshop, and what came out."""
     global _workshop
     _workshop = _workshop or Workshop()
-    start = time.perf_counter()
-    outcomes = list(compare_all(set_up, _workshop))
-    return time.perf_counter() - start, outcomes
+    records = []
+    for set_up in set_ups:
+        start = time.perf_counter()
+        outcomes = list(compare_all(set_up, _workshop))
+        records.append(record(set_up, time.perf_counter() - start, outcomes))
+    return records
 
 
 def compare_all(set_up: Case, workshop: Workshop) -> Iterator[Outcome]:

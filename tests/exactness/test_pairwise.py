@@ -81,9 +81,9 @@ def test_red_when_one_sample_is_corrupted(learner: str, process: str, workshop: 
         case = replace(case, pruning="none")
     observed = workshop.device(case, tmp_path)
     SEQUENCES[case.sequence](observed)
-    rounds = observed.left()
+    rounds, stored = observed.left(), found(observed.device)
+    assert mismatches(stored, workshop.clean_room(case, rounds)) == []  # and now the clean room remembers
     rounds[0][0][1][0, 0, 0, 0] = 0.0  # one pixel of one sample of the first round
-    stored = found(observed.device)
     head = max(key for key in stored if key.shard == int(rounds[0][0][3][0]))
     wrong = mismatches(stored, workshop.clean_room(case, rounds))
     assert {f"{head}: another identity", f"{head}: other bits"} <= set(wrong)

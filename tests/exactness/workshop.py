@@ -16,8 +16,11 @@ from cause.system import Cause
 from tests.exactness.clean import Found, clean_room
 from tests.exactness.dimensions import TORCH, Case
 from tests.exactness.observed import CLASSES, ROUNDS, SHAPE, Kept, Observed
+from tests.exactness.remembered import Remembered
 
 SHARDS, SLOTS, SEED = 2, 4, 7
+remembered = Remembered()
+"""Of the clean rooms of this process; the device's workers are other processes."""
 
 
 class OneSlotEach(TorchLearner):
@@ -31,7 +34,11 @@ def build_learner(case: Case) -> Learner:
     """A learner of its own for whoever asks."""
     if case.learner in TORCH:
         model, options = TORCH[case.learner]
-        recipe = Recipe(model, CLASSES, SHAPE, options, epochs=2, batch_size=8, lr=0.01, round_to=1, steps=1)
+        # pruning comes before the second epoch; without it a second one is the first again with other seeds
+        epochs = 1 if case.pruning == "none" else 2
+        # sgd where there are many small tensors: Adam spends as long on them as the network does
+        optimizer = "adam" if case.learner in ("mlp", "own-dropout") else "sgd"
+        recipe = Recipe(model, CLASSES, SHAPE, options, epochs, 8, optimizer, lr=0.01, round_to=1, steps=1)
         return OneSlotEach(recipe.composed(case.system))
     family = getattr(linear_model, case.learner, None) or getattr(naive_bayes, case.learner)
     return SklearnLearner(family(), classes=CLASSES, features=16, epochs=2)
@@ -39,7 +46,10 @@ def build_learner(case: Case) -> Learner:
 
 def build_clean_room(case: Case, rounds: Sequence[Sequence[Kept]]) -> Found:
     """The clean room of a case, in whichever process this is called."""
-    return clean_room(build_learner(case), case.system, rounds, shards=SHARDS, classes=CLASSES, seed=SEED)
+    learner = build_learner(case)
+    remembered.recipe = f"{case.learner} {getattr(learner, 'recipe', '')}"
+    setting = {"shards": SHARDS, "classes": CLASSES, "seed": SEED}
+    return clean_room(learner, case.system, rounds, **setting, executor=remembered)
 
 
 class Workshop:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -257,3 +258,24 @@ def test_a_home_that_lost_its_configuration_is_not_made_anew(tmp_path):
     with pytest.raises(HomeError, match="is not empty"):
         opened(tmp_path / "home")
     assert {path: path.read_bytes() for path in (tmp_path / "home").rglob("*") if path.is_file()} == before
+
+
+def test_samples_expire_by_rounds_as_one_coalesced_forget(tmp_path):
+    device = opened(tmp_path / "home", shards=1, retain="2 rounds")
+    for _ in range(4):
+        learn(device, a=20, b=10)
+    assert device.ledger.rounds_of("a") == device.ledger.rounds_of("b") == [3, 4]
+    effects = [each for each in device.home.receipts.listed() if each["kind"] == "effect"]
+    assert len({each["served_with"] for each in effects}) == 2  # once in round 3, once in round 4
+    assert verify(device, processes=0).identical == device.memory.stored()
+    device.close()
+
+
+def test_samples_expire_by_days(tmp_path):
+    device = opened(tmp_path / "home", shards=1, retain="30 days")
+    learn(device, a=20)
+    device.home.clock = lambda: time.time() + 40 * 86_400
+    learn(device, b=10)
+    assert device.ledger.rounds_of("a") == []
+    assert device.expire() is None
+    device.close()

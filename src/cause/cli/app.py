@@ -9,7 +9,19 @@ from typing import Annotated, Never
 import typer
 
 from cause import __version__
-from cause.cli import ablate, balance, calibrate, compare, demo, doctor, evidence, simulate, systems, workload
+from cause.cli import (
+    ablate,
+    balance,
+    calibrate,
+    compare,
+    demo,
+    doctor,
+    evidence,
+    reproduce,
+    simulate,
+    systems,
+    workload,
+)
 from cause.errors import CauseError
 
 app = typer.Typer(
@@ -23,6 +35,7 @@ app.command("simulate")(simulate.simulate)
 app.command("compare")(compare.compare)
 app.command("ablate")(ablate.ablate)
 app.command("balance")(balance.balance)
+app.command("reproduce")(reproduce.reproduce)
 app.command("workload")(workload.workload)
 app.command("systems")(systems.systems)
 app.command("calibrate")(calibrate.calibrate)

@@ -30,7 +30,7 @@ def _figure(width: float, height: float, panels: int = 1) -> tuple[Any, Any]:
     return figure, axes[0]
 
 
-def _save(figure: Any, path: Path) -> None:
+def save(figure: Any, path: Path) -> None:
     from matplotlib import pyplot as plt
 
     drawn = io.BytesIO()
@@ -39,13 +39,13 @@ def _save(figure: Any, path: Path) -> None:
     write_bytes(path, drawn.getvalue())
 
 
-def _thousands(axis: Any) -> None:
+def in_thousands(axis: Any) -> None:
     from matplotlib.ticker import FuncFormatter
 
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:,.0f}k"))
 
 
-def _colour(index: int) -> str:
+def colour_of(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
 
 
@@ -55,14 +55,16 @@ def plot_compare(rows: Sequence[Row], sweep: str | None, path: Path) -> None:
     if sweep is None:
         figure, (bars, lines) = _figure(11, 4.2, panels=2)
         for index, row in enumerate(rows):
-            bars.barh(row.system, row.rsn.value, xerr=row.rsn.half_width or 0, color=_colour(index), capsize=3)
+            bars.barh(row.system, row.rsn.value, xerr=row.rsn.half_width or 0, color=colour_of(index), capsize=3)
             bars.plot([row.floor_rsn.value] * 2, [index - 0.4, index + 0.4], color="black", linewidth=1.5)
-            lines.plot(range(1, len(row.rsn_per_round) + 1), row.rsn_per_round, color=_colour(index), label=row.system)
+            lines.plot(
+                range(1, len(row.rsn_per_round) + 1), row.rsn_per_round, color=colour_of(index), label=row.system
+            )
         bars.invert_yaxis()
-        _thousands(bars.xaxis)
+        in_thousands(bars.xaxis)
         bars.set(xlabel="retrained samples (black: floor of an unlimited memory)")
         lines.set(xlabel="round", ylabel="retrained samples in the round", yscale="symlog")
-        _thousands(lines.yaxis)
+        in_thousands(lines.yaxis)
         lines.legend(frameon=False, fontsize=8)
     else:
         figure, (axis,) = _figure(7, 4.5)
@@ -74,15 +76,15 @@ def plot_compare(rows: Sequence[Row], sweep: str | None, path: Path) -> None:
                 at,
                 [row.rsn.value for row in own],
                 yerr=spread,
-                color=_colour(index),
+                color=colour_of(index),
                 marker="o",
                 capsize=3,
                 label=system,
             )
         axis.set(xlabel=sweep, ylabel="retrained samples", yscale="log" if all(r.rsn.value for r in rows) else "linear")
-        _thousands(axis.yaxis)
+        in_thousands(axis.yaxis)
         axis.legend(frameon=False, fontsize=8)
-    _save(figure, path)
+    save(figure, path)
 
 
 def plot_ablation(rows: Sequence[Row], titles: Sequence[tuple[int | None, str]], path: Path) -> None:
@@ -96,10 +98,10 @@ def plot_ablation(rows: Sequence[Row], titles: Sequence[tuple[int | None, str]],
             axis.barh(names[row.system], row.rsn.value, xerr=row.rsn.half_width or 0, color=colour, capsize=2)
         axis.invert_yaxis()
         axis.set(title=title, xlabel="retrained samples")
-        _thousands(axis.xaxis)
+        in_thousands(axis.xaxis)
         if axis is not axes[0]:
             axis.set_yticklabels([])
-    _save(figure, path)
+    save(figure, path)
 
 
 def plot_balance(spreads: Sequence[Spread], path: Path) -> None:
@@ -111,14 +113,14 @@ def plot_balance(spreads: Sequence[Spread], path: Path) -> None:
             [each.shards for each in own],
             [100 * each.spread.value for each in own],
             yerr=[100 * (each.spread.half_width or 0) for each in own],
-            color=_colour(index),
+            color=colour_of(index),
             marker="o",
             capsize=3,
             label=f"{strategy}, {when}",
         )
     axis.set(xlabel="shards", ylabel="spread of shard sizes, % of the mean")
     axis.legend(frameon=False)
-    _save(figure, path)
+    save(figure, path)
 
 
 def plot_demo(outcomes: "Sequence[Outcome]", path: Path) -> None:
@@ -130,9 +132,9 @@ def plot_demo(outcomes: "Sequence[Outcome]", path: Path) -> None:
     )
     figure, axes = _figure(11, 3.2, panels=len(panels))
     for axis, (title, values) in zip(axes, panels, strict=True):
-        axis.barh([each.system for each in outcomes], values, color=[_colour(i) for i in range(len(values))])
+        axis.barh([each.system for each in outcomes], values, color=[colour_of(i) for i in range(len(values))])
         axis.invert_yaxis()
         axis.set(xlabel=title)
         if axis is not axes[0]:
             axis.set_yticklabels([])
-    _save(figure, path)
+    save(figure, path)

@@ -13,23 +13,30 @@ from typing import Any
 from cause.files import write_text
 from cause.machine import hardware
 
+COMMIT = "CAUSE_COMMIT"
+"""Names the commit where the code runs as a copy without its repository."""
 
-def write_result(path: Path, result: Any, program: Sequence[str] = ("cause",)) -> None:
-    """Write a result that says how it was made: by this program, with the arguments that it was given."""
-    record = {
+
+def provenance(program: Sequence[str] = ("cause",)) -> dict[str, Any]:
+    """How what is made now is made: by this program, with the arguments that it was given."""
+    return {
         "command": shlex.join([*program, *sys.argv[1:]]),
         "commit": commit(),
         "date": datetime.now(UTC).date().isoformat(),
         "machine": hardware(),
-        "result": result,
     }
+
+
+def write_result(path: Path, result: Any, program: Sequence[str] = ("cause",)) -> None:
+    """Write a result that says how it was made."""
+    record = {**provenance(program), "result": result}
     write_text(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
 
 def commit() -> str:
     """The commit of the code that runs, marked when it was changed since; for a copy of it, what CAUSE_COMMIT says."""
-    if "CAUSE_COMMIT" in os.environ:
-        return os.environ["CAUSE_COMMIT"]
+    if COMMIT in os.environ:
+        return os.environ[COMMIT]
     here = Path(__file__).parent
     try:
         git = ["git", "-C", str(here)]

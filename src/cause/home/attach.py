@@ -55,6 +55,7 @@ def attach(
         read_only=read_only,
         storage_bytes=None if settings.storage is None else parse_bytes(settings.storage),
         deadline_s=settings.deadline_days * 86_400,
+        retain=parse_retain(settings.retain),
         **parts,
     )
     return home, settings, learner

@@ -59,13 +59,14 @@ class Home(Journal):
         read_only: bool = False,
         storage_bytes: int | None = None,
         deadline_s: float = DEADLINE_S,
+        retain: tuple[int | None, float | None] = (None, None),
         disk: Disk | None = None,
         connect: Connect = connect,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.layout = layout = Layout(os.fspath(folder))
         self.read_only, self.storage_bytes, self.deadline_s = read_only, storage_bytes, deadline_s
-        self.clock, self._disk = clock, disk or Disk()
+        self.clock, self._disk, self._retain = clock, disk or Disk(), retain
         layout.check()
         self._lock = None if read_only else Lock(layout.lock)
         # keys and files that no table names; the next erasure takes them along. Not earlier: a transaction whose commit
@@ -372,6 +373,22 @@ class Home(Journal):
                 )
         self._garbage.difference_update(keys)
         return ids
+
+    def expired(self) -> list[Request]:
+        """What is older than samples are kept, as requests of the users whose it is."""
+        rounds, seconds = self._retain
+        if rounds is not None:
+            rule, limit = "round <= ?", float(self.ledger.round - rounds)
+        elif seconds is not None:
+            rule, limit = "received < ?", self.clock() - seconds
+        else:
+            return []
+        old = {upload for (upload,) in self.database.rows(f"SELECT id FROM uploads WHERE {rule}", [limit])}
+        found: dict[str, list[int]] = {}
+        for (user, round_), own in self._blocks.items():
+            if own.upload_id in old:
+                found.setdefault(user, []).append(round_)
+        return [Request(user, tuple(sorted(theirs))) for user, theirs in sorted(found.items())]
 
     def accepted(self) -> list[tuple[str, Request]]:
         """Requests that a crash kept from taking effect."""

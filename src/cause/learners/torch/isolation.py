@@ -16,7 +16,12 @@ _FILLING: Any = torch.utils.deterministic
 def seed_all(seed: bytes) -> None:
     """Seed every generator that a network may draw from, the global ones too."""
     number = int.from_bytes(seed[:8], "big")
-    torch.manual_seed(number % 2**63)
+    if torch.accelerator.is_available():
+        torch.manual_seed(number % 2**63)
+    else:
+        # The same for the CPU. `torch.manual_seed` would also queue a call, with a traceback, for each kind of
+        # accelerator that is not there: slow, and lists that grow as long as the process lives.
+        torch.default_generator.manual_seed(number % 2**63)
     np.random.seed(number % 2**32)
     random.seed(number)
 

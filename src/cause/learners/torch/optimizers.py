@@ -13,7 +13,7 @@ WARM = 0.2
 
 
 def fresh(recipe: Recipe, network: nn.Module, steps: int) -> tuple[torch.optim.Optimizer, Any]:
-    """An optimizer that knows nothing, and a schedule over so many steps."""
+    """An optimizer that knows nothing, and a schedule over so many steps; none for a constant rate."""
     optimizer = _optimizer(recipe, [p for p in network.parameters() if p.requires_grad], recipe.lr)
     return optimizer, _schedule(recipe, optimizer, steps)
 
@@ -39,7 +39,8 @@ def rates(recipe: Recipe, steps: int) -> list[float]:
     for _ in range(steps):
         found.append(float(optimizer.param_groups[0]["lr"]))
         optimizer.step()
-        schedule.step()
+        if schedule is not None:
+            schedule.step()
     return found
 
 
@@ -61,7 +62,7 @@ def _schedule(recipe: Recipe, optimizer: torch.optim.Optimizer, steps: int) -> A
     if recipe.schedule == "warm-cosine":
         warm = max(1, round(WARM * steps))
         return schedulers.LambdaLR(optimizer, lambda step: _warm_cosine(step + 1, warm, steps))
-    return schedulers.ConstantLR(optimizer, 1.0, 0)
+    return None  # constant
 
 
 def _warm_cosine(step: int, warm: int, steps: int) -> float:

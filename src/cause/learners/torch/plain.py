@@ -60,8 +60,10 @@ class PlainSteps:
             self._optimizer.zero_grad(set_to_none=True)
             loss_of(self._network, x, self._y[chosen], self._recipe).backward()
             self._optimizer.step()
-            self._schedule.step()
-            one_shot.apply(self._network, self._masks)
+            if self._schedule is not None:
+                self._schedule.step()
+            if self._masks:
+                one_shot.apply(self._network, self._masks)
 
     def settle(self) -> None:
         pass

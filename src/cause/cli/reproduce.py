@@ -1,0 +1,126 @@
+"""`cause reproduce`."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cause.cli import options as o
+from cause.cli.output import print_json, print_table, progress_bar
+
+if TYPE_CHECKING:
+    from cause.evaluation.reproduce.cell import Done
+    from cause.evaluation.reproduce.size import Size
+
+LONG_S = 5.0
+"""Runs that took so long are told of where there is no terminal for a bar."""
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Tables and figures: all, or some of linearity, pruning, shards, controller, sc-function, policies, "
+            "epochs, rsn-rounds, rsn-memory, rsn-rho, rsn-shards, energy-shards, energy-rho, forgetting, partitions.",
+            autocompletion=o._complete("cause.evaluation.reproduce.figures", "FIGURES"),
+            show_default=False,
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Minutes on a processor: small data, few epochs (default).")
+    ] = False,
+    reduced: Annotated[bool, typer.Option("--reduced", help="On a card: a fifth of the samples, 20 epochs.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="As in the paper: all samples, 80 epochs a round. Hours.")
+    ] = False,
+    data: Annotated[
+        str | None, typer.Option(help="Folder with cifar10, cifar100 and svhn. [default: CAUSE_DATA]")
+    ] = None,
+    device: Annotated[str, typer.Option(help="Where to train: cpu or cuda.")] = "cpu",
+    workers: Annotated[int, typer.Option(help="Simulations, or shards of a training, at once.")] = 1,
+    recipe: Annotated[str, typer.Option(help="How to train: paper or ours.")] = "paper",
+    share: Annotated[float | None, typer.Option(help="Share of the training samples, instead of the size's.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs of each training, instead of the size's.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Seeds of each simulation, instead of the size's.")] = None,
+    trainings: Annotated[int | None, typer.Option(help="Seeds of each training. [default: 1]")] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Run only some: system=cause,sisa; shards=1,4; dataset=…; backbone=…; kind=train."),
+    ] = None,
+    minutes: Annotated[float | None, typer.Option(help="Begin no run after so many minutes.")] = None,
+    report: Annotated[
+        bool, typer.Option("--report", help="Run nothing: make tables, pictures and page anew from the folder.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder of the results. [default: out/reproduce-SIZE]")
+    ] = None,
+    json: o.AsJson = False,
+) -> None:
+    """Make the paper's tables and figures from real runs, ours beside the paper's. A run that was stopped goes on."""
+    from cause.errors import InputError
+    from cause.evaluation.reproduce.data import at_hand
+    from cause.evaluation.reproduce.place import Place
+    from cause.evaluation.reproduce.recipes import RECIPES
+    from cause.evaluation.reproduce.runner import chosen, parse_only, rewrite, wanted_cells
+    from cause.evaluation.reproduce.runner import reproduce as run_all
+    from cause.evaluation.reproduce.size import SIZES
+    from cause.executors.processes import MOST_WORKERS
+
+    asked = [name for name, given in (("quick", quick), ("reduced", reduced), ("full", full)) if given]
+    if len(asked) > 1:
+        raise InputError(
+            f"give one of --quick, --reduced and --full, not {' and '.join('--' + name for name in asked)}"
+        )
+    if not 1 <= workers <= MOST_WORKERS:
+        raise InputError(f"--workers must be from 1 to {MOST_WORKERS}, not {workers}")
+    RECIPES[recipe]
+    name = asked[0] if asked else "quick"
+    folder = out or Path("out") / f"reproduce-{name}"
+    figures = chosen(names or ["all"] if report else names or [])
+    if report:
+        _deliver(rewrite(figures, folder), json)
+        return
+    size: Size = SIZES[name].changed(
+        share=share, epochs=epochs, seeds=seeds, trainings=trainings, recipe=recipe, device=device
+    )
+    if name == "quick":
+        size = size.changed(datasets=at_hand(data))
+    wanted = [cell for figure in figures for cell in wanted_cells(figure, size, {})]
+    chosen_only = parse_only(only or [], wanted)
+    with _telling() as told:
+        place = Place(data, device, workers)
+        done = run_all(figures, size, place, folder, only=chosen_only, told=told, minutes=minutes)
+    _deliver(done, json)
+
+
+@contextmanager
+def _telling() -> "Iterator[Callable[[Done, int, int], None]]":
+    """A bar on a terminal; elsewhere a line for each run that took long."""
+    started, ran = time.monotonic(), 0
+    with progress_bar("running") as progress:
+
+        def told(done: "Done", number: int, total: int) -> None:
+            nonlocal ran
+            ran += 1
+            progress(number, total)
+            if not sys.stderr.isatty() and done.seconds >= LONG_S:
+                left = (time.monotonic() - started) / ran * (total - number)
+                print(f"{number}/{total} {done.cell}: {done.seconds:.0f} s, about {left:.0f} s left", file=sys.stderr)
+
+        yield told
+
+
+def _deliver(report: Any, json: bool) -> None:
+    if json:
+        told = {"ran": report.ran, "found": report.found, "left": report.left, "page": str(report.page)}
+        print_json({**told, "results": report.results})
+        return
+    for name, result in report.results.items():
+        claims = [[each["claim"], each["paper"], each["ours"], each["size"]] for each in result["claims"]]
+        print_table(name, ["claim", "paper", "ours", "size of our runs"], claims, note=" ".join(result["notes"]))
+    left = f", {report.left} left" if report.left else ""
+    print(f"{report.ran} runs made, {report.found} found{left}; wrote {report.page}")

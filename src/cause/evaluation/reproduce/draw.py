@@ -1,0 +1,61 @@
+"""Pictures from panels. The paper's points are hollow, on dotted lines."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from cause.evaluation.plots import colour_of, in_thousands, save
+from cause.evaluation.reproduce.summary import Panel
+
+MOST_COLUMNS = 3
+
+
+def can_draw() -> bool:
+    """Is matplotlib here?"""
+    return find_spec("matplotlib") is not None
+
+
+def draw(panels: Sequence[Panel], path: Path) -> None:
+    """Draw them side by side, in rows."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    columns = min(MOST_COLUMNS, len(panels))
+    rows = -(-len(panels) // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(5 * columns, 3.8 * rows), layout="constrained", squeeze=False)
+    names = list(dict.fromkeys(line.name for panel in panels for line in panel.series))
+    for axis, panel in zip(axes.flat, panels, strict=False):
+        _panel(axis, panel, names)
+    for axis in list(axes.flat)[len(panels) :]:
+        axis.set_visible(False)
+    save(figure, path)
+
+
+def _panel(axis: Any, panel: Panel, names: Sequence[str]) -> None:
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.grid(alpha=0.3)
+    ticks = list(dict.fromkeys(x for line in panel.series for x in line.x))
+    few = len(ticks) <= 12
+    for line in panel.series:
+        at = [ticks.index(x) for x in line.x] if few else line.x
+        look: dict[str, Any] = {"linestyle": ":", "markerfacecolor": "none"} if line.paper else {}
+        label = f"{line.name} (paper)" if line.paper else line.name
+        colour = colour_of(names.index(line.name))
+        axis.errorbar(
+            at, line.y, yerr=line.error, color=colour, marker="o" if few else None, capsize=3, label=label, **look
+        )
+    if few:
+        axis.set_xticks(range(len(ticks)), [str(tick) for tick in ticks])
+    axis.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
+    highest = max((y for line in panel.series for y in line.y), default=0)
+    if panel.log and min((y for line in panel.series for y in line.y), default=0) > 0:
+        axis.set_yscale("log")
+    if highest > 5000:
+        in_thousands(axis.yaxis)
+        axis.yaxis.set_minor_formatter(axis.yaxis.get_major_formatter())
+        axis.tick_params(axis="y", which="minor", labelsize=6)
+    if panel.series:
+        axis.legend(frameon=False, fontsize=7)

@@ -1,0 +1,70 @@
+"""What a table or figure of the paper is made of: the runs that it needs, and what becomes of them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cause.evaluation.reproduce.cell import Cell, Done, by
+from cause.evaluation.reproduce.paper import Reported
+from cause.evaluation.reproduce.size import Size
+from cause.evaluation.reproduce.summary import Summary, trained_size
+
+SIZE = ("share", "epochs", "rounds", "recipe", "device")
+"""What makes trainings comparable: systems are compared only at the same size."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One of them."""
+
+    name: str
+    title: str
+    reported: Reported
+    cells: Callable[[Size], list[Cell]]
+    summarise: Callable[[Sequence[Done]], Summary]
+
+
+def largest(done: Iterable[Done]) -> list[Done]:
+    """Of simulations that differ only in the number of seeds, the one with most."""
+    found: dict[tuple[Any, ...], Done] = {}
+    for each in done:
+        same = tuple((name, value) for name, value in sorted(each.cell.settings.items()) if name != "seeds")
+        if same not in found or found[same]["seeds"] < each["seeds"]:
+            found[same] = each
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class Group:
+    """Trainings that may be compared: the same data set, backbone and size."""
+
+    dataset: str
+    backbone: str
+    size: str
+    recipe: str
+    done: list[Done]
+
+    @property
+    def name(self) -> str:
+        """For a table or a picture."""
+        return f"{self.backbone} on {self.dataset}" + ("" if self.recipe == "paper" else f", recipe {self.recipe}")
+
+    def theirs(self, text: str) -> str:
+        """A figure that the paper has for ResNet-34 on CIFAR-10 only, marked where ours is of something else."""
+        same = (self.backbone, self.dataset) == ("resnet34", "cifar10")
+        return text if same else f"{text} (resnet34 on cifar10)"
+
+
+def groups(done: Sequence[Done]) -> list[Group]:
+    """Trainings by data set, backbone and size."""
+    found = by(done, "dataset", "backbone", *SIZE)
+    return [Group(key[0], key[1], trained_size(own), own[0]["recipe"], own) for key, own in found.items()]
+
+
+def beside(ours: str, paper: str | None) -> str:
+    """Ours with the paper's behind it.
+
+    >>> beside("0.70", "0.69"), beside("0.70", None)
+    ('0.70 (paper 0.69)', '0.70')
+    """
+    return ours if paper is None else f"{ours} (paper {paper})"

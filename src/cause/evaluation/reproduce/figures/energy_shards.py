@@ -1,0 +1,23 @@
+"""Energy against the number of shards."""
+
+from collections.abc import Sequence
+
+from cause.evaluation.reproduce import paper
+from cause.evaluation.reproduce.cell import Cell, Done
+from cause.evaluation.reproduce.figures.base import Figure
+from cause.evaluation.reproduce.figures.energy import energy_cells, energy_summary
+from cause.evaluation.reproduce.size import Size
+from cause.evaluation.reproduce.summary import Summary
+
+
+def cells(size: Size) -> list[Cell]:
+    """ρ = 0.3, as in the paper."""
+    return energy_cells(size, "shards", size.shards, {"rho": 0.3})
+
+
+def summarise(done: Sequence[Done]) -> Summary:
+    """At the most shards, as in the paper."""
+    return energy_summary(done, "shards", "S", paper.ENERGY_SHARDS.values["share"], last=True)
+
+
+FIGURE = Figure("energy-shards", "Energy against the number of shards", paper.ENERGY_SHARDS, cells, summarise)

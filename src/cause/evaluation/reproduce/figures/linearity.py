@@ -1,0 +1,67 @@
+"""Retraining time and energy against the retraining ratio."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from cause.evaluation.reproduce import paper
+from cause.evaluation.reproduce.cell import Cell, Done, of_kind
+from cause.evaluation.reproduce.figures.base import Figure
+from cause.evaluation.reproduce.size import Size
+from cause.evaluation.reproduce.summary import Claim, Panel, Series, Summary
+
+
+def cells(size: Size) -> list[Cell]:
+    """Every backbone, dense."""
+    return [size.cost(backbone, "none") for backbone in size.backbones]
+
+
+def summarise(done: Sequence[Done]) -> Summary:
+    """Slopes and R²."""
+    measured = of_kind(done, "cost")
+    rows, claims = [], []
+    for each in measured:
+        seconds, joules = each.result["seconds_line"], each.result["joules_line"]
+        size, name = cost_size(each), each["backbone"]
+        rows.append(
+            [name, size, f"{1e3 * seconds['slope']:.3g}", f"{seconds['r2']:.4f}"]
+            + ([f"{joules['slope']:.3g}", f"{joules['r2']:.4f}"] if joules else ["unknown", "–"])
+        )
+        claims.append(
+            Claim(
+                f"time linear in samples, {name}",
+                "linear",
+                f"R² = {seconds['r2']:.4f}",
+                size,
+                f"{1e3 * seconds['slope']:.3g} ms a sample.",
+            )
+        )
+        told = f"R² = {joules['r2']:.4f}" if joules else "energy unknown"
+        reason = (
+            f"{joules['slope']:.3g} J a sample above idle." if joules else f"No meter: {each.result['unavailable']}."
+        )
+        claims.append(Claim(f"energy linear in samples, {name}", "linear", told, size, reason))
+    panels = [Panel("time", "retraining ratio", "seconds", [_points(each, 1) for each in measured])]
+    metered = [each for each in measured if each.result["joules_line"]]
+    if metered:
+        panels.append(Panel("energy", "retraining ratio", "joules above idle", [_points(each, 2) for each in metered]))
+    columns = ["backbone", "size", "ms a sample", "R²", "J a sample", "R²"]
+    return Summary(columns, rows, panels, claims)
+
+
+def cost_size(done: Done) -> str:
+    """How large the measured trainings were."""
+    sizes = done["sizes"]
+    epochs = f"{done['epochs']} epoch{'s' if done['epochs'] > 1 else ''}"
+    return f"measured, {min(sizes):,} to {max(sizes):,} samples, {epochs}, {done['repeats']}×, {done['device']}"
+
+
+def _points(done: Done, column: int) -> Series:
+    found: dict[int, list[float]] = {}
+    point: Any
+    for point in done.result["points"]:
+        found.setdefault(point[0], []).append(point[column])
+    ratios = [round(samples / done["total"], 3) for samples in found]
+    return Series(done["backbone"], ratios, [sum(each) / len(each) for each in found.values()])
+
+
+FIGURE = Figure("linearity", "Retraining time and energy against the ratio", paper.LINEARITY, cells, summarise)

@@ -1,0 +1,43 @@
+"""What retraining costs on this machine: seconds and joules against the samples, and the line through them."""
+
+from dataclasses import asdict
+from typing import Any
+
+from cause.energy import find_meter, with_idle
+from cause.energy.calibrate import calibrate
+from cause.evaluation.reproduce.kinds import Settings
+from cause.evaluation.reproduce.kinds.prune import lesson_of
+from cause.evaluation.reproduce.place import Place
+from cause.evaluation.reproduce.recipes import BATCH_SIZES
+from cause.learners.torch import TorchLearner
+from cause.presets import System
+from cause.recipe import Recipe
+
+
+def run(settings: Settings, place: Place) -> dict[str, Any]:
+    """Measure trainings of several sizes and fit a line."""
+    data, backbone = place.data(settings["dataset"]), settings["backbone"]
+    recipe = Recipe(
+        backbone,
+        data.classes,
+        data.shape,
+        epochs=settings["epochs"],
+        batch_size=BATCH_SIZES.get(backbone, 32),
+        std=data.brightest,
+    )
+    learner = TorchLearner(recipe, device=place.device).composed(System(pruning=settings["pruning"]))
+    meter = with_idle(find_meter(place.device))
+    done = calibrate(
+        learner, lambda samples: lesson_of(data, samples), settings["sizes"], meter,
+        name=f"{backbone}, {settings['pruning']}", repeats=settings["repeats"],
+    )  # fmt: skip
+    model = done.model
+    return {
+        "points": [[run.samples, run.measurement.seconds, run.measurement.above_idle_joules] for run in done.runs],
+        "seconds_line": asdict(model.seconds_line),
+        "joules_line": asdict(model.joules_line) if model.joules_line else None,
+        "unavailable": model.unavailable,
+        "meter": model.source,
+        "idle_watts": model.idle_watts,
+        "environment": learner.environment,
+    }

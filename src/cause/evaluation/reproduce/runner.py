@@ -1,0 +1,197 @@
+"""Runs what is missing, keeps each run as it ends, and makes the results of all that is there."""
+
+import json
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cause.errors import InputError
+from cause.evaluation.provenance import provenance
+from cause.evaluation.reproduce import kinds
+from cause.evaluation.reproduce.archive import Archive
+from cause.evaluation.reproduce.cell import Cell, Done, unique
+from cause.evaluation.reproduce.data import check_there
+from cause.evaluation.reproduce.draw import can_draw, draw
+from cause.evaluation.reproduce.figures import FIGURES, Figure
+from cause.evaluation.reproduce.page import write_page
+from cause.evaluation.reproduce.place import Place, check_trainable
+from cause.evaluation.reproduce.size import Size
+from cause.evaluation.reproduce.summary import panels_of
+from cause.files import check_writable, write_text
+from cause.registry import check_choice
+
+ALL = "all"
+Told = Callable[[Done, int, int], None]
+"""Called with a run that has ended, how many have, and how many there are."""
+Only = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was done."""
+
+    ran: int = 0
+    found: int = 0
+    left: int = 0
+    """Not begun, because time was up."""
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    page: Path | None = None
+
+
+def chosen(names: Sequence[str]) -> list[Figure]:
+    """The tables and figures by name; `all` of them."""
+    if not names:
+        raise InputError(f"say what to make: {ALL}, or some of {', '.join(FIGURES)}")
+    wanted = list(FIGURES) if ALL in names else list(dict.fromkeys(names))
+    return [FIGURES[name] for name in wanted]
+
+
+def wanted_cells(figure: Figure, size: Size, only: Only) -> list[Cell]:
+    """The runs of a figure whose settings are among those asked for; a run without such a setting stays."""
+    return [
+        cell
+        for cell in unique(figure.cells(size))
+        if all(str(_settings(cell).get(name, values[0])) in values for name, values in only.items())
+    ]
+
+
+def _settings(cell: Cell) -> dict[str, Any]:
+    """What a cell can be chosen by."""
+    return {**cell.settings, "kind": cell.kind}
+
+
+def parse_only(texts: Sequence[str], cells: Sequence[Cell]) -> dict[str, list[str]]:
+    """Read setting=value,value; what no run has is a mistake.
+
+    >>> parse_only(["shards=1,4"], [Cell("train", {"shards": 4})])
+    {'shards': ['1', '4']}
+    """
+    only: dict[str, list[str]] = {}
+    known = sorted({name for cell in cells for name in _settings(cell)})
+    for text in texts:
+        name, _, listed = text.partition("=")
+        check_choice("setting in --only", name, known)
+        only[name] = [*only.get(name, []), *filter(None, listed.split(","))]
+        if not only[name]:
+            raise InputError(f"--only needs values: {name}=…,…")
+    if only and not any(all(str(_settings(c).get(n)) in v for n, v in only.items()) for c in cells):
+        raise InputError(f"--only leaves nothing to run: {' '.join(texts)}")
+    return only
+
+
+def reproduce(
+    figures: Sequence[Figure],
+    size: Size,
+    place: Place,
+    out: Path,
+    *,
+    only: Only | None = None,
+    told: Told | None = None,
+    minutes: float | None = None,
+) -> Report:
+    """Run what these figures lack, and make their results."""
+    only = only or {}
+    cells = {figure.name: wanted_cells(figure, size, only) for figure in figures}
+    check_writable(out / "cells" / "x.json")
+    archive = Archive(out)
+    wanted = unique(cell for own in cells.values() for cell in own)
+    missing = [cell for cell in wanted if cell not in archive]
+    trained = [cell for cell in missing if kinds.TRAINS[cell.kind]]
+    if trained:  # nothing begins that cannot end
+        datasets = {cell.settings["dataset"] for cell in trained}
+        check_trainable(place.device, digits=any(name.startswith("digits") for name in datasets))
+        check_there(datasets, place.root)
+    ran, found = 0, len(wanted) - len(missing)
+    for done in _run(missing, place, None if minutes is None else time.monotonic() + 60 * minutes):
+        archive.add(done)
+        ran += 1
+        if told:
+            told(done, found + ran, len(wanted))
+    written = {figure.name: write_figure(figure, archive, cells[figure.name]) for figure in figures}
+    results = {name: result for name, result in written.items() if result}
+    return Report(ran, found, len(missing) - ran, results, write_page(out, list(FIGURES)))
+
+
+def rewrite(figures: Sequence[Figure], out: Path) -> Report:
+    """Make results, pictures and page anew from what is in the folder. Runs nothing."""
+    archive = Archive(out)
+    there = [figure for figure in figures if archive.of_result(figure.name)]
+    if not there:
+        raise InputError(f"--report: there are no results in {str(out)!r} (give their folder with --out)")
+    results = {figure.name: write_figure(figure, archive, []) for figure in there}
+    return Report(results=results, page=write_page(out, list(FIGURES)))
+
+
+def write_figure(figure: Figure, archive: Archive, wanted: Sequence[Cell]) -> dict[str, Any]:
+    """A figure's result, from all of its runs that are there: those wanted now, and those of earlier calls."""
+    before = archive.of_result(figure.name)
+    cells = unique([*(done.cell for done in before), *wanted])
+    done = [archive[cell] for cell in cells if cell in archive]
+    if not done:
+        return {}
+    sources: list[dict[str, Any]] = []
+    kept = []
+    for each in done:
+        if each.source not in sources:
+            sources.append(each.source)
+        kept.append({**each.as_dict(), "source": sources.index(each.source)})
+    summary = figure.summarise(done).as_dict()
+    reported = figure.reported
+    result = {"name": figure.name, "title": figure.title, "where": reported.where, "says": reported.says}
+    newest = max(sources, key=lambda source: str(source["date"]))
+    record = {**newest, "result": {**result, "summary": summary, "sources": sources, "cells": kept}}
+    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+    write_text(archive.folder / f"{figure.name}.json", text)
+    if can_draw():
+        draw(panels_of(summary["panels"]), archive.folder / f"{figure.name}.png")
+    return {name: summary[name] for name in ("columns", "rows", "claims", "notes")}
+
+
+def run_cell(cell: Cell, place: Place) -> Done:
+    """Make one run, here."""
+    started = time.perf_counter()
+    result = kinds.run(cell.kind, cell.settings, place)
+    return Done(cell, result, time.perf_counter() - started, {})
+
+
+def _run(missing: Sequence[Cell], place: Place, until: float | None) -> Iterator[Done]:
+    """Simulations several at once, then trainings one after the other; none is begun when time is up."""
+    source = provenance()
+    if place.device.startswith("cuda") and any(kinds.TRAINS[cell.kind] for cell in missing):
+        import torch
+
+        source["machine"]["card"] = torch.cuda.get_device_name(place.device)
+    light = [cell for cell in missing if not kinds.TRAINS[cell.kind]]
+    heavy = [cell for cell in missing if kinds.TRAINS[cell.kind]]
+    try:
+        for done in (
+            _several(light, place, until) if place.workers > 1 and len(light) > 1 else _one_by_one(light, place, until)
+        ):
+            yield Done(done.cell, done.result, done.seconds, source)
+        for done in _one_by_one(heavy, place, until):
+            yield Done(done.cell, done.result, done.seconds, source)
+    finally:
+        place.close()
+
+
+def _one_by_one(cells: Sequence[Cell], place: Place, until: float | None) -> Iterator[Done]:
+    for cell in cells:
+        if until is not None and time.monotonic() > until:
+            return
+        yield run_cell(cell, place)
+
+
+def _several(cells: Sequence[Cell], place: Place, until: float | None) -> Iterator[Done]:
+    pool = ProcessPoolExecutor(min(place.workers, len(cells)), multiprocessing.get_context("spawn"))
+    try:
+        plain = Place(place.root, place.device, 1)
+        for future in as_completed([pool.submit(run_cell, cell, plain) for cell in cells]):
+            yield future.result()
+            if until is not None and time.monotonic() > until:
+                return
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

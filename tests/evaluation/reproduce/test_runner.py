@@ -1,0 +1,193 @@
+"""A reproduction goes on where it was stopped, and runs nothing twice."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+from cause.cli import main
+from cause.errors import InputError
+from cause.evaluation.reproduce import kinds
+from cause.evaluation.reproduce.archive import Archive
+from cause.evaluation.reproduce.cell import Cell, Done
+from cause.evaluation.reproduce.figures import FIGURES
+from cause.evaluation.reproduce.place import Place
+from cause.evaluation.reproduce.runner import parse_only, reproduce, wanted_cells
+from tests.evaluation.reproduce.tiny import TINY
+
+POLICIES = [FIGURES["policies"]]
+
+
+class Stopped(Exception):
+    """Somebody pulled the plug."""
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """The settings of what is run."""
+    made = []
+    run = kinds.run
+
+    def noted(kind, settings, place):
+        made.append(settings)
+        return run(kind, settings, place)
+
+    monkeypatch.setattr(kinds, "run", noted)
+    return made
+
+
+def test_what_was_stopped_goes_on_where_it_was(tmp_path, ran):
+    def stop(done, number, total):
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        reproduce(POLICIES, TINY, Place(), tmp_path, told=stop)
+    assert len(ran) == len(list((tmp_path / "cells").iterdir())) == 1
+    report = reproduce(POLICIES, TINY, Place(), tmp_path)
+    assert (report.found, report.ran) == (1, 17)
+    assert len(ran) == 18
+    assert reproduce(POLICIES, TINY, Place(), tmp_path).ran == 0
+    assert len(ran) == 18
+
+
+def test_a_killed_process_loses_at_most_one_run(tmp_path):
+    command = [sys.executable, "-m", "cause", "reproduce", "policies", "--seeds", "3", "--out", str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob("cells/*.json")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    kept = len(list(tmp_path.glob("cells/*.json")))
+    assert kept
+    report = reproduce(POLICIES, replace(TINY, seeds=3, workload=50_000), Place(), tmp_path)
+    assert (report.found, report.ran) == (kept, 18 - kept)
+
+
+def test_another_setting_is_another_run(tmp_path, ran):
+    only = {"slots": ["8"], "system": ["cause:policy=fifo"]}
+    assert reproduce(POLICIES, TINY, Place(), tmp_path, only=only).ran == 1
+    assert reproduce(POLICIES, replace(TINY, seeds=3), Place(), tmp_path, only=only).ran == 1
+    assert [settings["seeds"] for settings in ran] == [2, 3]
+    settings = {"system": "cause", "share": 0.5, "epochs": 3, "device": "cpu", "recipe": "paper", "seed": 0}
+    key = Cell("train", settings).key
+    for changed in ({"share": 0.4}, {"epochs": 4}, {"device": "cuda"}, {"recipe": "ours"}, {"seed": 1}):
+        assert Cell("train", {**settings, **changed}).key != key
+    assert Cell("curve", settings).key != key
+
+
+def test_results_of_earlier_calls_stay(tmp_path):
+    only = {"slots": ["8"]}
+    reproduce(POLICIES, TINY, Place(), tmp_path, only={**only, "system": ["cause:policy=fifo"]})
+    report = reproduce(POLICIES, TINY, Place(), tmp_path, only={**only, "system": ["cause:policy=cost"]})
+    assert [row[0] for row in report.results["policies"]["rows"]] == ["fifo", "cost"]
+
+
+def test_results_alone_are_enough_to_go_on_from(tmp_path):
+    reproduce(POLICIES, TINY, Place(), tmp_path)
+    for path in (tmp_path / "cells").iterdir():
+        path.unlink()
+    assert reproduce(POLICIES, TINY, Place(), tmp_path).ran == 0
+
+
+def test_a_damaged_run_is_made_again(tmp_path):
+    archive, cell = Archive(tmp_path), Cell("control", {"shards": 4})
+    archive.add(Done(cell, {"active": [4]}, 0.1, {}))
+    assert cell in Archive(tmp_path)
+    (path,) = (tmp_path / "cells").iterdir()
+    path.write_bytes(path.read_bytes()[:20])
+    assert cell not in Archive(tmp_path)
+
+
+def test_several_processes_give_the_same(tmp_path):
+    reproduce(POLICIES, TINY, Place(), tmp_path / "one")
+    reproduce(POLICIES, TINY, Place(workers=2), tmp_path / "two")
+    one, two = (json.loads((tmp_path / n / "policies.json").read_text())["result"] for n in ("one", "two"))
+    assert one["summary"] == two["summary"]
+
+
+def test_shards_in_worker_processes_learn_the_same(tmp_path):
+    only = {"system": ["cause-no-sc"], "shards": ["2"]}
+    for name, workers in (("one", 1), ("two", 2)):
+        reproduce([FIGURES["controller"]], TINY, Place(workers=workers), tmp_path / name, only=only)
+    one, two = (
+        next(cell["result"] for cell in json.loads((tmp_path / n / "controller.json").read_text())["result"]["cells"]
+             if cell["kind"] == "train")
+        for n in ("one", "two")
+    )  # fmt: skip
+    assert (one["workers"], two["workers"]) == (1, 2)
+    for name in ("accuracy_per_round", "accuracy_of_heads", "samples_visited", "head_bytes", "replayed"):
+        assert one[name] == two[name]
+    assert one["samples_visited"] == one["samples"]  # one epoch
+
+
+def test_only_some_runs_are_made_and_those_without_the_setting_stay():
+    cells = wanted_cells(FIGURES["controller"], TINY, {})
+    only = parse_only(["system=cause", "shards=2", "shards=4"], cells)
+    chosen = wanted_cells(FIGURES["controller"], TINY, only)
+    assert [(c.kind, c.settings["shards"]) for c in chosen] == [("train", 2), ("count", 2), ("count", 4)]
+    by_data = wanted_cells(FIGURES["controller"], TINY, {"dataset": ["digits"]})
+    assert len(by_data) == len(cells)  # simulations know no data set
+    by_kind = wanted_cells(FIGURES["controller"], TINY, parse_only(["kind=train"], cells))
+    assert {c.kind for c in by_kind} == {"train"}
+
+
+def test_when_time_is_up_nothing_more_is_begun(tmp_path):
+    report = reproduce(POLICIES, TINY, Place(), tmp_path, minutes=0)
+    assert (report.ran, report.left, report.results) == (0, 18, {})
+
+
+def test_nothing_begins_without_its_data(tmp_path, monkeypatch, ran):
+    monkeypatch.delenv("CAUSE_DATA", raising=False)
+    with pytest.raises(InputError, match="--data: where is cifar10"):
+        reproduce([FIGURES["controller"]], replace(TINY, datasets=None), Place(), tmp_path)
+    assert ran == []
+
+
+def test_the_command_tells_what_it_did(capsys, tmp_path):
+    with pytest.raises(SystemExit) as ended:
+        main(["reproduce", "sc-function", "--json", "--out", str(tmp_path)])
+    told = json.loads(capsys.readouterr().out)
+    assert (ended.value.code, told["ran"]) == (0, 10)
+    assert told["results"]["sc-function"]["claims"][0]["ours"] == "3 3 2 2 2 2 2 2 2 2"
+    with pytest.raises(SystemExit) as ended:
+        main(["reproduce", "--report", "--out", str(tmp_path)])
+    assert ended.value.code == 0
+    assert "wrote" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ([], "say what to make: all, or some of linearity"),
+        (["sharts"], "unknown table or figure 'sharts' (did you mean 'shards'?)"),
+        (["all", "--quick", "--full"], "give one of --quick, --reduced and --full"),
+        (["shards", "--full"], "--data: where is cifar10?"),
+        (["shards", "--data", "nowhere"], "--data: 'nowhere' is not a folder"),
+        (["shards", "--share", "0"], "--share is a part of the samples"),
+        (["shards", "--epochs", "0"], "--epochs must be at least 1"),
+        (["policies", "--seeds", "0"], "--seeds must be from 1"),
+        (["policies", "--workers", "0"], "--workers must be from 1"),
+        (["shards", "--recipe", "mine"], "unknown recipe 'mine'"),
+        (["shards", "--device", "tpu"], "unknown device 'tpu'"),
+        (["shards", "--only", "colour=red"], "unknown setting in --only 'colour'"),
+        (["shards", "--only", "shards=3"], "--only leaves nothing to run"),
+        (["all", "--report"], "--report: there are no results"),
+    ],
+)
+def test_bad_input_is_one_line(capsys, tmp_path, monkeypatch, args, message):
+    monkeypatch.delenv("CAUSE_DATA", raising=False)
+    with pytest.raises(SystemExit) as ended:
+        main(["reproduce", *args, "--out", str(tmp_path / "results")])
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+    assert not list(tmp_path.glob("results/*"))
