@@ -299,24 +299,23 @@ class Cause:
         """Forget what is older than the home keeps samples: all of it at once. `learn` does it in each round."""
         with self._state:
             requests = self.journal.expired()
-            if not requests:
-                return None
-            selection = _merged(resolve(self.ledger, requests))
-            ids = self.journal.accept(requests)
-        return self._forget(ids, requests, selection, repair)
+        return self._serve(requests, repair, together=True)[0] if requests else None
 
     def serve(self, requests: Sequence[Request], *, repair: str = "now") -> list[Forgotten]:
         """Serve all requests that wait: one by one, or coalesced into one replay for each shard."""
         check_choice("repair", repair, REPAIRS)
         if not requests:
             raise RequestError("nothing to forget: no request was made")
+        return self._serve(requests, repair, together=self.system.requests == "coalesced")
+
+    def _serve(self, requests: Sequence[Request], repair: str, *, together: bool) -> list[Forgotten]:
         with self._state:  # nobody else's request comes between the choice of the samples and their end
             self._resume()
             selections = resolve(self.ledger, requests)
             ids = self.journal.accept(requests)
             try:
                 batches = [([each], [asked], own) for each, asked, own in zip(ids, requests, selections, strict=True)]
-                if self.system.requests == "coalesced":
+                if together:
                     batches = [(ids, list(requests), _merged(selections))]
                 first = self._take_effect(batches[0][0], batches[0][2])
             except BaseException:
