@@ -26,7 +26,7 @@ exactness: $(STAMP)  ## every combination of preset, learner, requests, workers,
 	$(BIN)/python -m tests.exactness
 
 torture: $(STAMP)  ## kill, cut the power, fill the disk and go on, thousands of times
-	$(BIN)/python -m tests.torture --kills 2000
+	$(BIN)/python -m tests.torture --kills 2000 --states 400 --writes
 	$(BIN)/python -m pytest tests/torture --hypothesis-profile deep
 
 lint: $(STAMP)  ## style and types

@@ -1,19 +1,25 @@
-"""`make torture`: thousands of kills of random traces, with a summary; exits with 1 on any violation."""
+"""`make torture`: kills, power losses and failing writes, with a summary; exits with 1 on any violation."""
 
 import argparse
+import errno
 import multiprocessing
 import os
 import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from itertools import product
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from tests.torture.kills import Outcome, random_kills
+from tests.torture.calls import random_case
+from tests.torture.failing import failing_writes
+from tests.torture.kills import Outcome, random_kills, torture
 from tests.torture.life import learner_of
+from tests.torture.power import power_losses
+from tests.torture.test_kills import EVICTING, SHORT
 
 PER_TRACE = 25
 MLP_EVERY = 10  # one trace in ten is learned by a network
@@ -35,6 +41,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
     parser.add_argument("--kills", type=int, default=2_000, metavar="N", help="how many (default: 2,000)")
     parser.add_argument("--seed", type=int, default=0, help="of the first trace (default: 0)")
+    parser.add_argument(
+        "--states", type=int, default=0, metavar="N", help="power losses of each of 6 traces (default: 0)"
+    )
+    parser.add_argument("--writes", action="store_true", help="let every write of two traces fail, too")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     options = parser.parse_args()
     console, start = Console(), time.perf_counter()
@@ -65,7 +75,38 @@ def main() -> int:
         console.print(f"[red]trace {seed}[/red], {outcome.where}: {'; '.join(outcome.problems[:3])}", highlight=False)
     spent = time.perf_counter() - start
     console.print(f"{killed.total():,} kills, {harmed.total():,} violations, {spent:.0f} s")
-    return 1 if harmed.total() else 0
+    problems = [*_power(console, options.states), *(_writes(console) if options.writes else ())]
+    for problem in problems[:SHOWN]:
+        console.print(f"[red]{problem}[/red]", highlight=False)
+    return 1 if harmed.total() or problems else 0
+
+
+def _power(console: Console, most: int) -> list[str]:
+    """Power losses: many states of a few traces."""
+    problems: list[str] = []
+    for case in (SHORT, EVICTING, *map(random_case, range(4))) if most else ():
+        start = time.perf_counter()
+        with torture(case) as tortured:
+            losses = power_losses(tortured, most=most, each=12)
+        problems += losses.problems
+        told = f"{losses.writes:,} writes, {losses.states:,} states of the disk, {len(losses.problems)} violations"
+        console.print(f"power losses: {told}, {time.perf_counter() - start:.0f} s", highlight=False)
+    return problems
+
+
+def _writes(console: Console) -> list[str]:
+    """Every write of two traces fails: once and for good, for want of room and otherwise."""
+    problems: list[str] = []
+    start, failures = time.perf_counter(), 0
+    for case in (SHORT, EVICTING):
+        with torture(case) as tortured:
+            for call, error, for_good in product(range(len(case.calls)), (errno.ENOSPC, errno.EIO), (False, True)):
+                count, found = failing_writes(tortured, call, error=error, for_good=for_good)
+                failures += count
+                problems += found
+    spent = time.perf_counter() - start
+    console.print(f"failing writes: {failures:,}, {len(problems)} violations, {spent:.0f} s", highlight=False)
+    return problems
 
 
 def _table(killed: Counter[str], survived: Counter[str], harmed: Counter[str], seconds: Counter[str]) -> Table:
