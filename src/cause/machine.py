@@ -20,6 +20,8 @@ SOFTWARE = (
     ("torch-pruning", "removing their filters", "pip install 'cause[torch]'"),
     ("safetensors", "storing them", "pip install 'cause[torch]'"),
     ("zstandard", "compressing them", "pip install 'cause[torch]'"),
+    ("cryptography", "homes: sealing and signing", "pip install 'cause[home]'"),
+    ("onnxscript", "exports to ONNX", "pip install 'cause[onnx]'"),
     ("nvidia-ml-py", "energy of NVIDIA cards", "pip install 'cause[energy]'"),
 )
 

@@ -11,15 +11,24 @@ import typer
 from cause import __version__
 from cause.cli import (
     ablate,
+    backup,
     balance,
     calibrate,
     compare,
     demo,
     doctor,
     evidence,
+    export,
+    forget,
+    init,
+    learn,
+    predict,
+    repair,
     reproduce,
     simulate,
+    status,
     systems,
+    trace,
     workload,
 )
 from cause.errors import CauseError
@@ -40,6 +49,18 @@ app.command("workload")(workload.workload)
 app.command("systems")(systems.systems)
 app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)
+app.command("init")(init.init)
+app.command("config")(init.config)
+app.command("learn")(learn.learn)
+app.command("forget")(forget.forget)
+app.command("repair")(repair.repair)
+app.command("predict")(predict.predict)
+app.command("evaluate")(predict.evaluate)
+app.command("status")(status.status)
+app.command("export")(export.export)
+app.command("trace")(trace.trace)
+app.command("backup")(backup.backup)
+app.command("restore")(backup.restore)
 app.command("verify")(evidence.verify)
 app.command("receipts")(evidence.receipts)
 app.command("log")(evidence.log)

@@ -1,5 +1,6 @@
 """Options that several commands share, and what they mean together."""
 
+import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,7 +58,10 @@ RehearsalShare = Annotated[
 ]
 
 TraceFile = Annotated[
-    Path | None, typer.Option("--trace", help="A trace (JSON lines); without it the paper's workload is drawn.")
+    Path | None,
+    typer.Option(
+        "--trace", help="A trace (JSON lines; - is standard input); without it the paper's workload is drawn."
+    ),
 ]
 Shards = Annotated[
     int | None, typer.Option(help="S, the number of shards; 'given' takes it from the trace. [default: 4]")
@@ -121,10 +125,13 @@ def source_of(
 ) -> "Trace | Workload":
     """What to run: a trace, checked for these partitions, or a workload to draw. Neither may contradict the other."""
     if trace is not None:
-        from cause.trace import read_trace
+        from cause.trace import parse_trace, read_trace
 
         for name in (name for name, value in drawn.items() if value is not None):
             raise InputError(f"--{name} draws a workload, but --trace was given")
+        if str(trace) == "-":
+            lines = sys.stdin.buffer.read().removeprefix(b"\xef\xbb\xbf").split(b"\n")
+            return parse_trace(lines, source="standard input", partitions=partitions, classes=classes)
         return read_trace(trace, partitions=partitions, classes=classes)
     if "given" in partitions:
         raise InputError("partition 'given' needs a --trace that names the shards")

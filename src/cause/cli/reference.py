@@ -26,7 +26,8 @@ def _section(name: str, command: Any) -> str:
 
 def _row(parameter: Any) -> str:
     shown = parameter.default not in (None, False, [], ()) and "[default" not in parameter.help
-    names = ", ".join(parameter.opts) if parameter.opts[0].startswith("-") else f"{parameter.name.upper()} …"
+    several = " …" if parameter.nargs == -1 else ""
+    names = ", ".join(parameter.opts) if parameter.opts[0].startswith("-") else parameter.name.upper() + several
     default = f" [default: {parameter.default}]" if shown else ""
     return f"| `{names}` | {parameter.help}{default} |"
 

@@ -27,7 +27,7 @@ def read(path: Path, split: str = "train", classes: int | None = None) -> Datase
     y = labels_of(arrays[f"y{end}"], path)
     users = arrays.get(f"users{end}")
     return Dataset(
-        _inputs(arrays[f"x{end}"], path),
+        inputs_of(arrays[f"x{end}"], path),
         y,
         class_count(y, classes),
         path.stem,
@@ -37,7 +37,8 @@ def read(path: Path, split: str = "train", classes: int | None = None) -> Datase
     )
 
 
-def _inputs(x: NDArray[Any], path: Path) -> NDArray[Any]:
+def inputs_of(x: NDArray[Any], path: Path) -> NDArray[Any]:
+    """Inputs as a learner takes them."""
     if x.dtype.kind not in "buif":
         raise bad(path, f"inputs must be numbers, not {x.dtype}")
     kept = x.dtype == np.uint8 or x.dtype.kind == "f"

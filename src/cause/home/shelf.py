@@ -8,7 +8,7 @@ from cause.home.blocks import Files
 from cause.samples import SegmentKey
 from cause.vault import Vault
 
-_PLACE = b"sub-model"
+PLACE = b"sub-model"
 
 
 class HomeShelf:
@@ -27,7 +27,7 @@ class HomeShelf:
         name = os.urandom(16)
         self.vault.new_key(name)
         try:
-            self.files.write([(name, self.vault.seal(name, blob, _PLACE))])
+            self.files.write([(name, self.vault.seal(name, blob, PLACE))])
         except BaseException:
             self.doomed.append(name)  # what was written of it goes with the next that is destroyed
             raise
@@ -35,7 +35,7 @@ class HomeShelf:
 
     def get(self, key: SegmentKey) -> bytes:
         try:
-            return self.vault.open_sealed(self.names[key], self.files.read(self.names[key]), _PLACE)
+            return self.vault.open_sealed(self.names[key], self.files.read(self.names[key]), PLACE)
         except (VaultError, HomeError) as error:
             raise DamageError(f"sub-model {key} is damaged or lost: {error}") from None
 

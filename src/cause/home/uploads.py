@@ -94,7 +94,7 @@ class StoredUpload:
 
     def names(self, positions: Positions) -> bytes:
         meta = self.blocks.metas()
-        return pack(b"".join(sorted(row.tobytes() for row in meta.ids[self._rows(meta, positions)])))
+        return names_of(meta.ids[self._rows(meta, positions)])
 
     def labels(self, positions: Positions) -> NDArray[np.int64]:
         meta = self.blocks.metas()
@@ -122,6 +122,11 @@ class StoredUpload:
         ids, digests = ([row.tobytes() for row in part[rows]] for part in (meta.ids, meta.digests))
         x = self.blocks.inputs(self.positions)
         return ArrayUpload.restored, (self.user, self.round, self.positions, x, meta.labels[rows], digests, ids)
+
+
+def names_of(ids: NDArray[np.uint8]) -> bytes:
+    """Bytes that name these samples by their ids, whatever their order."""
+    return pack(b"".join(sorted(row.tobytes() for row in ids)))
 
 
 def cut(upload: ArrayUpload) -> list[Block]:

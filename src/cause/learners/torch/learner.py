@@ -256,9 +256,14 @@ class TorchLearner:
 
     # Prediction and storage
 
+    def network(self, state: State) -> nn.Module:
+        """A state as a network that answers, frozen parts included; for inputs that are scaled already."""
+        with self._isolated(digest("predict")):
+            return self._build({name: t.float() if t.is_floating_point() else t for name, t in state.items()}).eval()
+
     def predict(self, state: State, x: Any) -> NDArray[np.floating]:
+        network = self.network(state)
         with self._isolated(digest("predict")), torch.no_grad():
-            network = self._build({name: t.float() if t.is_floating_point() else t for name, t in state.items()}).eval()
             inputs, at_once = self._samples(np.asarray(x)), AT_ONCE
             if isinstance(inputs, Resident):
                 inputs, at_once = inputs.laid(lay_out(network, self._two(inputs)[0], self.recipe)), AT_ONCE_ON_GPU

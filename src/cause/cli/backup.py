@@ -1,0 +1,66 @@
+"""`cause backup` and `cause restore`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cause.cli import homes as h
+from cause.cli import options as o
+from cause.cli.init import KeyCommand, KeyEnv, key_of_options
+from cause.cli.output import print_json
+
+
+def backup(
+    home: h.HomeFolder,
+    file: Annotated[Path, typer.Argument(help="The tar archive to write: a new file.", show_default=False)],
+    json: o.AsJson = False,
+) -> None:
+    """Write all of a home but its keys into one file; what is forgotten later stays forgotten in it, too."""
+    with h.opened_home(home) as found:
+        from cause.home.backup import backup as backed_up
+
+        done = backed_up(found, file)
+    if json:
+        from dataclasses import asdict
+
+        print_json(asdict(done))
+        return
+    from cause.units import format_bytes
+
+    print(
+        f"wrote {file}: round {done.round}, {done.blocks:,} blocks of samples, {done.sub_models} sub-models, "
+        f"{format_bytes(done.bytes)}"
+    )
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(help="What `cause backup` wrote.", show_default=False)],
+    home: Annotated[Path, typer.Argument(help="The home that it was made of: its vault must be there.")],
+    discard_later: Annotated[
+        bool,
+        typer.Option("--discard-later", help="Destroy samples that are newer than the backup's records."),
+    ] = False,
+    key_file: Annotated[Path | None, typer.Option(help="The file with the master key, if cause.toml is lost.")] = None,
+    key_env: KeyEnv = None,
+    key_command: KeyCommand = None,
+    json: o.AsJson = False,
+) -> None:
+    """Put back what a home has lost; whatever was forgotten since the backup stays forgotten."""
+    h.need("cryptography", "home")
+    from cause.home.restore import restore as restored
+
+    done = restored(file, home, key=key_of_options(key_file, key_env, key_command), discard_later=discard_later)
+    if json:
+        from dataclasses import asdict
+
+        print_json(asdict(done))
+        return
+    records = "its own records" if done.ledger == "live" else "the backup's records"
+    print(f"round {done.round} by {records}: {done.blocks:,} blocks and {done.sub_models} sub-models put back")
+    lost = done.lost
+    if lost.samples or lost.sub_models:
+        print(
+            f"left out: {lost.samples:,} samples without key or file, {lost.sub_models} sub-models that saw them "
+            f"or are lost (`cause repair {home}` trains what is left)"
+        )

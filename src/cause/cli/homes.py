@@ -1,0 +1,187 @@
+"""What the commands for a device share: options, opening a home, reading lists and moments."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cause.errors import HomeError, InputError
+
+if TYPE_CHECKING:
+    from cause.energy.model import EnergyModel
+    from cause.home import Config, Home
+    from cause.progress import Watch
+    from cause.system import Cause
+
+ATTEMPTS = 3
+"""How often a reader tries to open a home that does not fit together: a writer may just be changing it."""
+HomeFolder = Annotated[Path, typer.Argument(help="The device's home.", show_default=False)]
+DataFiles = Annotated[
+    list[Path],
+    typer.Argument(
+        help="npz (x, y, perhaps users), CSV (label, perhaps user), or a folder of pictures (USER/CLASS/a.png).",
+        show_default=False,
+    ),
+]
+DataFile = Annotated[Path, typer.Argument(help="npz (x, y), CSV (label), or a folder of pictures.", show_default=False)]
+Split = Annotated[str, typer.Option(help="Which part of a file that has several: train or test.")]
+ClassNames = Annotated[
+    str | None,
+    typer.Option(help="For folders of pictures: the classes in the order of their numbers, as cat,dog,fox."),
+]
+Repair = Annotated[
+    str | None,
+    typer.Option(help="Whether shards that wait are trained now or later. [default: as the home is configured]"),
+]
+CalibrationFile = Annotated[
+    Path | None,
+    typer.Option("--calibration", help="What a sample costs here, from `cause calibrate --out`: seconds and joules."),
+]
+
+
+@contextmanager
+def opened(home: Path, *, read_only: bool = False, watch: "Watch | None" = None) -> Iterator["Cause"]:
+    """The device that lives there."""
+    need("cryptography", "home")
+    from cause.system import Cause
+
+    for left in reversed(range(ATTEMPTS if read_only else 1)):
+        try:
+            device = Cause(home, read_only=read_only, watch=watch)
+            break
+        except ModuleNotFoundError as error:
+            raise InputError(f"the learner of {str(home)!r} needs {error.name}: install it") from None
+        except HomeError:  # another process may have written between the reading of keys and ledger
+            if not left:
+                raise
+            time.sleep(0.02)
+    try:
+        yield device
+    finally:
+        device.close()
+
+
+@contextmanager
+def opened_home(home: Path) -> Iterator["Home"]:
+    """A home for reading, without its learner."""
+    config = config_of(home)
+    from cause.home import Home
+
+    found = Home(home, config.source(home), read_only=True)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def need(module: str, extra: str) -> None:
+    """Refuse to begin without a package."""
+    if find_spec(module) is None:
+        raise InputError(f"this needs {module}: pip install 'cause[{extra}]'")
+
+
+def config_of(home: Path) -> "Config":
+    """What a home was made as."""
+    need("cryptography", "home")
+    from cause.home.config import read_config
+    from cause.home.layout import Layout
+
+    path = Layout(home).config
+    if not path.exists():
+        raise HomeError(f"{str(home)!r} is not a home: `cause init` makes one")
+    return read_config(path)
+
+
+def trains_on(home: Path) -> str:
+    """Where the learner of a home trains: cpu, cuda …"""
+    return str((config_of(home).learner or {}).get("device", "cpu"))
+
+
+def repair_of(home: Path, asked: str | None) -> str:
+    """Now or later: as asked, or as the home is configured."""
+    from cause.home.config import REPAIRS
+    from cause.registry import check_choice
+
+    if asked is None:
+        return config_of(home).settings.repair
+    check_choice("repair", asked, REPAIRS)
+    return asked
+
+
+def model_of(calibration: Path | None) -> "EnergyModel | None":
+    """The calibration in a file, if there is one."""
+    if calibration is None:
+        return None
+    from cause.energy.model import EnergyModel
+
+    return EnergyModel.load(calibration)
+
+
+def names_of(text: str | None) -> list[str] | None:
+    """A list of names, as cat,dog."""
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise InputError(f"a list of different names is needed, as cat,dog,fox, not {text!r}")
+    return names
+
+
+def numbers_of(text: str | None, option: str) -> list[int] | None:
+    """A list of whole numbers, as 1,2.
+
+    >>> numbers_of("1,2", "--rounds"), numbers_of(None, "--rounds")
+    ([1, 2], None)
+    """
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts):
+        raise InputError(f"{option} takes whole numbers, as 1,2, not {text!r}")
+    return [int(part) for part in parts]
+
+
+def samples_of(text: str | None) -> list[tuple[int, int]] | None:
+    """A list of samples, as round:position.
+
+    >>> samples_of("1:0,1:5")
+    [(1, 0), (1, 5)]
+    """
+    if text is None:
+        return None
+    found = []
+    for part in text.split(","):
+        numbers = [number.strip() for number in part.split(":")]
+        if len(numbers) != 2 or not all(n.isascii() and n.isdigit() and len(n) < 16 for n in numbers):
+            raise InputError(f"--samples takes round:position, as 1:0,1:5, not {text!r}")
+        found.append((int(numbers[0]), int(numbers[1])))
+    return found
+
+
+def key_of(segment: Any) -> list[int]:
+    """A segment or sub-model in JSON: [shard, round], with slices [shard, round, slice]."""
+    shard, round_, slice_ = segment
+    return [shard, round_, slice_] if slice_ else [shard, round_]
+
+
+def moment(seconds: float | None) -> str:
+    """A time as people read it, in UTC."""
+    from datetime import UTC, datetime
+
+    return "–" if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def duration(seconds: float) -> str:
+    """A length of time as people read it.
+
+    >>> duration(0.25), duration(75), duration(7200), duration(3 * 86400)
+    ('0.2 s', '75 s', '2.0 h', '3.0 days')
+    """
+    for unit, size in (("days", 86_400), ("h", 3_600)):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"

@@ -1,0 +1,197 @@
+"""`cause init` and `cause config`."""
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cause.cli import homes as h
+from cause.cli import options as o
+from cause.cli.output import print_json
+from cause.errors import InputError
+
+if TYPE_CHECKING:
+    from cause.home import Config, Settings
+    from cause.learners import Learner
+
+KeyFile = Annotated[
+    Path | None, typer.Option(help="The file with the master key. [default: a new one beside the home, HOME.key]")
+]
+KeyEnv = Annotated[str | None, typer.Option(help="The environment variable with the master key.")]
+KeyCommand = Annotated[str | None, typer.Option(help="A command that prints the master key, a TPM's for instance.")]
+
+
+def init(
+    home: Annotated[Path, typer.Argument(help="The folder to make it in: a new one.", show_default=False)],
+    config: Annotated[
+        Path | None, typer.Option(help="Everything in one TOML file, as `cause config` prints it.")
+    ] = None,
+    system: Annotated[str | None, typer.Option(help="A preset, or one with parts exchanged. [default: cause]")] = None,
+    shards: Annotated[int | None, typer.Option(help="S, the number of shards. [default: 4]")] = None,
+    memory: o.MemorySize = None,
+    slots: o.Slots = None,
+    classes: Annotated[int | None, typer.Option(help="Number of classes. [default: 10]")] = None,
+    seed: Annotated[int | None, typer.Option(help="Root seed. [default: 0]")] = None,
+    storage: Annotated[str | None, typer.Option(help="The most that samples may take on the disk, as 20GB.")] = None,
+    retain: Annotated[str | None, typer.Option(help='How long samples are kept, as "30 rounds" or "90 days".')] = None,
+    repair: Annotated[
+        str | None, typer.Option(help="Whether a forget retrains now or later, unless it says so. [default: now]")
+    ] = None,
+    deadline: Annotated[
+        float | None, typer.Option(help="Days until a forget must be repaired, too. [default: 30]")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes that train. [default: 0, in this one]")] = None,
+    model: Annotated[str | None, typer.Option(help="A network: cnn, mlp, resnet34 … or your module:function.")] = None,
+    shape: Annotated[str | None, typer.Option(help="Shape of an input, channels first, as 1,8,8.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs for each segment. [default: 10; estimators 1]")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Samples a step. [default: 64]")] = None,
+    optimizer: Annotated[str | None, typer.Option(help="adam, sgd or rmsprop. [default: adam]")] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate. [default: 0.001]")] = None,
+    mean: Annotated[float | None, typer.Option(help="Subtracted from each input. [default: 0]")] = None,
+    std: Annotated[
+        float | None, typer.Option(help="What each input is divided by; 255 for bytes. [default: 1]")
+    ] = None,
+    width: Annotated[int | None, typer.Option(help="Width of cnn or mlp; other options go into --config.")] = None,
+    estimator: Annotated[
+        str | None, typer.Option(help="An estimator of scikit-learn instead of a network, as GaussianNB.")
+    ] = None,
+    features: Annotated[int | None, typer.Option(help="Numbers in each of an estimator's inputs.")] = None,
+    key_file: KeyFile = None,
+    key_env: KeyEnv = None,
+    key_command: KeyCommand = None,
+    json: o.AsJson = False,
+) -> None:
+    """Make a home for a device, after trying out that its learner can be trained and pruned."""
+    h.need("cryptography", "home")
+    device: dict[str, Any] = {
+        "system": system, "shards": shards, "memory": memory, "slots": slots, "classes": classes, "seed": seed,
+        "storage": storage, "retain": retain, "repair": repair, "deadline_days": deadline, "workers": workers,
+    }  # fmt: skip
+    torch = {
+        "model": model, "shape": shape, "batch_size": batch_size, "optimizer": optimizer, "lr": lr, "mean": mean,
+        "std": std, "width": width,
+    }  # fmt: skip
+    sklearn = {"estimator": estimator, "features": features}
+    key = key_of_options(key_file, key_env, key_command)
+    if config is not None:
+        for name, value in {**device, **torch, **sklearn, "epochs": epochs}.items():
+            if value is not None:
+                raise InputError(f"--{name.replace('_', '-')} and --config: say it in one place")
+    from cause.home import Config, Settings, create, read_config
+    from cause.home.config import key_source
+
+    if memory is not None and slots is not None:
+        raise InputError("give either --memory or --slots, not both")
+    if config is not None:
+        wanted = read_config(config)
+        if key is not None and wanted.key:
+            raise InputError(f"{str(config)!r} names a key, and so do the options: say it in one place")
+        key = key or dict(wanted.key) or None
+    else:
+        told = {name: value for name, value in device.items() if value is not None}
+        described = _described(_given(torch), _given(sklearn), classes, epochs)
+        wanted = Config(Settings(**told), key or {}, described)
+    if key is not None:
+        there = {
+            kind: os.path.normpath(home.resolve() / value) if kind in ("file", "rotating") else value
+            for kind, value in key.items()
+        }
+        key_source(there, home).read()  # fails now if there is none; the home is not there yet
+    learner = _tried(wanted)
+    create(home, wanted.settings, learner, key)
+    made = h.config_of(home)  # as it is read from now on
+    if json:
+        print_json({"home": str(home), **made.effective()})
+    else:
+        print(f"made {home}")
+        print(effective(made), end="")
+
+
+def config(home: h.HomeFolder, json: o.AsJson = False) -> None:
+    """Show what a home is made of: every value in force, defaults included."""
+    found = h.config_of(home)
+    if json:
+        print_json({"home": str(home), **found.effective()})
+    else:
+        print(effective(found), end="")
+
+
+def effective(found: "Config") -> str:
+    """A configuration as TOML; what is not limited is told in comments."""
+    from dataclasses import asdict
+
+    lines = found.text().splitlines()
+    unset = [f"# {name} is not set" for name, value in asdict(found.settings).items() if value is None]
+    end = lines.index("") if "" in lines else len(lines)
+    return "\n".join([*lines[:end], *unset, *lines[end:]]).rstrip("\n") + "\n"
+
+
+def key_of_options(key_file: Path | None, key_env: str | None, key_command: str | None) -> dict[str, Any] | None:
+    """The table `[key]` that the options name."""
+    given: dict[str, Any] = {}
+    if key_file is not None:
+        given["file"] = str(key_file.resolve())
+    if key_env is not None:
+        given["env"] = key_env
+    if key_command is not None:
+        try:
+            given["command"] = shlex.split(key_command)
+        except ValueError as error:
+            raise InputError(f"--key-command: {error}: {key_command!r}") from None
+    if len(given) > 1:
+        raise InputError("the master key comes from one place: --key-file, --key-env or --key-command")
+    return given or None
+
+
+def _given(parts: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in parts.items() if value is not None}
+
+
+def _described(
+    torch: dict[str, Any], sklearn: dict[str, Any], classes: int | None, epochs: int | None
+) -> dict[str, Any]:
+    """The table `[learner]` that the options describe."""
+    shared = {"classes": 10 if classes is None else classes} | ({} if epochs is None else {"epochs": epochs})
+    if "estimator" in sklearn:
+        for name in torch:
+            raise InputError(f"--{name.replace('_', '-')} is for a network, but --estimator was given")
+        if "features" not in sklearn:
+            raise InputError("--estimator needs --features: how many numbers an input has")
+        h.need("sklearn", "sklearn")
+        return {"kind": "sklearn", **sklearn, **shared}
+    if "features" in sklearn:
+        raise InputError("--features is for an --estimator; a network has a --shape")
+    if "model" not in torch:
+        raise InputError("say what learns: --model cnn --shape 1,8,8, or --estimator GaussianNB --features 64")
+    h.need("torch", "torch")
+    if "shape" in torch:
+        torch["shape"] = h.numbers_of(torch["shape"], "--shape")
+    if "width" in torch:
+        torch["options"] = {"width": torch.pop("width")}
+    return {"kind": "torch", **torch, **shared}
+
+
+def _tried(wanted: "Config") -> "Learner":
+    """The learner, after all that would fail later was tried without a home."""
+    from cause.learners.described import build
+    from cause.learners.trial import try_out
+    from cause.system import Cause
+
+    if wanted.learner is None:
+        raise InputError("the configuration has no table [learner]")
+    s: Settings = wanted.settings
+    try:
+        learner = build(wanted.learner)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"not a learner: {str(error).splitlines()[0]}") from None
+    if s.seed < 0 or s.workers < 0:
+        raise InputError(f"seed and workers must not be negative, not {s.seed} and {s.workers}")
+    device = Cause(
+        learner=learner, system=s.system, shards=s.shards, memory=s.memory, slots=s.slots, classes=s.classes,
+        seed=s.seed,
+    )  # fmt: skip
+    recipe = getattr(device.learner, "recipe", None)
+    try_out(device.learner, recipe.shape if recipe is not None else (wanted.learner["features"],))
+    return learner

@@ -1,0 +1,105 @@
+"""`cause repair`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cause.cli import homes as h
+from cause.cli import options as o
+from cause.cli.output import print_json, training_bar
+from cause.errors import InputError
+
+if TYPE_CHECKING:
+    from cause.energy import Meter
+    from cause.energy.model import EnergyModel
+    from cause.home.repairing import Repaired
+
+
+def repair(
+    home: h.HomeFolder,
+    when: Annotated[str, typer.Option(help="now, idle (if the machine is) or deadline (if one is near).")] = "now",
+    within: Annotated[str | None, typer.Option(help="Begin no segment that would end later, as 10m or 2h.")] = None,
+    energy: Annotated[str | None, typer.Option(help="Begin no segment that would take more, as 500J or 2kJ.")] = None,
+    margin: Annotated[str, typer.Option(help="With --when deadline: how near is near.")] = "7d",
+    threshold: Annotated[float, typer.Option(help="With --when idle: load average a core below which it is.")] = 0.5,
+    calibration: h.CalibrationFile = None,
+    json: o.AsJson = False,
+) -> None:
+    """Train what waits: what was forgotten or learned with --repair later, each shard once."""
+    from cause.home.when import TIMES, Allowance, due, parse_duration, parse_energy
+    from cause.registry import check_choice
+
+    check_choice("when", when, TIMES)
+    margin_s = parse_duration(margin)
+    allowance = Allowance(
+        None if within is None else parse_duration(within), None if energy is None else parse_energy(energy)
+    )
+    if not threshold > 0:
+        raise InputError(f"a threshold is a load above 0, not {threshold}")
+    model = h.model_of(calibration)
+    meter = _meter(h.trains_on(home), model) if energy is not None else None
+    if when == "idle" and _busy(threshold, own=0):
+        _told_not(f"the machine is not idle: its load a core is not below {threshold}", json)
+        return
+    with training_bar("repairing") as watch, h.opened(home, watch=watch) as device:
+        from cause.home.repairing import repair as repaired
+        from cause.home.status import status
+
+        if when == "deadline":
+            import time
+
+            open_ = status(device).requests
+            if not due([each.deadline for each in open_], time.time(), margin_s):
+                nearest = f", the next one is {h.moment(open_[0].deadline)} UTC" if open_ else ""
+                _told_not(f"no deadline is nearer than {margin}{nearest}", json)
+                return
+        own = max(1, h.config_of(home).settings.workers)
+        busy = (lambda: _busy(threshold, own)) if when == "idle" else None
+        done = repaired(device, allowance, meter=meter, model=model, busy=busy)
+    if json:
+        from dataclasses import asdict
+
+        print_json({"begun": True, **asdict(done)})
+    else:
+        _show(done)
+
+
+def _busy(threshold: float, own: int) -> bool:
+    import os
+
+    from cause.home.when import idle
+    from cause.machine import cores
+
+    return not idle(os.getloadavg()[0], cores(), threshold, own)
+
+
+def _meter(device: str, model: "EnergyModel | None") -> "Meter | None":
+    """The meter for an energy budget; without one, a calibration must do."""
+    from cause.energy import find_meter
+
+    meter = find_meter(device)
+    if meter.unavailable is None:
+        return meter
+    if model is None:
+        raise InputError(
+            f"an energy budget needs a meter or a --calibration with joules; there is no meter ({meter.unavailable})"
+        )
+    if model.joules_line is None:
+        raise InputError(f"an energy budget needs joules, and the calibration has none ({model.unavailable})")
+    return None
+
+
+def _told_not(reason: str, json: bool) -> None:
+    if json:
+        print_json({"begun": False, "stopped": reason})
+    else:
+        print(f"nothing done: {reason}")
+
+
+def _show(done: "Repaired") -> None:
+    joules = "" if done.joules is None else f", {done.joules:,.0f} J"
+    print(f"{done.trained} segments trained, {done.rsn:,} samples again, in {h.duration(done.seconds)}{joules}")
+    if done.waiting:
+        print(f"shards that still wait: {', '.join(map(str, done.waiting))} ({done.stopped or 'stopped'})")
+    else:
+        print("nothing waits")

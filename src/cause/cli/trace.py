@@ -1,0 +1,41 @@
+"""`cause trace`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cause.cli import homes as h
+from cause.cli.output import print_json
+from cause.errors import InputError
+
+
+def trace(
+    home: h.HomeFolder,
+    out: Annotated[Path | None, typer.Option("--out", help="The file to write; without it, standard output.")] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="With --out: print one JSON object that says what was written.")
+    ] = False,
+) -> None:
+    """Write a home's history as a trace with shards (JSON lines): pseudonyms and counts, no names and no samples."""
+    from cause.files import check_writable
+    from cause.trace import write_trace
+
+    if json and out is None:
+        raise InputError("--json tells what was written to a file: give --out too (a trace itself is JSON lines)")
+    if out is not None:
+        check_writable(out)
+    with h.opened_home(home) as found_home:
+        from cause.home.history import history
+
+        found = history(found_home.database)
+    if out is None:
+        for line in found.lines():
+            print(line)
+        return
+    write_trace(found, out)
+    told = {"file": str(out), "rounds": len(found.rounds), "samples": found.samples, "requests": found.requests}
+    if json:
+        print_json(told)
+    else:
+        print("wrote {file}: {rounds} rounds, {samples:,} samples, {requests:,} requests".format(**told))

@@ -1,0 +1,129 @@
+"""Files as one round of uploads: inputs and labels by user. For a device, so classes never follow from the data."""
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cause.data import files, folder, npz, table
+from cause.data.dataset import Dataset, bad
+from cause.data.front import load
+from cause.data.pictures import SUFFIXES, decode
+from cause.data.zipped import Arrays, is_zip
+from cause.errors import InputError
+
+Uploads = dict[str, tuple[NDArray[Any], NDArray[np.int64]]]
+
+
+def labelled(path: Path, classes: int, *, split: str = "train", class_names: Sequence[str] | None = None) -> Dataset:
+    """One file or folder. Folders of pictures are named as the classes are, or else 0, 1, 2 …"""
+    if class_names is not None and len(class_names) != classes:
+        raise InputError(f"{len(class_names)} classes are named, but the device has {classes}")
+    if not path.exists():
+        raise bad(path, "there is no such file or folder")
+    if not folder.matches(path):
+        return load(path, split, classes=classes)
+    names = [str(label) for label in range(classes)] if class_names is None else class_names
+    try:
+        return folder.read(path, split, classes, names)
+    except InputError as error:
+        hint = " (folders are named 0, 1, 2 … unless --class-names says how)" if class_names is None else ""
+        raise InputError(f"{error}{hint}") from None
+
+
+def read_uploads(
+    paths: Sequence[Path],
+    classes: int,
+    *,
+    user: str | None = None,
+    split: str = "train",
+    class_names: Sequence[str] | None = None,
+) -> Uploads:
+    """What all these files hold, by user; files that do not say whose their samples are belong to `user`."""
+    parts: dict[str, list[tuple[Path, NDArray[Any], NDArray[np.int64]]]] = {}
+    for path in paths:
+        data = labelled(path, classes, split=split, class_names=class_names)
+        if data.users is not None and user is not None:
+            raise bad(path, f"it says itself whose its samples are: leave out --user {user}")
+        if data.users is None and user is None:
+            raise bad(path, "it does not say whose its samples are: say it with --user")
+        owners = np.full(len(data), user) if data.users is None else data.users
+        for owner in np.unique(owners).tolist():
+            own = owners == owner
+            parts.setdefault(owner, []).append((path, data.x[own], data.y[own]))
+    return {owner: _joined(own) for owner, own in sorted(parts.items())}
+
+
+def _joined(own: Sequence[tuple[Path, NDArray[Any], NDArray[np.int64]]]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    first = own[0][1]
+    for path, x, _ in own:
+        if x.shape[1:] != first.shape[1:] or x.dtype != first.dtype:
+            raise bad(
+                path, f"inputs are {x.dtype} of shape {x.shape[1:]}, in {str(own[0][0])!r} {first.dtype} of "
+                f"{first.shape[1:]}: one user's must be alike"
+            )  # fmt: skip
+    return np.concatenate([x for _, x, _ in own]), np.concatenate([y for _, _, y in own])
+
+
+def read_inputs(path: Path) -> NDArray[Any]:
+    """Inputs alone, for prediction: npz with `x`, CSV with or without labels, a folder of pictures."""
+    if not path.exists():
+        raise bad(path, "there is no such file or folder")
+    if is_zip(path):
+        arrays = Arrays(path)
+        name = next((name for name in ("x", "x_test", "x_train") if name in arrays), None)
+        if name is None:
+            raise bad(path, f"there is no 'x' in it, only {', '.join(sorted(arrays)[:8])}")
+        return _checked(npz.inputs_of(arrays[name], path), path)
+    if path.is_file() and table.matches(path):
+        return _rows(path)
+    if path.is_dir():
+        pictures = sorted(each for each in path.iterdir() if each.suffix.lower() in SUFFIXES and each.is_file())
+        if pictures:
+            return _pixels(pictures)
+    data = load(path, classes=None)
+    return data.x
+
+
+def _rows(path: Path) -> NDArray[np.float32]:
+    text = files.read(path, table.MOST_TABLE_BYTES)
+    try:
+        lines = csv.reader(io.StringIO(text.decode("utf-8-sig"), newline=""), strict=True)
+        header = next(lines, [])
+        columns = [at for at, name in enumerate(header) if name not in ("label", "user")]
+        rows = []
+        for row in lines:
+            if row and len(row) != len(header):
+                raise bad(f"{path}:{lines.line_num}", f"{len(row)} values, but {len(header)} columns")
+            if row:
+                rows.append(np.array([row[at] for at in columns], dtype=np.float32))
+    except UnicodeDecodeError:
+        raise bad(path, "not text in UTF-8") from None
+    except csv.Error as error:
+        raise bad(path, f"not a table: {error}") from None
+    except (ValueError, OverflowError):
+        raise bad(f"{path}:{lines.line_num}", "numbers are needed") from None
+    if not rows or not columns:
+        raise bad(path, "there are no rows of numbers below a header")
+    return _checked(np.stack(rows), path)
+
+
+def _pixels(pictures: Sequence[Path]) -> NDArray[Any]:
+    decoded = []
+    for picture in pictures:
+        decoded.append(decode(files.read(picture, folder.MOST_PICTURE_BYTES), picture))
+        if decoded[-1].shape != decoded[0].shape:
+            raise bad(picture, f"its shape is {decoded[-1].shape}, the first picture's {decoded[0].shape}")
+    return np.stack(decoded)
+
+
+def _checked(x: NDArray[Any], path: Path) -> NDArray[Any]:
+    if x.ndim < 2 or not x.size:
+        raise bad(path, f"inputs of shape {x.shape}: one row a sample is needed")
+    if x.dtype.kind == "f" and not np.isfinite(x).all():
+        raise bad(path, "inputs must be finite")
+    return x

@@ -1,0 +1,97 @@
+"""Take a backup of a home. It holds no key, so what is erased later stays erased in it, too."""
+
+import contextlib
+import hashlib
+import os
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+from cause import __version__
+from cause.errors import HomeError, InputError
+from cause.files import check_writable
+from cause.home.archive import VERSION, ArchiveWriter, Manifest, manifest_bytes
+from cause.home.blocks import Files
+from cause.home.database import connect
+from cause.home.home import Home
+from cause.home.layout import BLOCKS, CONFIG, LEDGER, SUB_MODELS
+from cause.home.receipts import DEVICE_KEY
+
+
+@dataclass(frozen=True)
+class BackedUp:
+    """What a backup holds."""
+
+    file: str
+    round: int
+    blocks: int
+    sub_models: int
+    bytes: int
+
+
+def snapshot(ledger: Path) -> bytes:
+    """The ledger's bytes at one moment, without free pages, while others may be writing."""
+    try:
+        with contextlib.closing(connect(ledger, True)) as live, contextlib.closing(sqlite3.connect(":memory:")) as copy:
+            live.backup(copy)
+            copy.execute("VACUUM")
+            return copy.serialize()
+    except sqlite3.Error as error:
+        raise HomeError(f"cannot read the ledger {str(ledger)!r}: {error}; `cause doctor --home` tells more") from None
+
+
+def backup(home: Home, target: str | Path) -> BackedUp:
+    """Write all of a home but its keys into one file. The home may be in use meanwhile.
+
+    A file that is gone between the ledger's snapshot and its turn was forgotten or replaced: it is left out.
+    """
+    layout, path = home.layout, Path(target)
+    check_writable(path)
+    if path.exists():
+        raise InputError(f"{str(path)!r} is there already: name a new file for the backup")
+    if layout.folder.resolve() in path.resolve().parents:
+        raise InputError(f"{str(path)!r} is inside the home: a backup belongs elsewhere")
+    ledger, config = snapshot(layout.ledger), layout.config.read_bytes()
+    with contextlib.closing(sqlite3.connect(":memory:")) as copy:
+        copy.deserialize(ledger)
+        names = {
+            BLOCKS: [bytes(row[0]) for row in copy.execute("SELECT key FROM blocks ORDER BY upload, part")],
+            SUB_MODELS: [bytes(row[0]) for row in copy.execute("SELECT key FROM sub_models ORDER BY slot")],
+        }
+        round_ = (copy.execute("SELECT value FROM meta WHERE name='round'").fetchone() or (0,))[0]
+    digests = [hashlib.sha256(data).hexdigest() for data in (ledger, config)]
+    manifest = Manifest(VERSION, __version__, home.clock(), int(round_), *digests)
+    signed = manifest_bytes(manifest, home.vault.commit(DEVICE_KEY, manifest.digest()))
+    counts = {BLOCKS: 0, SUB_MODELS: 0}
+    partial = path.with_name(path.name + ".part")
+    try:
+        with partial.open("xb") as file:
+            writer = ArchiveWriter(file)
+            for name, data in (("manifest.json", signed), (CONFIG, config), (LEDGER, ledger)):
+                writer.add(name, data)
+            for folder, files in ((BLOCKS, home.store_.files), (SUB_MODELS, home.shelf.files)):
+                counts[folder] = _add(writer, folder, files, names[folder])
+            writer.close()
+            file.flush()
+            os.fsync(file.fileno())
+            size = file.tell()
+        partial.rename(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise InputError(f"cannot write {str(path)!r}: {error.strerror}") from None
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    return BackedUp(str(path), manifest.round, counts[BLOCKS], counts[SUB_MODELS], size)
+
+
+def _add(writer: ArchiveWriter, folder: str, files: Files, names: list[bytes]) -> int:
+    count = 0
+    for name in names:
+        try:
+            data = files.path(name).read_bytes()
+        except FileNotFoundError:
+            continue
+        writer.add(f"{folder}/{name.hex()}", data)
+        count += 1
+    return count

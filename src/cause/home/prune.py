@@ -1,0 +1,165 @@
+"""Take out of a ledger what nobody can read any more, as if it had been forgotten."""
+
+import json
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cause import positions as pos
+from cause.errors import VaultError
+from cause.home.blocks import Meta
+from cause.home.database import Database
+from cause.home.uploads import names_of
+from cause.keyed import digest
+from cause.samples import SegmentKey
+from cause.vault import Vault, open_sealed, seal
+
+_NOTHING: dict[str, Any] = {"shards": [], "rsn": 0, "round": 0, "touched": [], "exports": []}
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What left the records."""
+
+    samples: int = 0
+    uploads: int = 0
+    """Of which nothing is left."""
+    sub_models: int = 0
+    requests: int = 0
+    """That were served after the records were written."""
+
+
+def prune(
+    database: Database,
+    vault: Vault,
+    blocks: Collection[bytes],
+    sub_models: Collection[bytes],
+    meta: Callable[[bytes], Meta],
+    now: float,
+) -> Lost:
+    """Let the tables hold what is left without these blocks and sub-models; one transaction."""
+    with database.transaction():
+        work = _Pruning(database, vault, set(blocks), meta)
+        work.uploads()
+        dropped = work.sub_models(set(sub_models))
+        touched = sorted({*work.first, *(key.shard for key in dropped)})
+        database.many("INSERT OR IGNORE INTO behind VALUES (?, ?)", [[shard, now] for shard in touched])
+        work.exports(now)
+        work.manifests()
+        return Lost(work.samples, work.emptied, len(dropped), work.requests(now))
+
+
+class _Pruning:
+    def __init__(self, database: Database, vault: Vault, lost: set[bytes], meta: Callable[[bytes], Meta]) -> None:
+        self.database, self.vault, self.lost, self.meta = database, vault, lost, meta
+        self.samples = self.emptied = 0
+        self.first: dict[int, SegmentKey] = {}
+        """The first segment of each shard that lost something."""
+
+    def uploads(self) -> None:
+        blocks: dict[int, list[tuple[bytes, int]]] = {}
+        for upload, name, size in self.database.rows("SELECT upload, key, bytes FROM blocks ORDER BY upload, part"):
+            blocks.setdefault(upload, []).append((bytes(name), size))
+        rows = self.database.rows("SELECT id, round, pseudonym, sealed_user FROM uploads ORDER BY id")
+        users = self._users([(each, p, bytes(sealed)) for each, _, p, sealed in rows], blocks)
+        for upload, round_, pseudonym, _ in rows:
+            own = blocks.get(upload, [])
+            left = [each for each in own if each[0] not in self.lost] if pseudonym in users else []
+            if not own or len(left) < len(own):
+                first = own[0][0] if own else b""
+                self._cut(upload, round_, pseudonym, first, left, users.get(pseudonym, ""))
+        self.database.run(
+            "DELETE FROM segments WHERE NOT EXISTS (SELECT 1 FROM pieces WHERE "
+            "(pieces.shard, pieces.round, pieces.slice)=(segments.shard, segments.round, segments.slice))"
+        )
+
+    def _users(self, rows: list[tuple[int, int, bytes]], blocks: dict[int, list[tuple[bytes, int]]]) -> dict[int, str]:
+        """Names by pseudonym: of one user some upload may still be readable."""
+        users: dict[int, str] = {}
+        for upload, pseudonym, sealed in rows:
+            own = blocks.get(upload)
+            if not own or own[0][0] not in self.vault:
+                continue
+            first = own[0][0]
+            try:
+                users[pseudonym] = open_sealed(self.vault.key(first), sealed, b"user" + first).decode()
+            except (VaultError, UnicodeDecodeError):
+                continue
+        return users
+
+    def _cut(
+        self, upload: int, round_: int, pseudonym: int, first: bytes, left: list[tuple[bytes, int]], user: str
+    ) -> None:
+        """Leave of an upload what these blocks hold."""
+        database = self.database
+        kept = pos.union([pos.of(self.meta(name).positions.tolist()) for name, _ in left])
+        pieces = database.rows("SELECT shard, round, slice, positions FROM pieces WHERE upload=?", [upload])
+        database.run("DELETE FROM pieces WHERE upload=?", [upload])
+        gone: dict[int, int] = {}
+        for shard, of_round, slice_, held in pieces:
+            before = pos.from_runs(bytes(held))
+            after = pos.common(before, kept)
+            if len(after):
+                row = [upload, shard, of_round, slice_, pos.runs(after), self._digest(left, after)]
+                database.run("INSERT INTO pieces VALUES (?, ?, ?, ?, ?, ?)", row)
+            if len(after) < len(before):
+                gone[shard] = gone.get(shard, 0) + len(before) - len(after)
+                key = SegmentKey(shard, of_round, slice_)
+                self.first[shard] = min(key, self.first.get(shard, key))
+        database.many(
+            "INSERT INTO history (kind, round, pseudonym, of_round, samples, shard) VALUES ('forget', ?, ?, ?, ?, ?)",
+            [[database.get("round", round_), pseudonym, round_, count, shard] for shard, count in gone.items()],
+        )
+        self.samples += sum(gone.values())
+        database.run("DELETE FROM blocks WHERE upload=?", [upload])
+        if not left:
+            self.emptied += 1
+            database.run("DELETE FROM uploads WHERE id=?", [upload])
+            return
+        rows = [[name, upload, part, size] for part, (name, size) in enumerate(left)]
+        database.many("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)
+        if left[0][0] != first:
+            sealed = seal(self.vault.key(left[0][0]), user.encode(), b"user" + left[0][0])
+            database.run("UPDATE uploads SET sealed_user=? WHERE id=?", [sealed, upload])
+
+    def _digest(self, left: list[tuple[bytes, int]], positions: pos.Positions) -> bytes:
+        metas = [self.meta(name) for name, _ in left]
+        held = np.concatenate([meta.positions for meta in metas])
+        ids = np.concatenate([meta.ids for meta in metas])
+        return digest(names_of(ids[np.isin(held, pos.array(positions))]))
+
+    def manifests(self) -> None:
+        """Keys for the data of shards that have changed since are gone."""
+        for (name,) in self.database.rows("SELECT key FROM manifests"):
+            if bytes(name) not in self.vault:
+                self.database.run("DELETE FROM manifests WHERE key=?", [name])
+
+    def sub_models(self, lost: set[bytes]) -> list[SegmentKey]:
+        """Drop what nobody can read and what saw something that is gone."""
+        dropped = []
+        for shard, round_, slice_, name in self.database.rows("SELECT shard, round, slice, key FROM sub_models"):
+            key = SegmentKey(shard, round_, slice_)
+            if bytes(name) in lost or (shard in self.first and key >= self.first[shard]):
+                self.database.run("DELETE FROM sub_models WHERE key=?", [name])
+                dropped.append(key)
+        return dropped
+
+    def exports(self, now: float) -> None:
+        for export, heads in self.database.rows("SELECT id, heads FROM exports WHERE tainted IS NULL"):
+            keys = [SegmentKey(*head) for head in json.loads(heads)]
+            if any(key.shard in self.first and key >= self.first[key.shard] for key in keys):
+                self.database.run("UPDATE exports SET tainted=? WHERE id=?", [now, export])
+
+    def requests(self, now: float) -> int:
+        """Requests whose key is gone took effect after the records were written."""
+        served = 0
+        for each, name in self.database.rows("SELECT id, key FROM requests WHERE effective IS NULL"):
+            if bytes(name) not in self.vault:
+                served += 1
+                self.database.run(
+                    "UPDATE requests SET effective=?, key=NULL, sealed=NULL, batch=id, samples=0, covered=? WHERE id=?",
+                    [now, json.dumps(_NOTHING), each],
+                )
+        return served

@@ -1,0 +1,178 @@
+"""How a device is: what serves, what waits and what it will cost. Only reads."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from cause.energy.model import EnergyModel
+from cause.errors import InputError
+from cause.home.home import Home
+from cause.rehearsal import rehearsed_count
+from cause.samples import SegmentKey
+
+if TYPE_CHECKING:
+    from cause.system import Cause
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A segment that is to be trained: again, or for the first time."""
+
+    segment: SegmentKey
+    samples: int
+    """Trained on, rehearsed ones included."""
+    again: bool
+
+
+@dataclass(frozen=True)
+class ShardStatus:
+    """One shard."""
+
+    shard: int
+    samples: int
+    newest: SegmentKey
+    """The segment that its head should have learned last."""
+    serving: SegmentKey | None
+    """The sub-model that votes; None when the shard has left the vote."""
+    behind: int
+    """Segments that wait to be trained."""
+    since: float | None
+    """When it fell behind (seconds since 1970)."""
+
+
+@dataclass(frozen=True)
+class RepairCost:
+    """What repairing everything will take. Seconds and joules need a calibration of this machine."""
+
+    trainings: int
+    samples: int
+    rsn: int
+    seconds: float | None = None
+    joules: float | None = None
+    unknown: str | None = None
+    """Why seconds or joules are not known."""
+
+
+@dataclass(frozen=True)
+class OpenRequest:
+    """A request that is not yet repaired. Its samples are gone already, unless `effective` is None."""
+
+    id: str
+    received: float
+    effective: float | None
+    deadline: float
+    samples: int | None
+
+
+@dataclass(frozen=True)
+class Export:
+    """A copy of the ensemble that was given away."""
+
+    id: str
+    made: float
+    form: str
+    heads: tuple[SegmentKey, ...]
+    tainted: float | None
+    """When something that it had learned was forgotten: whoever has it should take a new one."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """A device, at a glance."""
+
+    round: int
+    samples: int
+    shards: tuple[ShardStatus, ...]
+    repair: RepairCost
+    sub_models: int
+    slots: int
+    memory_bytes: int
+    memory_budget_bytes: int
+    storage_bytes: int
+    storage_budget_bytes: int | None
+    requests: tuple[OpenRequest, ...]
+    exports: tuple[Export, ...]
+
+    @property
+    def voting(self) -> int:
+        """Shards that vote."""
+        return sum(shard.serving is not None for shard in self.shards)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"voting": self.voting}
+
+
+def home_of(device: "Cause") -> Home:
+    """The home of a device that has one."""
+    if device.home is None:
+        raise InputError("this device lives in memory: it has no home")
+    return device.home
+
+
+def status(device: "Cause", model: EnergyModel | None = None) -> Status:
+    """How a device with a home is. With a calibration (`cause calibrate --out`) it tells seconds and joules, too."""
+    home = home_of(device)
+    with home.database.reading():
+        since = dict(home.database.rows("SELECT shard, since FROM behind"))
+        requests = home.database.rows(
+            "SELECT id, received, effective, deadline, samples FROM requests WHERE repaired IS NULL ORDER BY deadline"
+        )
+        exports = home.database.rows("SELECT id, made, form, heads, tainted FROM exports ORDER BY made")
+        stored_bytes = home.stored_bytes
+    shards = tuple(_shard(device, shard, since) for shard in device.ledger.shards())
+    return Status(
+        round=device.ledger.round,
+        samples=sum(shard.samples for shard in shards),
+        shards=shards,
+        repair=cost(waiting(device), model),
+        sub_models=len(device.memory),
+        slots=device.memory.slots,
+        memory_bytes=device.memory.used_bytes,
+        memory_budget_bytes=device.memory.budget_bytes,
+        storage_bytes=stored_bytes,
+        storage_budget_bytes=home.storage_bytes,
+        requests=tuple(OpenRequest(*row) for row in requests),
+        exports=tuple(
+            Export(each, made, form, tuple(SegmentKey(*head) for head in json.loads(heads)), tainted)
+            for each, made, form, heads, tainted in exports
+        ),
+    )
+
+
+def waiting(device: "Cause") -> list[Waiting]:
+    """What a repair would train, in the order in which it would."""
+    found = []
+    for shard in device.ledger.shards():
+        lineage, head = device.ledger.lineage(shard), device.memory.head(shard)
+        after = None if head is None else head.key
+        earlier = lineage.samples_upto(after)
+        for segment in lineage.after(after):
+            rehearsed = rehearsed_count(device.rehearsal.share, segment.count, earlier)
+            found.append(Waiting(segment.key, segment.count + rehearsed, segment.trained))
+            earlier += segment.count
+    return found
+
+
+def cost(segments: Sequence[Waiting], model: EnergyModel | None = None) -> RepairCost:
+    """What training these segments takes."""
+    rsn = sum(each.samples for each in segments if each.again)
+    return estimated(len(segments), sum(each.samples for each in segments), rsn, model)
+
+
+def estimated(trainings: int, samples: int, rsn: int, model: EnergyModel | None) -> RepairCost:
+    """A cost in samples, with seconds and joules as far as a calibration tells."""
+    if model is None:
+        return RepairCost(trainings, samples, rsn, unknown="no calibration was given")
+    joules = model.joules(samples, trainings) if model.joules_line is not None else None
+    unknown = None if model.joules_line is not None else model.unavailable or "no meter"
+    return RepairCost(trainings, samples, rsn, model.seconds(samples, trainings), joules, unknown)
+
+
+def _shard(device: "Cause", shard: int, since: dict[int, float]) -> ShardStatus:
+    lineage, head = device.ledger.lineage(shard), device.memory.head(shard)
+    serving, newest = None if head is None else head.key, lineage.last
+    assert newest is not None
+    behind = len(lineage.after(serving))
+    return ShardStatus(shard, lineage.samples, newest, serving, behind, since.get(shard) if behind else None)
