@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-data exactness lint format bench results docs clean
+.PHONY: demo test test-data exactness torture lint format bench results docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +24,10 @@ test-data: $(STAMP)  ## read the data sets in $CAUSE_DATA
 
 exactness: $(STAMP)  ## every combination of preset, learner, requests, workers, storage … beside its clean room
 	$(BIN)/python -m tests.exactness
+
+torture: $(STAMP)  ## kill, cut the power, fill the disk and go on, thousands of times
+	$(BIN)/python -m tests.torture --kills 2000 --states 400 --writes
+	$(BIN)/python -m pytest tests/torture --hypothesis-profile deep
 
 lint: $(STAMP)  ## style and types
 	$(BIN)/ruff check .

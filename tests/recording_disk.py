@@ -26,6 +26,12 @@ class Write:
 
 
 @dataclass(frozen=True)
+class Truncate:
+    inode: int
+    size: int
+
+
+@dataclass(frozen=True)
 class Sync:
     inodes: tuple[int, ...]
 
@@ -44,7 +50,7 @@ class SyncFolder:
     folder: Path
 
 
-Operation = Write | Sync | Names | SyncFolder
+Operation = Write | Truncate | Sync | Names | SyncFolder
 
 
 @dataclass
@@ -64,6 +70,8 @@ class State:
             self.inodes[operation.inode] = (
                 old[: operation.offset].ljust(operation.offset, b"\0") + operation.data + old[end:]
             )
+        elif isinstance(operation, Truncate):
+            self.inodes[operation.inode] = self.inodes.get(operation.inode, b"")[: operation.size]
         elif isinstance(operation, Names):
             for path in operation.gone:
                 self.names.pop(path, None)
@@ -110,28 +118,28 @@ class RecordingDisk(Disk):
         self.fail_at, self.error, self.for_good = fail_at, error, for_good
         self.operations: list[Operation] = []
         self.initial = State()
-        self._now = State()
+        self.now = State()
         self._next_inode = 0
         for path in sorted(root.rglob("*")):
-            inode = None if path.is_dir() else self._new_inode()
+            inode = None if path.is_dir() else self.new_inode()
             self.initial.names[path.relative_to(root)] = inode
             if inode is not None:
                 self.initial.inodes[inode] = path.read_bytes()
-        self._now = self.initial.copy()
+        self.now = self.initial.copy()
 
     def step(self, operation: Operation) -> None:
         number = len(self.operations)
         if self.fail_at is not None and (number == self.fail_at or (self.for_good and number > self.fail_at)):
             if isinstance(operation, Write):
                 half = Write(operation.inode, operation.offset, operation.data[: len(operation.data) // 2])
-                path = next(path for path, inode in self._now.names.items() if inode == operation.inode)
+                path = next(path for path, inode in self.now.names.items() if inode == operation.inode)
                 with (self.root / path).open("r+b") as file:
                     file.seek(half.offset)
                     file.write(half.data)
             self.operations.append(Sync(()))
             raise OSError(self.error, os.strerror(self.error))
         self.operations.append(operation)
-        self._now.apply(operation)
+        self.now.apply(operation)
 
     def make_folder(self, folder: Path) -> None:
         path = folder.relative_to(self.root)
@@ -141,12 +149,12 @@ class RecordingDisk(Disk):
     def create(self, path: Path) -> OpenFile:
         if path.exists():
             raise FileExistsError(path)
-        relative, inode = path.relative_to(self.root), self._new_inode()
+        relative, inode = path.relative_to(self.root), self.new_inode()
         self.step(Names(relative.parent, came=((relative, inode),)))
         return RecordingFile(super().create(path), self, inode)
 
     def open(self, path: Path) -> OpenFile:
-        inode = self._now.names[path.relative_to(self.root)]
+        inode = self.now.names[path.relative_to(self.root)]
         assert inode is not None
         return RecordingFile(super().open(path), self, inode)
 
@@ -155,7 +163,7 @@ class RecordingDisk(Disk):
 
     def rename(self, old: Path, new: Path) -> None:
         before, after = old.relative_to(self.root), new.relative_to(self.root)
-        self.step(Names(after.parent, gone=(before,), came=((after, self._now.names[before]),)))
+        self.step(Names(after.parent, gone=(before,), came=((after, self.now.names[before]),)))
         super().rename(old, new)
 
     def unlink(self, path: Path) -> None:
@@ -168,7 +176,7 @@ class RecordingDisk(Disk):
     def sync_folder(self, folder: Path) -> None:
         self.step(SyncFolder(folder.relative_to(self.root)))
 
-    def _new_inode(self) -> int:
+    def new_inode(self) -> int:
         self._next_inode += 1
         return self._next_inode
 
@@ -197,14 +205,15 @@ def _settle(durable: State, waiting: list[Operation]) -> tuple[State, list[Opera
     """Move what the last operation made durable from what waits."""
     last = waiting[-1]
     if isinstance(last, Sync):
-        now = [op for op in waiting if isinstance(op, Write) and op.inode in last.inodes]
+        now = [op for op in waiting if isinstance(op, Write | Truncate) and op.inode in last.inodes]
     elif isinstance(last, SyncFolder):
         now = [op for op in waiting if isinstance(op, Names) and op.folder == last.folder]
     else:
         return durable, waiting
     for operation in now:
         durable.apply(operation)
-    return durable, [op for op in waiting[:-1] if op not in now]
+    settled = {id(op) for op in now}
+    return durable, [op for op in waiting[:-1] if id(op) not in settled]
 
 
 def _outcomes(operation: Operation) -> Iterator[Operation | None]:

@@ -54,6 +54,12 @@ def resolve(ledger: Ledger, requests: Sequence[Request]) -> list[Selection]:
     return selections
 
 
+def still_held(ledger: Ledger, selection: Selection) -> Selection:
+    """What is retained of a selection that was made earlier."""
+    left = {(user, t): pos.common(_held(ledger, user, t, {}), doomed) for (user, t), doomed in selection.items()}
+    return {where: doomed for where, doomed in left.items() if len(doomed)}
+
+
 def _select(ledger: Ledger, request: Request, pending: Selection) -> Selection:
     user = request.user
     retained = ledger.rounds_of(user)

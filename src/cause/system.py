@@ -29,7 +29,7 @@ from cause.presets import FIXED, System, parse_system
 from cause.progress import Progress, Tally, Watch
 from cause.registry import check_choice
 from cause.rehearsal import Rehearsal
-from cause.requests import Request, resolve
+from cause.requests import Request, resolve, still_held
 from cause.samples import Lesson, Piece, SegmentKey, Upload
 from cause.units import format_bytes, parse_bytes
 from cause.verify import Chain, Verification, verify
@@ -158,6 +158,7 @@ class Cause:
         self._state = RLock()  # of ledger and memory; never held while something trains
         self._training = RLock()  # one replay at a time
         self._changes = 0  # a replay that began before the last deletion starts again
+        self._unserved = False  # whether a request was accepted and is not in effect
         self.controller = ShardController(
             4 if shards is None else shards, system.p, system.gamma if system.controlled else FIXED
         )
@@ -171,14 +172,23 @@ class Cause:
         """Go on where the home's last process stopped."""
         home.check_recipe(self.learner)
         home.memory = self.memory
-        home.load(self.memory)
-        if not home.read_only:
-            for each, request in home.accepted():
+        if home.read_only:
+            home.refresh(self.memory)
+        else:
+            home.load(self.memory)
+        self._unserved = not home.read_only
+        self._resume()
+
+    def _resume(self) -> None:
+        """Serve what was accepted and then kept from taking effect: by a crash, or by an error."""
+        if self._unserved and self.home is not None:
+            for each, request in self.home.accepted():
                 try:
                     (selection,) = resolve(self.ledger, [request])
                 except RequestError:
                     selection = {}  # nothing of it is left
                 self._take_effect([each], selection)
+            self._unserved = False
 
     def _make_memory(self, budget: str | int, slots: int | None, shelf: Shelf | None) -> Memory:
         policy, size = POLICIES[self.system.policy], self.learner.sub_model_bytes
@@ -222,6 +232,7 @@ class Cause:
     def _arrive(
         self, uploads: Iterable[Upload] | Mapping[str, tuple[ArrayLike, ArrayLike]]
     ) -> tuple[int, int, Mapping[str, Upload], list[int]]:
+        self._resume()
         t, waiting = self.ledger.round + 1, self.waiting()
         if isinstance(uploads, Mapping):
             for user in uploads:
@@ -288,26 +299,46 @@ class Cause:
         """Forget what is older than the home keeps samples: all of it at once. `learn` does it in each round."""
         with self._state:
             requests = self.journal.expired()
-            if not requests:
-                return None
-            selection = _merged(resolve(self.ledger, requests))
-            ids = self.journal.accept(requests)
-        return self._forget(ids, requests, selection, repair)
+        return self._serve(requests, repair, together=True)[0] if requests else None
 
     def serve(self, requests: Sequence[Request], *, repair: str = "now") -> list[Forgotten]:
         """Serve all requests that wait: one by one, or coalesced into one replay for each shard."""
         check_choice("repair", repair, REPAIRS)
         if not requests:
             raise RequestError("nothing to forget: no request was made")
-        with self._state:
+        return self._serve(requests, repair, together=self.system.requests == "coalesced")
+
+    def _serve(self, requests: Sequence[Request], repair: str, *, together: bool) -> list[Forgotten]:
+        with self._state:  # nobody else's request comes between the choice of the samples and their end
+            self._resume()
             selections = resolve(self.ledger, requests)
             ids = self.journal.accept(requests)
-        if self.system.requests == "coalesced":
-            return [self._forget(ids, requests, _merged(selections), repair)]
-        return [
-            self._forget([each], [request], chosen, repair)
-            for each, request, chosen in zip(ids, requests, selections, strict=True)
-        ]
+            try:
+                batches = [([each], [asked], own) for each, asked, own in zip(ids, requests, selections, strict=True)]
+                if together:
+                    batches = [(ids, list(requests), _merged(selections))]
+                first = self._take_effect(batches[0][0], batches[0][2])
+            except BaseException:
+                self._unserved = True
+                raise
+        try:
+            return [
+                self._answer(own, asked, self._take_effect(own, chosen) if number else first, repair)
+                for number, (own, asked, chosen) in enumerate(batches)
+            ]
+        except BaseException:
+            self._unserved = True
+            raise
+
+    def _answer(
+        self,
+        ids: Sequence[str],
+        requests: Sequence[Request],
+        effect: tuple[list[ShardPlan], list[SegmentKey]],
+        repair: str,
+    ) -> Forgotten:
+        rsn = self._catch_up()[1] if repair == "now" else 0
+        return Forgotten(tuple(requests), tuple(effect[0]), tuple(effect[1]), rsn, tuple(ids))
 
     def plan(self, *requests: Request) -> list[ShardPlan]:
         """What serving these requests together would touch and cost. Changes nothing."""
@@ -316,26 +347,26 @@ class Cause:
     def _plan(self, selection: Selection) -> list[ShardPlan]:
         return plan(self.ledger, self.memory, selection, self.rehearsal.share)
 
-    def _forget(self, ids: Sequence[str], requests: Sequence[Request], selection: Selection, repair: str) -> Forgotten:
-        plans, dropped = self._take_effect(ids, selection)
-        rsn = self._catch_up()[1] if repair == "now" else 0
-        return Forgotten(tuple(requests), tuple(plans), tuple(dropped), rsn, tuple(ids))
-
     def _take_effect(self, ids: Sequence[str], selection: Selection) -> tuple[list[ShardPlan], list[SegmentKey]]:
         """From here on nothing that is stored or served has seen the samples; nothing is trained yet."""
         with self._state:
             self._changes += 1
             self.executor.cancel()  # what is being trained may have seen them
+            selection = still_held(self.ledger, selection)  # somebody else may have asked for some of it meanwhile
             plans = self._plan(selection)
             try:
                 self.ledger.delete(selection)
                 dropped = [key for shard in plans for key in self.memory.drop_from(shard.first)]
                 self.journal.effect(ids, selection, plans, dropped)
             except BaseException:
-                if self.home is not None:  # what is on the disk decides
-                    self.home.load(self.memory)
+                self._reload()
                 raise
         return plans, dropped
+
+    def _reload(self) -> None:
+        """After an error: what is on the disk decides."""
+        if self.home is not None:
+            self.home.load(self.memory)
 
     # Training, first time and replay alike: every segment after a shard's head, in order
 
@@ -345,6 +376,8 @@ class Cause:
 
         `stop` is asked after each segment; what is left then waits on.
         """
+        with self._state:
+            self._resume()
         return self._catch_up(stop)[1]
 
     def waiting(self) -> list[int]:
@@ -365,6 +398,7 @@ class Cause:
         with self._training:
             stopped = False
             while not stopped:
+                changes = self._changes
                 try:
                     for key, retrained in self._train(except_):
                         trained.append(key)
@@ -375,6 +409,10 @@ class Cause:
                     break
                 except (Cancelled, DamageError):
                     continue  # some of it was forgotten meanwhile, or found damaged: what is left starts again
+                except Exception:
+                    if changes == self._changes:
+                        raise
+                    continue  # the samples went while they were read
             with self._state:
                 self.journal.caught_up(self.waiting())
         return trained, rsn
@@ -400,9 +438,13 @@ class Cause:
                     if changes != self._changes:
                         raise Cancelled("the data was forgotten while it was trained on")
                     retrained = lesson.total if segment.trained else 0
-                    self._admit(recipe, segment, lesson, blob)
-                    segment.trained = True
-                    self.journal.trained(segment.key)
+                    try:
+                        self._admit(recipe, segment, lesson, blob)
+                        segment.trained = True
+                        self.journal.trained(segment.key)
+                    except BaseException:
+                        self._reload()
+                        raise
                 yield segment.key, retrained
 
     def _behind(self, shard: int) -> Iterable[tuple[Segment, Lesson]]:
@@ -426,6 +468,8 @@ class Cause:
         try:
             return self.memory.shelf.get(key)
         except DamageError:
+            if self._look():
+                raise  # it was destroyed meanwhile, by the process that writes
             self._changes += 1  # whoever counts on it starts again
             self.memory.discard(key)
             self.journal.discarded(key)
@@ -484,6 +528,7 @@ class Cause:
 
     def predict(self, x: Any) -> Labels:
         """The label that the heads agree on, for each sample of `x`."""
+        self._look()
         weights, probabilities = [], []
         for shard in self.memory.shards():
             found = self._vote_of(shard, x)
@@ -493,6 +538,13 @@ class Cause:
         if not weights:
             raise CauseError("nobody can vote: no shard has learned anything, or all of it was forgotten")
         return VOTES[self.system.vote](np.stack(probabilities), np.asarray(weights, dtype=np.float64))
+
+    def _look(self) -> bool:
+        """A device that only reads goes on with what its writer has done since; whether that was anything."""
+        if self.home is None or not self.home.read_only:
+            return False
+        with self._state:
+            return self.home.refresh(self.memory)
 
     def _vote_of(self, shard: int, x: Any) -> tuple[int, NDArray[np.floating]] | None:
         """Of one head, which is decoded for it alone: a small board need not hold all of them at once."""

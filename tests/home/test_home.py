@@ -249,6 +249,17 @@ def _source():
     return EnvKeySource("CAUSE_TEST_KEY")
 
 
+def test_a_home_that_lost_its_configuration_is_not_made_anew(tmp_path):
+    device = opened(tmp_path / "home")
+    learn(device, a=30)
+    device.close()
+    (tmp_path / "home" / "cause.toml").unlink()
+    before = {path: path.read_bytes() for path in (tmp_path / "home").rglob("*") if path.is_file()}
+    with pytest.raises(HomeError, match="is not empty"):
+        opened(tmp_path / "home")
+    assert {path: path.read_bytes() for path in (tmp_path / "home").rglob("*") if path.is_file()} == before
+
+
 def test_samples_expire_by_rounds_as_one_coalesced_forget(tmp_path):
     device = opened(tmp_path / "home", shards=1, retain="2 rounds")
     for _ in range(4):

@@ -250,7 +250,7 @@ def fill(vault, numbers):
 
 def no_room_beyond(sizes, disk):
     """A disk on which what is there can be overwritten and nothing can grow."""
-    step, room = disk.step, {disk._now.names[path.relative_to(disk.root)]: size for path, size in sizes.items()}
+    step, room = disk.step, {disk.now.names[path.relative_to(disk.root)]: size for path, size in sizes.items()}
 
     def full(operation):
         if hasattr(operation, "data") and operation.offset + len(operation.data) > room[operation.inode]:

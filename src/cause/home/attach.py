@@ -15,6 +15,9 @@ from cause.presets import System, system_text
 from cause.units import parse_bytes
 from cause.vault.sources import new_master_key
 
+UNFINISHED = "unfinished"
+"""Lies in a home while it is made. A folder that lost its configuration otherwise is not touched."""
+
 
 def attach(
     folder: str | PathLike[str],
@@ -35,6 +38,8 @@ def attach(
             raise HomeError(f"{str(folder)!r} is not a home: `cause init` makes one")
         create(folder, Settings(**given), learner, key)
     config = read_config(layout.config)
+    if not read_only:
+        (layout.folder / UNFINISHED).unlink(missing_ok=True)  # the power went right after the home was made
     for name, value in given.items():
         has = getattr(config.settings, name)
         if value != has:
@@ -83,20 +88,26 @@ def create(
     text = config.text().encode()
     parse_config(text, "the configuration")  # what is written can be read
     parse_retain(settings.retain)
-    layout.folder.parent.mkdir(parents=True, exist_ok=True)
-    _discard(layout)
-    Home.create(layout.folder, key_source(key, layout.folder), disk)
     try:
+        layout.folder.parent.mkdir(parents=True, exist_ok=True)
+        _discard(layout)
+        if not disk.exists(layout.folder):
+            disk.make_folder(layout.folder)
+            disk.sync_folder(layout.folder.parent)
+        disk.write_whole(layout.folder / UNFINISHED, b"")
+        Home.create(layout.folder, key_source(key, layout.folder), disk)
         disk.write_whole(layout.config, text)
+        disk.unlink(layout.folder / UNFINISHED)
+        disk.sync_folder(layout.folder)
     except OSError as error:
-        raise HomeError(f"cannot write {str(layout.config)!r}: {error.strerror}") from None
+        raise HomeError(f"cannot make a home in {str(layout.folder)!r}: {error.strerror}") from None
     return config
 
 
 def _unfinished(layout: Layout) -> bool:
     """A home that was cut short while it was made: nothing in it was ever used."""
-    ours = {"blocks", "sub-models", "vault", "ledger.db", "ledger.db-wal", "ledger.db-shm", "cause.toml.part", "lock"}
-    return {path.name for path in layout.folder.iterdir()} <= ours
+    names = {path.name for path in layout.folder.iterdir()}
+    return UNFINISHED in names or names == {UNFINISHED + ".part"}
 
 
 def _discard(layout: Layout) -> None:

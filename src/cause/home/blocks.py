@@ -132,13 +132,15 @@ class Files:
 
     def remove(self, names: Sequence[bytes]) -> None:
         """Take files away; those that are gone already are fine."""
+        there = False
         try:
             for name in names:
                 try:
                     self._disk.unlink(self.path(name))
+                    there = True
                 except FileNotFoundError:
                     continue
-            if names:
+            if there:
                 self._disk.sync_folder(self.folder)
         except OSError as error:
             raise HomeError(f"cannot remove from {str(self.folder)!r}: {error.strerror}") from None

@@ -9,7 +9,9 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from secrets import token_hex
 from typing import Any
 
@@ -18,7 +20,7 @@ import numpy as np
 from cause import positions as pos
 from cause.arrays import ArrayUpload
 from cause.disk import Disk
-from cause.errors import BudgetError, HomeError, InputError
+from cause.errors import BudgetError, HomeError, InputError, VaultError
 from cause.home.blocks import Block, Files
 from cause.home.database import Connect, Database, connect
 from cause.home.layout import Layout
@@ -41,6 +43,8 @@ from cause.vault import KeySource, Vault, open_sealed, seal
 
 DEADLINE_S = 30 * 24 * 3600.0
 """One month, as data protection law asks."""
+READER_TRIES = 8
+"""How often a reader looks again while another process changes keys and tables."""
 DAMAGED = "the ledger and the keys of {!r} do not fit together ({}): `cause doctor --home` tells more"
 
 
@@ -65,9 +69,13 @@ class Home(Journal):
         self.clock, self._disk, self._retain = clock, disk or Disk(), retain
         layout.check()
         self._lock = None if read_only else Lock(layout.lock)
-        self._garbage: set[bytes] = set()  # keys that no table names: the next erasure takes them along
+        # keys and files that no table names; the next erasure takes them along. Not earlier: a transaction whose commit
+        # failed may still turn out to have happened, until another one did
+        self._garbage: set[bytes] = set()
         try:
-            self.vault = Vault.open(layout.vault, source, self._disk, read_only=read_only)
+            self._open_vault = partial(Vault.open, layout.vault, source, self._disk, read_only=read_only)
+            self._version: int | None = None  # of what a reader has loaded
+            self.vault = self._open_vault()
             self.database = Database(layout.ledger, read_only=read_only, connect=connect)
             self.store_ = BlockStore(Files(layout.blocks, self._disk), self.vault.key)
             self.shelf = HomeShelf(Files(layout.sub_models, self._disk), self.vault)
@@ -115,13 +123,37 @@ class Home(Journal):
         named = {bytes(key) for (key,) in rows} | {DEVICE_KEY}
         self.vault.erase(self.vault.names() - named)
         known = {name.hex() for name in named}
-        for files in (self.store_.files, self.shelf.files):
-            strays = [name for name in files.names() if name not in known]
-            for name in strays:
-                self._disk.unlink(files.folder / name)
-            if strays:
-                self._disk.sync_folder(files.folder)
+        try:
+            for files in (self.store_.files, self.shelf.files):
+                strays = [name for name in files.names() if name not in known]
+                for name in strays:
+                    self._disk.unlink(files.folder / name)
+                if strays:
+                    self._disk.sync_folder(files.folder)
+        except OSError as error:
+            raise HomeError(f"cannot clean up {str(self.layout.folder)!r}: {error.strerror}") from None
         self.database.scrub()
+
+    def refresh(self, memory: Memory) -> bool:
+        """For a reader: go on with what another process has done since the last time; whether it did anything."""
+        for attempt in range(READER_TRIES):
+            (version,) = self.database.row("PRAGMA data_version")
+            if version == self._version:
+                return False
+            try:
+                self.vault.close()
+                self.vault = self._open_vault()
+                self.store_ = BlockStore(self.store_.files, self.vault.key)
+                self.shelf.vault = self.vault
+                self.load(memory)
+                if all(name in self.vault for name in self.shelf.names.values()):
+                    break
+            except (HomeError, VaultError):  # keys and tables of two moments
+                if attempt == READER_TRIES - 1:
+                    raise
+            time.sleep(0.001 * 2**attempt)
+        self._version = version
+        return True
 
     def load(self, memory: Memory) -> None:
         """Fill ledger and memory with what the tables hold."""
@@ -136,6 +168,7 @@ class Home(Journal):
             key = SegmentKey(shard, round_, slice_)
             names[key] = bytes(name)
             stored.append((slot, SubModel(key, bytes(identity), size_bytes, environment)))
+        self._garbage |= {*self.shelf.names.values(), *self.shelf.doomed} - set(names.values())
         self.shelf.restore(names)
         memory.restore(stored, state)
         if not self.read_only:
@@ -204,7 +237,7 @@ class Home(Journal):
         try:
             uploads = self._record(round_, segments, cuts, keys, sizes)
         except BaseException:
-            self._undo(list(keys))
+            self._garbage.update(keys)
             raise
         for user, own in uploads.items():
             self._blocks[user, round_] = own
@@ -234,17 +267,10 @@ class Home(Journal):
         try:
             self.store_.files.write(contents)
         except BaseException:
-            self._undo(list(keys))
+            self._garbage.update(keys)
+            with suppress(HomeError):  # make room at once
+                self.store_.files.remove(list(keys))
             raise
-
-    def _undo(self, names: Sequence[bytes]) -> None:
-        """Files that no table will name; should this fail too, the next opening does it."""
-        self._garbage.update(names)
-        for name in names:
-            try:
-                self._disk.unlink(self.store_.files.path(name))
-            except OSError:
-                continue
 
     def _record(
         self,
@@ -335,6 +361,7 @@ class Home(Journal):
         ids = [token_hex(16) for _ in requests]
         keys = {bytes.fromhex(each): os.urandom(32) for each in ids}
         self.vault.put_many(keys)
+        self._garbage.update(keys)  # until the tables name them
         now = self.clock()
         with self.database.transaction():
             for each, request in zip(ids, requests, strict=True):
@@ -344,6 +371,7 @@ class Home(Journal):
                     "INSERT INTO requests (id, received, deadline, key, sealed) VALUES (?, ?, ?, ?, ?)",
                     [each, now, now + self.deadline_s, name, sealed],
                 )
+        self._garbage.difference_update(keys)
         return ids
 
     def expired(self) -> list[Request]:
@@ -390,7 +418,7 @@ class Home(Journal):
                 self.receipts.replace_keys(ids[0], evidence)
                 self._mark(ids, plans, samples, evidence.covered, dropped)
         except BaseException:
-            self._undo([*rewrite.keys, *evidence.keys])
+            self._garbage.update(rewrite.keys, evidence.keys)
             raise
         rewrite.old += evidence.old
         self._destroy(ids, rewrite, selection)
@@ -487,14 +515,14 @@ class Home(Journal):
     def _destroy(self, ids: Sequence[str], rewrite: "_Rewrite", selection: Selection) -> None:
         """The transaction is durable: now the keys go, and with them every copy of what they opened."""
         dropped, self.shelf.doomed = self.shelf.doomed, []
-        requests = [bytes.fromhex(each) for each in ids]
-        self.vault.erase({*rewrite.old, *dropped, *requests, *self._garbage})
-        self._garbage.clear()
-        self.store_.files.remove(rewrite.old)
-        self.shelf.files.remove(dropped)
-        self.database.scrub()
+        self._garbage.update(rewrite.old, dropped, map(bytes.fromhex, ids))
         for name in rewrite.old:
             self.store_.drop(name)
+        self.vault.erase(self._garbage)
+        for files in (self.store_.files, self.shelf.files):
+            files.remove(list(self._garbage))
+        self._garbage.clear()
+        self.database.scrub()
         for (user, round_), left in rewrite.left.items():
             if left:
                 self._blocks[user, round_].names[:] = left

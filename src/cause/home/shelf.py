@@ -15,7 +15,7 @@ class HomeShelf:
     """Writes at once, durably; what is destroyed waits for the ledger to let go of it first."""
 
     def __init__(self, files: Files, vault: Vault) -> None:
-        self.files, self._vault = files, vault
+        self.files, self.vault = files, vault
         self.names: dict[SegmentKey, bytes] = {}
         self.doomed: list[bytes] = []
 
@@ -25,13 +25,17 @@ class HomeShelf:
 
     def put(self, key: SegmentKey, blob: bytes) -> None:
         name = os.urandom(16)
-        self._vault.new_key(name)
-        self.files.write([(name, self._vault.seal(name, blob, PLACE))])
+        self.vault.new_key(name)
+        try:
+            self.files.write([(name, self.vault.seal(name, blob, PLACE))])
+        except BaseException:
+            self.doomed.append(name)  # what was written of it goes with the next that is destroyed
+            raise
         self.names[key] = name
 
     def get(self, key: SegmentKey) -> bytes:
         try:
-            return self._vault.open_sealed(self.names[key], self.files.read(self.names[key]), PLACE)
+            return self.vault.open_sealed(self.names[key], self.files.read(self.names[key]), PLACE)
         except (VaultError, HomeError) as error:
             raise DamageError(f"sub-model {key} is damaged or lost: {error}") from None
 

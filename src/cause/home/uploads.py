@@ -1,5 +1,6 @@
 """An upload whose samples lie on the disk."""
 
+import struct
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -45,7 +46,7 @@ class BlockStore:
     def _opened(self, name: bytes, opener: Callable[[bytes, bytes, bytes], Any]) -> Any:
         try:
             return opener(name, self._key(name), self.files.read(name))
-        except (VaultError, ValueError, KeyError) as error:
+        except (VaultError, ValueError, KeyError, struct.error) as error:
             path = str(self.files.path(name))
             raise HomeError(
                 f"samples in {path!r} are damaged or lost ({error}): `cause doctor --home` tells more"

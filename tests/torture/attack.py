@@ -1,0 +1,108 @@
+"""Whoever has the master key and every byte under a home: what can they read?"""
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from cause.errors import VaultError
+from cause.home.home import DEVICE_KEY
+from cause.home.layout import BLOCKS, SUB_MODELS
+from cause.vault import open_sealed
+from cause.vault.sealing import derive
+from tests.home.homes import MASTER
+from tests.vault.attacker import places, recoverable
+
+SEALED = (BLOCKS, SUB_MODELS)
+_HEAD = struct.Struct(">4sQ")
+
+
+@dataclass(frozen=True)
+class Found:
+    """Something that opened."""
+
+    path: str
+    kind: str  # "samples" or "sub-model" or "text"
+    plain: bytes
+
+
+@dataclass(frozen=True)
+class Loot:
+    """All that an attacker gets."""
+
+    files: Mapping[str, bytes]
+    keys: Mapping[bytes, bytes]
+    found: tuple[Found, ...]
+
+    def contains(self, needle: bytes) -> bool:
+        return any(needle in data for data in self.files.values()) or any(needle in each.plain for each in self.found)
+
+
+def attack(
+    folder: Path, names: Iterable[str] = (), *, backups: Iterable[Path] = (), thorough: bool = False
+) -> Loot:  # fmt: skip
+    """Recover every key, and try every key on every file, also on older copies of files in backups, which hold no keys.
+
+    If thorough, on every byte of the ledger's files too, looking for texts that start as a request does or with one of
+    these users' names.
+    """
+    files = _files(folder)
+    keys = recoverable([bytes.fromhex(MASTER)], files.values())
+    keys.pop(DEVICE_KEY, None)
+    found: list[Found] = []
+    copies = {path: data for backup in backups for path, data in _files(backup).items() if path.startswith(SEALED)}
+    for path, data in (copies | files).items():
+        if path.startswith(("ledger.db", "vault")):
+            continue
+        for name, key in keys.items():
+            found += _opened(path, data, name, key)
+    if thorough:
+        for path, data in files.items():
+            if path.startswith("ledger.db"):
+                found += _texts(path, data, keys, [b'{"user"', *(name.encode() for name in names)])
+    return Loot(files, keys, tuple(found))
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def _opened(path: str, data: bytes, name: bytes, key: bytes) -> list[Found]:
+    found = []
+    for start in places(data, b"CBK1"):  # wherever it starts, whole or torn
+        if start + _HEAD.size <= len(data):
+            _, length = _HEAD.unpack_from(data, start)
+            first = data[start + _HEAD.size : start + _HEAD.size + length]
+            for part, aad in ((first, b"meta"), (data[start + _HEAD.size + length :], b"x")):
+                found += [Found(path, "samples", plain) for plain in _plain(key, part, name + aad)]
+    return found + [Found(path, "sub-model", plain) for plain in _plain(key, data, b"sub-model")]
+
+
+def _plain(key: bytes, blob: bytes, aad: bytes) -> list[bytes]:
+    try:
+        return [open_sealed(key, blob, aad)]
+    except VaultError:
+        return []
+
+
+def _texts(path: str, data: bytes, keys: Mapping[bytes, bytes], starts: list[bytes]) -> list[Found]:
+    """Sealed texts anywhere in some bytes, by their beginnings: in counter mode no tag is needed to look."""
+    found: list[Found] = []
+    raw = np.frombuffer(data, dtype=np.uint8)
+    offsets = np.flatnonzero(raw[: max(0, len(raw) - 36)] == 1)  # the first byte of what is sealed
+    if not len(offsets):
+        return found
+    nonces = raw[offsets[:, None] + np.arange(1, 13)]
+    counters = np.tile(np.array([0, 0, 0, 2], dtype=np.uint8), (len(offsets), 1))  # of the first block
+    blocks = np.concatenate([nonces, counters], axis=1).tobytes()
+    sealed = raw[offsets[:, None] + np.arange(13, 29)]
+    for key in keys.values():
+        stream = Cipher(algorithms.AES(derive(key, "seal")), modes.ECB()).encryptor().update(blocks)
+        plain = sealed ^ np.frombuffer(stream, dtype=np.uint8).reshape(-1, 16)
+        for start in starts:
+            hits = (plain[:, : len(start[:8])] == np.frombuffer(start[:8], dtype=np.uint8)).all(axis=1)
+            found += [Found(path, "text", row.tobytes()) for row in plain[hits]]
+    return found

@@ -1,0 +1,160 @@
+"""What is done to a device under torture, drawn at random, and what it should have left, by plain set arithmetic."""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from cause.arrays import ArrayUpload
+from cause.requests import Request
+from tests.home.homes import samples
+from tests.learners_for_tests import Sample
+from tests.rooms import meant
+
+USERS = ("ann of aachen", "bob of berlin", "cyd of calais", "dan of dublin", "eve of exeter")
+SYSTEMS = (
+    "frugal",
+    "cause",
+    "sisa",
+    "frugal:partition=hash,policy=fifo",
+    "cause:partition=uniform,policy=random,slices=2",
+    "cause:requests=coalesced,rehearsal=0.5",
+)
+
+
+@dataclass(frozen=True)
+class Learn:
+    """A round: users, and how many samples each uploads."""
+
+    round: int
+    uploads: tuple[tuple[str, int], ...]
+    repair: str = "now"
+
+
+@dataclass(frozen=True)
+class Forget:
+    requests: tuple[Request, ...]
+    repair: str = "now"
+
+
+@dataclass(frozen=True)
+class Repair:
+    """Some segments of what waits, or all of it."""
+
+    segments: int | None = None
+
+
+@dataclass(frozen=True)
+class Reopen:
+    pass
+
+
+Call = Learn | Forget | Repair | Reopen
+
+
+@dataclass(frozen=True)
+class Case:
+    """A trace, and what it is run on."""
+
+    calls: tuple[Call, ...]
+    system: str = "frugal"
+    shards: int = 2
+    slots: int = 5
+    learner: str = "bayes"
+
+
+@dataclass
+class Book:
+    """What a device should hold after some calls."""
+
+    retained: set[Sample] = field(default_factory=set)
+    forgotten: set[Sample] = field(default_factory=set)
+    round: int = 0
+
+    def apply(self, call: Call) -> None:
+        if isinstance(call, Learn):
+            self.round = call.round
+            self.retained |= {(user, call.round, n) for user, count in call.uploads for n in range(count)}
+        elif isinstance(call, Forget):
+            for request in call.requests:
+                gone = meant(request, self.retained)
+                self.retained -= gone
+                self.forgotten |= gone
+
+    @classmethod
+    def after(cls, calls: Iterable[Call]) -> "Book":
+        book = cls()
+        for call in calls:
+            book.apply(call)
+        return book
+
+
+@dataclass(frozen=True)
+class Traces:
+    """The bytes by which a sample could be known again."""
+
+    x: bytes
+    digest: bytes
+    id: bytes
+
+
+@cache
+def traces(user: str, round_: int, count: int) -> tuple[Traces, ...]:
+    """Those of an upload, by position."""
+    x, _, digests, ids = ArrayUpload(user, round_, *samples(user, round_, count)).rows()
+    return tuple(Traces(row.tobytes(), digest, name) for row, digest, name in zip(x, digests, ids, strict=True))
+
+
+def traces_of(calls: Sequence[Call], wanted: Iterable[Sample]) -> dict[Sample, Traces]:
+    """Those of some samples."""
+    counts = {(user, call.round): count for call in calls if isinstance(call, Learn) for user, count in call.uploads}
+    return {(user, t, n): traces(user, t, counts[user, t])[n] for user, t, n in wanted}
+
+
+def random_case(seed: int, learner: str = "bayes") -> Case:
+    """A trace that is valid from its first call to its last."""
+    draw = random.Random(seed)
+    book, calls = Book(), []
+    for number in range(draw.randint(5, 9)):
+        call = _learn(draw, book) if number == 0 else _call(draw, book)
+        book.apply(call)
+        calls.append(call)
+    return Case(tuple(calls), draw.choice(SYSTEMS), draw.choice((1, 2, 3)), draw.choice((3, 5, 9)), learner)
+
+
+def _call(draw: random.Random, book: Book) -> Call:
+    kind = draw.choices(("learn", "forget", "repair", "reopen"), (4, 5, 1, 1))[0]
+    if kind == "learn" or (kind == "forget" and not book.retained):
+        return _learn(draw, book)
+    if kind == "forget":
+        return _forget(draw, book)
+    return Repair(draw.choice((None, 1, 2))) if kind == "repair" else Reopen()
+
+
+def _learn(draw: random.Random, book: Book) -> Learn:
+    users = draw.sample(USERS, draw.randint(1, 3))
+    counts = tuple((user, draw.choices((1, 3, 8, 20, 150), (3, 3, 3, 3, 1))[0]) for user in sorted(users))
+    return Learn(book.round + 1, counts, draw.choice(("now", "now", "later")))
+
+
+def _forget(draw: random.Random, book: Book) -> Forget:
+    left, requests = set(book.retained), []
+    for _ in range(draw.choice((1, 1, 1, 2, 3))):
+        if left:
+            requests.append(_request(draw, left))
+            left -= meant(requests[-1], left)
+    return Forget(tuple(requests), draw.choice(("now", "later")))
+
+
+def _request(draw: random.Random, left: set[Sample]) -> Request:
+    user, round_, _ = draw.choice(sorted(left))
+    mine = sorted((t, n) for u, t, n in left if u == user)
+    kind = draw.choice(("all", "rounds", "count", "samples"))
+    if kind == "all":
+        return Request(user)
+    if kind == "rounds":
+        return Request(user, rounds=(round_,))
+    if kind == "count":
+        held = sum(t == round_ for t, _ in mine)
+        return Request(user, rounds=(round_,), count=draw.randint(1, held))
+    return Request(user, samples=tuple(sorted(draw.sample(mine, min(len(mine), draw.randint(1, 4))))))

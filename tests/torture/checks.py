@@ -1,0 +1,152 @@
+"""What must be true of a home whenever a process died over it, before and after it is opened again."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from cause.home.home import DEVICE_KEY
+from cause.system import Cause
+from cause.verify import verify
+from tests.learners_for_tests import Sample, ids
+from tests.torture.attack import Loot, attack
+from tests.torture.calls import Book, Case, Forget, traces_of
+from tests.torture.life import blob_name, seen_by
+
+KNOWN = {"cause.toml", "ledger.db", "ledger.db-wal", "ledger.db-shm", "lock"}
+Hit = tuple[str, Sample]
+Provenance = Mapping[str, frozenset[Sample]]
+"""What each sub-model that was ever written has seen, by the digest of its bytes."""
+
+
+def nothing_comes_back(
+    folder: Path,
+    case: Case,
+    forgotten: Collection[Sample],
+    provenance: Provenance,
+    *,
+    backups: Iterable[Path] = (),
+    thorough: bool = False,
+) -> list[str]:
+    """With the master key, every byte under the home and older copies of its sealed files: no forgotten sample, no
+    sub-model that saw one."""
+    gone_users = _all_gone(case, forgotten)
+    loot = attack(folder, gone_users, backups=backups, thorough=thorough)
+    return _samples_in(loot, case, forgotten) + _tainted_in(loot, forgotten, provenance) + _texts_in(loot, gone_users)
+
+
+def _samples_in(loot: Loot, case: Case, forgotten: Collection[Sample]) -> list[str]:
+    plain = [each.plain for each in loot.found if each.kind == "samples"]
+    marks = traces_of(case.calls, forgotten)
+    needles = {getattr(each, part): (part, sample) for sample, each in marks.items() for part in ("x", "digest", "id")}
+    return [f"{part} of {sample} can be read" for part, sample in _hits(needles, [*loot.files.values(), *plain])]
+
+
+def _hits(needles: Mapping[bytes, Hit], haystack: Collection[bytes]) -> Iterator[Hit]:
+    """Which needles are there; they are looked up by their first 8 bytes, all at once."""
+    if not needles:
+        return
+    firsts = np.frombuffer(b"".join(needle[:8] for needle in needles), dtype=np.uint64)
+    for data in haystack:
+        stripped = np.frombuffer(data.strip(b"\0"), dtype=np.uint8)
+        if len(stripped) >= 8:
+            windows = np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(stripped, 8)).view(np.uint64)
+            there = np.isin(firsts, windows[windows != 0])
+            yield from (needles[needle] for needle, hit in zip(needles, there, strict=True) if hit and needle in data)
+
+
+def _tainted_in(loot: Loot, forgotten: Collection[Sample], provenance: Provenance) -> list[str]:
+    found = []
+    for each in loot.found:
+        if each.kind == "sub-model":
+            seen = provenance.get(blob_name(each.plain))
+            if seen is None:
+                found.append(f"{each.path} opens to a sub-model that nobody wrote")
+            elif seen & set(forgotten):
+                found.append(f"{each.path} opens to a sub-model that saw {min(seen & set(forgotten))}")
+    return found
+
+
+def _texts_in(loot: Loot, gone_users: Collection[str]) -> list[str]:
+    """Users of whom nothing is retained: neither their names nor their requests can be read."""
+    found = [f"the name {user!r} can be read" for user in gone_users if loot.contains(user.encode())]
+    for each in loot.found:
+        if each.kind == "text" and any(user.encode().startswith(each.plain[:8]) for user in gone_users):
+            found.append(f"{each.path} opens to the name of a user who is gone")
+    return found
+
+
+def _all_gone(case: Case, forgotten: Collection[Sample]) -> list[str]:
+    """Users with something forgotten and nothing retained, if everything else was kept."""
+    retained = {user for user, _, _ in Book.after(case.calls).retained}
+    asked = {request.user for call in case.calls if isinstance(call, Forget) for request in call.requests}
+    everything = {s for s in _uploaded(case) if s[0] in asked}
+    return sorted(
+        user for user in asked - retained if {s for s in everything if s[0] == user} <= set(forgotten)
+    )  # fmt: skip
+
+
+def _uploaded(case: Case) -> set[Sample]:
+    book = Book.after(case.calls)
+    return book.retained | book.forgotten
+
+
+def held(device: Cause) -> set[Sample]:
+    """The samples that a device holds."""
+    ledger = device.ledger
+    return {s for shard in ledger.shards() for segment in ledger.lineage(shard) for s in ids(segment.pieces)}
+
+
+def whole(device: Cause, retained: Collection[Sample], provenance: Provenance) -> list[str]:
+    """The device holds exactly this, within its memory, and nothing that its ledger does not name."""
+    found = []
+    here = held(device)
+    if here != retained:
+        lost, extra = set(retained) - here, here - set(retained)
+        found.append(f"retained: {len(lost)} lost {sorted(lost)[:3]}, {len(extra)} too many {sorted(extra)[:3]}")
+    memory = device.memory
+    if memory.used_bytes > memory.budget_bytes or len(memory) > memory.slots:
+        found.append(f"over budget: {memory.used_bytes} bytes, {len(memory)} sub-models")
+    for key in memory.stored():
+        blob = memory.shelf.get(key)
+        if provenance.get(blob_name(blob)) != seen_by(device.ledger, key):
+            found.append(f"sub-model {key} has not seen exactly what is retained up to it")
+    return found + only_what_is_named(device) + all_in_the_log(device)
+
+
+def all_in_the_log(device: Cause) -> list[str]:
+    """Every request is in effect, and has a receipt that the device signed and its log contains."""
+    home = device.home
+    assert home is not None
+    waiting = [each for (each,) in home.database.rows("SELECT id FROM requests WHERE effective IS NULL")]
+    without = home.database.rows("SELECT id FROM requests WHERE id NOT IN (SELECT request FROM leaves)")
+    found = [f"request {each} is not in effect" for each in waiting]
+    found += [f"request {each} has no receipt" for (each,) in without if each not in waiting]
+    for number in range(home.receipts.size):
+        home.receipts.bundle(number).check(home.receipts.verifier)
+    return found
+
+
+def only_what_is_named(device: Cause) -> list[str]:
+    """No key and no file but those that the ledger names."""
+    home, found = device.home, []
+    assert home is not None
+    blocks, sub_models, requests, manifests = (
+        {bytes(key) for (key,) in home.database.rows(f"SELECT key FROM {table} WHERE key IS NOT NULL")}
+        for table in ("blocks", "sub_models", "requests", "manifests")
+    )
+    keys = home.vault.names() - home._garbage  # what the next erasure will take along
+    if keys != blocks | sub_models | requests | manifests | {DEVICE_KEY}:
+        named = f"{len(blocks)} blocks, {len(sub_models)} sub-models, {len(requests)} asked, {len(manifests)} manifests"
+        found.append(f"{len(keys)} keys, but {named}")
+    for folder, named in ((home.layout.blocks, blocks), (home.layout.sub_models, sub_models)):
+        if {path.name for path in folder.iterdir()} != {name.hex() for name in named}:
+            found.append(f"{folder.name} holds other files than the ledger names")
+    strays = {path.name for path in home.layout.folder.iterdir() if path.is_file()} - KNOWN
+    strays |= {path.name for path in home.layout.folder.rglob("*.part")}
+    return found + [f"stray file {name}" for name in sorted(strays)]
+
+
+def exact(device: Cause) -> list[str]:
+    """Every stored sub-model is what training on the retained samples alone makes of them."""
+    return [f"sub-model {key} is not what a replay makes" for key in verify(device, processes=0).mismatched]

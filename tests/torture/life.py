@@ -1,0 +1,141 @@
+"""The life of a device under torture: it does what a trace says, and tells of each thing it does."""
+
+import hashlib
+import os
+import random
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cause.home import Home
+from cause.home.shelf import HomeShelf
+from cause.samples import SegmentKey
+from cause.system import Cause
+from tests.home.homes import CLASSES, FEATURES, MASTER, bayes, samples
+from tests.learners_for_tests import Sample, ids
+from tests.torture.calls import Call, Case, Forget, Learn, Reopen, Repair
+
+Report = Callable[[dict[str, Any]], None]
+KEY = {"env": "CAUSE_TEST_KEY"}
+NETWORK_BYTES = 900
+
+
+@cache
+def learner_of(kind: str):
+    if kind == "bayes":
+        return bayes()
+    from cause.learners.torch import TorchLearner
+
+    return TorchLearner("mlp", classes=CLASSES, shape=(FEATURES,), epochs=1, options=(("width", 8),), round_to=2)
+
+
+def open_device(folder: Path, case: Case) -> Cause:
+    """The home in a folder; made, if it is not there."""
+    os.environ["CAUSE_TEST_KEY"] = MASTER
+    settings: dict[str, Any] = {"system": case.system, "shards": case.shards}
+    # a network as small as this one takes more bytes than its numbers: what binds is the budget, not the slots
+    settings |= {"slots": case.slots} if case.learner == "bayes" else {"memory": f"{NETWORK_BYTES * case.slots}B"}
+    return Cause(folder, learner=learner_of(case.learner), key=KEY, **settings)
+
+
+def perform(device: Cause, call: Call) -> None:
+    """Do one call; a reopening is the caller's."""
+    if isinstance(call, Learn):
+        uploads = {user: samples(user, call.round, count) for user, count in call.uploads}
+        assert device.ledger.round == call.round - 1
+        device.learn(uploads, repair=call.repair)
+    elif isinstance(call, Forget):
+        device.serve(call.requests, repair=call.repair)
+    elif isinstance(call, Repair):
+        left = iter(range(call.segments)) if call.segments else None
+        device.repair(stop=None if left is None else lambda: next(left, None) is None)
+
+
+def live(folder: Path, case: Case, first: int, report: Report, opened: Callable[[], None] = lambda: None) -> Cause:
+    """All calls from the first on; the report hears of each before and after."""
+    device = open_device(folder, case)
+    opened()
+    for number, call in enumerate(case.calls[first:], start=first):
+        report({"begun": number})
+        if isinstance(call, Reopen):
+            device.close()
+            device = open_device(folder, case)
+        else:
+            perform(device, call)
+        report({"done": number})
+    return device
+
+
+_listener: list[Report] = []
+_told: list[bool] = []
+
+
+def tell(report: Report) -> None:
+    """Let homes tell what they accept and which sub-models they are about to write, from what samples.
+
+    It changes the classes, so it is for a process that will not live long; told again, it tells the new listener only.
+    """
+    _listener[:] = [report]
+    if len(_told):
+        return
+    _told.append(True)
+    accept, put, load = Home.accept, HomeShelf.put, Home.load
+
+    def telling_accept(self, requests):
+        accepted = accept(self, requests)
+        _listener[0]({"accepted": accepted})
+        return accepted
+
+    def telling_put(self, key, blob):
+        _listener[0]({"blob": blob_name(blob), "seen": packed(seen_by(self.home.ledger, key))})
+        put(self, key, blob)
+
+    def load_and_be_known(self, memory):
+        self.shelf.home = self
+        load(self, memory)
+
+    Home.accept, HomeShelf.put, Home.load = telling_accept, telling_put, load_and_be_known
+
+
+def seen_by(ledger: Any, key: SegmentKey) -> set[Sample]:
+    """What a sub-model has seen that is trained on what is retained now."""
+    return {s for segment in ledger.lineage(key.shard) if segment.key <= key for s in ids(segment.pieces)}
+
+
+def blob_name(blob: bytes) -> str:
+    return hashlib.sha256(blob).hexdigest()
+
+
+def packed(seen: set[Sample]) -> list[list[Any]]:
+    by_upload: dict[tuple[str, int], list[int]] = {}
+    for user, round_, position in sorted(seen):
+        by_upload.setdefault((user, round_), []).append(position)
+    return [[user, round_, positions] for (user, round_), positions in by_upload.items()]
+
+
+def unpacked(seen: Sequence[Sequence[Any]]) -> frozenset[Sample]:
+    return frozenset((user, round_, position) for user, round_, positions in seen for position in positions)
+
+
+def dump(device: Cause) -> dict[str, Any]:
+    """What two devices are compared by: what is retained, the heads, and the bits of every sub-model."""
+    ledger = device.ledger
+    return {
+        "round": ledger.round,
+        "manifests": {str(s.key): s.manifest.hex() for shard in ledger.shards() for s in ledger.lineage(shard)},
+        "heads": {str(shard): [str(head.key), head.identity.hex()] for shard, head in device.heads().items()},
+        "blobs": {str(key): blob_name(device.memory.shelf.get(key)) for key in device.memory.stored()},
+    }
+
+
+def differences(mine: dict[str, Any], reference: dict[str, Any]) -> list[str]:
+    """What the two dumps disagree on; which sub-models are kept beside the heads may differ."""
+    found = [f"other {part}" for part in ("round", "manifests", "heads") if mine[part] != reference[part]]
+    common = set(mine["blobs"]) & set(reference["blobs"])
+    other = [key for key in sorted(common) if mine["blobs"][key] != reference["blobs"][key]]
+    return found + [f"sub-model {key}: other bytes" for key in other]
+
+
+def seeded(*parts: Any) -> random.Random:
+    return random.Random(repr(parts))

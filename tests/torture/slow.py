@@ -1,0 +1,25 @@
+"""A learner that takes its time, in small steps, so that something can happen meanwhile."""
+
+import time
+
+from cause.learners.sklearn import SklearnLearner
+from cause.progress import silent
+from tests.home.homes import CLASSES, FEATURES
+
+STEPS = 50
+
+
+class SlowLearner(SklearnLearner):
+    """Bayes, after a while; it tells of each step as of an epoch."""
+
+    def __init__(self, seconds: float = 1.0) -> None:
+        from sklearn.naive_bayes import GaussianNB
+
+        super().__init__(GaussianNB(), classes=CLASSES, features=FEATURES)
+        self.seconds = seconds
+
+    def train(self, parent, lesson, seed, tick=silent):
+        for step in range(STEPS):
+            time.sleep(self.seconds / STEPS)
+            tick(step, STEPS)
+        return super().train(parent, lesson, seed, silent)

@@ -1,0 +1,104 @@
+"""Killed at every moment of a trace and at random moments of random ones, a device loses nothing and gives nothing."""
+
+import pytest
+
+from cause.home import Home
+from cause.home.blocks import Files
+from cause.requests import Request
+from cause.vault import Vault
+from tests.torture.calls import Case, Forget, Learn, Repair
+from tests.torture.kills import random_kills, spread, torture
+
+ANN, BOB = "ann of aachen", "bob of berlin"
+SHORT = Case(
+    (
+        Learn(1, ((ANN, 4), (BOB, 3))),
+        Forget((Request(ANN, rounds=(1,), count=1), Request(BOB)), "later"),
+        Repair(),
+    ),
+    "frugal",
+    shards=1,
+    slots=2,
+)
+EVICTING = Case(
+    (
+        Learn(1, ((ANN, 4),)),
+        Learn(2, ((BOB, 3),)),
+        Learn(3, ((ANN, 2),)),
+        Forget((Request(ANN, samples=((1, 2),)),)),
+    ),
+    "cause-no-sc",
+    shards=1,
+    slots=2,
+)
+
+
+def wrong(outcomes):
+    return [f"{outcome.where}: {problem}" for outcome in outcomes for problem in outcome.problems]
+
+
+def test_a_kill_at_every_moment_of_a_trace_does_no_harm():
+    with torture(SHORT) as tortured:
+        every = [(call, k) for call, moments in enumerate(tortured.moments) for k in range(1, moments + 1)]
+        outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
+    assert wrong(outcomes) == []
+    assert all(outcome.killed for outcome in outcomes)
+    assert len(outcomes) > 120
+
+
+def test_kills_at_random_moments_of_random_traces_do_no_harm():
+    outcomes = spread(lambda seed: random_kills(seed, "bayes", 6), range(12))
+    assert wrong(outcomes) == []
+    assert sum(outcome.killed for outcome in outcomes) >= 60
+
+
+def test_a_network_survives_kills_too():
+    assert wrong(random_kills(1, "mlp", 4)) == []
+
+
+def keys_are_not_destroyed():
+    Vault.erase = lambda self, names: frozenset()
+
+
+def files_are_not_removed():
+    Files.remove = lambda self, names: None
+
+
+def answered_before_it_is_durable():
+    telling, effect = Home.accept, Home.effect
+
+    def hasty(self, requests):
+        self.promised = requests
+        return ["00" * 16 for _ in requests]
+
+    def late(self, ids, *rest):
+        effect(self, telling(self, self.promised), *rest)
+
+    Home.accept, Home.effect = hasty, late
+
+
+def dropped_in_memory_only():
+    let_go = Home._let_go
+
+    def forgetful(self):
+        self.shelf.doomed.clear()
+        let_go(self)
+
+    Home._let_go = forgetful
+
+
+@pytest.mark.parametrize(
+    ("sabotage", "lasting", "seen"),
+    [
+        (keys_are_not_destroyed, False, "can be read"),
+        (files_are_not_removed, True, "holds other files"),
+        (answered_before_it_is_durable, False, "too many"),
+        (dropped_in_memory_only, False, "opens to a sub-model that saw"),
+    ],
+)
+def test_a_device_that_does_not_keep_its_promises_is_caught(sabotage, lasting, seen):
+    with torture(EVICTING, sabotage, lasting=lasting) as tortured:
+        last = len(EVICTING.calls) - 1
+        every = max(1, tortured.moments[last] // 12)
+        outcomes = [tortured.kill(last, moment) for moment in range(1, tortured.moments[last] + 30, every)]
+    assert any(seen in problem for problem in wrong(outcomes))
