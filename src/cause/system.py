@@ -38,8 +38,10 @@ from cause.voting import VOTES, Labels
 if TYPE_CHECKING:
     from os import PathLike
 
+    from cause.energy.model import EnergyModel
     from cause.home import Home
     from cause.home.receipts import Bundle
+    from cause.home.status import Status
 
 ENDLESS = 2**62
 REPAIRS = ("now", "later")
@@ -559,6 +561,13 @@ class Cause:
                 except DamageError:
                     continue  # the one before it serves
             return weight, self.learner.predict(self.learner.decode(blob), x)
+
+    def status(self, model: "EnergyModel | None" = None) -> "Status":
+        """How a device with a home is: what serves, what waits, what repair will cost, what is due when."""
+        from cause.home.status import status
+
+        self._look()
+        return status(self, model)
 
     def close(self) -> None:
         """End workers, and let go of files and locks."""

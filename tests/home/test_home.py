@@ -279,3 +279,15 @@ def test_samples_expire_by_days(tmp_path):
     assert device.ledger.rounds_of("a") == []
     assert device.expire() is None
     device.close()
+
+
+def test_the_status_of_a_reader_follows_the_writer(tmp_path):
+    device = opened(tmp_path / "home", shards=1)
+    learn(device, a=30)
+    reader = Cause(tmp_path / "home", read_only=True)
+    assert reader.status().round == 1
+    device.forget("a", rounds=[1], count=1, repair="later")
+    told = reader.status()
+    assert [(shard.behind, shard.since is not None) for shard in told.shards] == [(1, True)]
+    assert told.repair.rsn == 29
+    reader.close(), device.close()
