@@ -134,6 +134,7 @@ def test_an_absurd_number_of_workers_is_refused(workers):
 
 
 SCRIPT = """
+import signal
 import sys
 from cause.recipe import Recipe
 from cause.system import Cause
@@ -142,6 +143,7 @@ from tests.executors.test_processes import PLAIN, RECIPE
 from tests.learners.test_torch import SCENE, with_data
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite started in the background ignores it
     device = Cause(learner=Endless(RECIPE), system=PLAIN, shards=2, slots=12, workers=2,
                    watch=lambda step: print("step", [w.process.pid for w in device.executor._busy], flush=True))
     try:
