@@ -117,6 +117,7 @@ class Cause:
     ) -> None:
         self.watch = watch
         self.home: Home | None = None
+        self._repair = "now"
         if home is not None:
             from cause.home import attach
 
@@ -125,6 +126,7 @@ class Cause:
             self.home, settings, learner = attach(home, learner, wanted, key, read_only=read_only)
             system, shards, memory, slots = settings.system, settings.shards, settings.memory, settings.slots
             classes, seed, workers = settings.classes, settings.seed, settings.workers
+            self._repair = settings.repair
             ledger, shelf, journal = self.home.ledger, self.home.shelf, self.home
         elif bounds or key is not None or read_only:
             raise InputError(f"{next(iter(bounds), 'key')!r} is for a device with a home: Cause('device/', …)")
@@ -217,14 +219,14 @@ class Cause:
     # Algorithm 3, lines 2 to 5: a round of learning
 
     def learn(
-        self, uploads: Iterable[Upload] | Mapping[str, tuple[ArrayLike, ArrayLike]] = (), *, repair: str = "now"
+        self, uploads: Iterable[Upload] | Mapping[str, tuple[ArrayLike, ArrayLike]] = (), *, repair: str | None = None
     ) -> Learned:
         """One round: what arrived is partitioned, trained on and stored. An empty round counts.
 
         Uploads, or inputs and labels by user: `{"alice": (x, y)}`. Shards that wait for a repair are repaired on the
         way; with `repair="later"` they go on waiting, and what arrived for them waits with them.
         """
-        check_choice("repair", repair, REPAIRS)
+        repair = self._repair_or_default(repair)
         with self._state:
             t, active, arrived, waiting = self._arrive(uploads)
         self.expire(repair="later")  # before anything is trained on what goes
@@ -286,12 +288,13 @@ class Cause:
         rounds: Iterable[int] | None = None,
         count: int | None = None,
         samples: Iterable[tuple[int, int]] | None = None,
-        repair: str = "now",
+        repair: str | None = None,
     ) -> list[Forgotten]:
         """Forget a user's everything, some rounds, the lowest `count` samples of a round, or named samples.
 
         When this returns, samples and tainted sub-models are destroyed, and the shards vote with their newest clean
-        sub-model, if they have one. With `repair="later"` the replay waits for `repair()`.
+        sub-model, if they have one. With `repair="later"` the replay waits for `repair()`; "now" is the default, unless
+        the home was made with another.
         """
         chosen = None if rounds is None else tuple(rounds)
         named = None if samples is None else tuple(samples)
@@ -303,9 +306,9 @@ class Cause:
             requests = self.journal.expired()
         return self._serve(requests, repair, together=True)[0] if requests else None
 
-    def serve(self, requests: Sequence[Request], *, repair: str = "now") -> list[Forgotten]:
+    def serve(self, requests: Sequence[Request], *, repair: str | None = None) -> list[Forgotten]:
         """Serve all requests that wait: one by one, or coalesced into one replay for each shard."""
-        check_choice("repair", repair, REPAIRS)
+        repair = self._repair_or_default(repair)
         if not requests:
             raise RequestError("nothing to forget: no request was made")
         return self._serve(requests, repair, together=self.system.requests == "coalesced")
@@ -331,6 +334,11 @@ class Cause:
         except BaseException:
             self._unserved = True
             raise
+
+    def _repair_or_default(self, repair: str | None) -> str:
+        repair = repair or self._repair
+        check_choice("repair", repair, REPAIRS)
+        return repair
 
     def _answer(
         self,

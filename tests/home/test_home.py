@@ -291,3 +291,16 @@ def test_the_status_of_a_reader_follows_the_writer(tmp_path):
     assert [(shard.behind, shard.since is not None) for shard in told.shards] == [(1, True)]
     assert told.repair.rsn == 29
     reader.close(), device.close()
+
+
+def test_a_home_made_to_repair_later_does_so_unless_the_call_says_otherwise(tmp_path):
+    device = opened(tmp_path / "home", shards=1, repair="later")
+    learn(device, a=30)
+    device.forget("a", rounds=[1], count=1)
+    learn(device, a=5)
+    assert device.waiting() == [0]
+    device.close()
+    device = Cause(tmp_path / "home")
+    device.forget("a", rounds=[1], count=1, repair="now")
+    assert device.waiting() == []
+    device.close()
