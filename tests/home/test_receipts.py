@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -108,6 +109,15 @@ def test_data_that_is_not_what_the_receipt_commits_to_is_wrong(device):
     segment.remember({segment.pieces[0].upload.user: b"x" * 32})
     segment._manifest = None
     assert device.verify(0, processes=0).wrong == [f"data of shard {shard}"]
+
+
+def test_a_sub_model_that_is_not_what_the_receipt_commits_to_is_wrong(device):
+    (done,) = device.forget("alice", rounds=[1], count=5)
+    assert device.verify(done.ids[0], processes=0).wrong == []
+    key = device.heads()[done.shards[0].shard].key
+    slot = device.memory.slot_of(key)
+    device.memory._slots[slot] = replace(device.memory[key], identity=b"x" * 32)
+    assert device.verify(done.ids[0], processes=0).wrong == [f"sub-model {key}"]
 
 
 def test_receipts_name_nobody_and_hold_no_digest_of_data_or_weights(device):

@@ -451,6 +451,7 @@ class Home(Journal):
                 "VALUES ('forget', ?, ?, ?, ?, ?)",
                 self._lines(user, round_, selection[user, round_]),
             )
+            forget_labels(database, self._pseudonyms[user], round_)
             database.run("DELETE FROM pieces WHERE upload=?", [own.upload_id])
             kept = dict(database.rows("SELECT key, bytes FROM blocks WHERE upload=?", [own.upload_id]))
             database.run("DELETE FROM blocks WHERE upload=?", [own.upload_id])
@@ -581,6 +582,12 @@ def _runs(positions: Positions) -> bytes:
 
 def _positions(data: bytes) -> Positions:
     return pos.from_runs(data)
+
+
+def forget_labels(database: Database, pseudonym: int, round_: int) -> None:
+    """The history knows how many samples of each class arrived; of an upload that lost some it must not."""
+    where = "kind='add' AND pseudonym=? AND round=?"
+    database.run(f"UPDATE history SET labels=NULL WHERE {where}", [pseudonym, round_])
 
 
 def _labels(piece: Piece) -> str:

@@ -11,6 +11,7 @@ from cause import positions as pos
 from cause.errors import VaultError
 from cause.home.blocks import Meta
 from cause.home.database import Database
+from cause.home.home import forget_labels
 from cause.home.uploads import names_of
 from cause.keyed import digest
 from cause.samples import SegmentKey
@@ -112,6 +113,7 @@ class _Pruning:
             "INSERT INTO history (kind, round, pseudonym, of_round, samples, shard) VALUES ('forget', ?, ?, ?, ?, ?)",
             [[database.get("round", round_), pseudonym, round_, count, shard] for shard, count in gone.items()],
         )
+        forget_labels(database, pseudonym, round_)
         self.samples += sum(gone.values())
         database.run("DELETE FROM blocks WHERE upload=?", [upload])
         if not left:

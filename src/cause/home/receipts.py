@@ -149,8 +149,9 @@ class Receipts:
 
     def _sub_model(self, key: SegmentKey) -> dict[str, Any]:
         home = self._home
-        committed = home.vault.commit(home.shelf.names[key], home.memory[key].identity)
-        return {"sub_model": list(key), "commitment": committed.hex()}
+        name = home.shelf.names[key]
+        committed = home.vault.commit(name, home.memory[key].identity)
+        return {"sub_model": list(key), "stored_as": name.hex(), "commitment": committed.hex()}
 
     def _destroyed(self, key: SegmentKey, name: bytes) -> dict[str, Any]:
         (identity,) = self._home.database.row("SELECT identity FROM sub_models WHERE key=?", [name])
@@ -305,9 +306,9 @@ class Receipts:
 
     def _sub_model_holds(self, told: dict[str, Any]) -> bool | None:
         home, key = self._home, SegmentKey(*told["sub_model"])
-        if key not in home.shelf.names:
-            return None
-        return True if self._sub_model(key)["commitment"] == told["commitment"] else None
+        if key not in home.shelf.names or home.shelf.names[key].hex() != told["stored_as"]:
+            return None  # gone, or trained again since
+        return bool(self._sub_model(key)["commitment"] == told["commitment"])
 
 
 def _time(seconds: float) -> str:
