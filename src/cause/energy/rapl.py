@@ -8,7 +8,7 @@ from cause.energy.tally import CounterTally
 from cause.errors import MeterError
 
 ROOT = Path("/sys/class/powercap")
-# Counters wrap around at 65 kJ or 262 kJ; a package at 500 W gets there in two minutes: once a second is ample.
+# Counters wrap around at a range that the kernel tells; reading once a second sees every turn of it.
 SAMPLING_HZ = 1.0
 
 
