@@ -15,7 +15,7 @@ from safetensors.torch import load, save
 from cause.errors import LearnerError
 
 MAGIC = b"CAUSE\x01"
-LEVEL = 3
+LEVEL = 1
 _HEAD = struct.Struct(">6sBQ32s")  # magic, bytes of a number, length, digest of the plain bytes
 
 

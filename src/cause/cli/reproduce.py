@@ -55,6 +55,10 @@ def reproduce(
     report: Annotated[
         bool, typer.Option("--report", help="Run nothing: make tables, pictures and page anew from the folder.")
     ] = False,
+    take: Annotated[
+        list[Path] | None,
+        typer.Option(help="With --report: take in the runs of that folder, made beside these or on another machine."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder of the results. [default: out/reproduce-SIZE]")
     ] = None,
@@ -82,8 +86,10 @@ def reproduce(
     folder = out or Path("out") / f"reproduce-{name}"
     figures = chosen(names or ["all"] if report else names or [])
     if report:
-        _deliver(rewrite(figures, folder), json)
+        _deliver(rewrite(figures, folder, take or []), json)
         return
+    if take:
+        raise InputError("--take goes with --report")
     size: Size = SIZES[name].changed(
         share=share, epochs=epochs, seeds=seeds, trainings=trainings, recipe=recipe, device=device
     )

@@ -17,7 +17,7 @@ from cause.evaluation.reproduce.archive import Archive
 from cause.evaluation.reproduce.cell import Cell, Done
 from cause.evaluation.reproduce.figures import FIGURES
 from cause.evaluation.reproduce.place import Place
-from cause.evaluation.reproduce.runner import parse_only, reproduce, wanted_cells
+from cause.evaluation.reproduce.runner import parse_only, reproduce, rewrite, wanted_cells
 from tests.evaluation.reproduce.tiny import TINY
 
 POLICIES = [FIGURES["policies"]]
@@ -191,3 +191,16 @@ def test_bad_input_is_one_line(capsys, tmp_path, monkeypatch, args, message):
     assert message in err
     assert err.count("\n") == 1
     assert not list(tmp_path.glob("results/*"))
+
+
+def test_runs_of_two_folders_make_one_figure(tmp_path, ran):
+    one, other = tmp_path / "one", tmp_path / "other"
+    reproduce(POLICIES, TINY, Place(), one, only={"slots": ["8"]})
+    reproduce(POLICIES, TINY, Place(), other, only={"slots": ["16"]})
+    made = len(ran)
+    assert len(Archive(one).of_result("policies")) < made
+    report = rewrite(POLICIES, one, [other])
+    assert len(ran) == made == len(Archive(one).of_result("policies"))
+    assert len(report.results["policies"]["rows"]) > 0
+    with pytest.raises(InputError, match="--take: there are no such results in"):
+        rewrite(POLICIES, one, [tmp_path])

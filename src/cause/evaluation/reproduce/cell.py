@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-FORMAT = 1
+FORMAT = 2
 """Counted up when a kind of run comes to mean something else: what was run before is then run again."""
 
 

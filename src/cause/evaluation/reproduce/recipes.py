@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from cause import recipes
 from cause.evaluation.reproduce.data import Split
@@ -9,26 +10,23 @@ from cause.presets import System, parse_system
 from cause.recipe import Recipe
 from cause.registry import Registry
 
-# The paper's table of data sets and backbones; it has no row for DenseNet-121, so that of its pruning table.
-BATCH_SIZES = {"resnet34": 256, "vgg16": 512, "mobilenetv2": 128, "densenet121": 128}
-
 Composed = tuple[Recipe, System]
 
 
 def paper(data: Split, backbone: str, system: str, epochs: int) -> Composed:
     """Adam (SGD for ARCANE) at a constant rate of 0.001, no augmentation."""
     sgd = system.partition(":")[0] == "arcane"
-    recipe = Recipe(
-        backbone,
-        data.classes,
-        data.shape,
-        epochs=epochs,
-        batch_size=BATCH_SIZES.get(backbone, 32),
-        optimizer="sgd" if sgd else "adam",
-        lr=1e-3 if backbone in BATCH_SIZES else 3e-3,
-        std=data.brightest,
+    small = {} if backbone in recipes.BATCH else {"batch_size": 32, "lr": 3e-3}
+    optimizer = "sgd" if sgd else "adam"
+    recipe = recipes.paper(
+        backbone, data.classes, data.shape, epochs=epochs, optimizer=optimizer, **scaling(data), **small
     )
     return recipe, parse_system(system)[1]
+
+
+def scaling(data: Split) -> dict[str, Any]:
+    """Constants, fitted to nobody's data."""
+    return recipes.BYTES if data.brightest == 255 else {"mean": data.brightest / 2, "std": data.brightest / 4}
 
 
 def ours(data: Split, backbone: str, system: str, epochs: int) -> Composed:
@@ -42,8 +40,7 @@ def ours(data: Split, backbone: str, system: str, epochs: int) -> Composed:
         epochs=epochs,
         batch_size=min(128, plain.batch_size),
         augmentation="none" if flat else "crop-flip",
-        mean=data.brightest / 2,
-        std=data.brightest / 4,
+        **scaling(data),
     )
     return recipe, replace(composed, rehearsal=recipes.REHEARSAL, vote="soft")
 

@@ -116,13 +116,23 @@ def reproduce(
     return Report(ran, found, len(missing) - ran, results, write_page(out, list(FIGURES)))
 
 
-def rewrite(figures: Sequence[Figure], out: Path) -> Report:
-    """Make results, pictures and page anew from what is in the folder. Runs nothing."""
+def rewrite(figures: Sequence[Figure], out: Path, others: Sequence[Path] = ()) -> Report:
+    """Make results, pictures and page anew from what is in the folder, and in others. Runs nothing."""
     archive = Archive(out)
-    there = [figure for figure in figures if archive.of_result(figure.name)]
+    taken: dict[str, list[Cell]] = {figure.name: [] for figure in figures}
+    for other in map(Archive, others):
+        found = {figure.name: other.of_result(figure.name) for figure in figures}
+        if not any(found.values()):
+            raise InputError(f"--take: there are no such results in {str(other.folder)!r}")
+        for name, done in found.items():
+            taken[name] += [each.cell for each in done]
+            for each in done:
+                if each.cell not in archive:
+                    archive.add(each)
+    there = [figure for figure in figures if taken[figure.name] or archive.of_result(figure.name)]
     if not there:
         raise InputError(f"--report: there are no results in {str(out)!r} (give their folder with --out)")
-    results = {figure.name: write_figure(figure, archive, []) for figure in there}
+    results = {figure.name: write_figure(figure, archive, taken[figure.name]) for figure in there}
     return Report(results=results, page=write_page(out, list(FIGURES)))
 
 

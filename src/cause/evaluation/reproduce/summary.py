@@ -84,6 +84,8 @@ def trained_size(done: Sequence[Done]) -> str:
     ]
     if "rounds" in done[0].cell.settings:
         parts.append(_counted(_listed(done, "rounds"), "round"))
+    if "users" in done[0].cell.settings:
+        parts.append(_counted(_listed(done, "users"), "user"))
     seeds = len({each.cell.settings.get("seed", 0) for each in done})
     parts.append(_counted(str(seeds), "seed"))
     if any(each.cell.settings.get("recipe", "paper") != "paper" for each in done):

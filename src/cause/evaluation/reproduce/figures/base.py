@@ -9,7 +9,7 @@ from cause.evaluation.reproduce.paper import Reported
 from cause.evaluation.reproduce.size import Size
 from cause.evaluation.reproduce.summary import Summary, trained_size
 
-SIZE = ("share", "epochs", "rounds", "recipe", "device")
+SIZE = ("share", "epochs", "rounds", "users", "recipe", "device")
 """What makes trainings comparable: systems are compared only at the same size."""
 
 

@@ -8,7 +8,7 @@ from cause.evaluation.reproduce.figures.base import Figure, Group, groups
 from cause.evaluation.reproduce.size import SYSTEMS, Size
 from cause.evaluation.reproduce.summary import Claim, Panel, Series, Summary, mean_of, percent
 
-SHARE, EPOCHS = 0.1, 3
+SHARE, EPOCHS, ROUNDS, USERS = 0.1, 3, 5, 20
 """Of a full or reduced run: forgetting for real is dear, so this is always small, and says so."""
 
 
@@ -17,6 +17,7 @@ def cells(size: Size) -> list[Cell]:
     ((dataset, backbone),) = size.sets(("cifar10", "resnet34"))
     share = size.part(dataset) if size.name == "quick" else min(size.share, SHARE)
     small = {"shards": 16, "rho": 0.3, "share": share, "epochs": min(size.epochs, EPOCHS)}
+    small |= {"rounds": min(size.rounds, ROUNDS), "users": min(size.users, USERS)}
     return [cell for system in SYSTEMS for cell in size.training(dataset, backbone, system, **small)]
 
 

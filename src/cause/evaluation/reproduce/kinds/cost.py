@@ -8,23 +8,16 @@ from cause.energy.calibrate import calibrate
 from cause.evaluation.reproduce.kinds import Settings
 from cause.evaluation.reproduce.kinds.prune import lesson_of
 from cause.evaluation.reproduce.place import Place
-from cause.evaluation.reproduce.recipes import BATCH_SIZES
+from cause.evaluation.reproduce.recipes import scaling
 from cause.learners.torch import TorchLearner
 from cause.presets import System
-from cause.recipe import Recipe
+from cause.recipes import paper
 
 
 def run(settings: Settings, place: Place) -> dict[str, Any]:
     """Measure trainings of several sizes and fit a line."""
     data, backbone = place.data(settings["dataset"]), settings["backbone"]
-    recipe = Recipe(
-        backbone,
-        data.classes,
-        data.shape,
-        epochs=settings["epochs"],
-        batch_size=BATCH_SIZES.get(backbone, 32),
-        std=data.brightest,
-    )
+    recipe = paper(backbone, data.classes, data.shape, epochs=settings["epochs"], **scaling(data))
     learner = TorchLearner(recipe, device=place.device).composed(System(pruning=settings["pruning"]))
     meter = with_idle(find_meter(place.device))
     done = calibrate(

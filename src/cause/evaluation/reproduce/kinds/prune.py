@@ -10,6 +10,7 @@ from cause.arrays import ArrayUpload
 from cause.evaluation.reproduce.data import Split
 from cause.evaluation.reproduce.kinds import Settings
 from cause.evaluation.reproduce.place import Place
+from cause.evaluation.reproduce.recipes import scaling
 from cause.keyed import derive, root_key
 from cause.learners.torch import TorchLearner
 from cause.models import factory
@@ -34,7 +35,8 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
         optimizer=settings["optimizer"],
         lr=RATES[settings["optimizer"]],
         schedule="cosine",
-        std=data.brightest,
+        compute="bf16",
+        **scaling(data),
         pruning=method,
         target=settings["rate"] / 100 if settings["rate"] else None,
     )
