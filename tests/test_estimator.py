@@ -17,11 +17,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from cause import CauseClassifier
+from cause import Cause, CauseClassifier, CountingLearner, Part, TraceUpload
 from cause.arrays import ArrayUpload
 from cause.clean_room import clean_room, compare
 from cause.errors import CauseError, HomeError, InputError, RequestError
 from cause.estimator import LabelError
+from cause.executors import Here
 from cause.ledger import MemoryLedger
 from cause.presets import PRESETS
 from tests.rooms import differences
@@ -172,6 +173,20 @@ def test_a_class_that_came_from_the_data_and_lost_its_samples_is_told(digits):
     CauseClassifier(classes=NAMES).fit(x, y, users=users).forget("nina")  # named by the caller: nothing to tell
 
 
+def test_named_classes_do_not_depend_on_whose_data_is_there(digits):
+    """Neither do their numbers: forgetting the only one who had a class is having never met her."""
+    (x, y, _), *_ = digits[0]
+    users = np.where(y == "five", "nina", np.where(y < "s", "otto", "paul"))
+    model, clean = (CauseClassifier(system=HASH, shards=2, classes=NAMES) for _ in range(2))
+    model.fit(x, y, users=users).forget("nina")
+    kept = users != "nina"
+    clean.fit(x[kept], y[kept], users=users[kept])
+    assert list(clean.classes_) == list(model.classes_) == sorted(NAMES)
+    assert differences(model.device_, clean.device_) == []
+    assert np.array_equal(model.predict_proba(x), clean.predict_proba(x))
+    assert clean.score(x[kept], y[kept]) > 0.4  # in each shard one of two users
+
+
 # The interface
 
 
@@ -221,6 +236,15 @@ def test_a_copy_is_a_device_of_its_own(digits):
     assert np.array_equal(model.predict_proba(x), before)
     assert list(model.device_.ledger.rounds_of("bob")) == [1, 2, 3]
     assert copied.verify().holds
+
+
+def test_a_copy_trains_where_it_is():
+    """Workers are not copied: the bits are the same without them."""
+    with Cause(learner=CountingLearner(), shards=1, slots=2, workers=1) as device:
+        device.learn([TraceUpload("ann", 1, (Part(3),))])
+        copied = copy.deepcopy(device)
+    assert isinstance(copied.executor, Here)
+    assert copied.forget("ann", rounds=[1], count=1)[0].rsn == 2
 
 
 def test_it_works_in_a_pipeline_and_in_a_search(digits):
@@ -351,8 +375,10 @@ def test_a_home_goes_on_in_another_process(digits, tmp_path):
     with pytest.raises(InputError, match="its folder is what lasts"):
         copy.deepcopy(later)
     later.device_.close()
-    with pytest.raises(InputError, match="has learned already"):
+    with pytest.raises(InputError, match="has learned already") as refused:
         CauseClassifier(**model.get_params()).fit(third[0], third[1])
+    again.reopen().device_.close()  # what was refused holds no lock
+    assert refused.value
 
 
 def test_a_home_wants_its_classes_named(digits, tmp_path):
