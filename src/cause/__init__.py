@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cause.estimator import CauseClassifier as CauseClassifier
     from cause.learners import CountingLearner
     from cause.presets import PRESETS, System
     from cause.requests import Request
@@ -17,6 +18,7 @@ __version__ = "0.1.0"
 # Imported on first use: the command line must start fast on a small board.
 _HOME = {
     "Cause": "system",
+    "CauseClassifier": "estimator",
     "CountingLearner": "learners",
     "PRESETS": "presets",
     "Part": "samples",
@@ -28,6 +30,7 @@ _HOME = {
     "read_trace": "trace",
 }
 
+# without CauseClassifier: `from cause import *` works where scikit-learn is not
 __all__ = [
     "PRESETS",
     "Cause",

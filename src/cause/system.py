@@ -538,6 +538,11 @@ class Cause:
 
     def predict(self, x: Any) -> Labels:
         """The label that the heads agree on, for each sample of `x`."""
+        weights, probabilities = self.votes(x)
+        return VOTES[self.system.vote](probabilities, weights)
+
+    def votes(self, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
+        """Each head's weight (the samples behind it), and what it says: voter × sample × class."""
         self._look()
         weights, probabilities = [], []
         for shard in self.memory.shards():
@@ -547,7 +552,7 @@ class Cause:
                 probabilities.append(found[1])
         if not weights:
             raise CauseError("nobody can vote: no shard has learned anything, or all of it was forgotten")
-        return VOTES[self.system.vote](np.stack(probabilities), np.asarray(weights, dtype=np.float64))
+        return np.asarray(weights, dtype=np.float64), np.stack(probabilities)
 
     def _look(self) -> bool:
         """A device that only reads goes on with what its writer has done since; whether that was anything."""
@@ -581,6 +586,15 @@ class Cause:
         """End workers, and let go of files and locks."""
         self.executor.close()
         self.journal.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For a copy of a device in memory, as scikit-learn's tools make them; nothing here is stored this way."""
+        if self.home is not None:
+            raise InputError("a device with a home is not copied: its folder is what lasts, so open that again")
+        return {name: part for name, part in vars(self).items() if name not in ("_state", "_training", "executor")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _state=RLock(), _training=RLock(), executor=Here())
 
     def __enter__(self) -> "Cause":
         return self

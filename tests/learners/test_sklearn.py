@@ -13,6 +13,7 @@ from cause.arrays import TraceData
 from cause.errors import InputError, LearnerError
 from cause.learners.sklearn import FAMILIES, SklearnLearner
 from cause.presets import FIXED, PRESETS, System
+from cause.samples import Part, TraceUpload
 from cause.system import Cause
 from cause.verify import verify
 from tests.learners.test_torch import CLASSES, SCENE, image, lesson, upload
@@ -92,8 +93,6 @@ def test_it_learns(estimator):
 
 
 def positive(user, round_, count):
-    from cause.samples import Part, TraceUpload
-
     pairs = [image(user, round_, p) for p in range(count)]
     brighter = np.stack([np.where(x > 1, x, 0) for x, _ in pairs])
     return TraceData(TraceUpload(user, round_, (Part(count),)), brighter, [y for _, y in pairs])
@@ -111,6 +110,16 @@ def test_a_damaged_sub_model_is_refused():
     blob[-1] ^= 1
     with pytest.raises(LearnerError, match="damaged"):
         trainer.decode(bytes(blob))
+
+
+@every_estimator
+def test_what_learned_a_single_sample_says_its_label_and_nothing_that_is_no_number(estimator):
+    trainer, x = learner(estimator), np.abs(np.random.default_rng(0).normal(size=(5, 1, 8, 8)))
+    state = trainer.train(None, lesson(TraceData(TraceUpload("a", 1, (Part(1),)), x[:1], [2])), b"s" * 32)
+    told = trainer.predict(state, x)
+    assert np.isfinite(told).all()
+    assert told.sum(axis=1) == pytest.approx(1)
+    assert told.argmax(axis=1)[0] == 2
 
 
 def test_settings_are_part_of_the_recipe():

@@ -116,7 +116,13 @@ class SklearnLearner:
     def predict(self, state: State, x: Any) -> NDArray[np.floating]:
         estimator, inputs = self._restored(state, bytes(32)), self._inputs(x)
         if hasattr(estimator, "predict_proba"):
-            return np.asarray(estimator.predict_proba(inputs))
+            # without a sample of a class its logarithm is -inf; of a single sample there is no variance
+            with np.errstate(divide="ignore", invalid="ignore"):
+                told = np.asarray(estimator.predict_proba(inputs))
+            unsure = ~np.isfinite(told).all(axis=1)
+            if unsure.any():  # or it would spoil what the other heads say
+                told[unsure] = getattr(estimator, "class_prior_", 1 / self.classes)
+            return told
         return np.asarray(np.eye(self.classes)[estimator.predict(inputs)])
 
     def encode(self, state: State) -> bytes:

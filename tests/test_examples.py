@@ -1,0 +1,67 @@
+"""The examples run as they are, and say so when something does not hold."""
+
+import os
+import subprocess
+import sys
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from cause import system
+from cause.keyed import digest
+from cause.system import Cause
+from examples import custom_torch_model, digits_on_a_device
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = {
+    "digits_on_a_device": [
+        "Round 3: 400 digits of 4 users, 2 shards trained",
+        "bob wants everything forgotten, now:",
+        "carol wants her round 2 forgotten, and the training can wait: 2 sub-models are destroyed.",
+        "The device was switched off and on. Shards that wait for their training: [",
+        "Repaired:",
+        "bob's receipt is signed and in the log.",
+        "of 3 stored sub-models of the shard, bit for bit.",
+    ],
+    "custom_torch_model": [
+        "Round 2: 450 digits of 3 users, 2 shards trained",
+        "Frozen part: as it was.",
+        "carol's round 1 is forgotten:",
+        "Trained again from what is retained: 2 of 2 are the same bits.",
+        "with the same users in the same shards: 4 of 4 sub-models are the same bits.",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_runs_as_a_program_and_tells_what_it_did(name, tmp_path):
+    script, home = ROOT / "examples" / f"{name}.py", tmp_path / "device"
+    environment = {**os.environ, "PYTHONPATH": ":".join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", script, "--home", home], capture_output=True, text=True, env=environment
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    told = done.stdout
+    for line in EXAMPLES[name]:
+        assert line in told
+        told = told[told.index(line) :]  # in this order
+    assert (home / "ledger.db").exists()
+
+
+def test_the_device_that_an_example_leaves_behind_has_forgotten(tmp_path, capsys):
+    assert digits_on_a_device.main(["--home", str(tmp_path / "device")]) == 0
+    with Cause(tmp_path / "device") as device:
+        assert list(device.ledger.rounds_of("bob")) == []
+        assert list(device.ledger.rounds_of("carol")) == [1, 3]
+        assert [told["samples"] for told in device.home.receipts.listed()] == [300, 300, 100, 100]
+    assert digits_on_a_device.main(["--home", str(tmp_path / "device")]) == 2
+    assert "is there already: name a new folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("example", [digits_on_a_device, custom_torch_model], ids=lambda example: example.__name__)
+def test_an_example_fails_where_a_training_cannot_be_repeated(example, monkeypatch, capsys):
+    drawn = count()
+    monkeypatch.setattr(system, "training_seed", lambda *parts: digest("never twice", next(drawn)))
+    assert example.main([]) == 1
+    assert "0 of " in capsys.readouterr().out
