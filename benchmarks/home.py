@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +105,7 @@ def _forget(device: Cause, users: int, each: int, folder: Path) -> tuple[list[fl
     for number, (user, round_) in enumerate(chosen[:: len(chosen) // count][:count]):
         if number and number % BETWEEN_REPAIRS == 0:
             device.repair()
-        work = device.forget
-        took.append(timed(lambda u=user, r=round_: work(f"user {u}", rounds=[r], repair="later")))  # type: ignore[misc]
+        took.append(timed(partial(device.forget, f"user {user}", rounds=[round_], repair="later")))
         flushes.append(_flushes(folder.parent / "flushed"))
     return took, flushes
 
