@@ -2,16 +2,19 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cause.cli import main
-from cause.cli.homes import duration, key_of, moment
+from cause.cli.homes import duration, key_of, moment, opened
 from cause.energy.model import EnergyModel, Line
+from cause.errors import LearnerError
 from cause.system import Cause
 from tests.home.homes import CLASSES, FEATURES, MASTER, samples
 
@@ -543,6 +546,29 @@ def test_the_commands_work_as_processes(place, device):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["round"] == 2
+
+
+def test_status_needs_nothing_that_learns(cause, device):
+    with Cause("home", read_only=True) as whole:
+        told = json.loads(json.dumps(whole.status().as_dict()))
+    code = "import sys; sys.modules['sklearn'] = sys.modules['torch'] = None; from cause.cli import main; main()"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", code, "status", "home", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == told
+
+
+def test_status_of_a_home_that_remembers_nothing_of_its_learner(cause, device):
+    told = cause("status", "home", "--json")
+    with closing(sqlite3.connect("home/ledger.db")) as ledger, ledger:
+        assert ledger.execute("DELETE FROM meta WHERE name='sub_model_bytes'").rowcount == 1
+    assert cause("status", "home", "--json") == told
+
+
+def test_who_only_looks_cannot_learn_or_predict(device):
+    with opened(Path("home"), read_only=True, looking=True) as looked_at, pytest.raises(LearnerError, match="learner"):
+        looked_at.predict(np.zeros((1, 6)))
 
 
 def test_small_things_people_read():

@@ -8,8 +8,10 @@ import time
 import numpy as np
 import pytest
 
+from cause.disk import Disk
 from cause.errors import BudgetError, HomeError, InputError
 from cause.home import Home
+from cause.home.blocks import Files
 from cause.learners.torch import TorchLearner
 from cause.memory import POLICIES
 from cause.presets import PRESETS
@@ -314,3 +316,18 @@ def test_of_an_upload_that_lost_samples_the_history_keeps_no_classes(tmp_path):
     device.forget("a", rounds=[1], count=1, repair="later")
     assert sorted(device.home.database.rows(rows)) == [(0,), (1,)]
     device.close()
+
+
+def test_who_writes_no_file_does_not_wait_for_the_disk(tmp_path):
+    waited = []
+
+    class Watched(Disk):
+        def sync_folder(self, folder):
+            waited.append(folder)
+            super().sync_folder(folder)
+
+    files = Files(tmp_path, Watched())
+    files.write([])
+    assert waited == []
+    files.write([(b"name", b"data")])
+    assert waited == [tmp_path]

@@ -14,6 +14,7 @@ from cause.errors import HomeError, InputError
 if TYPE_CHECKING:
     from cause.energy.model import EnergyModel
     from cause.home import Config, Home
+    from cause.learners.recorded import RecordedLearner
     from cause.progress import Watch
     from cause.system import Cause
 
@@ -44,14 +45,17 @@ CalibrationFile = Annotated[
 
 
 @contextmanager
-def opened(home: Path, *, read_only: bool = False, watch: "Watch | None" = None) -> Iterator["Cause"]:
-    """The device that lives there."""
+def opened(
+    home: Path, *, read_only: bool = False, watch: "Watch | None" = None, looking: bool = False
+) -> Iterator["Cause"]:
+    """The device that lives there; for `looking` without what learns in it, whose import would take seconds."""
     need("cryptography", "home")
     from cause.system import Cause
 
     for left in reversed(range(ATTEMPTS if read_only else 1)):
         try:
-            device = Cause(home, read_only=read_only, watch=watch)
+            learner = recorded_learner(home) if looking else None
+            device = Cause(home, learner=learner, read_only=read_only, watch=watch)
             break
         except ModuleNotFoundError as error:
             raise InputError(f"the learner of {str(home)!r} needs {error.name}: install it") from None
@@ -76,6 +80,21 @@ def opened_home(home: Path) -> Iterator["Home"]:
         yield found
     finally:
         found.close()
+
+
+def recorded_learner(home: Path) -> "RecordedLearner | None":
+    """What the home remembers of its learner; None if it was made before homes did."""
+    config_of(home)
+    from cause.home.database import Database
+    from cause.home.layout import Layout
+    from cause.learners.recorded import RecordedLearner
+
+    database = Database(Layout(home).ledger, read_only=True)
+    try:
+        recipe, size = database.get("recipe"), database.get("sub_model_bytes")
+    finally:
+        database.close()
+    return None if recipe is None or size is None else RecordedLearner(bytes(recipe), size)
 
 
 def need(module: str, extra: str) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def status(home: h.HomeFolder, calibration: h.CalibrationFile = None, json: o.AsJson = False) -> None:
     """Show what serves, what waits and what it will cost, what is full, and which exports are tainted."""
     model = h.model_of(calibration)
-    with h.opened(home, read_only=True) as device:
+    with h.opened(home, read_only=True, looking=True) as device:
         from cause.home.status import status as found
 
         now = found(device, model)
