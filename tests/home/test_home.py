@@ -309,7 +309,7 @@ def test_a_home_made_to_repair_later_does_so_unless_the_call_says_otherwise(tmp_
 def test_of_an_upload_that_lost_samples_the_history_keeps_no_classes(tmp_path):
     device = opened(tmp_path / "home")
     learn(device, a=30, b=20)
-    rows = "SELECT labels IS NULL FROM history WHERE kind='add' ORDER BY seq"
+    rows = "SELECT sealed_classes IS NULL FROM history WHERE kind='add' ORDER BY seq"
     assert device.home.database.rows(rows) == [(0,), (0,)]
     device.forget("a", rounds=[1], count=1, repair="later")
     assert sorted(device.home.database.rows(rows)) == [(0,), (1,)]

@@ -16,7 +16,8 @@ from tests.torture.life import blob_name, seen_by
 KNOWN = {"cause.toml", "ledger.db", "ledger.db-wal", "ledger.db-shm", "lock"}
 Hit = tuple[str, Sample]
 Provenance = Mapping[str, frozenset[Sample]]
-"""What each sub-model that was ever written has seen, by the digest of its bytes."""
+"""What each sub-model that was ever written has seen, by the digest of its bytes and by its identity, and of which
+samples each digest in the ledger ever was."""
 
 
 def nothing_comes_back(
@@ -28,15 +29,16 @@ def nothing_comes_back(
     backups: Iterable[Path] = (),
     thorough: bool = False,
 ) -> list[str]:
-    """With the master key, every byte under the home and older copies of its sealed files: no forgotten sample, no
-    sub-model that saw one."""
+    """With the master key, every byte under the home and older copies of its sealed files and its ledger: no forgotten
+    sample, no sub-model that saw one, and no digest by which a guess of either could be checked."""
     gone_users = _all_gone(case, forgotten)
     loot = attack(folder, gone_users, backups=backups, thorough=thorough)
-    return _samples_in(loot, case, forgotten) + _tainted_in(loot, forgotten, provenance) + _texts_in(loot, gone_users)
+    found = _samples_in(loot, case, forgotten) + _tainted_in(loot, forgotten, provenance)
+    return found + _digests_in(loot, forgotten, provenance) + _texts_in(loot, gone_users)
 
 
 def _samples_in(loot: Loot, case: Case, forgotten: Collection[Sample]) -> list[str]:
-    plain = [each.plain for each in loot.found if each.kind == "samples"]
+    plain = [each.plain for each in loot.found if each.kind in ("samples", "ledger")]
     marks = traces_of(case.calls, forgotten)
     needles = {getattr(each, part): (part, sample) for sample, each in marks.items() for part in ("x", "digest", "id")}
     return [f"{part} of {sample} can be read" for part, sample in _hits(needles, [*loot.files.values(), *plain])]
@@ -65,6 +67,13 @@ def _tainted_in(loot: Loot, forgotten: Collection[Sample], provenance: Provenanc
             elif seen & set(forgotten):
                 found.append(f"{each.path} opens to a sub-model that saw {min(seen & set(forgotten))}")
     return found
+
+
+def _digests_in(loot: Loot, forgotten: Collection[Sample], provenance: Provenance) -> list[str]:
+    tainted = {bytes.fromhex(mark): seen & set(forgotten) for mark, seen in provenance.items()}
+    needles = {mark: ("a digest", min(seen)) for mark, seen in tainted.items() if seen}
+    haystack = [*loot.files.values(), *(each.plain for each in loot.found if each.kind == "ledger")]
+    return [f"{what} of what {sample} was part of can be read" for what, sample in _hits(needles, haystack)]
 
 
 def _texts_in(loot: Loot, gone_users: Collection[str]) -> list[str]:

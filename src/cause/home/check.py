@@ -15,6 +15,7 @@ from cause.home.config import Config, read_config
 from cause.home.database import Database
 from cause.home.layout import BLOCKS, SUB_MODELS, Layout
 from cause.home.receipts import DEVICE_KEY
+from cause.home.seals import open_identity
 from cause.home.shelf import PLACE
 from cause.vault import Vault, open_sealed
 
@@ -114,7 +115,7 @@ class _Rows:
                 database.rows("SELECT key, upload FROM blocks ORDER BY upload, part"),
                 database.rows("SELECT id, sealed_user FROM uploads"),
                 database.rows("SELECT upload, positions FROM pieces"),
-                database.rows("SELECT shard, round, key FROM sub_models"),
+                database.rows("SELECT shard, round, key, sealed_identity FROM sub_models"),
                 database.rows("SELECT id, key, effective FROM requests WHERE effective IS NULL OR key IS NOT NULL"),
                 database.rows("PRAGMA foreign_key_check"),
             )
@@ -175,9 +176,10 @@ class _Look:
         return None
 
     def _sub_models(self) -> Iterator[Problem]:
-        for shard, round_, name in self.rows.sub_models:
+        for shard, round_, name, identity in self.rows.sub_models:
             name = bytes(name)
             try:
+                open_identity(self.vault, name, bytes(identity))
                 self.vault.open_sealed(name, self.files[SUB_MODELS].read(name), PLACE)
             except UNREADABLE as error:
                 if self._still("sub_models", name):
@@ -191,7 +193,7 @@ class _Look:
 
     def strays(self) -> Iterator[str]:
         """What nothing uses: left by a crash, or evicted and not yet taken along by an erasure."""
-        listed = [*self.rows.blocks, *((key,) for _, _, key in self.rows.sub_models)]
+        listed = [*self.rows.blocks, *((key,) for _, _, key, _ in self.rows.sub_models)]
         named = {bytes(row[0]) for row in listed} | {bytes(key) for _, key, _ in self.rows.requests if key}
         manifests = {bytes(key) for (key,) in self.database.rows("SELECT key FROM manifests")}
         keys = self.vault.names() - named - manifests - {DEVICE_KEY}

@@ -27,6 +27,7 @@ from cause.home.layout import Layout
 from cause.home.ledger import HomeLedger
 from cause.home.lock import Lock
 from cause.home.receipts import DEVICE_KEY, Receipts
+from cause.home.seals import open_digest, open_identity, seal_classes, seal_digest, seal_identity, upload_key
 from cause.home.shelf import HomeShelf
 from cause.home.uploads import Blocks, BlockStore, StoredUpload, cut
 from cause.journal import Journal
@@ -76,7 +77,7 @@ class Home(Journal):
             self._open_vault = partial(Vault.open, layout.vault, source, self._disk, read_only=read_only)
             self._version: int | None = None  # of what a reader has loaded
             self.vault = self._open_vault()
-            self.database = Database(layout.ledger, read_only=read_only, connect=connect)
+            self.database = Database(layout.ledger, vault=self.vault, read_only=read_only, connect=connect)
             self.store_ = BlockStore(Files(layout.blocks, self._disk), self.vault.key)
             self.shelf = HomeShelf(Files(layout.sub_models, self._disk), self.vault)
             self.ledger = HomeLedger(self)
@@ -160,26 +161,41 @@ class Home(Journal):
         with self.database.reading():
             self._load_ledger()
             rows = self.database.rows(
-                "SELECT shard, round, slice, key, identity, size_bytes, environment, slot FROM sub_models ORDER BY slot"
+                "SELECT shard, round, slice, key, sealed_identity, size_bytes, environment, slot FROM sub_models "
+                "ORDER BY slot"
             )
             state = json.loads(self.database.get("policy", "{}"))
-        stored, names = [], {}
-        for shard, round_, slice_, name, identity, size_bytes, environment, slot in rows:
-            key = SegmentKey(shard, round_, slice_)
-            names[key] = bytes(name)
-            stored.append((slot, SubModel(key, bytes(identity), size_bytes, environment)))
+        stored, names, spoilt = [], {}, []
+        for shard, round_, slice_, name, sealed, size_bytes, environment, slot in rows:
+            key, name = SegmentKey(shard, round_, slice_), bytes(name)
+            identity = self._identity(name, bytes(sealed))
+            if identity is None:
+                spoilt.append(name)
+                continue
+            names[key] = name
+            stored.append((slot, SubModel(key, identity, size_bytes, environment)))
         self._garbage |= {*self.shelf.names.values(), *self.shelf.doomed} - set(names.values())
         self.shelf.restore(names)
+        self.shelf.doomed += spoilt
         memory.restore(stored, state)
         if not self.read_only:
             self.receipts.issue()  # what a crash kept from being signed
+
+    def _identity(self, name: bytes, sealed: bytes) -> bytes | None:
+        """A sub-model's; none if it is damaged, and then the sub-model is as good as damaged itself."""
+        if name not in self.vault:
+            return b""  # whoever wants the sub-model will find it lost, before anything is made of this
+        try:
+            return open_identity(self.vault, name, sealed)
+        except VaultError:
+            return None
 
     def _load_ledger(self) -> None:
         database = self.database
         blocks: dict[int, list[bytes]] = {}
         for upload, name in database.rows("SELECT upload, key FROM blocks ORDER BY upload, part"):
             blocks.setdefault(upload, []).append(bytes(name))
-        uploads: dict[int, tuple[str, int, Blocks]] = {}
+        uploads: dict[int, tuple[str, int, Blocks, bytes]] = {}
         self._blocks, self._pseudonyms = {}, {}
         for upload, round_, pseudonym, sealed in database.rows("SELECT id, round, pseudonym, sealed_user FROM uploads"):
             names = blocks.get(upload, [])
@@ -188,17 +204,18 @@ class Home(Journal):
             user = open_sealed(self.vault.key(names[0]), bytes(sealed), b"user" + names[0]).decode()
             own = self._blocks[user, round_] = Blocks(upload, self.store_, names)
             self._pseudonyms[user] = pseudonym
-            uploads[upload] = user, round_, own
+            uploads[upload] = user, round_, own, upload_key(self.vault, names)
         rounds: dict[int, dict[SegmentKey, list[Piece]]] = {}
         digests: dict[SegmentKey, dict[str, bytes]] = {}
-        for upload, shard, slice_, held, known in database.rows(
-            "SELECT upload, shard, slice, positions, digest FROM pieces"
+        for upload, shard, slice_, held, sealed in database.rows(
+            "SELECT upload, shard, slice, positions, sealed_digest FROM pieces"
         ):
-            user, round_, own = uploads[upload]
+            user, round_, own, sealing = uploads[upload]
             key, positions = SegmentKey(shard, round_, slice_), _positions(bytes(held))
             piece = Piece(StoredUpload(user, round_, positions, own), positions)
             rounds.setdefault(round_, {}).setdefault(key, []).append(piece)
-            digests.setdefault(key, {})[user] = bytes(known)
+            with suppress(VaultError):  # a damaged one is computed anew, from the samples
+                digests.setdefault(key, {})[user] = open_digest(sealing, key, bytes(sealed))
         trained = {SegmentKey(*key) for key in database.rows("SELECT shard, round, slice FROM segments WHERE trained")}
         self.ledger.load(database.get("round", 0), rounds, trained, digests)
 
@@ -303,17 +320,24 @@ class Home(Journal):
             database.set("pseudonyms", pseudonym)
             database.many("INSERT INTO segments VALUES (?, ?, ?, 0)", [list(key) for key in sorted(segments)])
             pieces = [(key, piece) for key, each in segments.items() for piece in each]
+            sealing = {user: upload_key(self.vault, own.names) for user, own in uploads.items()}
             database.many(
                 "INSERT INTO pieces VALUES (?, ?, ?, ?, ?, ?)",
                 [
-                    [uploads[p.upload.user].upload_id, *key, _runs(p.positions), digest(p.upload.names(p.positions))]
+                    [uploads[p.upload.user].upload_id, *key, _runs(p.positions),
+                     seal_digest(sealing[p.upload.user], key, digest(p.upload.names(p.positions)))]
                     for key, p in pieces
                 ],
-            )
+            )  # fmt: skip
             database.many(
-                "INSERT INTO history (round, kind, pseudonym, samples, shard, labels) VALUES (?, 'add', ?, ?, ?, ?)",
-                [[round_, given[p.upload.user], len(p.positions), key.shard, _labels(p)] for key, p in pieces],
-            )
+                "INSERT INTO history (round, kind, pseudonym, samples, shard, sealed_classes) "
+                "VALUES (?, 'add', ?, ?, ?, ?)",
+                [
+                    [round_, given[p.upload.user], len(p.positions), key.shard,
+                     seal_classes(sealing[p.upload.user], p.upload.labels(p.positions))]
+                    for key, p in pieces
+                ],
+            )  # fmt: skip
         self._pseudonyms.update(given)
         return uploads
 
@@ -325,8 +349,8 @@ class Home(Journal):
             self._let_go()
             self.database.run(
                 "INSERT INTO sub_models VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                [*segment, name, sub_model.identity, sub_model.size_bytes, sub_model.environment,
-                 self.memory.slot_of(segment)],
+                [*segment, name, seal_identity(self.vault, name, sub_model.identity), sub_model.size_bytes,
+                 sub_model.environment, self.memory.slot_of(segment)],
             )  # fmt: skip
             self.database.run("UPDATE segments SET trained=1 WHERE (shard, round, slice)=(?, ?, ?)", list(segment))
         self._gone()
@@ -451,7 +475,7 @@ class Home(Journal):
                 "VALUES ('forget', ?, ?, ?, ?, ?)",
                 self._lines(user, round_, selection[user, round_]),
             )
-            forget_labels(database, self._pseudonyms[user], round_)
+            forget_classes(database, self._pseudonyms[user], round_)
             database.run("DELETE FROM pieces WHERE upload=?", [own.upload_id])
             kept = dict(database.rows("SELECT key, bytes FROM blocks WHERE upload=?", [own.upload_id]))
             database.run("DELETE FROM blocks WHERE upload=?", [own.upload_id])
@@ -461,13 +485,12 @@ class Home(Journal):
             rows = [(name, own.upload_id, part, sizes.get(name) or kept[name]) for part, name in enumerate(left)]
             database.many("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)
             if left[0] != own.names[0]:
-                key = rewrite.keys.get(left[0]) or self.vault.key(left[0])
-                sealed = seal(key, user.encode(), b"user" + left[0])
+                sealed = seal(self.vault.key(left[0]), user.encode(), b"user" + left[0])
                 database.run("UPDATE uploads SET sealed_user=? WHERE id=?", [sealed, own.upload_id])
-            pieces = [
-                [own.upload_id, *key, _runs(held), self.ledger.lineage(key.shard)[key].piece_digest(user)]
-                for key, held in self.ledger.pieces_of(user, round_)
-            ]
+            sealing, pieces = upload_key(self.vault, left), []
+            for key, held in self.ledger.pieces_of(user, round_):
+                known = self.ledger.lineage(key.shard)[key].piece_digest(user)
+                pieces.append([own.upload_id, *key, _runs(held), seal_digest(sealing, key, known)])
             database.many("INSERT INTO pieces VALUES (?, ?, ?, ?, ?, ?)", pieces)
         database.run(
             "DELETE FROM segments WHERE NOT EXISTS (SELECT 1 FROM pieces WHERE "
@@ -584,12 +607,7 @@ def _positions(data: bytes) -> Positions:
     return pos.from_runs(data)
 
 
-def forget_labels(database: Database, pseudonym: int, round_: int) -> None:
+def forget_classes(database: Database, pseudonym: int, round_: int) -> None:
     """The history knows how many samples of each class arrived; of an upload that lost some it must not."""
     where = "kind='add' AND pseudonym=? AND round=?"
-    database.run(f"UPDATE history SET labels=NULL WHERE {where}", [pseudonym, round_])
-
-
-def _labels(piece: Piece) -> str:
-    values, counts = np.unique(piece.upload.labels(piece.positions), return_counts=True)
-    return json.dumps({str(value): int(count) for value, count in zip(values.tolist(), counts.tolist(), strict=True)})
+    database.run(f"UPDATE history SET sealed_classes=NULL WHERE {where}", [pseudonym, round_])

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from cause import __version__
 from cause.errors import LogError
+from cause.home.seals import open_identity
 from cause.keyed import digest
 from cause.log import (
     Checkpoint,
@@ -154,8 +155,10 @@ class Receipts:
         return {"sub_model": list(key), "stored_as": name.hex(), "commitment": committed.hex()}
 
     def _destroyed(self, key: SegmentKey, name: bytes) -> dict[str, Any]:
-        (identity,) = self._home.database.row("SELECT identity FROM sub_models WHERE key=?", [name])
-        return {"sub_model": list(key), "commitment": self._home.vault.commit(name, bytes(identity)).hex()}
+        vault = self._home.vault
+        (sealed,) = self._home.database.row("SELECT sealed_identity FROM sub_models WHERE key=?", [name])
+        committed = vault.commit(name, open_identity(vault, name, bytes(sealed)))
+        return {"sub_model": list(key), "commitment": committed.hex()}
 
     # The log
 

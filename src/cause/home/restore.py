@@ -4,6 +4,7 @@ import contextlib
 import hmac
 import os
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from cause.home.archive import Archive
 from cause.home.blocks import Files, Meta, open_block, open_meta
 from cause.home.check import UNREADABLE
 from cause.home.config import Config, key_source, parse_config, read_config
-from cause.home.database import Database
+from cause.home.database import Database, connect
 from cause.home.home import Home
 from cause.home.layout import BLOCKS, CONFIG, FORMAT, LEDGER, SUB_MODELS, Layout
 from cause.home.lock import Lock
@@ -101,7 +102,7 @@ class _Work:
             if not live:
                 data = self.archive.checked(LEDGER, self.archive.manifest.ledger)
                 self.disk.write_whole(partial, data)
-            database = Database(self.layout.ledger if live else partial)
+            database = Database(self.layout.ledger if live else partial, vault=self.vault)
             with contextlib.closing(database):
                 names = {
                     BLOCKS: [bytes(name) for (name,) in database.rows("SELECT key FROM blocks")],
@@ -194,14 +195,15 @@ class _Work:
 
 
 def healthy(ledger: Path) -> bool:
-    """Whether a ledger is there, whole and of this format."""
+    """Whether a ledger is there, whole and of a format that this program knows."""
     if not ledger.is_file():
         return False
     try:
-        with contextlib.closing(Database(ledger, read_only=True)) as database:
-            (version,) = database.row("PRAGMA user_version")
-            return version == FORMAT and not database.check()
-    except HomeError:
+        with contextlib.closing(connect(ledger, True)) as found:
+            (version,) = found.execute("PRAGMA user_version").fetchone()
+            (verdict,) = found.execute("PRAGMA integrity_check(1)").fetchone()
+            return bool(1 <= version <= FORMAT and verdict == "ok")
+    except sqlite3.Error:
         return False
 
 
