@@ -9,8 +9,8 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from cause.errors import VaultError
-from cause.home.home import DEVICE_KEY
 from cause.home.layout import BLOCKS, LEDGER, SUB_MODELS
+from cause.home.log import DEVICE_KEY
 from cause.vault import open_sealed
 from cause.vault.sealing import derive
 from tests.home.homes import MASTER

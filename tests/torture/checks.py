@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cause.home.home import DEVICE_KEY
+from cause.home.log import DEVICE_KEY
 from cause.system import Cause
 from cause.verify import verify
 from tests.learners_for_tests import Sample, ids

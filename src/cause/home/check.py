@@ -14,7 +14,7 @@ from cause.home.blocks import Files, open_block
 from cause.home.config import Config, read_config
 from cause.home.database import Database
 from cause.home.layout import BLOCKS, SUB_MODELS, Layout
-from cause.home.receipts import DEVICE_KEY
+from cause.home.log import DEVICE_KEY
 from cause.home.seals import open_identity
 from cause.home.shelf import PLACE
 from cause.vault import Vault, open_sealed

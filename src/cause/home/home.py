@@ -26,7 +26,8 @@ from cause.home.database import Connect, Database, connect
 from cause.home.layout import Layout
 from cause.home.ledger import HomeLedger
 from cause.home.lock import Lock
-from cause.home.receipts import DEVICE_KEY, Receipts
+from cause.home.log import DEVICE_KEY
+from cause.home.receipts import Receipts
 from cause.home.seals import open_digest, open_identity, seal_classes, seal_digest, seal_identity, upload_key
 from cause.home.shelf import HomeShelf
 from cause.home.uploads import Blocks, BlockStore, StoredUpload, cut

@@ -21,8 +21,9 @@ from cause.home.database import Database, connect
 from cause.home.home import Home
 from cause.home.layout import BLOCKS, CONFIG, FORMAT, LEDGER, SUB_MODELS, Layout
 from cause.home.lock import Lock
+from cause.home.log import DEVICE_KEY
 from cause.home.prune import Lost, prune
-from cause.home.receipts import DEVICE_KEY
+from cause.home.salvage import RestoredLog, carry_on
 from cause.home.shelf import PLACE
 from cause.units import format_bytes
 from cause.vault import KeySource, Vault
@@ -41,6 +42,8 @@ class Restored:
     """Files of samples that were put back."""
     sub_models: int
     lost: Lost
+    log: RestoredLog | None
+    """With the backup's ledger: what became of the log."""
 
 
 def restore(
@@ -117,7 +120,9 @@ class _Work:
                     self._put_back(folder, back)
                 gone = {folder: lost for folder, (_, lost) in wanted.items()}
                 lost = prune(database, self.vault, gone[BLOCKS], gone[SUB_MODELS], self._meta, self.now)
-                round_ = int(database.get("round", 0))
+                round_, log = int(database.get("round", 0)), None
+                if not live:
+                    log = self._carry_on(database, {"round": round_, "samples": lost.samples})
                 database.scrub()
             if not live:
                 self._swap(partial)
@@ -128,7 +133,11 @@ class _Work:
                 for path in self.layout.folder.glob(LEDGER + ".part*"):
                     path.unlink(missing_ok=True)
         counts = {folder: len(back) for folder, (back, _) in wanted.items()}
-        return Restored("live" if live else "backup", round_, counts[BLOCKS], counts[SUB_MODELS], lost)
+        return Restored("live" if live else "backup", round_, counts[BLOCKS], counts[SUB_MODELS], lost, log)
+
+    def _carry_on(self, database: Database, about: dict[str, Any]) -> RestoredLog:
+        made = self.archive.manifest.made
+        return carry_on(database, self.vault, self.layout.ledger, made=made, now=self.now, about=about)
 
     def _refuse_to_lose(self, named: set[bytes]) -> None:
         """Samples that came after the backup would lose their keys for good."""
