@@ -128,7 +128,7 @@ def test_the_same_backup_beside_an_old_copy_of_the_vault_would_bring_it_back(hom
 
 def test_no_key_of_the_live_vault_opens_anything_forgotten_in_the_archive(home):
     with Cause(home) as device:
-        doomed = {name for (user, _), own in device.home._blocks.items() if user == "b" for name in own.names}
+        doomed = {name for (user, _), own in device.home.blocks.items() if user == "b" for name in own.names}
     archive = saved(home)
     with Cause(home) as device:
         device.forget("b")
@@ -172,7 +172,7 @@ def test_rounds_after_the_backup_survive_where_the_ledger_does(home):
     with Cause(home) as device:
         learn(device, e=25)
         device.forget("d")
-        names = {name.hex() for name in device.home._blocks["e", 4].names}
+        names = {name.hex() for name in device.home.blocks["e", 4].names}
     for path in (home / "blocks").iterdir():
         if path.name not in names:
             path.unlink()
@@ -390,7 +390,7 @@ def test_keys_of_what_did_not_come_back_are_destroyed(home):
     archive = saved(home)
     with Cause(home) as device:
         learn(device, e=25)
-        later = set(device.home._blocks["e", 4].names)
+        later = set(device.home.blocks["e", 4].names)
     lose_ledger(home)
     restore(archive, home, discard_later=True)
     with Vault.open(home / "vault", SOURCE, read_only=True) as vault:

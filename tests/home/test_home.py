@@ -11,6 +11,7 @@ import pytest
 
 from cause.errors import BudgetError, HomeError, InputError, RequestError
 from cause.home import Home
+from cause.home.cleaning import KEYED
 from cause.learners.torch import TorchLearner
 from cause.memory import POLICIES
 from cause.presets import PRESETS
@@ -306,7 +307,7 @@ def test_samples_that_somebody_forgets_while_they_expire_are_gone_and_nobody_is_
     device = opened(tmp_path / "home", shards=1, retain="2 rounds")
     for _ in range(2):
         learn(device, a=20, b=10)
-    device.home._retain = (1, None)
+    device.home.retain = (1, None)
     answers = []
 
     def forget():
@@ -332,7 +333,7 @@ def test_what_was_asked_for_before_an_error_and_expired_since_is_served_once(tmp
         patch.setattr(Home, "effect", lambda *_: (_ for _ in ()).throw(HomeError("no room")))
         with pytest.raises(HomeError, match="no room"):
             device.forget("a", rounds=[1])
-    device.home._retain = (1, None)
+    device.home.retain = (1, None)
     assert [request.user for request in device.expire().requests] == ["b"]
     assert device.ledger.rounds_of("a") == device.ledger.rounds_of("b") == [2]
     device.close()
@@ -370,4 +371,11 @@ def test_of_an_upload_that_lost_samples_the_history_keeps_no_classes(tmp_path):
     assert device.home.database.rows(rows) == [(0,), (0,)]
     device.forget("a", rounds=[1], count=1, repair="later")
     assert sorted(device.home.database.rows(rows)) == [(0,), (1,)]
+    device.close()
+
+
+def test_no_table_that_names_keys_is_left_out_when_a_home_is_cleaned(tmp_path):
+    device = opened(tmp_path / "home")
+    rows = "SELECT t.name FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type='table' AND c.name='key'"
+    assert {table for (table,) in device.home.database.rows(rows)} == set(KEYED)
     device.close()

@@ -137,11 +137,11 @@ def to_format_1(folder):
     with Cause(folder, read_only=True) as device:
         ledger, memory, vault = device.ledger, device.memory, device.home.vault
         digests, labels = {}, {}
-        for (user, round_), own in device.home._blocks.items():
+        for (user, round_), own in device.home.blocks.items():
             for key, _ in ledger.pieces_of(user, round_):
                 digests[own.upload_id, *key] = ledger.lineage(key.shard)[key].piece_digest(user)
             sealing = seals.upload_key(vault, own.names)
-            where = (round_, device.home._pseudonyms[user])
+            where = (round_, device.home.pseudonyms[user])
             for seq, sealed in device.home.database.rows(
                 "SELECT seq, sealed_classes FROM history WHERE (round, pseudonym)=(?, ?) AND sealed_classes NOT NULL",
                 where,

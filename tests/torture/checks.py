@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cause.home.cleaning import KEYED
 from cause.home.log import DEVICE_KEY
 from cause.system import Cause
 from cause.verify import verify
@@ -140,16 +141,15 @@ def only_what_is_named(device: Cause) -> list[str]:
     """No key and no file but those that the ledger names."""
     home, found = device.home, []
     assert home is not None
-    blocks, sub_models, requests, manifests = (
-        {bytes(key) for (key,) in home.database.rows(f"SELECT key FROM {table} WHERE key IS NOT NULL")}
-        for table in ("blocks", "sub_models", "requests", "manifests")
-    )
-    keys = home.vault.names() - home._garbage  # what the next erasure will take along
-    if keys != blocks | sub_models | requests | manifests | {DEVICE_KEY}:
-        named = f"{len(blocks)} blocks, {len(sub_models)} sub-models, {len(requests)} asked, {len(manifests)} manifests"
-        found.append(f"{len(keys)} keys, but {named}")
-    for folder, named in ((home.layout.blocks, blocks), (home.layout.sub_models, sub_models)):
-        if {path.name for path in folder.iterdir()} != {name.hex() for name in named}:
+    named = {
+        table: {bytes(key) for (key,) in home.database.rows(f"SELECT key FROM {table} WHERE key IS NOT NULL")}
+        for table in KEYED
+    }
+    keys = home.vault.names() - home.garbage  # what the next erasure will take along
+    if keys != {DEVICE_KEY}.union(*named.values()):
+        found.append(f"{len(keys)} keys, but { ({table: len(own) for table, own in named.items()}) }")
+    for folder, own in ((home.layout.blocks, named["blocks"]), (home.layout.sub_models, named["sub_models"])):
+        if {path.name for path in folder.iterdir()} != {name.hex() for name in own}:
             found.append(f"{folder.name} holds other files than the ledger names")
     strays = {path.name for path in home.layout.folder.iterdir() if path.is_file()} - KNOWN
     strays |= {path.name for path in home.layout.folder.rglob("*.part")}

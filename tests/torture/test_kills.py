@@ -82,13 +82,13 @@ def answered_before_it_is_durable():
 
 
 def dropped_in_memory_only():
-    let_go = Home._let_go
+    let_go = Home.let_go
 
     def forgetful(self):
         self.shelf.doomed.clear()
         let_go(self)
 
-    Home._let_go = forgetful
+    Home.let_go = forgetful
 
 
 @pytest.mark.parametrize(

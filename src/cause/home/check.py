@@ -11,6 +11,7 @@ from cause import positions as pos
 from cause.disk import Disk
 from cause.errors import CauseError, HomeError, VaultError
 from cause.home.blocks import Files, open_block
+from cause.home.cleaning import named_keys
 from cause.home.config import Config, read_config
 from cause.home.database import Database
 from cause.home.layout import BLOCKS, SUB_MODELS, Layout
@@ -74,8 +75,9 @@ def examine_home(folder: str | Path) -> Health:
             except VaultError as error:
                 return Health([*problems, Problem(str(error), LOST_KEYS)])
             with vault:
-                problems += _Look(layout, vault, database, rows).problems()
-                notes += _Look(layout, vault, database, _Rows.read(database)).strays()
+                look = _Look(layout, vault, database, rows)
+                problems += look.problems()
+                notes += look.strays()
     except HomeError as error:
         return Health([*problems, Problem(_told(error), RESTORE)], notes)
     return Health(problems, notes, len(rows.blocks), len(rows.sub_models))
@@ -193,10 +195,8 @@ class _Look:
 
     def strays(self) -> Iterator[str]:
         """What nothing uses: left by a crash, or evicted and not yet taken along by an erasure."""
-        listed = [*self.rows.blocks, *((key,) for _, _, key, _ in self.rows.sub_models)]
-        named = {bytes(row[0]) for row in listed} | {bytes(key) for _, key, _ in self.rows.requests if key}
-        manifests = {bytes(key) for (key,) in self.database.rows("SELECT key FROM manifests")}
-        keys = self.vault.names() - named - manifests - {DEVICE_KEY}
+        named = named_keys(self.database)
+        keys = self.vault.names() - named
         there = [name for files in self.files.values() if files.folder.exists() for name in files.names()]
         unknown = set(there) - {each.hex() for each in named}
         if keys:

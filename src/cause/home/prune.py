@@ -11,7 +11,7 @@ from cause import positions as pos
 from cause.errors import VaultError
 from cause.home.blocks import Meta
 from cause.home.database import Database
-from cause.home.home import forget_classes
+from cause.home.forgetting import forget_classes
 from cause.home.seals import seal_digest, upload_key
 from cause.home.uploads import names_of
 from cause.keyed import digest
