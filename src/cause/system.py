@@ -302,9 +302,13 @@ class Cause:
 
     def expire(self, *, repair: str = "now") -> Forgotten | None:
         """Forget what is older than the home keeps samples: all of it at once. `learn` does it in each round."""
-        with self._state:
+        with self._state:  # nobody else forgets any of it between the choice and its end
+            self._resume()
             requests = self.journal.expired()
-        return self._serve(requests, repair, together=True)[0] if requests else None
+            if not requests:
+                return None
+            (done,) = self._serve(requests, "later", together=True)
+        return replace(done, rsn=self._catch_up()[1]) if repair == "now" else done
 
     def serve(self, requests: Sequence[Request], *, repair: str | None = None) -> list[Forgotten]:
         """Serve all requests that wait: one by one, or coalesced into one replay for each shard."""

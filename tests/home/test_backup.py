@@ -3,19 +3,24 @@
 import io
 import json
 import shutil
+import sqlite3
 import tarfile
+from contextlib import closing
 
 import pytest
 
+from cause.cli import main
 from cause.disk import Disk
-from cause.errors import CauseError, HomeError, InputError
+from cause.errors import CauseError, HomeError, InputError, LogError
 from cause.home import Home
 from cause.home.archive import Archive
 from cause.home.backup import backup
 from cause.home.check import examine_home
 from cause.home.exports import export
 from cause.home.restore import restore
+from cause.home.salvage import RestoredLog
 from cause.home.status import status
+from cause.log import open_checkpoint
 from cause.system import Cause
 from cause.vault import FILES, EnvKeySource, Vault
 from cause.verify import verify
@@ -123,7 +128,7 @@ def test_the_same_backup_beside_an_old_copy_of_the_vault_would_bring_it_back(hom
 
 def test_no_key_of_the_live_vault_opens_anything_forgotten_in_the_archive(home):
     with Cause(home) as device:
-        doomed = {name for (user, _), own in device.home._blocks.items() if user == "b" for name in own.names}
+        doomed = {name for (user, _), own in device.home.blocks.items() if user == "b" for name in own.names}
     archive = saved(home)
     with Cause(home) as device:
         device.forget("b")
@@ -167,7 +172,7 @@ def test_rounds_after_the_backup_survive_where_the_ledger_does(home):
     with Cause(home) as device:
         learn(device, e=25)
         device.forget("d")
-        names = {name.hex() for name in device.home._blocks["e", 4].names}
+        names = {name.hex() for name in device.home.blocks["e", 4].names}
     for path in (home / "blocks").iterdir():
         if path.name not in names:
             path.unlink()
@@ -385,7 +390,7 @@ def test_keys_of_what_did_not_come_back_are_destroyed(home):
     archive = saved(home)
     with Cause(home) as device:
         learn(device, e=25)
-        later = set(device.home._blocks["e", 4].names)
+        later = set(device.home.blocks["e", 4].names)
     lose_ledger(home)
     restore(archive, home, discard_later=True)
     with Vault.open(home / "vault", SOURCE, read_only=True) as vault:
@@ -472,3 +477,110 @@ def test_a_restore_that_was_cut_short_anywhere_can_be_done_again(home, lost):
         if disk.left >= 0:
             break
     assert steps > 3
+
+
+# The log
+
+
+def with_receipts(home, *counts):
+    """Receipts of some forgets; what the log's head is then, for an auditor to hold."""
+    with Cause(home) as device:
+        for user, round_ in counts:
+            device.forget(user, rounds=[round_], count=1)
+        kept = device.home.receipts
+        return open_checkpoint(kept.checkpoint(), kept.verifier)
+
+
+def damage(home, table):
+    """Overwrite the first page of a table."""
+    with closing(sqlite3.connect(home / "ledger.db")) as database:
+        (page,) = database.execute("SELECT rootpage FROM sqlite_schema WHERE name=?", [table]).fetchone()
+        (size,) = database.execute("PRAGMA page_size").fetchone()
+    with (home / "ledger.db").open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+
+
+def proved(home, held):
+    with Cause(home, read_only=True) as device:
+        return device.home.receipts.consistency(held)
+
+
+def test_entries_that_the_damaged_ledger_still_has_stay_in_the_log(home):
+    with_receipts(home, ("a", 2))
+    archive = saved(home)
+    held = with_receipts(home, ("c", 1), ("d", 2))
+    damage(home, "history")
+    done = restore(archive, home, discard_later=True)
+    assert (done.ledger, done.log) == ("backup", RestoredLog(2, 4, 6))
+    proved(home, held)
+    with checked(home) as device:
+        kept = device.home.receipts
+        assert [each["kind"] for each in kept.listed()][-2:] == ["repair", "restore"]
+        for number in range(kept.size):
+            kept.bundle(number).check(kept.verifier)
+        device.forget("b", rounds=[1], count=1)
+    proved(home, held)
+
+
+@pytest.mark.parametrize("table", ["leaves", None])
+def test_a_log_that_lost_entries_never_passes_for_the_one_that_had_them(home, table, capsys):
+    before = with_receipts(home, ("a", 2))
+    archive = saved(home)
+    held = with_receipts(home, ("c", 1), ("d", 2))
+    damage(home, table) if table else lose_ledger(home)
+    with pytest.raises(SystemExit) as end:
+        main(["restore", str(archive), str(home), "--discard-later"])
+    assert end.value.code == 0
+    assert (
+        "the log has the backup's 2 entries, 0 more from the damaged ledger, and entry 2, which says so; later ones "
+        "are lost, if there were any"
+    ) in capsys.readouterr().out
+    with pytest.raises(SystemExit) as end:
+        main(["receipts", str(home)])
+    assert end.value.code == 0
+    assert "restore" in capsys.readouterr().out
+    proved(home, before)
+    with pytest.raises(LogError, match=r"was never one of 6 \(entry 2: restored at 2"):
+        proved(home, held)
+    later = with_receipts(home, ("a", 2), ("b", 1))
+    assert later.size > held.size
+    with pytest.raises(LogError, match=r"it was rewritten \(entry 2: restored at 2"):
+        proved(home, held)
+    proved(home, later)
+
+
+def test_a_restored_log_keeps_its_name_and_a_receipt_from_before_is_told_of_the_restore(home):
+    archive = saved(home)  # with an empty log
+    with_receipts(home, ("a", 2))
+    with Cause(home, read_only=True) as device:
+        bundle, name = device.home.receipts.bundle(1), device.home.receipts.verifier
+    lose_ledger(home)
+    assert restore(archive, home, discard_later=True).log == RestoredLog(0, 0, 0)
+    with Cause(home, read_only=True) as device:
+        assert device.home.receipts.verifier == name
+        bundle.check(name)
+        with pytest.raises(LogError, match=r"not one of this log: it was rewritten \(entry 0: restored"):
+            device.verify(bundle, processes=0)
+        assert device.verify(0, processes=0).holds
+
+
+def test_entries_of_another_branch_of_the_log_are_not_mixed_in(home):
+    with_receipts(home, ("a", 2))
+    older = saved(home, "older.tar")
+    with_receipts(home, ("c", 1))
+    newer = saved(home, "newer.tar")
+    lose_ledger(home)
+    restore(older, home, discard_later=True)
+    with_receipts(home, ("d", 2), ("b", 1))
+    damage(home, "history")
+    assert restore(newer, home, discard_later=True).log == RestoredLog(4, 0, 4)
+
+
+def test_a_home_that_keeps_its_ledger_keeps_its_log(home):
+    archive = saved(home)
+    held = with_receipts(home, ("a", 2))
+    for path in (home / "sub-models").iterdir():
+        path.unlink()
+    assert restore(archive, home).log is None
+    proved(home, held)

@@ -4,14 +4,16 @@ import os
 import subprocess
 import sys
 import time
+from threading import Thread
 
 import numpy as np
 import pytest
 
 from cause.disk import Disk
-from cause.errors import BudgetError, HomeError, InputError
+from cause.errors import BudgetError, HomeError, InputError, RequestError
 from cause.home import Home
 from cause.home.blocks import Files
+from cause.home.cleaning import KEYED
 from cause.learners.torch import TorchLearner
 from cause.memory import POLICIES
 from cause.presets import PRESETS
@@ -283,6 +285,62 @@ def test_samples_expire_by_days(tmp_path):
     device.close()
 
 
+class Eager:
+    """A lock whose every release somebody else waits for."""
+
+    def __init__(self, lock, somebody_else):
+        self.lock, self.depth, self.somebody_else = lock, 0, somebody_else
+
+    def __enter__(self):
+        self.lock.acquire()
+        self.depth += 1
+
+    def __exit__(self, *_):
+        self.depth -= 1
+        self.lock.release()
+        if not self.depth and self.somebody_else:
+            other, self.somebody_else = Thread(target=self.somebody_else), None
+            other.start()
+            other.join()
+
+
+@pytest.mark.parametrize("repair", ["now", "later"])
+def test_samples_that_somebody_forgets_while_they_expire_are_gone_and_nobody_is_hurt(tmp_path, repair):
+    device = opened(tmp_path / "home", shards=1, retain="2 rounds")
+    for _ in range(2):
+        learn(device, a=20, b=10)
+    device.home.retain = (1, None)
+    answers = []
+
+    def forget():
+        try:
+            answers.append(device.forget("a", rounds=[1], repair="later"))
+        except RequestError as error:
+            answers.append(str(error))
+
+    device._state = Eager(device._state, forget)
+    done = device.expire(repair=repair)
+    assert [(request.user, request.rounds) for request in done.requests] == [("a", (1,)), ("b", (1,))]
+    assert answers == ["user 'a' has nothing retained of round 1 (of 2 only)"]
+    assert device.ledger.rounds_of("a") == device.ledger.rounds_of("b") == [2]
+    assert (device.waiting(), done.rsn) == (([], 30) if repair == "now" else ([0], 0))
+    device.close()
+
+
+def test_what_was_asked_for_before_an_error_and_expired_since_is_served_once(tmp_path, monkeypatch):
+    device = opened(tmp_path / "home", shards=1, retain="2 rounds")
+    for _ in range(2):
+        learn(device, a=20, b=10)
+    with monkeypatch.context() as patch:
+        patch.setattr(Home, "effect", lambda *_: (_ for _ in ()).throw(HomeError("no room")))
+        with pytest.raises(HomeError, match="no room"):
+            device.forget("a", rounds=[1])
+    device.home.retain = (1, None)
+    assert [request.user for request in device.expire().requests] == ["b"]
+    assert device.ledger.rounds_of("a") == device.ledger.rounds_of("b") == [2]
+    device.close()
+
+
 def test_the_status_of_a_reader_follows_the_writer(tmp_path):
     device = opened(tmp_path / "home", shards=1)
     learn(device, a=30)
@@ -311,7 +369,7 @@ def test_a_home_made_to_repair_later_does_so_unless_the_call_says_otherwise(tmp_
 def test_of_an_upload_that_lost_samples_the_history_keeps_no_classes(tmp_path):
     device = opened(tmp_path / "home")
     learn(device, a=30, b=20)
-    rows = "SELECT labels IS NULL FROM history WHERE kind='add' ORDER BY seq"
+    rows = "SELECT sealed_classes IS NULL FROM history WHERE kind='add' ORDER BY seq"
     assert device.home.database.rows(rows) == [(0,), (0,)]
     device.forget("a", rounds=[1], count=1, repair="later")
     assert sorted(device.home.database.rows(rows)) == [(0,), (1,)]
@@ -331,3 +389,10 @@ def test_who_writes_no_file_does_not_wait_for_the_disk(tmp_path):
     assert waited == []
     files.write([(b"name", b"data")])
     assert waited == [tmp_path]
+
+
+def test_no_table_that_names_keys_is_left_out_when_a_home_is_cleaned(tmp_path):
+    device = opened(tmp_path / "home")
+    rows = "SELECT t.name FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type='table' AND c.name='key'"
+    assert {table for (table,) in device.home.database.rows(rows)} == set(KEYED)
+    device.close()

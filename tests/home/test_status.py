@@ -85,7 +85,7 @@ def test_the_history_simulated_gives_what_really_happened(tmp_path, system, one_
         t = learn(device, **users).round
         served = [device.forget(user, rounds=rounds, count=count) for user, rounds, count in asked[t]]
         rsn.append(sum(each.rsn for answers in served for each in answers))
-    lines = list(history(device.home.database).lines())
+    lines = list(history(device.home).lines())
     assert not any(f'"{user}"' in line for line in lines for user in "abcde")
     trace = parse_trace(lines, partitions=["given"], classes=CLASSES)
     name, parts = parse_system(system)
@@ -103,7 +103,7 @@ def test_who_returns_is_another_user_in_the_history(tmp_path):
     learn(device, a=10)
     device.forget("a")
     learn(device, a=5)
-    adds = [json.loads(line)["add"]["user"] for line in history(device.home.database).lines() if '"add"' in line]
+    adds = [json.loads(line)["add"]["user"] for line in history(device.home).lines() if '"add"' in line]
     assert adds == ["u1", "u2"]
     device.close()
 

@@ -248,6 +248,19 @@ def test_a_frozen_backbone_is_neither_changed_nor_stored():
     assert trainer.predict(state, upload().arrays(range(3))[0]).shape == (3, CLASSES)
 
 
+def test_a_first_segment_learns_on_the_frozen_parts_that_will_serve():
+    built = []
+
+    def make(classes, shape):  # initialised at random: by a module of the user's that downloads nothing
+        built.append(with_frozen_backbone(classes, shape))
+        return built[-1]
+
+    trainer = TorchLearner(Recipe("frozen", CLASSES, SHAPE, epochs=1, batch_size=4), make=make)
+    trainer.train(None, lesson(upload()), b"s" * 32)
+    trained, served = built[-1][0][1].weight, trainer._frozen["0.1.weight"]
+    assert torch.equal(trained, served)
+
+
 def test_a_frozen_batch_norm_neither_learns_nor_looks_at_the_batch():
     built = []
 

@@ -30,8 +30,8 @@ class Story:
                 self.done = line["done"]
             elif "accepted" in line:
                 self.accepted = True
-            elif "blob" in line:
-                self.provenance[line["blob"]] = unpacked(line["seen"])
+            elif "digest" in line:
+                self.provenance[line["digest"]] = unpacked(line["seen"])
             elif "failed" in line:
                 self.failures.append(line["failed"])
 

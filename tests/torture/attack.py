@@ -9,11 +9,12 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from cause.errors import VaultError
-from cause.home.home import DEVICE_KEY
-from cause.home.layout import BLOCKS, SUB_MODELS
+from cause.home.layout import BLOCKS, LEDGER, SUB_MODELS
+from cause.home.log import DEVICE_KEY
 from cause.vault import open_sealed
 from cause.vault.sealing import derive
 from tests.home.homes import MASTER
+from tests.home.old_ledger import told_by
 from tests.vault.attacker import places, recoverable
 
 SEALED = (BLOCKS, SUB_MODELS)
@@ -25,7 +26,7 @@ class Found:
     """Something that opened."""
 
     path: str
-    kind: str  # "samples" or "sub-model" or "text"
+    kind: str  # "samples" or "sub-model" or "text" or "ledger"
     plain: bytes
 
 
@@ -34,6 +35,7 @@ class Loot:
     """All that an attacker gets."""
 
     files: Mapping[str, bytes]
+    """Of the home, and older copies of its ledger."""
     keys: Mapping[bytes, bytes]
     found: tuple[Found, ...]
 
@@ -47,8 +49,9 @@ def attack(
     """Recover every key, and try every key on every file, also on older copies of files in backups, which hold no keys.
 
     If thorough, on every byte of the ledger's files too, looking for texts that start as a request does or with one of
-    these users' names.
+    these users' names, and on every value in older copies of the ledger.
     """
+    backups = list(backups)
     files = _files(folder)
     keys = recoverable([bytes.fromhex(MASTER)], files.values())
     keys.pop(DEVICE_KEY, None)
@@ -63,7 +66,10 @@ def attack(
         for path, data in files.items():
             if path.startswith("ledger.db"):
                 found += _texts(path, data, keys, [b'{"user"', *(name.encode() for name in names)])
-    return Loot(files, keys, tuple(found))
+        for backup in backups:
+            found += [Found(f"{backup.name}/{LEDGER}", "ledger", each) for each in told_by(backup / LEDGER, keys)]
+    old = {str(path): path.read_bytes() for backup in backups for path in backup.glob(LEDGER + "*")}
+    return Loot(files | old, keys, tuple(found))
 
 
 def _files(folder: Path) -> dict[str, bytes]:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cause.home.home import DEVICE_KEY
+from cause.home.cleaning import KEYED
+from cause.home.log import DEVICE_KEY
 from cause.system import Cause
 from cause.verify import verify
 from tests.learners_for_tests import Sample, ids
@@ -16,7 +17,8 @@ from tests.torture.life import blob_name, seen_by
 KNOWN = {"cause.toml", "ledger.db", "ledger.db-wal", "ledger.db-shm", "lock"}
 Hit = tuple[str, Sample]
 Provenance = Mapping[str, frozenset[Sample]]
-"""What each sub-model that was ever written has seen, by the digest of its bytes."""
+"""What each sub-model that was ever written has seen, by the digest of its bytes and by its identity, and of which
+samples each digest in the ledger ever was."""
 
 
 def nothing_comes_back(
@@ -28,15 +30,16 @@ def nothing_comes_back(
     backups: Iterable[Path] = (),
     thorough: bool = False,
 ) -> list[str]:
-    """With the master key, every byte under the home and older copies of its sealed files: no forgotten sample, no
-    sub-model that saw one."""
+    """With the master key, every byte under the home and older copies of its sealed files and its ledger: no forgotten
+    sample, no sub-model that saw one, and no digest by which a guess of either could be checked."""
     gone_users = _all_gone(case, forgotten)
     loot = attack(folder, gone_users, backups=backups, thorough=thorough)
-    return _samples_in(loot, case, forgotten) + _tainted_in(loot, forgotten, provenance) + _texts_in(loot, gone_users)
+    found = _samples_in(loot, case, forgotten) + _tainted_in(loot, forgotten, provenance)
+    return found + _digests_in(loot, forgotten, provenance) + _texts_in(loot, gone_users)
 
 
 def _samples_in(loot: Loot, case: Case, forgotten: Collection[Sample]) -> list[str]:
-    plain = [each.plain for each in loot.found if each.kind == "samples"]
+    plain = [each.plain for each in loot.found if each.kind in ("samples", "ledger")]
     marks = traces_of(case.calls, forgotten)
     needles = {getattr(each, part): (part, sample) for sample, each in marks.items() for part in ("x", "digest", "id")}
     return [f"{part} of {sample} can be read" for part, sample in _hits(needles, [*loot.files.values(), *plain])]
@@ -65,6 +68,13 @@ def _tainted_in(loot: Loot, forgotten: Collection[Sample], provenance: Provenanc
             elif seen & set(forgotten):
                 found.append(f"{each.path} opens to a sub-model that saw {min(seen & set(forgotten))}")
     return found
+
+
+def _digests_in(loot: Loot, forgotten: Collection[Sample], provenance: Provenance) -> list[str]:
+    tainted = {bytes.fromhex(mark): seen & set(forgotten) for mark, seen in provenance.items()}
+    needles = {mark: ("a digest", min(seen)) for mark, seen in tainted.items() if seen}
+    haystack = [*loot.files.values(), *(each.plain for each in loot.found if each.kind == "ledger")]
+    return [f"{what} of what {sample} was part of can be read" for what, sample in _hits(needles, haystack)]
 
 
 def _texts_in(loot: Loot, gone_users: Collection[str]) -> list[str]:
@@ -131,16 +141,15 @@ def only_what_is_named(device: Cause) -> list[str]:
     """No key and no file but those that the ledger names."""
     home, found = device.home, []
     assert home is not None
-    blocks, sub_models, requests, manifests = (
-        {bytes(key) for (key,) in home.database.rows(f"SELECT key FROM {table} WHERE key IS NOT NULL")}
-        for table in ("blocks", "sub_models", "requests", "manifests")
-    )
-    keys = home.vault.names() - home._garbage  # what the next erasure will take along
-    if keys != blocks | sub_models | requests | manifests | {DEVICE_KEY}:
-        named = f"{len(blocks)} blocks, {len(sub_models)} sub-models, {len(requests)} asked, {len(manifests)} manifests"
-        found.append(f"{len(keys)} keys, but {named}")
-    for folder, named in ((home.layout.blocks, blocks), (home.layout.sub_models, sub_models)):
-        if {path.name for path in folder.iterdir()} != {name.hex() for name in named}:
+    named = {
+        table: {bytes(key) for (key,) in home.database.rows(f"SELECT key FROM {table} WHERE key IS NOT NULL")}
+        for table in KEYED
+    }
+    keys = home.vault.names() - home.garbage  # what the next erasure will take along
+    if keys != {DEVICE_KEY}.union(*named.values()):
+        found.append(f"{len(keys)} keys, but { ({table: len(own) for table, own in named.items()}) }")
+    for folder, own in ((home.layout.blocks, named["blocks"]), (home.layout.sub_models, named["sub_models"])):
+        if {path.name for path in folder.iterdir()} != {name.hex() for name in own}:
             found.append(f"{folder.name} holds other files than the ledger names")
     strays = {path.name for path in home.layout.folder.iterdir() if path.is_file()} - KNOWN
     strays |= {path.name for path in home.layout.folder.rglob("*.part")}

@@ -10,6 +10,7 @@ from typing import Any
 
 from cause.home import Home
 from cause.home.shelf import HomeShelf
+from cause.keyed import digest
 from cause.samples import SegmentKey
 from cause.system import Cause
 from tests.home.homes import CLASSES, FEATURES, MASTER, bayes, samples
@@ -72,7 +73,7 @@ _told: list[bool] = []
 
 
 def tell(report: Report) -> None:
-    """Let homes tell what they accept and which sub-models they are about to write, from what samples.
+    """Let homes tell what they accept, and of which samples the sub-models and digests are that they will write.
 
     It changes the classes, so it is for a process that will not live long; told again, it tells the new listener only.
     """
@@ -81,6 +82,27 @@ def tell(report: Report) -> None:
         return
     _told.append(True)
     accept, put, load = Home.accept, HomeShelf.put, Home.load
+    store, effect, trained = Home.store, Home.effect, Home.trained
+
+    def told(mark, seen):
+        _listener[0]({"digest": mark, "seen": packed(seen)})
+
+    def telling_store(self, round_, segments):
+        for pieces in segments.values():
+            for piece in pieces:
+                told(digest(piece.upload.names(piece.positions)).hex(), ids([piece]))
+        return store(self, round_, segments)
+
+    def telling_effect(self, asked, selection, plans, dropped):
+        for user, round_ in selection:
+            for key, _ in self.ledger.pieces_of(user, round_):
+                segment = self.ledger.lineage(key.shard)[key]
+                told(segment.piece_digest(user).hex(), ids([segment.piece(user)]))
+        effect(self, asked, selection, plans, dropped)
+
+    def telling_trained(self, segment):
+        told(self.memory[segment].identity.hex(), seen_by(self.ledger, segment))
+        trained(self, segment)
 
     def telling_accept(self, requests):
         accepted = accept(self, requests)
@@ -88,7 +110,7 @@ def tell(report: Report) -> None:
         return accepted
 
     def telling_put(self, key, blob):
-        _listener[0]({"blob": blob_name(blob), "seen": packed(seen_by(self.home.ledger, key))})
+        told(blob_name(blob), seen_by(self.home.ledger, key))
         put(self, key, blob)
 
     def load_and_be_known(self, memory):
@@ -96,6 +118,17 @@ def tell(report: Report) -> None:
         load(self, memory)
 
     Home.accept, HomeShelf.put, Home.load = telling_accept, telling_put, load_and_be_known
+    Home.store, Home.effect, Home.trained = telling_store, telling_effect, telling_trained
+
+
+def marks(device: Cause) -> dict[str, set[Sample]]:
+    """Digests of all that a device holds, and of what samples they are."""
+    memory, ledger = device.memory, device.ledger
+    found = {memory[key].identity.hex(): seen_by(ledger, key) for key in memory.stored()}
+    found |= {blob_name(memory.shelf.get(key)): seen_by(ledger, key) for key in memory.stored()}
+    for segment in (segment for shard in ledger.shards() for segment in ledger.lineage(shard)):
+        found |= {segment.piece_digest(piece.upload.user).hex(): set(ids([piece])) for piece in segment.pieces}
+    return found
 
 
 def seen_by(ledger: Any, key: SegmentKey) -> set[Sample]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cause.home import Home
+from cause.home import Home, seals
 from cause.home.blocks import Files
 from cause.requests import Request
 from cause.vault import Vault
@@ -31,6 +31,10 @@ EVICTING = Case(
     shards=1,
     slots=2,
 )
+
+
+def bare(key, plain, aad):
+    return plain
 
 
 def wrong(outcomes):
@@ -78,13 +82,13 @@ def answered_before_it_is_durable():
 
 
 def dropped_in_memory_only():
-    let_go = Home._let_go
+    let_go = Home.let_go
 
     def forgetful(self):
         self.shelf.doomed.clear()
         let_go(self)
 
-    Home._let_go = forgetful
+    Home.let_go = forgetful
 
 
 @pytest.mark.parametrize(
@@ -102,3 +106,13 @@ def test_a_device_that_does_not_keep_its_promises_is_caught(sabotage, lasting, s
         every = max(1, tortured.moments[last] // 12)
         outcomes = [tortured.kill(last, moment) for moment in range(1, tortured.moments[last] + 30, every)]
     assert any(seen in problem for problem in wrong(outcomes))
+
+
+@pytest.mark.parametrize("instead", [{"joint_key": lambda keys: next(iter(keys))}, {"seal": bare, "open_sealed": bare}])
+def test_digests_that_old_copies_of_the_ledger_would_give_away_are_found(instead, monkeypatch):
+    for name, broken in instead.items():
+        monkeypatch.setattr(seals, name, broken)
+    case = Case((Learn(1, ((ANN, 300),)), Forget((Request(ANN, samples=((1, 290),)),), "later")), "frugal", 1, 2)
+    with torture(case) as tortured:
+        outcome = tortured.kill(1, tortured.moments[1], thorough=True)
+    assert f"a digest of what {(ANN, 1, 290)} was part of can be read" in outcome.problems

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from cause.errors import HomeError
-from cause.home import Home
+from cause.home import Home, arriving, forgetting
 from cause.system import Cause
 from tests.recording_disk import RecordingDisk, crash_states
 from tests.torture.calls import random_case
@@ -62,30 +62,30 @@ def the_ledger_is_not_synced():
 
 
 def keys_go_before_the_ledger_lets_go():
-    apply = Home._apply
+    apply = forgetting.apply
 
-    def hasty(self, rewrite, selection):
-        self.vault.erase(rewrite.old)
-        apply(self, rewrite, selection)
+    def hasty(home, rewrite, selection):
+        home.vault.erase(rewrite.old)
+        apply(home, rewrite, selection)
 
-    Home._apply = hasty
+    forgetting.apply = hasty
 
 
 def a_round_is_recorded_before_it_is_written():
-    write, record = Home._write, Home._record
+    write, record = Home.write, arriving.record
     held = []
 
     def later(self, keys, contents):
         self.vault.put_many(keys)
         held[:] = contents
 
-    def recorded(self, *args):
-        Home._write = write
-        result = record(self, *args)
-        self.store_.files.write(held)
+    def recorded(home, *args):
+        Home.write = write
+        result = record(home, *args)
+        home.store_.files.write(held)
         return result
 
-    Home._write, Home._record = later, recorded  # of the first round only
+    Home.write, arriving.record = later, recorded  # of the first round only
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from tests.rooms import differences, meant
 from tests.torture import checks
 from tests.torture.calls import SYSTEMS, USERS, Book, Case, Forget, Learn
 from tests.torture.kills import scratch_folder
-from tests.torture.life import blob_name, learner_of, seen_by
+from tests.torture.life import learner_of, marks
 
 X = samples("x", 1, 4)[0]
 REPAIRS = st.sampled_from(["now", "later"])
@@ -101,8 +101,7 @@ class Device(RuleBasedStateMachine):
 
     @invariant()
     def holds_exactly_what_it_should(self):
-        for key in self.device.memory.stored():
-            self.provenance.setdefault(blob_name(self.device.memory.shelf.get(key)), seen_by(self.device.ledger, key))
+        self.provenance = marks(self.device) | self.provenance
         assert checks.whole(self.device, self.book.retained, self.provenance) == []
         waiting = self.device.waiting()
         for shard in self.device.ledger.shards():

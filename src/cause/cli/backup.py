@@ -64,3 +64,9 @@ def restore(
             f"left out: {lost.samples:,} samples without key or file, {lost.sub_models} sub-models that saw them "
             f"or are lost (`cause repair {home}` trains what is left)"
         )
+    if done.log is not None:
+        log = done.log
+        print(
+            f"the log has the backup's {log.backup} entries, {log.salvaged} more from the damaged ledger, and entry "
+            f"{log.entry}, which says so; later ones are lost, if there were any"
+        )

@@ -28,7 +28,7 @@ def trace(
     with h.opened_home(home) as found_home:
         from cause.home.history import history
 
-        found = history(found_home.database)
+        found = history(found_home)
     if out is None:
         for line in found.lines():
             print(line)

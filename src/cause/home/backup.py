@@ -15,7 +15,7 @@ from cause.home.blocks import Files
 from cause.home.database import connect
 from cause.home.home import Home
 from cause.home.layout import BLOCKS, CONFIG, LEDGER, SUB_MODELS
-from cause.home.receipts import DEVICE_KEY
+from cause.home.log import DEVICE_KEY
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,12 @@ from cause import positions as pos
 from cause.disk import Disk
 from cause.errors import CauseError, HomeError, VaultError
 from cause.home.blocks import Files, open_block
+from cause.home.cleaning import named_keys
 from cause.home.config import Config, read_config
 from cause.home.database import Database
 from cause.home.layout import BLOCKS, SUB_MODELS, Layout
-from cause.home.receipts import DEVICE_KEY
+from cause.home.log import DEVICE_KEY
+from cause.home.seals import open_identity
 from cause.home.shelf import PLACE
 from cause.vault import Vault, open_sealed
 
@@ -73,8 +75,9 @@ def examine_home(folder: str | Path) -> Health:
             except VaultError as error:
                 return Health([*problems, Problem(str(error), LOST_KEYS)])
             with vault:
-                problems += _Look(layout, vault, database, rows).problems()
-                notes += _Look(layout, vault, database, _Rows.read(database)).strays()
+                look = _Look(layout, vault, database, rows)
+                problems += look.problems()
+                notes += look.strays()
     except HomeError as error:
         return Health([*problems, Problem(_told(error), RESTORE)], notes)
     return Health(problems, notes, len(rows.blocks), len(rows.sub_models))
@@ -114,7 +117,7 @@ class _Rows:
                 database.rows("SELECT key, upload FROM blocks ORDER BY upload, part"),
                 database.rows("SELECT id, sealed_user FROM uploads"),
                 database.rows("SELECT upload, positions FROM pieces"),
-                database.rows("SELECT shard, round, key FROM sub_models"),
+                database.rows("SELECT shard, round, key, sealed_identity FROM sub_models"),
                 database.rows("SELECT id, key, effective FROM requests WHERE effective IS NULL OR key IS NOT NULL"),
                 database.rows("PRAGMA foreign_key_check"),
             )
@@ -175,9 +178,10 @@ class _Look:
         return None
 
     def _sub_models(self) -> Iterator[Problem]:
-        for shard, round_, name in self.rows.sub_models:
+        for shard, round_, name, identity in self.rows.sub_models:
             name = bytes(name)
             try:
+                open_identity(self.vault, name, bytes(identity))
                 self.vault.open_sealed(name, self.files[SUB_MODELS].read(name), PLACE)
             except UNREADABLE as error:
                 if self._still("sub_models", name):
@@ -191,10 +195,8 @@ class _Look:
 
     def strays(self) -> Iterator[str]:
         """What nothing uses: left by a crash, or evicted and not yet taken along by an erasure."""
-        listed = [*self.rows.blocks, *((key,) for _, _, key in self.rows.sub_models)]
-        named = {bytes(row[0]) for row in listed} | {bytes(key) for _, key, _ in self.rows.requests if key}
-        manifests = {bytes(key) for (key,) in self.database.rows("SELECT key FROM manifests")}
-        keys = self.vault.names() - named - manifests - {DEVICE_KEY}
+        named = named_keys(self.database)
+        keys = self.vault.names() - named
         there = [name for files in self.files.values() if files.folder.exists() for name in files.names()]
         unknown = set(there) - {each.hex() for each in named}
         if keys:

@@ -10,55 +10,10 @@ from urllib.parse import quote
 
 from cause.errors import HomeError
 from cause.home.layout import FORMAT
+from cause.home.migrations import MIGRATIONS
+from cause.vault import Vault
 
 Connect = Callable[[Path, bool], Any]
-
-# One entry for each format: what leads to it from the one before.
-MIGRATIONS = (
-    """
-    CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) STRICT;
-    CREATE TABLE uploads (
-        id INTEGER PRIMARY KEY AUTOINCREMENT, round INTEGER NOT NULL, received REAL NOT NULL,
-        pseudonym INTEGER NOT NULL,
-        sealed_user BLOB NOT NULL  -- under the key of its first block
-    ) STRICT;
-    CREATE TABLE blocks (
-        key BLOB PRIMARY KEY, upload INTEGER NOT NULL REFERENCES uploads, part INTEGER NOT NULL,
-        bytes INTEGER NOT NULL, UNIQUE (upload, part)
-    ) STRICT;
-    CREATE TABLE segments (
-        shard INTEGER, round INTEGER, slice INTEGER, trained INTEGER NOT NULL, PRIMARY KEY (shard, round, slice)
-    ) STRICT;
-    CREATE TABLE pieces (
-        upload INTEGER NOT NULL REFERENCES uploads, shard INTEGER, round INTEGER, slice INTEGER,
-        positions BLOB NOT NULL, digest BLOB NOT NULL, PRIMARY KEY (upload, shard, slice)
-    ) STRICT;
-    CREATE TABLE sub_models (
-        shard INTEGER, round INTEGER, slice INTEGER, key BLOB NOT NULL UNIQUE, identity BLOB NOT NULL,
-        size_bytes INTEGER NOT NULL, environment TEXT NOT NULL, slot INTEGER NOT NULL UNIQUE,
-        PRIMARY KEY (shard, round, slice)
-    ) STRICT;
-    CREATE TABLE requests (
-        id TEXT PRIMARY KEY, received REAL NOT NULL, deadline REAL NOT NULL, effective REAL, repaired REAL,
-        key BLOB, sealed BLOB,  -- what was asked, until it is in effect
-        batch TEXT, samples INTEGER, covered TEXT  -- JSON: what the request did, without personal data
-    ) STRICT;
-    CREATE TABLE behind (shard INTEGER PRIMARY KEY, since REAL NOT NULL) STRICT;
-    CREATE TABLE exports (id TEXT PRIMARY KEY, made REAL NOT NULL, form TEXT NOT NULL, heads TEXT NOT NULL,
-        tainted REAL) STRICT;
-    CREATE TABLE history (
-        seq INTEGER PRIMARY KEY AUTOINCREMENT, round INTEGER NOT NULL, kind TEXT NOT NULL, pseudonym INTEGER NOT NULL,
-        of_round INTEGER, samples INTEGER NOT NULL, shard INTEGER NOT NULL, labels TEXT
-    ) STRICT;
-    CREATE TABLE manifests (request TEXT, shard INTEGER, key BLOB NOT NULL, PRIMARY KEY (request, shard)) STRICT;
-    CREATE TABLE leaves (
-        number INTEGER PRIMARY KEY, request TEXT NOT NULL, kind TEXT NOT NULL, body BLOB NOT NULL,
-        UNIQUE (request, kind)
-    ) STRICT;
-    CREATE TABLE nodes (level INTEGER, number INTEGER, hash BLOB NOT NULL, PRIMARY KEY (level, number)) STRICT;
-    """,
-)
-assert len(MIGRATIONS) == FORMAT
 
 
 def connect(path: Path, read_only: bool) -> sqlite3.Connection:
@@ -71,8 +26,15 @@ class Database:
     """A connection, and transactions on it."""
 
     def __init__(
-        self, path: Path, *, create: bool = False, read_only: bool = False, connect: Connect = connect
+        self,
+        path: Path,
+        *,
+        vault: Vault | None = None,
+        create: bool = False,
+        read_only: bool = False,
+        connect: Connect = connect,
     ) -> None:
+        """The vault is needed to bring a ledger of an older format up to date: what it says of contents is sealed."""
         self.path, self._read_only = path, read_only
         self._lock = threading.RLock()
         with self._failing("open"):
@@ -82,9 +44,9 @@ class Database:
                 self.run("PRAGMA secure_delete=ON")
                 self.run("PRAGMA synchronous=FULL")
                 self.run("PRAGMA journal_mode=WAL")
-            self._migrate(create)
+            self._migrate(create, vault)
 
-    def _migrate(self, create: bool) -> None:
+    def _migrate(self, create: bool, vault: Vault | None) -> None:
         (found,) = self.row("PRAGMA user_version")
         if not found and not create:  # whoever went on would destroy all keys, for no table names them
             raise HomeError(f"the ledger {str(self.path)!r} is empty: put it back, or restore a backup")
@@ -92,13 +54,19 @@ class Database:
             raise HomeError(
                 f"{str(self.path.parent)!r} has format {found}, this program knows up to {FORMAT}: use a newer one"
             )
-        if found < FORMAT and self._read_only:
+        if found and found < FORMAT and (self._read_only or vault is None):
             raise HomeError(f"{str(self.path.parent)!r} has the older format {found}: open it for writing once")
-        for number, script in enumerate(MIGRATIONS[found:], start=found + 1):
+        for number, migration in enumerate(MIGRATIONS[found:], start=found + 1):
             with self.transaction():
-                for statement in filter(str.strip, _without_comments(script).split(";")):
-                    self.run(statement)
+                self._script(migration.before)
+                if found and migration.rows and vault is not None:  # a new ledger has no rows
+                    migration.rows(self, vault)
+                self._script(migration.after)
                 self.run(f"PRAGMA user_version={number}")
+
+    def _script(self, script: str) -> None:
+        for statement in filter(str.strip, _without_comments(script).split(";")):
+            self.run(statement)
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> Any:
         with self._lock, self._failing("use"):

@@ -1,10 +1,10 @@
 """A home's history as a trace: who uploaded and forgot how much, by pseudonym, with the shards it went to."""
 
-import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from cause.home.database import Database
+from cause.home.home import Home
+from cause.home.seals import open_classes, upload_key
 from cause.requests import Request
 from cause.samples import Part
 from cause.trace import Add, Round, Trace
@@ -17,35 +17,30 @@ class _Line(NamedTuple):
     of_round: int | None
     samples: int
     shard: int
-    labels: str | None
+    classes: tuple[tuple[int, int], ...] | None
+    """Each with how many samples of it; None for an upload that lost some."""
 
 
-def history(database: Database) -> Trace:
+def history(home: Home) -> Trace:
     """The trace of a home. Users are u1, u2 … in the order in which they came; nothing tells who they are.
 
     A trace's forget takes the lowest positions of a user's upload. Where one upload went to several shards, that
     would hit the wrong ones: such a user appears once for each shard, as u1.0, u1.1 … One request for several rounds
     is one line for each of them, unless it took all that the user had.
     """
-    lines = [
-        _Line(*row)
-        for row in database.rows(
-            "SELECT round, kind, pseudonym, of_round, samples, shard, labels FROM history ORDER BY seq"
-        )
-    ]
+    with home.database.reading():
+        lines, rounds = _lines(home), home.database.get("round", 0)
     spread = _spread(lines)
 
     def name(line: _Line) -> str:
         return f"u{line.pseudonym}.{line.shard}" if line.pseudonym in spread else f"u{line.pseudonym}"
 
-    trace = Trace([Round(number) for number in range(1, database.get("round", 0) + 1)])
+    trace = Trace([Round(number) for number in range(1, rounds + 1)])
     left: dict[str, dict[int, int]] = {}
     adds, requests = _by_round([[line] for line in lines if line.kind == "add"]), _by_round(_requests(lines))
     for round_ in trace.rounds:
         for line in (line for each in adds.get(round_.number, ()) for line in each):
-            labels = None if line.labels is None else json.loads(line.labels)
-            runs = None if labels is None else tuple(sorted((int(each), n) for each, n in labels.items()))
-            round_.adds.append(Add(name(line), Part(line.samples, runs, line.shard)))
+            round_.adds.append(Add(name(line), Part(line.samples, line.classes, line.shard)))
             held = left.setdefault(name(line), {})
             held[line.round] = held.get(line.round, 0) + line.samples
         for request in requests.get(round_.number, ()):
@@ -53,6 +48,24 @@ def history(database: Database) -> Trace:
                 own = {line.of_round or 0: line.samples for line in request if name(line) == user}
                 round_.forgets.extend(_forgets(user, left[user], own))
     return trace
+
+
+def _lines(home: Home) -> list[_Line]:
+    database, vault = home.database, home.vault
+    blocks: dict[tuple[int, int], list[bytes]] = {}
+    for round_, pseudonym, name in database.rows(
+        "SELECT round, pseudonym, key FROM blocks JOIN uploads ON upload=id ORDER BY upload, part"
+    ):
+        blocks.setdefault((round_, pseudonym), []).append(bytes(name))
+    lines = []
+    for round_, kind, pseudonym, of_round, samples, shard, sealed in database.rows(
+        "SELECT round, kind, pseudonym, of_round, samples, shard, sealed_classes FROM history ORDER BY seq"
+    ):
+        own, classes = blocks.get((round_, pseudonym), []), None
+        if sealed is not None and own and all(name in vault for name in own):  # not so if another process was faster
+            classes = tuple(open_classes(upload_key(vault, own), bytes(sealed)).items())
+        lines.append(_Line(round_, kind, pseudonym, of_round, samples, shard, classes))
+    return lines
 
 
 def _spread(lines: list[_Line]) -> set[int]:

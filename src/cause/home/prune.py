@@ -11,7 +11,8 @@ from cause import positions as pos
 from cause.errors import VaultError
 from cause.home.blocks import Meta
 from cause.home.database import Database
-from cause.home.home import forget_labels
+from cause.home.forgetting import forget_classes
+from cause.home.seals import seal_digest, upload_key
 from cause.home.uploads import names_of
 from cause.keyed import digest
 from cause.samples import SegmentKey
@@ -99,21 +100,21 @@ class _Pruning:
         pieces = database.rows("SELECT shard, round, slice, positions FROM pieces WHERE upload=?", [upload])
         database.run("DELETE FROM pieces WHERE upload=?", [upload])
         gone: dict[int, int] = {}
+        sealing = upload_key(self.vault, [name for name, _ in left]) if left else b""
         for shard, of_round, slice_, held in pieces:
-            before = pos.from_runs(bytes(held))
+            key, before = SegmentKey(shard, of_round, slice_), pos.from_runs(bytes(held))
             after = pos.common(before, kept)
             if len(after):
-                row = [upload, shard, of_round, slice_, pos.runs(after), self._digest(left, after)]
+                row = [upload, *key, pos.runs(after), seal_digest(sealing, key, self._digest(left, after))]
                 database.run("INSERT INTO pieces VALUES (?, ?, ?, ?, ?, ?)", row)
             if len(after) < len(before):
                 gone[shard] = gone.get(shard, 0) + len(before) - len(after)
-                key = SegmentKey(shard, of_round, slice_)
                 self.first[shard] = min(key, self.first.get(shard, key))
         database.many(
             "INSERT INTO history (kind, round, pseudonym, of_round, samples, shard) VALUES ('forget', ?, ?, ?, ?, ?)",
             [[database.get("round", round_), pseudonym, round_, count, shard] for shard, count in gone.items()],
         )
-        forget_labels(database, pseudonym, round_)
+        forget_classes(database, pseudonym, round_)
         self.samples += sum(gone.values())
         database.run("DELETE FROM blocks WHERE upload=?", [upload])
         if not left:

@@ -10,26 +10,20 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from cause import __version__
 from cause.errors import LogError
+from cause.home.log import DEVICE_KEY, Log, time_text
+from cause.home.seals import open_identity
 from cause.keyed import digest
 from cause.log import (
-    Checkpoint,
-    Frontier,
-    SigningKey,
     VerifierKey,
-    consistency_proof,
     inclusion_proof,
     leaf_hash,
     open_checkpoint,
     open_note,
     root_at,
-    sign_checkpoint,
-    sign_note,
     verify_inclusion,
 )
 from cause.plan import ShardPlan
@@ -39,8 +33,6 @@ from cause.vault import commitment
 if TYPE_CHECKING:
     from cause.home.home import Home
 
-DEVICE_KEY = b"device signature"
-"""The vault's name for the key that signs receipts: not a data key, never erased."""
 FORMAT = 1
 
 
@@ -94,10 +86,11 @@ class Bundle:
         return told
 
 
-class Receipts:
-    """The receipts of a home, and its log."""
+class Receipts(Log):
+    """The receipts of a home, which are its log."""
 
     def __init__(self, home: "Home") -> None:
+        super().__init__(home.database, lambda: home.vault.key(DEVICE_KEY))
         self._home = home
 
     # What is collected while a request takes effect
@@ -154,43 +147,12 @@ class Receipts:
         return {"sub_model": list(key), "stored_as": name.hex(), "commitment": committed.hex()}
 
     def _destroyed(self, key: SegmentKey, name: bytes) -> dict[str, Any]:
-        (identity,) = self._home.database.row("SELECT identity FROM sub_models WHERE key=?", [name])
-        return {"sub_model": list(key), "commitment": self._home.vault.commit(name, bytes(identity)).hex()}
+        vault = self._home.vault
+        (sealed,) = self._home.database.row("SELECT sealed_identity FROM sub_models WHERE key=?", [name])
+        committed = vault.commit(name, open_identity(vault, name, bytes(sealed)))
+        return {"sub_model": list(key), "commitment": committed.hex()}
 
     # The log
-
-    def node(self, level: int, index: int) -> bytes:
-        found = self._home.database.row("SELECT hash FROM nodes WHERE (level, number)=(?, ?)", [level, index])
-        if found is None:
-            raise LogError(f"the log has lost node ({level}, {index}): `cause doctor --home` tells more")
-        return bytes(found[0])
-
-    @property
-    def size(self) -> int:
-        """How many receipts there are."""
-        (found,) = self._home.database.row("SELECT count(*) FROM leaves")
-        return int(found)
-
-    @property
-    def verifier(self) -> VerifierKey:
-        """The key that others check signatures with."""
-        return self._signer().verifier
-
-    def _signer(self) -> SigningKey:
-        name = self._home.database.get("origin")
-        if name is None:
-            name = f"cause-device/{token_hex(8)}"
-            self._home.database.set("origin", name)
-        return SigningKey(name, self._home.vault.key(DEVICE_KEY))
-
-    def checkpoint(self) -> bytes:
-        """The log's head, signed."""
-        signer, size = self._signer(), self.size
-        return sign_checkpoint(Checkpoint(signer.verifier.name, size, root_at(self, size)), signer)
-
-    def consistency(self, since: Checkpoint) -> list[bytes]:
-        """The proof that the log only grew since a checkpoint."""
-        return consistency_proof(self, since.size, self.size)
 
     def issue(self) -> None:
         """Sign and log whatever took effect or was repaired and has no receipt yet."""
@@ -204,14 +166,7 @@ class Receipts:
         if not waiting:
             return
         with database.transaction():
-            signer, frontier = self._signer(), Frontier.of(self, self.size)
-            for request, kind in waiting:
-                text = json.dumps(self._body(request, kind), sort_keys=True) + "\n"
-                receipt = sign_note(text, [signer])
-                number = frontier.size
-                frontier, nodes = frontier.append(leaf_hash(receipt))
-                database.run("INSERT INTO leaves VALUES (?, ?, ?, ?)", [number, request, kind, receipt])
-                database.many("INSERT INTO nodes VALUES (?, ?, ?)", [[n.level, n.index, n.hash] for n in nodes])
+            self.append((request, kind, self._body(request, kind)) for request, kind in waiting)
 
     def _body(self, request: str, kind: str) -> dict[str, Any]:
         received, deadline, effective, repaired, batch, samples, covered = self._home.database.row(
@@ -224,9 +179,9 @@ class Receipts:
             "kind": kind,
             "request": request,
             "served_with": batch,
-            "received": _time(received),
-            "deadline": _time(deadline),
-            "in_effect": _time(effective),
+            "received": time_text(received),
+            "deadline": time_text(deadline),
+            "in_effect": time_text(effective),
             "samples": samples,
             "round": told["round"],
             "recipe": self._home.recipe.hex(),
@@ -237,7 +192,7 @@ class Receipts:
             return body | {"shards": told["touched"], "tainted_exports": told["exports"], "rsn_planned": told["rsn"]}
         heads = {shard: self._home.memory.head(shard) for shard in told["shards"]}
         return body | {
-            "repaired": _time(repaired),
+            "repaired": time_text(repaired),
             "shards": [
                 {"shard": shard, "serving": None if head is None else self._sub_model(head.key)}
                 for shard, head in heads.items()
@@ -252,11 +207,8 @@ class Receipts:
 
     def bundle(self, number: int) -> Bundle:
         """A receipt by its number in the log, with its proof."""
-        found = self._home.database.row("SELECT body FROM leaves WHERE number=?", [number])
-        if found is None:
-            raise LogError(f"there is no receipt {number}: the log has {self.size}")
-        size = self.size
-        return Bundle(number, bytes(found[0]), tuple(inclusion_proof(self, number, size)), self.checkpoint())
+        (_, _, body), size = self.entry(number), self.size
+        return Bundle(number, body, tuple(inclusion_proof(self, number, size)), self.checkpoint())
 
     def numbers(self, request: str) -> list[int]:
         """The receipts of a request."""
@@ -276,7 +228,10 @@ class Receipts:
         told = bundle.check(self.verifier)
         head = open_checkpoint(bundle.checkpoint, self.verifier)
         if head.size > self.size or head.root != root_at(self, head.size):
-            raise LogError(f"the receipt's checkpoint of {head.size} entries is not one of this log: it was rewritten")
+            raise LogError(
+                f"the receipt's checkpoint of {head.size} entries is not one of this log: it was rewritten"
+                f"{self.restored_before(head.size)}"
+            )
         return told
 
     def held(self, told: dict[str, Any]) -> tuple[list[str], list[str]]:
@@ -309,7 +264,3 @@ class Receipts:
         if key not in home.shelf.names or home.shelf.names[key].hex() != told["stored_as"]:
             return None  # gone, or trained again since
         return bool(self._sub_model(key)["commitment"] == told["commitment"])
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -4,6 +4,7 @@ import contextlib
 import hmac
 import os
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +17,13 @@ from cause.home.archive import Archive
 from cause.home.blocks import Files, Meta, open_block, open_meta
 from cause.home.check import UNREADABLE
 from cause.home.config import Config, key_source, parse_config, read_config
-from cause.home.database import Database
+from cause.home.database import Database, connect
 from cause.home.home import Home
 from cause.home.layout import BLOCKS, CONFIG, FORMAT, LEDGER, SUB_MODELS, Layout
 from cause.home.lock import Lock
+from cause.home.log import DEVICE_KEY
 from cause.home.prune import Lost, prune
-from cause.home.receipts import DEVICE_KEY
+from cause.home.salvage import RestoredLog, carry_on
 from cause.home.shelf import PLACE
 from cause.units import format_bytes
 from cause.vault import KeySource, Vault
@@ -40,6 +42,8 @@ class Restored:
     """Files of samples that were put back."""
     sub_models: int
     lost: Lost
+    log: RestoredLog | None
+    """With the backup's ledger: what became of the log."""
 
 
 def restore(
@@ -101,7 +105,7 @@ class _Work:
             if not live:
                 data = self.archive.checked(LEDGER, self.archive.manifest.ledger)
                 self.disk.write_whole(partial, data)
-            database = Database(self.layout.ledger if live else partial)
+            database = Database(self.layout.ledger if live else partial, vault=self.vault)
             with contextlib.closing(database):
                 names = {
                     BLOCKS: [bytes(name) for (name,) in database.rows("SELECT key FROM blocks")],
@@ -116,7 +120,9 @@ class _Work:
                     self._put_back(folder, back)
                 gone = {folder: lost for folder, (_, lost) in wanted.items()}
                 lost = prune(database, self.vault, gone[BLOCKS], gone[SUB_MODELS], self._meta, self.now)
-                round_ = int(database.get("round", 0))
+                round_, log = int(database.get("round", 0)), None
+                if not live:
+                    log = self._carry_on(database, {"round": round_, "samples": lost.samples})
                 database.scrub()
             if not live:
                 self._swap(partial)
@@ -127,7 +133,11 @@ class _Work:
                 for path in self.layout.folder.glob(LEDGER + ".part*"):
                     path.unlink(missing_ok=True)
         counts = {folder: len(back) for folder, (back, _) in wanted.items()}
-        return Restored("live" if live else "backup", round_, counts[BLOCKS], counts[SUB_MODELS], lost)
+        return Restored("live" if live else "backup", round_, counts[BLOCKS], counts[SUB_MODELS], lost, log)
+
+    def _carry_on(self, database: Database, about: dict[str, Any]) -> RestoredLog:
+        made = self.archive.manifest.made
+        return carry_on(database, self.vault, self.layout.ledger, made=made, now=self.now, about=about)
 
     def _refuse_to_lose(self, named: set[bytes]) -> None:
         """Samples that came after the backup would lose their keys for good."""
@@ -194,14 +204,15 @@ class _Work:
 
 
 def healthy(ledger: Path) -> bool:
-    """Whether a ledger is there, whole and of this format."""
+    """Whether a ledger is there, whole and of a format that this program knows."""
     if not ledger.is_file():
         return False
     try:
-        with contextlib.closing(Database(ledger, read_only=True)) as database:
-            (version,) = database.row("PRAGMA user_version")
-            return version == FORMAT and not database.check()
-    except HomeError:
+        with contextlib.closing(connect(ledger, True)) as found:
+            (version,) = found.execute("PRAGMA user_version").fetchone()
+            (verdict,) = found.execute("PRAGMA integrity_check(1)").fetchone()
+            return bool(1 <= version <= FORMAT and verdict == "ok")
+    except sqlite3.Error:
         return False
 
 

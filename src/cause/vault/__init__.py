@@ -18,7 +18,7 @@ reliably (the table of keys is overwritten when it is replaced, copies made on t
 and hibernation images are the system's to forbid. `docs/erasure-at-rest.md` says all this for users.
 """
 
-from cause.vault.sealing import commitment, open_sealed, seal
+from cause.vault.sealing import commitment, joint_key, open_sealed, seal
 from cause.vault.sources import (
     CommandKeySource,
     EnvKeySource,
@@ -39,6 +39,7 @@ __all__ = [
     "RotatingKeySource",
     "Vault",
     "commitment",
+    "joint_key",
     "open_sealed",
     "seal",
 ]

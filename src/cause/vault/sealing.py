@@ -6,6 +6,7 @@ one data key needs nothing else of the vault.
 
 import hmac
 import os
+from collections.abc import Iterable
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -47,6 +48,15 @@ def open_sealed(key: bytes, blob: bytes, aad: bytes = b"") -> bytes:
         return AESGCM(derive(key, "seal")).decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _VERSION + aad)
     except InvalidTag:
         raise VaultError("sealed bytes do not open: they were damaged, or belong to another key or place") from None
+
+
+def joint_key(keys: Iterable[bytes]) -> bytes:
+    """A key that only the holder of all of these, in this order, has (HKDF's first step, RFC 5869).
+
+    >>> joint_key([b"a" * 32, b"b" * 32]) == joint_key([b"b" * 32, b"a" * 32])
+    False
+    """
+    return hmac.digest(b"cause vault 1: joint", b"".join(keys), "sha256")
 
 
 def commitment(key: bytes, digest: bytes) -> bytes:

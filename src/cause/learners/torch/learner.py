@@ -97,6 +97,7 @@ class TorchLearner:
     def _settle(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self._habits: Habits | None = None  # found out on the first segment, on a GPU
+        self._frozen: State = {}
         with self._isolated(digest("frozen parts")):
             network = self._build()
         self._frozen = {
@@ -226,8 +227,11 @@ class TorchLearner:
         return masks
 
     def _build(self, state: State | None = None) -> nn.Module:
+        """A network: a new one, drawn by the generator as it stands, but for frozen parts, or that of a state."""
         network = self._make(self.recipe.classes, self.recipe.shape, **dict(self.recipe.options))
-        if state is not None:
+        if state is None:
+            network.load_state_dict(self._frozen, strict=False)  # a first segment learns on what will serve
+        else:
             wanted = {**self._frozen, **{n: t for n, t in state.items() if not n.endswith(one_shot.MASK)}}
             if self.recipe.pruning == "iterative":
                 shrink(network, wanted)

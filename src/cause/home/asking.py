@@ -1,0 +1,79 @@
+"""Requests on record: accepted, waiting to take effect, and repaired."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from cause.requests import Request
+from cause.vault import open_sealed, seal
+
+if TYPE_CHECKING:
+    from cause.home.home import Home
+
+
+def accept(home: "Home", requests: Sequence[Request]) -> list[str]:
+    """Requests that will be served, whatever happens; their ids."""
+    ids = [token_hex(16) for _ in requests]
+    keys = {bytes.fromhex(each): os.urandom(32) for each in ids}
+    home.vault.put_many(keys)
+    home.garbage.update(keys)  # until the tables name them
+    now = home.clock()
+    with home.database.transaction():
+        for each, request in zip(ids, requests, strict=True):
+            name = bytes.fromhex(each)
+            sealed = seal(keys[name], json.dumps(asdict(request)).encode(), b"request" + name)
+            home.database.run(
+                "INSERT INTO requests (id, received, deadline, key, sealed) VALUES (?, ?, ?, ?, ?)",
+                [each, now, now + home.deadline_s, name, sealed],
+            )
+    home.garbage.difference_update(keys)
+    return ids
+
+
+def expired(home: "Home") -> list[Request]:
+    """What is older than samples are kept, as requests of the users whose it is."""
+    rounds, seconds = home.retain
+    if rounds is not None:
+        rule, limit = "round <= ?", float(home.ledger.round - rounds)
+    elif seconds is not None:
+        rule, limit = "received < ?", home.clock() - seconds
+    else:
+        return []
+    old = {upload for (upload,) in home.database.rows(f"SELECT id FROM uploads WHERE {rule}", [limit])}
+    found: dict[str, list[int]] = {}
+    for (user, round_), own in home.blocks.items():
+        if own.upload_id in old:
+            found.setdefault(user, []).append(round_)
+    return [Request(user, tuple(sorted(theirs))) for user, theirs in sorted(found.items())]
+
+
+def accepted(home: "Home") -> list[tuple[str, Request]]:
+    """Requests that a crash kept from taking effect."""
+    found = []
+    for each, name, sealed in home.database.rows(
+        "SELECT id, key, sealed FROM requests WHERE effective IS NULL ORDER BY received, rowid"
+    ):
+        told = json.loads(open_sealed(home.vault.key(bytes(name)), bytes(sealed), b"request" + bytes(name)))
+        rounds = None if told["rounds"] is None else tuple(told["rounds"])
+        samples = None if told["samples"] is None else tuple((int(a), int(b)) for a, b in told["samples"])
+        found.append((each, Request(told["user"], rounds, told["count"], samples)))
+    return found
+
+
+def caught_up(home: "Home", behind: Sequence[int]) -> None:
+    """Training has come to an end, and these shards still wait: requests of the others are repaired."""
+    with home.database.transaction():
+        marks = ",".join(map(str, behind))
+        home.database.run(f"DELETE FROM behind WHERE shard NOT IN ({marks})")
+        now = home.clock()
+        home.database.many("INSERT OR IGNORE INTO behind VALUES (?, ?)", [[shard, now] for shard in behind])
+        waiting = set(behind)
+        for each, covered in home.database.rows(
+            "SELECT id, covered FROM requests WHERE effective IS NOT NULL AND repaired IS NULL"
+        ):
+            if not waiting & set(json.loads(covered)["shards"]):
+                home.database.run("UPDATE requests SET repaired=? WHERE id=?", [now, each])
+    home.receipts.issue()

@@ -1,0 +1,107 @@
+"""How the ledger's tables came to be as they are: one migration for each format, from the one before."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cause.home.layout import FORMAT
+from cause.home.seals import seal_classes, seal_digest, seal_identity, upload_key
+from cause.samples import SegmentKey
+from cause.vault import Vault
+
+if TYPE_CHECKING:
+    from cause.home.database import Database
+
+
+@dataclass(frozen=True)
+class Migration:
+    """What leads to a format: statements, what only a program can do to the rows, and statements again."""
+
+    before: str
+    rows: "Callable[[Database, Vault], None] | None" = None
+    after: str = ""
+
+
+_FIRST = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) STRICT;
+CREATE TABLE uploads (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, round INTEGER NOT NULL, received REAL NOT NULL,
+    pseudonym INTEGER NOT NULL,
+    sealed_user BLOB NOT NULL  -- under the key of its first block
+) STRICT;
+CREATE TABLE blocks (
+    key BLOB PRIMARY KEY, upload INTEGER NOT NULL REFERENCES uploads, part INTEGER NOT NULL,
+    bytes INTEGER NOT NULL, UNIQUE (upload, part)
+) STRICT;
+CREATE TABLE segments (
+    shard INTEGER, round INTEGER, slice INTEGER, trained INTEGER NOT NULL, PRIMARY KEY (shard, round, slice)
+) STRICT;
+CREATE TABLE pieces (
+    upload INTEGER NOT NULL REFERENCES uploads, shard INTEGER, round INTEGER, slice INTEGER,
+    positions BLOB NOT NULL, digest BLOB NOT NULL, PRIMARY KEY (upload, shard, slice)
+) STRICT;
+CREATE TABLE sub_models (
+    shard INTEGER, round INTEGER, slice INTEGER, key BLOB NOT NULL UNIQUE, identity BLOB NOT NULL,
+    size_bytes INTEGER NOT NULL, environment TEXT NOT NULL, slot INTEGER NOT NULL UNIQUE,
+    PRIMARY KEY (shard, round, slice)
+) STRICT;
+CREATE TABLE requests (
+    id TEXT PRIMARY KEY, received REAL NOT NULL, deadline REAL NOT NULL, effective REAL, repaired REAL,
+    key BLOB, sealed BLOB,  -- what was asked, until it is in effect
+    batch TEXT, samples INTEGER, covered TEXT  -- JSON: what the request did, without personal data
+) STRICT;
+CREATE TABLE behind (shard INTEGER PRIMARY KEY, since REAL NOT NULL) STRICT;
+CREATE TABLE exports (id TEXT PRIMARY KEY, made REAL NOT NULL, form TEXT NOT NULL, heads TEXT NOT NULL,
+    tainted REAL) STRICT;
+CREATE TABLE history (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, round INTEGER NOT NULL, kind TEXT NOT NULL, pseudonym INTEGER NOT NULL,
+    of_round INTEGER, samples INTEGER NOT NULL, shard INTEGER NOT NULL, labels TEXT
+) STRICT;
+CREATE TABLE manifests (request TEXT, shard INTEGER, key BLOB NOT NULL, PRIMARY KEY (request, shard)) STRICT;
+CREATE TABLE leaves (
+    number INTEGER PRIMARY KEY, request TEXT NOT NULL, kind TEXT NOT NULL, body BLOB NOT NULL,
+    UNIQUE (request, kind)
+) STRICT;
+CREATE TABLE nodes (level INTEGER, number INTEGER, hash BLOB NOT NULL, PRIMARY KEY (level, number)) STRICT;
+"""
+
+_SEALED = """
+ALTER TABLE pieces RENAME COLUMN digest TO sealed_digest;  -- under the keys of all blocks of the upload
+ALTER TABLE sub_models RENAME COLUMN identity TO sealed_identity;  -- under the sub-model's key
+ALTER TABLE history ADD COLUMN sealed_classes BLOB;  -- as the digest; of an upload that lost samples NULL
+"""
+
+
+def _seal(database: "Database", vault: Vault) -> None:
+    """Seal what is said of contents. Where a key is gone it goes too: nobody could check it any more."""
+    blocks: dict[int, list[bytes]] = {}
+    for upload, name in database.rows("SELECT upload, key FROM blocks ORDER BY upload, part"):
+        blocks.setdefault(upload, []).append(bytes(name))
+    keys = {
+        upload: upload_key(vault, names) for upload, names in blocks.items() if all(name in vault for name in names)
+    }
+    for row, upload, *piece, digest in database.rows(
+        "SELECT rowid, upload, shard, round, slice, sealed_digest FROM pieces"
+    ):
+        sealed = seal_digest(keys[upload], SegmentKey(*piece), bytes(digest)) if upload in keys else b""
+        database.run("UPDATE pieces SET sealed_digest=? WHERE rowid=?", [sealed, row])
+    for name, identity in database.rows("SELECT key, sealed_identity FROM sub_models"):
+        sealed = seal_identity(vault, bytes(name), bytes(identity)) if bytes(name) in vault else b""
+        database.run("UPDATE sub_models SET sealed_identity=? WHERE key=?", [sealed, name])
+    for row, upload, labels in database.rows(
+        "SELECT seq, id, labels FROM history JOIN uploads USING (round, pseudonym) WHERE labels IS NOT NULL"
+    ):
+        if upload in keys:
+            counts = {int(label): count for label, count in json.loads(labels).items()}
+            each = np.repeat(np.array(list(counts), dtype=np.int64), list(counts.values()))
+            database.run("UPDATE history SET sealed_classes=? WHERE seq=?", [seal_classes(keys[upload], each), row])
+
+
+MIGRATIONS = (
+    Migration(_FIRST),
+    Migration(_SEALED, _seal, "ALTER TABLE history DROP COLUMN labels"),
+)
+assert len(MIGRATIONS) == FORMAT

@@ -1,0 +1,74 @@
+"""The log of a home whose ledger is replaced by a backup's: it goes on, and says so.
+
+What was logged after the backup is read from the damaged ledger as far as it can be. Its end may be lost and leave no
+trace, so the restore itself becomes the next entry: the log then never passes for the one that was lost, and whoever
+holds a checkpoint of that one finds out by asking for a proof.
+"""
+
+import contextlib
+import json
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from cause import __version__
+from cause.errors import LogError
+from cause.home.database import Database, connect
+from cause.home.log import DEVICE_KEY, RESTORE, Log, time_text
+from cause.log import open_note
+from cause.vault import Vault
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class RestoredLog:
+    """Where the entries of a restored log come from."""
+
+    backup: int
+    """So many are the backup's."""
+    salvaged: int
+    """Later ones that the damaged ledger still had."""
+    entry: int
+    """The number of the one that records the restore."""
+
+
+def carry_on(
+    database: Database, vault: Vault, damaged: Path, *, made: float, now: float, about: dict[str, Any]
+) -> RestoredLog:
+    """Let the log of a backup's ledger go on where that of the damaged one can be read; one transaction."""
+    log, name = Log(database, lambda: vault.key(DEVICE_KEY)), token_hex(16)
+    with database.transaction():
+        size, later = log.size, list(_later(damaged, log))
+        log.extend(later)
+        found = RestoredLog(size, len(later), log.size)
+        body = {
+            "format": FORMAT, "kind": RESTORE, "request": name, "served_with": name, "received": time_text(now),
+            "in_effect": time_text(now), "backup_made": time_text(made), "backup_entries": found.backup,
+            "salvaged_entries": found.salvaged, "shards": [], "software": f"cause {__version__}", **about,
+        }  # fmt: skip
+        log.append([(name, RESTORE, body)])
+    return found
+
+
+def _later(damaged: Path, log: Log) -> Iterator[tuple[str, str, bytes]]:
+    """What the damaged ledger logged after this log's entries, as long as it can be read and the device signed it."""
+    if not damaged.is_file():
+        return
+    with contextlib.suppress(sqlite3.Error, LogError, TypeError), contextlib.closing(connect(damaged, True)) as found:
+        for number in count(max(0, log.size - 1)):
+            row = found.execute("SELECT request, kind, body FROM leaves WHERE number=?", [number]).fetchone()
+            if row is None:
+                return
+            if number == log.size - 1:
+                if row != log.entry(number):
+                    return  # an earlier restore lies between the two
+                continue
+            told = json.loads(open_note(bytes(row[2]), [log.verifier]))
+            if (told["request"], told["kind"]) != row[:2]:
+                return
+            yield row

@@ -1,0 +1,58 @@
+"""What the ledger says of contents, sealed like the contents.
+
+A digest of samples, a sub-model's identity or a count of classes lets whoever guesses a sample check the guess. So none
+of them lies in the tables as it is, where an old copy of the ledger would keep it: once the keys are destroyed, such a
+copy tells nothing. What is said of an upload takes the keys of all its blocks to open, and to forget any of its samples
+destroys one of them. A sub-model's identity has the sub-model's key.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cause.keyed import pack
+from cause.samples import SegmentKey
+from cause.vault import Vault, joint_key, open_sealed, seal
+
+
+def upload_key(vault: Vault, blocks: Iterable[bytes]) -> bytes:
+    """The key of what is said of an upload; an error if that of one of its blocks is gone."""
+    return joint_key(map(vault.key, blocks))
+
+
+def seal_digest(key: bytes, piece: SegmentKey, digest: bytes) -> bytes:
+    """The digest of the piece of an upload that went to one segment, for the ledger."""
+    return seal(key, digest, pack("piece", *piece))
+
+
+def open_digest(key: bytes, piece: SegmentKey, sealed: bytes) -> bytes:
+    return open_sealed(key, sealed, pack("piece", *piece))
+
+
+def seal_classes(key: bytes, labels: NDArray[np.int64]) -> bytes:
+    """How many samples of each class a piece has, for the history.
+
+    The labels themselves, in order: the length of a table of counts would tell how many classes there are.
+    """
+    return seal(key, np.sort(labels).astype("<i8").tobytes(), b"classes")
+
+
+def open_classes(key: bytes, sealed: bytes) -> dict[int, int]:
+    """Counts by class.
+
+    >>> open_classes(b"k" * 32, seal_classes(b"k" * 32, np.array([3, 0, 3])))
+    {0: 1, 3: 2}
+    """
+    labels = np.frombuffer(open_sealed(key, sealed, b"classes"), dtype="<i8")
+    values, counts = np.unique(labels, return_counts=True)
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+def seal_identity(vault: Vault, name: bytes, identity: bytes) -> bytes:
+    """The identity of the sub-model that this key seals, for the ledger."""
+    return seal(vault.key(name), identity, b"identity")
+
+
+def open_identity(vault: Vault, name: bytes, sealed: bytes) -> bytes:
+    return open_sealed(vault.key(name), sealed, b"identity")
