@@ -89,10 +89,10 @@ def plain_loop(seconds: float = 3.0) -> float:
                 return done * 256 / (time.perf_counter() - started)
 
 
-def _worker(number: int, counts: list[int], parents: list[State | None], gate: Barrier, out: Any) -> None:
+def _worker(number: int, counts: list[int], parents: list[State | None], batch: int, gate: Barrier, out: Any) -> None:
     given, epochs = lesson(), 8
     for which, parent in enumerate(parents):
-        first, timed = (learner(parent, epochs=e, batch_size=256) for e in (1, epochs))
+        first, timed = (learner(parent, epochs=e, batch_size=batch) for e in (1, epochs))
         first.train(parent, given, b"s" * 32)
         for count in counts:
             gate.wait(300)
@@ -103,11 +103,11 @@ def _worker(number: int, counts: list[int], parents: list[State | None], gate: B
             gate.wait(300)
 
 
-def together(counts: list[int], parents: list[State | None]) -> dict[str, list[float]]:
+def together(counts: list[int], parents: list[State | None], batch: int) -> dict[str, list[float]]:
     """Images a second of several processes at once, start and end of a segment included."""
     spawn = multiprocessing.get_context("spawn")
     gate, out = spawn.Barrier(max(counts)), spawn.Queue()
-    asked = [(number, counts, parents, gate, out) for number in range(max(counts))]
+    asked = [(number, counts, parents, batch, gate, out) for number in range(max(counts))]
     workers = [spawn.Process(target=_worker, args=each, daemon=True) for each in asked]
     for worker in workers:
         worker.start()
@@ -128,27 +128,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workers", type=int, nargs="*", default=[1, 2, 4, 8])
     parser.add_argument("--only-workers", action="store_true")
+    parser.add_argument("--batch", type=int, default=512, help="of the processes at once")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     small = pruned()
-    result: dict[str, Any] = {"workers": asked.workers}
+    result: dict[str, Any] = {"workers": asked.workers, "batch": asked.batch}
+
+    def told() -> None:  # after each part: a run that is stopped has said what it saw
+        print(json.dumps(result), flush=True)
+        if asked.out:
+            write_result(asked.out, result, ("python", "-m", "benchmarks.gpu"))
+
     if not asked.only_workers:
         for kind, parent in {"dense": None, "pruned": small}.items():
             for size in (128, 256, 512):
                 result[f"{kind}, recorded, batch {size}"] = round(rate(parent, batch_size=size))
             result[f"{kind}, eager, batch 256"] = round(rate(parent, graphs=False, batch_size=256))
-            print(json.dumps(result), flush=True)
+            told()
         adam = {k: getattr(paper(), k) for k in ("optimizer", "lr", "batch_size", "schedule", "augmentation")}
         adam |= {"nesterov": False, "weight_decay": 0.0, "label_smoothing": 0.0}
         result["dense, recorded, the paper's"] = round(rate(None, **adam))
         result["dense, recorded, the paper's, tf32"] = round(rate(None, **adam, compute="tf32"))
-        print(json.dumps(result), flush=True)
+        told()
         result["dense, plain loop"] = round(plain_loop())
-        print(json.dumps(result), flush=True)
-    result["together"] = together(asked.workers, [None, small]) if asked.workers else {}
-    print(json.dumps(result), flush=True)
-    if asked.out:
-        write_result(asked.out, result, ("python", "-m", "benchmarks.gpu"))
+        told()
+    result["together"] = together(asked.workers, [None, small], asked.batch) if asked.workers else {}
+    told()
 
 
 if __name__ == "__main__":
