@@ -17,7 +17,7 @@ from rich.table import Table
 
 from tests.exactness.dimensions import DIMENSIONS, Case
 from tests.exactness.product import VARIED, alike, run, set_ups
-from tests.exactness.records import Record, Records
+from tests.exactness.records import Record, Records, finished_in
 
 SHOWN = 20
 
@@ -29,13 +29,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the draw (default: 0)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument("--resume", type=Path, metavar="FILE", help="write finished set-ups there, skip those in it")
+    parser.add_argument(
+        "--without", type=Path, metavar="FILE", help="leave out set-ups that a file of another machine has finished"
+    )
     parser.add_argument("--nice", action="store_true", help="let everything else on this machine go first")
     options = parser.parse_args()
     if options.nice:
         os.nice(19)  # the processes it starts inherit it
     chosen = set_ups()
     random.Random(options.seed).shuffle(chosen)  # so that the time that is left can be told early
-    chosen = chosen[: options.sample]
+    elsewhere = finished_in(options.without) if options.without else set()
+    chosen = [each for each in chosen if str(each) not in elsewhere][: options.sample]
     try:
         records = Records(options.resume)
     except ValueError as error:

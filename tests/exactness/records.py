@@ -67,3 +67,9 @@ class Records:
         if self._path is not None:
             with self._path.open("a") as file:
                 file.writelines(json.dumps(each) + "\n" for each in finished)
+
+
+def finished_in(path: Path) -> set[str]:
+    """The set-ups that a file names as finished, whatever code and libraries it is of."""
+    whole, _, _ = path.read_bytes().rpartition(b"\n")
+    return {json.loads(line)["set_up"] for line in whole.splitlines()[1:]}

@@ -6,7 +6,7 @@ import pytest
 
 from tests.exactness import records as module
 from tests.exactness.product import set_ups
-from tests.exactness.records import Outcome, Records, record
+from tests.exactness.records import Outcome, Records, finished_in, record
 
 ONE, OTHER = set_ups()[:2]
 
@@ -50,3 +50,10 @@ def test_mismatches_are_kept_with_their_cases():
     assert line["cases"] == 2
     assert line["wrong"] == [{"case": asdict(replace(ONE, workers=2)), "wrong": ["bits"]}]
     assert line["counts"]["workers"] == {"1": 1, "2": 1}
+
+
+def test_what_another_machine_finished_is_known_by_its_set_ups(tmp_path):
+    path = tmp_path / "run"
+    Records(path).add(lines(ONE))
+    path.write_bytes(path.read_bytes().replace(module.version().encode(), b"other"))
+    assert finished_in(path) == {str(ONE)}
