@@ -78,7 +78,8 @@ def _texts_in(loot: Loot, gone_users: Collection[str]) -> list[str]:
 
 def _all_gone(case: Case, forgotten: Collection[Sample]) -> list[str]:
     """Users with something forgotten and nothing retained, if everything else was kept."""
-    retained = {user for user, _, _ in Book.after(case.calls).retained}
+    book = Book.after(case.calls)
+    retained = {user for user, _, _ in book.retained | book.staged}
     asked = {request.user for call in case.calls if isinstance(call, Forget) for request in call.requests}
     everything = {s for s in _uploaded(case) if s[0] in asked}
     return sorted(
@@ -89,6 +90,15 @@ def _all_gone(case: Case, forgotten: Collection[Sample]) -> list[str]:
 def _uploaded(case: Case) -> set[Sample]:
     book = Book.after(case.calls)
     return book.retained | book.forgotten
+
+
+def waiting(device: Cause) -> dict[str, int]:
+    """What is staged: uploads, and how many samples each holds that can be read."""
+    home = device.home
+    assert home is not None
+    with home.inbox.closing() as uploads:
+        assert sum(len(y) for _, y in uploads.values()) == sum(each.samples for each in home.inbox.uploads())
+    return {each.id: each.samples for each in home.inbox.uploads()}
 
 
 def held(device: Cause) -> set[Sample]:
@@ -131,10 +141,11 @@ def only_what_is_named(device: Cause) -> list[str]:
     """No key and no file but those that the ledger names."""
     home, found = device.home, []
     assert home is not None
-    blocks, sub_models, requests, manifests = (
+    blocks, staged, sub_models, requests, manifests = (
         {bytes(key) for (key,) in home.database.rows(f"SELECT key FROM {table} WHERE key IS NOT NULL")}
-        for table in ("blocks", "sub_models", "requests", "manifests")
+        for table in ("blocks", "staged", "sub_models", "requests", "manifests")
     )
+    blocks |= staged
     keys = home.vault.names() - home._garbage  # what the next erasure will take along
     if keys != blocks | sub_models | requests | manifests | {DEVICE_KEY}:
         named = f"{len(blocks)} blocks, {len(sub_models)} sub-models, {len(requests)} asked, {len(manifests)} manifests"

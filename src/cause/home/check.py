@@ -101,6 +101,7 @@ class _Rows:
     """What the ledger names, at one moment. A long read would keep others from cleaning their log."""
 
     blocks: list[Any]
+    staged: list[Any]
     uploads: list[Any]
     pieces: list[Any]
     sub_models: list[Any]
@@ -112,6 +113,7 @@ class _Rows:
         with database.reading():
             return cls(
                 database.rows("SELECT key, upload FROM blocks ORDER BY upload, part"),
+                database.rows("SELECT key, upload FROM staged ORDER BY upload, part"),
                 database.rows("SELECT id, sealed_user FROM uploads"),
                 database.rows("SELECT upload, positions FROM pieces"),
                 database.rows("SELECT shard, round, key FROM sub_models"),
@@ -145,6 +147,10 @@ class _Look:
                 unreadable.add(upload)  # its positions cannot be compared
                 if self._still("blocks", bytes(name)):
                     yield Problem(f"samples in {self.files[BLOCKS].path(bytes(name)).name}: {problem}", RESTORE)
+        for name, _ in self.rows.staged:
+            problem = self._block(bytes(name), [])
+            if problem and self._still("staged", bytes(name)):
+                yield Problem(f"staged samples in {self.files[BLOCKS].path(bytes(name)).name}: {problem}", RESTORE)
         for upload, sealed in self.rows.uploads:
             first = firsts.get(upload)
             try:
@@ -191,7 +197,7 @@ class _Look:
 
     def strays(self) -> Iterator[str]:
         """What nothing uses: left by a crash, or evicted and not yet taken along by an erasure."""
-        listed = [*self.rows.blocks, *((key,) for _, _, key in self.rows.sub_models)]
+        listed = [*self.rows.blocks, *self.rows.staged, *((key,) for _, _, key in self.rows.sub_models)]
         named = {bytes(row[0]) for row in listed} | {bytes(key) for _, key, _ in self.rows.requests if key}
         manifests = {bytes(key) for (key,) in self.database.rows("SELECT key FROM manifests")}
         keys = self.vault.names() - named - manifests - {DEVICE_KEY}

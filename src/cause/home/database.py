@@ -57,6 +57,21 @@ MIGRATIONS = (
     ) STRICT;
     CREATE TABLE nodes (level INTEGER, number INTEGER, hash BLOB NOT NULL, PRIMARY KEY (level, number)) STRICT;
     """,
+    """
+    CREATE TABLE staged (
+        key BLOB PRIMARY KEY, upload TEXT NOT NULL, part INTEGER NOT NULL, samples INTEGER NOT NULL,
+        bytes INTEGER NOT NULL,
+        sealed_user BLOB NOT NULL,  -- under the key of this very block
+        UNIQUE (upload, part)
+    ) STRICT;
+    CREATE TABLE calls (  -- what a call with an id of its own led to, for whoever repeats it
+        id TEXT PRIMARY KEY, at REAL NOT NULL, samples INTEGER NOT NULL, round INTEGER
+    ) STRICT;
+    CREATE TABLE retrained (round INTEGER PRIMARY KEY, samples INTEGER NOT NULL) STRICT;
+    CREATE TABLE evaluations (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, round INTEGER NOT NULL, told TEXT NOT NULL
+    ) STRICT;
+    """,
 )
 assert len(MIGRATIONS) == FORMAT
 

@@ -8,7 +8,7 @@ destroyed by the next opening. So every change is one transaction, and before or
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -23,6 +23,7 @@ from cause.disk import Disk
 from cause.errors import BudgetError, HomeError, InputError, VaultError
 from cause.home.blocks import Block, Files
 from cause.home.database import Connect, Database, connect
+from cause.home.inbox import Inbox
 from cause.home.layout import Layout
 from cause.home.ledger import HomeLedger
 from cause.home.lock import Lock
@@ -82,7 +83,7 @@ class Home(Journal):
             self.ledger = HomeLedger(self)
             self._blocks: dict[tuple[str, int], Blocks] = {}
             self._pseudonyms: dict[str, int] = {}
-            self.receipts = Receipts(self)
+            self.receipts, self.inbox = Receipts(self), Inbox(self)
             if not read_only:
                 self._clean()
         except BaseException:
@@ -118,7 +119,8 @@ class Home(Journal):
         """Destroy what a crash left behind: keys and files that no table names."""
         rows = self.database.rows(
             "SELECT key FROM blocks UNION ALL SELECT key FROM sub_models "
-            "UNION ALL SELECT key FROM requests WHERE key IS NOT NULL UNION ALL SELECT key FROM manifests"
+            "UNION ALL SELECT key FROM requests WHERE key IS NOT NULL UNION ALL SELECT key FROM manifests "
+            "UNION ALL SELECT key FROM staged"
         )
         named = {bytes(key) for (key,) in rows} | {DEVICE_KEY}
         self.vault.erase(self.vault.names() - named)
@@ -201,6 +203,7 @@ class Home(Journal):
             digests.setdefault(key, {})[user] = bytes(known)
         trained = {SegmentKey(*key) for key in database.rows("SELECT shard, round, slice FROM segments WHERE trained")}
         self.ledger.load(database.get("round", 0), rounds, trained, digests)
+        self.inbox.load()
 
     def check_recipe(self, learner: Learner) -> None:
         """Refuse a learner whose recipe is not that of the stored sub-models."""
@@ -219,8 +222,10 @@ class Home(Journal):
 
     @property
     def stored_bytes(self) -> int:
-        """What the samples take on the disk."""
-        (found,) = self.database.row("SELECT coalesce(sum(bytes), 0) FROM blocks")
+        """What the samples take on the disk, those that wait for a round too."""
+        (found,) = self.database.row(
+            "SELECT coalesce(sum(bytes), 0) FROM (SELECT bytes FROM blocks UNION ALL SELECT bytes FROM staged)"
+        )
         return int(found)
 
     def store(
@@ -231,14 +236,15 @@ class Home(Journal):
         cuts = {user: [(os.urandom(16), block) for block in cut(upload)] for user, upload in whole.items()}
         keys = {name: os.urandom(32) for blocks in cuts.values() for name, _ in blocks}
         contents = [(name, block.sealed(name, keys[name])) for blocks in cuts.values() for name, block in blocks]
-        self._refuse_what_cannot_fit(sum(len(data) for _, data in contents))
-        self._write(keys, contents)
+        self.refuse_what_cannot_fit(sum(len(data) for _, data in contents) - self.inbox.leaving_bytes)
+        self.write(keys, contents)
         sizes = {name: len(data) for name, data in contents}
         try:
             uploads = self._record(round_, segments, cuts, keys, sizes)
         except BaseException:
             self._garbage.update(keys)
             raise
+        self.discard(self.inbox.left())
         for user, own in uploads.items():
             self._blocks[user, round_] = own
         return {
@@ -249,7 +255,19 @@ class Home(Journal):
             for key, pieces in segments.items()
         }
 
-    def _refuse_what_cannot_fit(self, more: int) -> None:
+    def garbage(self, names: Iterable[bytes]) -> None:
+        """Keys and files that no table names: the next erasure takes them along."""
+        self._garbage.update(names)
+
+    def discard(self, names: Sequence[bytes]) -> None:
+        """Files that no table names any more, while what is in them lies elsewhere too: the keys go with an erasure."""
+        self._garbage.update(names)
+        for name in names:
+            self.store_.drop(name)
+        self.store_.files.remove(names)
+
+    def refuse_what_cannot_fit(self, more: int) -> None:
+        """Refuse samples that would take more room than there is."""
         if self.storage_bytes is None:
             return
         used = self.stored_bytes
@@ -259,7 +277,7 @@ class Home(Journal):
                 f"{format_bytes(used)} are used: forget some, or raise `storage`"
             )
 
-    def _write(self, keys: Mapping[bytes, bytes], contents: Sequence[tuple[bytes, bytes]]) -> None:
+    def write(self, keys: Mapping[bytes, bytes], contents: Sequence[tuple[bytes, bytes]]) -> None:
         """Keys first, then what is sealed under them."""
         if not keys:
             return
@@ -284,6 +302,7 @@ class Home(Journal):
         database, now = self.database, self.clock()
         with database.transaction():
             database.set("round", round_)
+            self.inbox.leave(round_, now)
             pseudonym = database.get("pseudonyms", 0)
             given: dict[str, int] = {}
             for user, blocks in cuts.items():
@@ -319,7 +338,7 @@ class Home(Journal):
 
     # A sub-model is trained, or found damaged
 
-    def trained(self, segment: SegmentKey) -> None:
+    def trained(self, segment: SegmentKey, retrained: int = 0) -> None:
         name, sub_model = self.shelf.names[segment], self.memory[segment]
         with self.database.transaction():
             self._let_go()
@@ -329,6 +348,12 @@ class Home(Journal):
                  self.memory.slot_of(segment)],
             )  # fmt: skip
             self.database.run("UPDATE segments SET trained=1 WHERE (shard, round, slice)=(?, ?, ?)", list(segment))
+            if retrained:
+                self.database.run(
+                    "INSERT INTO retrained VALUES (?, ?) ON CONFLICT (round) DO UPDATE SET "
+                    "samples=samples+excluded.samples",
+                    [self.ledger.round, retrained],
+                )
         self._gone()
 
     def discarded(self, key: SegmentKey) -> None:
@@ -357,8 +382,8 @@ class Home(Journal):
 
     # Requests
 
-    def accept(self, requests: Sequence[Request]) -> list[str]:
-        ids = [token_hex(16) for _ in requests]
+    def accept(self, requests: Sequence[Request], ids: Sequence[str] | None = None) -> list[str]:
+        ids = [token_hex(16) for _ in requests] if ids is None else list(ids)
         keys = {bytes.fromhex(each): os.urandom(32) for each in ids}
         self.vault.put_many(keys)
         self._garbage.update(keys)  # until the tables name them
@@ -396,11 +421,24 @@ class Home(Journal):
         for each, name, sealed in self.database.rows(
             "SELECT id, key, sealed FROM requests WHERE effective IS NULL ORDER BY received, rowid"
         ):
-            told = json.loads(open_sealed(self.vault.key(bytes(name)), bytes(sealed), b"request" + bytes(name)))
-            rounds = None if told["rounds"] is None else tuple(told["rounds"])
-            samples = None if told["samples"] is None else tuple((int(a), int(b)) for a, b in told["samples"])
-            found.append((each, Request(told["user"], rounds, told["count"], samples)))
+            found.append((each, self._asked(bytes(name), bytes(sealed))))
         return found
+
+    def _asked(self, name: bytes, sealed: bytes) -> Request:
+        told = json.loads(open_sealed(self.vault.key(name), sealed, b"request" + name))
+        rounds = None if told["rounds"] is None else tuple(told["rounds"])
+        samples = None if told["samples"] is None else tuple((int(a), int(b)) for a, b in told["samples"])
+        return Request(told["user"], rounds, told["count"], samples)
+
+    def _everything_of(self, ids: Sequence[str]) -> set[str]:
+        """The users of whom these requests want everything forgotten: also what waits for a round."""
+        marks = ",".join("?" * len(ids))
+        rows = self.database.rows(f"SELECT key, sealed FROM requests WHERE id IN ({marks})", list(ids))
+        asked = [self._asked(bytes(name), bytes(sealed)) for name, sealed in rows if name is not None]
+        return {request.user for request in asked if request.everything}
+
+    def staged(self, user: str) -> int:
+        return sum(upload.samples for upload in self.inbox.of({user}))
 
     def effect(
         self, ids: Sequence[str], selection: Selection, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]
@@ -409,11 +447,16 @@ class Home(Journal):
         for (user, round_), doomed in selection.items():
             self._rewrite(rewrite, user, round_, doomed)
         evidence = self.receipts.evidence(plans, dropped)
-        self._write({**rewrite.keys, **evidence.keys}, rewrite.contents)
-        samples = sum(len(doomed) for doomed in selection.values())
+        self.write({**rewrite.keys, **evidence.keys}, rewrite.contents)
+        staged = self.inbox.of(self._everything_of(ids))
+        rewrite.old += [name for upload in staged for name in upload.names]
+        waiting = sum(upload.samples for upload in staged)
+        evidence.covered["staged"] = waiting
+        samples = waiting + sum(len(doomed) for doomed in selection.values())
         try:
             with self.database.transaction():
                 self._apply(rewrite, selection)
+                self.inbox.drop(staged)
                 self._let_go()
                 self.receipts.replace_keys(ids[0], evidence)
                 self._mark(ids, plans, samples, evidence.covered, dropped)
@@ -422,6 +465,7 @@ class Home(Journal):
             raise
         rewrite.old += evidence.old
         self._destroy(ids, rewrite, selection)
+        self.inbox.dropped(staged)
         self.receipts.issue()
 
     def _rewrite(self, rewrite: "_Rewrite", user: str, round_: int, doomed: Positions) -> None:
