@@ -627,16 +627,19 @@ class Cause:
         return {shard: head for shard, head in found.items() if head is not None}
 
     @property
-    def state(self) -> RLock:  # type: ignore[valid-type]
+    def state(self) -> RLock:
         """Hold it to look at ledger and memory while other threads may change them."""
         return self._state
+
+    @property
+    def changes(self) -> int:
+        """Grows with each deletion and with each sub-model that is found damaged."""
+        return self._changes
 
     def voters(self) -> list[Voter]:
         """The sub-models that vote at this moment."""
         with self._state:
-            return [
-                Voter(head, self._samples_between(shard, None, head.key)) for shard, head in self.heads().items()
-            ]
+            return [Voter(head, self._samples_between(shard, None, head.key)) for shard, head in self.heads().items()]
 
     def load(self, sub_model: SubModel) -> bytes | None:
         """A stored sub-model's bytes; None if it is no longer there, or damaged and so dropped."""
