@@ -5,6 +5,7 @@ import threading
 from concurrent.futures import Future, ProcessPoolExecutor
 from typing import Any
 
+from cause.errors import CauseError
 from cause.home.history import history
 from cause.home.status import home_of
 from cause.presets import PRESETS
@@ -18,7 +19,15 @@ SYSTEMS = ("cause", "sisa", "arcane", "omp-70", "omp-95", "frugal")
 
 def simulated(trace: Trace, setting: Setting) -> list[dict[str, Any]]:
     """Every system on one trace."""
-    return [simulate(trace, name, PRESETS[name], setting).as_dict() for name in SYSTEMS]
+    return [_simulated(trace, name, setting) for name in SYSTEMS]
+
+
+def _simulated(trace: Trace, name: str, setting: Setting) -> dict[str, Any]:
+    try:
+        done = simulate(trace, name, PRESETS[name], setting)
+    except CauseError as error:  # a system by class needs labels, and those of what was forgotten are gone
+        return {"system": name, "unknown": str(error)}
+    return {"system": name, "rsn": done.rsn, "rsn_per_round": done.rsn_per_round, "floor_rsn": done.floor_rsn}
 
 
 class Comparison:
@@ -47,7 +56,7 @@ class Comparison:
             error = self._future.exception()
             if error is not None:
                 return Baselines(state="failed", round=round_, rsn=own, systems=[], detail=str(error)[:200])
-            systems = [Baseline(**{key: each[key] for key in Baseline.model_fields}) for each in self._future.result()]
+            systems = [Baseline(**each) for each in self._future.result()]
             return Baselines(state="ready", round=round_, rsn=own, systems=systems)
 
     def _begin(self, of: tuple[int, int]) -> None:

@@ -355,9 +355,10 @@ class Evaluations(Shape):
 
 class Baseline(Shape):
     system: str
-    rsn: int
-    rsn_per_round: list[int]
-    floor_rsn: int
+    rsn: int | None = None
+    rsn_per_round: list[int] | None = None
+    floor_rsn: int | None = None
+    unknown: str | None = None
 
 
 class Baselines(Shape):

@@ -129,7 +129,8 @@ def sub_models(service: Service) -> s.SubModels:
             found.append(
                 s.SubModel(
                     segment=list(each), size_bytes=kept.size_bytes, slot=device.memory.slot_of(each),
-                    head=each in heads, samples=device.ledger.lineage(each.shard).samples_upto(each), environment=kept.environment,
+                    head=each in heads, samples=device.ledger.lineage(each.shard).samples_upto(each),
+                    environment=kept.environment,
                 )
             )  # fmt: skip
     return s.SubModels(sub_models=found)

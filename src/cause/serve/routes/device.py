@@ -8,7 +8,7 @@ from cause.home.history import history
 from cause.serve import schemas as s
 from cause.serve import views
 from cause.serve.access import allowed
-from cause.serve.problems import Documented, ProblemError, documented
+from cause.serve.problems import ProblemError, documented, text
 from cause.serve.routes.pages import Before, Limit
 from cause.serve.routes.users import REPLAYED, Key
 from cause.serve.service import Service
@@ -88,11 +88,7 @@ def router(service: Service) -> APIRouter:
         """The paper's systems on this device's history; ask again while it computes."""
         return reply(request, service.comparison.now())
 
-    trace: Documented = {
-        200: {"description": "A trace", "content": {"application/x-ndjson": {"schema": {"type": "string"}}}}
-    }
-
-    @routes.get("/v1/trace", response_class=Response, responses=documented() | trace)
+    @routes.get("/v1/trace", response_class=Response, responses=documented() | text("application/x-ndjson", "A trace"))
     def trace_(token: Looking) -> Response:
         """The history as a trace: pseudonyms, counts, labels, shards."""
         lines = "".join(f"{line}\n" for line in history(service.home.database).lines())

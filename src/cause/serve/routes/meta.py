@@ -8,7 +8,7 @@ from starlette.responses import StreamingResponse
 from cause.serve import schemas as s
 from cause.serve.access import ANY, allowed
 from cause.serve.metrics import gauge
-from cause.serve.problems import Documented, documented
+from cause.serve.problems import documented, text
 from cause.serve.service import Service
 from cause.serve.shown import moment, reply
 from cause.serve.tokens import Token
@@ -31,9 +31,7 @@ def router(service: Service) -> APIRouter:
             return reply(request, s.Health(status="ready"))
         return Response(s.Health(status="stopping").model_dump_json(), 503, media_type="application/json")
 
-    text: Documented = {200: {"description": "Metrics", "content": {"text/plain": {"schema": {"type": "string"}}}}}
-
-    @routes.get("/metrics", response_class=Response, responses=documented() | text)
+    @routes.get("/metrics", response_class=Response, responses=documented() | text("text/plain", "Metrics"))
     def metrics(token: Looking) -> Response:
         """For Prometheus."""
         device, home = service.device, service.home
@@ -70,11 +68,11 @@ def router(service: Service) -> APIRouter:
         )  # fmt: skip
         return reply(request, told)
 
-    stream: Documented = {
-        200: {"description": "A stream", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
-    }
-
-    @routes.get("/v1/events", response_class=StreamingResponse, responses=documented(422) | stream)
+    @routes.get(
+        "/v1/events",
+        response_class=StreamingResponse,
+        responses=documented(422) | text("text/event-stream", "A stream"),
+    )
     async def events(
         token: Looking,
         after: Annotated[int | None, Query(ge=0, le=2**53, description="The last event that was seen")] = None,
