@@ -44,7 +44,7 @@ def make_app(service: Service) -> FastAPI:
         lifespan=lifespan,
     )
     for part in (users, predictions, device, evidence, meta):
-        app.include_router(part.router(service))
+        app.router.routes.extend(part.router(service).routes)
     app.mount("/", StaticFiles(directory=STATIC, html=True), name="static")
     _handle(app)
     app.openapi = lambda: _schema(app)  # type: ignore[method-assign]
