@@ -28,11 +28,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
     _head = 0
     _in_head = True
+    _tail = b""
 
     def data_received(self, data: bytes) -> None:
         if self._in_head:
-            self._head += len(data)
-            if self._head > MOST_HEAD + 65_536 or (self._head > MOST_HEAD and b"\r\n\r\n" not in data):
+            end = (self._tail + data).find(b"\r\n\r\n")  # it may lie across two pieces
+            self._head += len(data) if end < 0 else end
+            self._tail = data[-3:]
+            if self._head > MOST_HEAD:
                 self.transport.write(b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n")
                 self.transport.close()
                 return
@@ -43,7 +46,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        self._in_head, self._head = True, 0
+        self._in_head, self._head, self._tail = True, 0, b""
         super().on_message_complete()
 
 

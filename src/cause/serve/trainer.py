@@ -1,5 +1,6 @@
 """The thread that lets rounds be closed, trained and repaired, when it is time to. Training itself is in workers."""
 
+import json
 import logging
 import os
 import threading
@@ -112,6 +113,7 @@ class Trainer:
         repairing = behind.repair if self._time_to_repair(behind) else ()
         if not behind.fresh and not repairing:
             self._asked.clear()
+            self._settle()
             return False
         what, shards = ("repair" if repairing else "round"), sorted({*behind.fresh, *repairing})
         self._events.tell("training.started", what=what, shards=shards)
@@ -123,6 +125,15 @@ class Trainer:
             self.now = None
             self._events.tell("training.finished", what=what, trained=trained, rsn=rsn, waiting=self.device.waiting())
         return True
+
+    def _settle(self) -> None:
+        """Requests after which nothing was left to train again are done with."""
+        home = home_of(self.device)
+        with self.device.state:
+            behind = set(self.device.waiting())
+            rows = home.database.rows("SELECT covered FROM requests WHERE effective IS NOT NULL AND repaired IS NULL")
+            if any(not behind & set(json.loads(covered)["shards"]) for (covered,) in rows):
+                self.device.journal.caught_up(sorted(behind))
 
     def _time_to_repair(self, behind: Behind) -> bool:
         if not behind.repair:
