@@ -54,7 +54,8 @@ class Heads:
             ready = self._predictors(voters)
             if ready is None:
                 continue
-            probabilities = np.stack([predictor(x) for predictor in ready])
+            with np.errstate(all="ignore"):  # of inputs far from all that was learned; they have no likely class
+                probabilities = np.nan_to_num(np.stack([predictor(x) for predictor in ready]))
             serving = {(voter.sub_model.key, voter.sub_model.identity) for voter in self._device.voters()}
             if all((voter.sub_model.key, voter.sub_model.identity) in serving for voter in voters):
                 weights = np.asarray([voter.weight for voter in voters], dtype=np.float64)
