@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Mount
 from starlette.staticfiles import StaticFiles
 
 from cause import __version__
@@ -23,6 +24,7 @@ from cause.serve.service import Service
 
 STATIC = Path(__file__).parent / "static"
 PUBLIC = ("/healthz", "/readyz")
+TAKEN = (*PUBLIC, "/metrics", "/openapi.json", "/v1")
 
 
 def make_app(service: Service) -> FastAPI:
@@ -45,7 +47,7 @@ def make_app(service: Service) -> FastAPI:
     )
     for part in (users, predictions, device, evidence, meta):
         app.router.routes.extend(part.router(service).routes)
-    app.mount("/", StaticFiles(directory=STATIC, html=True), name="static")
+    app.router.routes.append(Pages("/", StaticFiles(directory=STATIC, html=True), name="static"))
     _handle(app)
     app.openapi = lambda: _schema(app)  # type: ignore[method-assign]
     settings = service.settings
@@ -61,6 +63,25 @@ def make_app(service: Service) -> FastAPI:
     return app
 
 
+class Pages(Mount):
+    """Static files: whatever path is nobody else's."""
+
+    def matches(self, scope: Any) -> tuple[Match, Any]:
+        path = scope.get("path", "")
+        if path in TAKEN or path.startswith("/v1/"):
+            return Match.NONE, {}
+        return super().matches(scope)
+
+
+def _methods(app: FastAPI, scope: Any) -> str:
+    """What a path can be asked with."""
+    found: set[str] = set()
+    for route in app.routes:
+        if route.matches(scope)[0] is not Match.NONE:
+            found |= getattr(route, "methods", None) or {"GET", "HEAD"}
+    return ", ".join(sorted(found))
+
+
 def _handle(app: FastAPI) -> None:
     @app.exception_handler(problems.ProblemError)
     async def _(request: Request, error: problems.ProblemError) -> Response:
@@ -74,7 +95,8 @@ def _handle(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def _(request: Request, error: HTTPException) -> Response:
         detail = {404: "there is nothing here", 405: "not with this method"}.get(error.status_code, str(error.detail))
-        return problems.answer(error.status_code, detail, error.headers)
+        allow = {"Allow": _methods(app, request.scope)} if error.status_code == 405 else {}
+        return problems.answer(error.status_code, detail, dict(error.headers or {}) | allow)
 
     @app.exception_handler(CauseError)
     async def _(request: Request, error: CauseError) -> Response:
