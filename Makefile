@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-data exactness torture lint format bench results docs clean
+.PHONY: demo test test-data exactness torture fuzz load lint format bench results docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -28,6 +28,12 @@ exactness: $(STAMP)  ## every combination of preset, learner, requests, workers,
 torture: $(STAMP)  ## kill, cut the power, fill the disk and go on, thousands of times
 	$(BIN)/python -m tests.torture --kills 2000 --states 400 --writes
 	$(BIN)/python -m pytest tests/torture --hypothesis-profile deep
+
+fuzz: $(STAMP)  ## schemathesis over the whole schema of the service, with all checks
+	$(BIN)/python -m tests.serve.fuzz --examples 200
+
+load: $(STAMP)  ## 64 clients while a round trains, and 50 kills of a service in use
+	$(BIN)/python -m tests.serve.load --clients 64 --seconds 20 --kills 50
 
 lint: $(STAMP)  ## style and types
 	$(BIN)/ruff check .

@@ -12,9 +12,9 @@ from cause.samples import SegmentKey
 class Journal:
     """The seam of a durable home. Each call is durable when it returns, whole or not at all."""
 
-    def accept(self, requests: Sequence[Request]) -> list[str]:
+    def accept(self, requests: Sequence[Request], ids: Sequence[str] | None = None) -> list[str]:
         """Requests that will be served, whatever happens; their ids."""
-        return [token_hex(8) for _ in requests]
+        return [token_hex(8) for _ in requests] if ids is None else list(ids)
 
     def effect(
         self, ids: Sequence[str], selection: Selection, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]
@@ -25,8 +25,12 @@ class Journal:
         """What is older than samples are kept."""
         return []
 
-    def trained(self, segment: SegmentKey) -> None:
-        """A sub-model was admitted, and whoever had to go for it is gone."""
+    def staged(self, user: str) -> int:
+        """Samples of a user that arrived and are not yet part of a round."""
+        return 0
+
+    def trained(self, segment: SegmentKey, retrained: int = 0) -> None:
+        """A sub-model was admitted, and whoever had to go for it is gone; how many samples were trained again."""
 
     def discarded(self, key: SegmentKey) -> None:
         """A damaged sub-model is no longer in the memory."""

@@ -38,6 +38,11 @@ class Request:
         if self.rounds == () or self.samples == ():
             raise RequestError(f"nothing to forget: the request of user {self.user!r} names no sample")
 
+    @property
+    def everything(self) -> bool:
+        """Does it name no rounds and no samples, and so mean all that there is of the user?"""
+        return self.rounds is None and self.samples is None
+
 
 def resolve(ledger: Ledger, requests: Sequence[Request]) -> list[Selection]:
     """The samples each request means, in order: each sees what those before it will have taken.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from itertools import groupby
+from secrets import token_hex
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from cause.energy.model import EnergyModel
     from cause.home import Home
+    from cause.home.inbox import Called
     from cause.home.receipts import Bundle
     from cause.home.status import Status
 
@@ -60,6 +62,24 @@ class Learned:
     round: int
     active_shards: int
     trained: tuple[SegmentKey, ...]
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """A sub-model that votes, and how many retained samples are behind it."""
+
+    sub_model: SubModel
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A round that was taken in and is not trained yet."""
+
+    round: int
+    active_shards: int
+    users: int
     samples: int
 
 
@@ -279,6 +299,46 @@ class Cause:
         hashes = upload.hashes(derive(self._root, "slice"), positions)
         return pos.split(positions, hashes % self.system.slices).items()
 
+    # Uploads that come one by one: they wait, sealed and durable, until a round takes all of them in
+
+    def stage(self, user: str, x: ArrayLike, y: ArrayLike, *, call: str | None = None) -> "Called":
+        """Keep an upload for the next round that `close_round` makes. The same call a second time changes nothing."""
+        check_user(user)
+        with self._state:
+            self._resume()
+            self.learner.check(ArrayUpload(user, self.ledger.round + 1, x, y))
+            return self._home().inbox.stage(token_hex(16) if call is None else call, user, x, y)
+
+    def close_round(self, *, call: str | None = None) -> Arrived:
+        """Make a round of all that is staged, durably; nothing is trained yet: `catch_up` does."""
+        home = self._home()
+        with self._state:
+            found = None if call is None else home.inbox.called(call)
+            if found is not None and found.round is not None:
+                return Arrived(found.round, self.controller.at(found.round), 0, found.samples)
+            with home.inbox.closing(call) as uploads:
+                try:
+                    t, active, arrived, _ = self._arrive(uploads)
+                except InputError:
+                    raise
+                except BaseException:
+                    self._reload()
+                    raise
+        self.expire(repair="later")  # before anything is trained on what goes
+        return Arrived(t, active, len(arrived), sum(len(u.positions) for u in arrived.values()))
+
+    def catch_up(self, *, stop: Callable[[], bool] | None = None, except_: Sequence[int] = ()) -> tuple[int, int]:
+        """Train what waits but for some shards; how many segments, and how many samples again. See `repair`."""
+        with self._state:
+            self._resume()
+        trained, rsn = self._catch_up(stop, except_)
+        return len(trained), rsn
+
+    def _home(self) -> "Home":
+        if self.home is None:
+            raise InputError("samples are staged in a home: Cause('device/', …)")
+        return self.home
+
     # Algorithm 3, lines 6 to 12: requests
 
     def forget(
@@ -317,11 +377,38 @@ class Cause:
             raise RequestError("nothing to forget: no request was made")
         return self._serve(requests, repair, together=self.system.requests == "coalesced")
 
-    def _serve(self, requests: Sequence[Request], repair: str, *, together: bool) -> list[Forgotten]:
+    def erase(self, requests: Sequence[Request], ids: Sequence[str] | None = None) -> list[Forgotten]:
+        """Let all requests take effect together, at once, and leave the repair for later.
+
+        A request for everything of a user of whom nothing is held is served like any other, so that its answer does
+        not tell whether there was anything.
+        """
+        return self._serve(requests, "later", together=True, ids=ids, lenient=True)
+
+    def _resolved(self, requests: Sequence[Request], lenient: bool) -> list[Selection]:
+        """Who has nothing in a round yet may have something staged."""
+        none = [
+            request.everything
+            and not self.ledger.rounds_of(request.user)
+            and (lenient or self.journal.staged(request.user) > 0)
+            for request in requests
+        ]
+        found = iter(resolve(self.ledger, [each for each, absent in zip(requests, none, strict=True) if not absent]))
+        return [{} if absent else next(found) for absent in none]
+
+    def _serve(
+        self,
+        requests: Sequence[Request],
+        repair: str,
+        *,
+        together: bool,
+        ids: Sequence[str] | None = None,
+        lenient: bool = False,
+    ) -> list[Forgotten]:
         with self._state:  # nobody else's request comes between the choice of the samples and their end
             self._resume()
-            selections = resolve(self.ledger, requests)
-            ids = self.journal.accept(requests)
+            selections = self._resolved(requests, lenient)
+            ids = self.journal.accept(requests, ids)
             try:
                 batches = [([each], [asked], own) for each, asked, own in zip(ids, requests, selections, strict=True)]
                 if together:
@@ -364,9 +451,10 @@ class Cause:
     def _take_effect(self, ids: Sequence[str], selection: Selection) -> tuple[list[ShardPlan], list[SegmentKey]]:
         """From here on nothing that is stored or served has seen the samples; nothing is trained yet."""
         with self._state:
-            self._changes += 1
-            self.executor.cancel()  # what is being trained may have seen them
             selection = still_held(self.ledger, selection)  # somebody else may have asked for some of it meanwhile
+            if selection:
+                self._changes += 1
+                self.executor.cancel()  # what is being trained may have seen them
             plans = self._plan(selection)
             try:
                 self.ledger.delete(selection)
@@ -422,7 +510,9 @@ class Cause:
                             break
                     break
                 except (Cancelled, DamageError):
-                    continue  # some of it was forgotten meanwhile, or found damaged: what is left starts again
+                    # some of it was forgotten meanwhile, or found damaged: what is left starts again
+                    stopped = stop is not None and stop()
+                    continue
                 except Exception:
                     if changes == self._changes:
                         raise
@@ -455,7 +545,7 @@ class Cause:
                     try:
                         self._admit(recipe, segment, lesson, blob)
                         segment.trained = True
-                        self.journal.trained(segment.key)
+                        self.journal.trained(segment.key, retrained)
                     except BaseException:
                         self._reload()
                         raise
@@ -539,6 +629,32 @@ class Cause:
         """The sub-models that vote, by shard."""
         found = {shard: self.memory.head(shard) for shard in self.memory.shards()}
         return {shard: head for shard, head in found.items() if head is not None}
+
+    @property
+    def state(self) -> RLock:
+        """Hold it to look at ledger and memory while other threads may change them."""
+        return self._state
+
+    @property
+    def changes(self) -> int:
+        """Grows with each deletion and with each sub-model that is found damaged."""
+        return self._changes
+
+    def voters(self) -> list[Voter]:
+        """The sub-models that vote at this moment."""
+        with self._state:
+            return [Voter(head, self._samples_between(shard, None, head.key)) for shard, head in self.heads().items()]
+
+    def load(self, sub_model: SubModel) -> bytes | None:
+        """A stored sub-model's bytes; None if it is no longer there, or damaged and so dropped."""
+        with self._state:
+            head = self.memory.head(sub_model.key.shard)
+            if head != sub_model:
+                return None
+            try:
+                return self._load(sub_model.key)
+            except DamageError:
+                return None
 
     def predict(self, x: Any) -> Labels:
         """The label that the heads agree on, for each sample of `x`."""

@@ -8,7 +8,7 @@ from typing import Any
 from cause.errors import CauseError
 from cause.system import Cause
 from tests.torture import checks
-from tests.torture.calls import Book, Case, Forget, Learn
+from tests.torture.calls import Book, Case, Forget, Learn, Stage
 from tests.torture.life import Report, differences, dump, open_device, perform, tell, unpacked
 
 
@@ -66,6 +66,7 @@ def aftermath(
     happened = story.begun == story.done or _happened(device, case, story, before, after)
     book = after if happened else before
     problems = checks.whole(device, book.retained, story.provenance)
+    problems += _staged(device, case, story, book)
     problems += checks.nothing_comes_back(
         folder, case, book.forgotten, story.provenance, backups=backups, thorough=thorough
     )
@@ -83,14 +84,33 @@ def aftermath(
     return problems
 
 
+def _staged(device: Cause, case: Case, story: Story, book: Book) -> list[str]:
+    """What waits is what was uploaded and neither learned nor forgotten; of a round that was cut short, maybe less."""
+    found = checks.waiting(device)
+    calls = [call for call in case.calls if isinstance(call, Stage)]
+    expected = {c.id: c.count for c in calls if {(c.user, c.round, n) for n in range(c.count)} <= book.staged}
+    begun = case.calls[story.begun] if story.begun > story.done else None
+    may = {}
+    if isinstance(begun, Learn) and begun.staged and book.round < begun.round:
+        may = {each.id: each.count for each in (Stage(begun.round, *upload) for upload in begun.uploads)}
+    extra = {each: n for each, n in found.items() if each not in expected}
+    lost = {each: n for each, n in expected.items() if found.get(each) != n}
+    wrong = {each: n for each, n in extra.items() if may.get(each) != n}
+    return [f"staged: lost {lost}, too many {wrong}"] if lost or wrong else []
+
+
 def _happened(device: Cause, case: Case, story: Story, before: Book, after: Book) -> bool:
     """Whether a call that was cut short counts: it must if it was accepted, it may if not."""
     call = case.calls[story.begun]
+    if isinstance(call, Stage):
+        assert device.home is not None
+        return device.home.inbox.waits(call.id)
     if isinstance(call, Learn):
         return device.ledger.round == call.round
     if isinstance(call, Forget):
         # what is not there any more was forgotten; `whole` sees whether it was all of it
         touched = {(user, t) for user, t, _ in after.forgotten - before.forgotten}
         now = sum(len(held) for user, t in touched for _, held in device.ledger.pieces_of(user, t))
-        return story.accepted or now < sum((user, t) in touched for user, t, _ in before.retained)
+        gone = now < sum((user, t) in touched for user, t, _ in before.retained)
+        return story.accepted or gone or sum(checks.waiting(device).values()) < len(before.staged)
     return False

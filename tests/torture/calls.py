@@ -1,5 +1,6 @@
 """What is done to a device under torture, drawn at random, and what it should have left, by plain set arithmetic."""
 
+import hashlib
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,12 +24,26 @@ SYSTEMS = (
 
 
 @dataclass(frozen=True)
+class Stage:
+    """An upload that waits for its round."""
+
+    round: int
+    user: str
+    count: int
+
+    @property
+    def id(self) -> str:
+        return hashlib.sha256(f"{self.user}, round {self.round}".encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
 class Learn:
-    """A round: users, and how many samples each uploads."""
+    """A round: users, and how many samples each uploads. A staged one takes in what waits, and these by way of it."""
 
     round: int
     uploads: tuple[tuple[str, int], ...]
     repair: str = "now"
+    staged: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,7 +64,7 @@ class Reopen:
     pass
 
 
-Call = Learn | Forget | Repair | Reopen
+Call = Stage | Learn | Forget | Repair | Reopen
 
 
 @dataclass(frozen=True)
@@ -69,17 +84,25 @@ class Book:
 
     retained: set[Sample] = field(default_factory=set)
     forgotten: set[Sample] = field(default_factory=set)
+    staged: set[Sample] = field(default_factory=set)
     round: int = 0
 
     def apply(self, call: Call) -> None:
-        if isinstance(call, Learn):
+        if isinstance(call, Stage):
+            self.staged |= {(call.user, call.round, n) for n in range(call.count)}
+        elif isinstance(call, Learn):
             self.round = call.round
             self.retained |= {(user, call.round, n) for user, count in call.uploads for n in range(count)}
+            if call.staged:
+                self.retained |= self.staged
+                self.staged = set()
         elif isinstance(call, Forget):
             for request in call.requests:
                 gone = meant(request, self.retained)
                 self.retained -= gone
-                self.forgotten |= gone
+                waiting = {s for s in self.staged if s[0] == request.user and request.everything}
+                self.staged -= waiting
+                self.forgotten |= gone | waiting
 
     @classmethod
     def after(cls, calls: Iterable[Call]) -> "Book":
@@ -108,6 +131,7 @@ def traces(user: str, round_: int, count: int) -> tuple[Traces, ...]:
 def traces_of(calls: Sequence[Call], wanted: Iterable[Sample]) -> dict[Sample, Traces]:
     """Those of some samples."""
     counts = {(user, call.round): count for call in calls if isinstance(call, Learn) for user, count in call.uploads}
+    counts |= {(call.user, call.round): call.count for call in calls if isinstance(call, Stage)}
     return {(user, t, n): traces(user, t, counts[user, t])[n] for user, t, n in wanted}
 
 
@@ -134,7 +158,7 @@ def _call(draw: random.Random, book: Book) -> Call:
 def _learn(draw: random.Random, book: Book) -> Learn:
     users = draw.sample(USERS, draw.randint(1, 3))
     counts = tuple((user, draw.choices((1, 3, 8, 20, 150), (3, 3, 3, 3, 1))[0]) for user in sorted(users))
-    return Learn(book.round + 1, counts, draw.choice(("now", "now", "later")))
+    return Learn(book.round + 1, counts, draw.choice(("now", "now", "later")), draw.random() < 0.3)
 
 
 def _forget(draw: random.Random, book: Book) -> Forget:

@@ -88,7 +88,8 @@ def _texts_in(loot: Loot, gone_users: Collection[str]) -> list[str]:
 
 def _all_gone(case: Case, forgotten: Collection[Sample]) -> list[str]:
     """Users with something forgotten and nothing retained, if everything else was kept."""
-    retained = {user for user, _, _ in Book.after(case.calls).retained}
+    book = Book.after(case.calls)
+    retained = {user for user, _, _ in book.retained | book.staged}
     asked = {request.user for call in case.calls if isinstance(call, Forget) for request in call.requests}
     everything = {s for s in _uploaded(case) if s[0] in asked}
     return sorted(
@@ -99,6 +100,15 @@ def _all_gone(case: Case, forgotten: Collection[Sample]) -> list[str]:
 def _uploaded(case: Case) -> set[Sample]:
     book = Book.after(case.calls)
     return book.retained | book.forgotten
+
+
+def waiting(device: Cause) -> dict[str, int]:
+    """What is staged: uploads, and how many samples each holds that can be read."""
+    home = device.home
+    assert home is not None
+    with home.inbox.closing() as uploads:
+        assert sum(len(y) for _, y in uploads.values()) == sum(each.samples for each in home.inbox.uploads())
+    return {each.id: each.samples for each in home.inbox.uploads()}
 
 
 def held(device: Cause) -> set[Sample]:
@@ -148,7 +158,8 @@ def only_what_is_named(device: Cause) -> list[str]:
     keys = home.vault.names() - home.garbage  # what the next erasure will take along
     if keys != {DEVICE_KEY}.union(*named.values()):
         found.append(f"{len(keys)} keys, but { ({table: len(own) for table, own in named.items()}) }")
-    for folder, own in ((home.layout.blocks, named["blocks"]), (home.layout.sub_models, named["sub_models"])):
+    blocks = named["blocks"] | named["staged"]
+    for folder, own in ((home.layout.blocks, blocks), (home.layout.sub_models, named["sub_models"])):
         if {path.name for path in folder.iterdir()} != {name.hex() for name in own}:
             found.append(f"{folder.name} holds other files than the ledger names")
     strays = {path.name for path in home.layout.folder.iterdir() if path.is_file()} - KNOWN

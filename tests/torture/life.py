@@ -15,7 +15,7 @@ from cause.samples import SegmentKey
 from cause.system import Cause
 from tests.home.homes import CLASSES, FEATURES, MASTER, bayes, samples
 from tests.learners_for_tests import Sample, ids
-from tests.torture.calls import Call, Case, Forget, Learn, Reopen, Repair
+from tests.torture.calls import Call, Case, Forget, Learn, Reopen, Repair, Stage
 
 Report = Callable[[dict[str, Any]], None]
 KEY = {"env": "CAUSE_TEST_KEY"}
@@ -42,7 +42,15 @@ def open_device(folder: Path, case: Case) -> Cause:
 
 def perform(device: Cause, call: Call) -> None:
     """Do one call; a reopening is the caller's."""
-    if isinstance(call, Learn):
+    if isinstance(call, Stage):
+        device.stage(call.user, *samples(call.user, call.round, call.count), call=call.id)
+    elif isinstance(call, Learn) and call.staged:
+        assert device.ledger.round == call.round - 1
+        for user, count in call.uploads:
+            perform(device, Stage(call.round, user, count))
+        device.close_round()
+        device.catch_up()
+    elif isinstance(call, Learn):
         uploads = {user: samples(user, call.round, count) for user, count in call.uploads}
         assert device.ledger.round == call.round - 1
         device.learn(uploads, repair=call.repair)
@@ -104,8 +112,8 @@ def tell(report: Report) -> None:
         told(self.memory[segment].identity.hex(), seen_by(self.ledger, segment))
         trained(self, segment)
 
-    def telling_accept(self, requests):
-        accepted = accept(self, requests)
+    def telling_accept(self, requests, ids=None):
+        accepted = accept(self, requests, ids)
         _listener[0]({"accepted": accepted})
         return accepted
 

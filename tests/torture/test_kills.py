@@ -4,12 +4,13 @@ import pytest
 
 from cause.home import Home, seals
 from cause.home.blocks import Files
+from cause.home.inbox import Inbox
 from cause.requests import Request
 from cause.vault import Vault
-from tests.torture.calls import Case, Forget, Learn, Repair
+from tests.torture.calls import Case, Forget, Learn, Repair, Stage
 from tests.torture.kills import random_kills, spread, torture
 
-ANN, BOB = "ann of aachen", "bob of berlin"
+ANN, BOB, EVE = "ann of aachen", "bob of berlin", "eve of exeter"
 SHORT = Case(
     (
         Learn(1, ((ANN, 4), (BOB, 3))),
@@ -31,6 +32,20 @@ EVICTING = Case(
     shards=1,
     slots=2,
 )
+STAGED = Case(
+    (
+        Stage(1, ANN, 3),
+        Stage(1, BOB, 150),
+        Forget((Request(ANN),)),
+        Learn(1, ((EVE, 2),), staged=True),
+        Stage(2, BOB, 2),
+        Forget((Request(BOB),), "later"),
+        Learn(2, (), staged=True),
+    ),
+    "frugal",
+    shards=1,
+    slots=2,
+)
 
 
 def bare(key, plain, aad):
@@ -48,6 +63,14 @@ def test_a_kill_at_every_moment_of_a_trace_does_no_harm():
     assert wrong(outcomes) == []
     assert all(outcome.killed for outcome in outcomes)
     assert len(outcomes) > 120
+
+
+def test_a_kill_at_any_moment_neither_loses_nor_doubles_what_waits_for_its_round():
+    with torture(STAGED) as tortured:
+        every = [(call, k) for call, moments in enumerate(tortured.moments) for k in range(1, moments + 1, 3)]
+        outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
+    assert wrong(outcomes) == []
+    assert len(outcomes) > 60
 
 
 def test_kills_at_random_moments_of_random_traces_do_no_harm():
@@ -71,7 +94,7 @@ def files_are_not_removed():
 def answered_before_it_is_durable():
     telling, effect = Home.accept, Home.effect
 
-    def hasty(self, requests):
+    def hasty(self, requests, ids=None):
         self.promised = requests
         return ["00" * 16 for _ in requests]
 
@@ -79,6 +102,27 @@ def answered_before_it_is_durable():
         effect(self, telling(self, self.promised), *rest)
 
     Home.accept, Home.effect = hasty, late
+
+
+def staged_keys_are_kept():
+    left = Inbox.dropped
+    Inbox.drop = lambda self, uploads: None
+    Inbox.dropped = lambda self, uploads: None if self._leaving is None else left(self, uploads)
+
+
+def staged_stays_when_it_is_learned():
+    Inbox.leave = lambda self, round_, now: None
+    Inbox.left = lambda self: []
+
+
+@pytest.mark.parametrize(
+    ("sabotage", "call", "seen"),
+    [(staged_keys_are_kept, 2, "cannot be"), (staged_stays_when_it_is_learned, 3, "too many")],
+)
+def test_an_inbox_that_does_not_keep_its_promises_is_caught(sabotage, call, seen):
+    with torture(STAGED, sabotage, lasting=False) as tortured:
+        outcomes = [tortured.kill(call, tortured.moments[call] - back) for back in (0, 1, 2, 10)]
+    assert any(seen in problem for problem in wrong(outcomes)), wrong(outcomes)
 
 
 def dropped_in_memory_only():

@@ -25,9 +25,11 @@ from cause.cli import (
     predict,
     repair,
     reproduce,
+    serve,
     simulate,
     status,
     systems,
+    token,
     trace,
     workload,
 )
@@ -64,6 +66,8 @@ app.command("restore")(backup.restore)
 app.command("verify")(evidence.verify)
 app.command("receipts")(evidence.receipts)
 app.command("log")(evidence.log)
+app.command("serve")(serve.serve)
+app.command("token")(token.token)
 
 
 def _version(wanted: bool) -> None:

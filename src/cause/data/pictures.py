@@ -15,7 +15,7 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".ppm", ".pgm")
 MOST_PIXELS = 2**26
 
 
-def decode(data: bytes, source: object) -> NDArray[np.uint8]:
+def decode(data: bytes, source: object, most_pixels: int = MOST_PIXELS) -> NDArray[np.uint8]:
     """Pixels as (height, width) if grey, else as (height, width, 3)."""
     try:
         from PIL import Image
@@ -26,8 +26,8 @@ def decode(data: bytes, source: object) -> NDArray[np.uint8]:
             warnings.simplefilter("ignore")  # Pillow warns of what is refused below, in one line, anyway
             picture: Any = Image.open(io.BytesIO(data), formats=FORMATS)
             width, height = picture.size
-            if width * height > MOST_PIXELS:
-                raise bad(source, f"{width}×{height} pixels: at most {MOST_PIXELS:,} in one picture")
+            if width * height > most_pixels:
+                raise bad(source, f"{width}×{height} pixels: at most {most_pixels:,} in one picture")
             return np.array(picture if picture.mode == "L" else picture.convert("RGB"), dtype=np.uint8)
     except InputError:
         raise

@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,10 @@ _HEADER = re.compile(
 class Arrays(Mapping[str, NDArray[Any]]):
     """An npz file's arrays by name, each read when it is asked for."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | IO[bytes], most: int | None = None) -> None:
+        """Of a file, or of bytes whose text (`str`) names them; not more than so many when unpacked."""
         self.path = path
+        most = files.MOST_BYTES if most is None else most
         try:
             with zipfile.ZipFile(path) as archive:
                 entries = archive.infolist()
@@ -49,8 +51,8 @@ class Arrays(Mapping[str, NDArray[Any]]):
                 raise bad(path, f"it holds {entry.filename!r} twice")
             self._entries[entry.filename[:-4]] = entry
         total = sum(entry.file_size for entry in entries)
-        if total > files.MOST_BYTES:
-            raise bad(path, f"{format_bytes(total)} when unpacked: at most {format_bytes(files.MOST_BYTES)}")
+        if total > most:
+            raise bad(path, f"{format_bytes(total)} when unpacked: at most {format_bytes(most)}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)

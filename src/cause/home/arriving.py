@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 from cause import positions as pos
 from cause.arrays import ArrayUpload
-from cause.errors import BudgetError, InputError
+from cause.errors import InputError
 from cause.home.blocks import Block
 from cause.home.seals import seal_classes, seal_digest, upload_key
 from cause.home.uploads import Blocks, StoredUpload, cut
 from cause.keyed import digest
 from cause.samples import Piece, SegmentKey
-from cause.units import format_bytes
 from cause.vault import seal
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def store(
     cuts = {user: [(os.urandom(16), block) for block in cut(upload)] for user, upload in whole.items()}
     keys = {name: os.urandom(32) for blocks in cuts.values() for name, _ in blocks}
     contents = [(name, block.sealed(name, keys[name])) for blocks in cuts.values() for name, block in blocks]
-    _refuse_what_cannot_fit(home, sum(len(data) for _, data in contents))
+    home.refuse_what_cannot_fit(sum(len(data) for _, data in contents) - home.inbox.leaving_bytes)
     home.write(keys, contents)
     sizes = {name: len(data) for name, data in contents}
     try:
@@ -35,6 +34,7 @@ def store(
     except BaseException:
         home.garbage.update(keys)
         raise
+    home.discard(home.inbox.left())
     for user, own in uploads.items():
         home.blocks[user, round_] = own
     return {
@@ -43,17 +43,6 @@ def store(
         ]
         for key, pieces in segments.items()
     }
-
-
-def _refuse_what_cannot_fit(home: "Home", more: int) -> None:
-    if home.storage_bytes is None:
-        return
-    used = home.stored_bytes
-    if used + more > home.storage_bytes:
-        raise BudgetError(
-            f"the samples need {format_bytes(more)}, but of {format_bytes(home.storage_bytes)} for samples "
-            f"{format_bytes(used)} are used: forget some, or raise `storage`"
-        )
 
 
 def record(
@@ -69,6 +58,7 @@ def record(
     database, now = home.database, home.clock()
     with database.transaction():
         database.set("round", round_)
+        home.inbox.leave(round_, now)
         pseudonym = database.get("pseudonyms", 0)
         given: dict[str, int] = {}
         for user, blocks in cuts.items():

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from cause.home.home import Home
 
 
-def accept(home: "Home", requests: Sequence[Request]) -> list[str]:
+def accept(home: "Home", requests: Sequence[Request], ids: Sequence[str] | None = None) -> list[str]:
     """Requests that will be served, whatever happens; their ids."""
-    ids = [token_hex(16) for _ in requests]
+    ids = [token_hex(16) for _ in requests] if ids is None else list(ids)
     keys = {bytes.fromhex(each): os.urandom(32) for each in ids}
     home.vault.put_many(keys)
     home.garbage.update(keys)  # until the tables name them
@@ -56,11 +56,23 @@ def accepted(home: "Home") -> list[tuple[str, Request]]:
     for each, name, sealed in home.database.rows(
         "SELECT id, key, sealed FROM requests WHERE effective IS NULL ORDER BY received, rowid"
     ):
-        told = json.loads(open_sealed(home.vault.key(bytes(name)), bytes(sealed), b"request" + bytes(name)))
-        rounds = None if told["rounds"] is None else tuple(told["rounds"])
-        samples = None if told["samples"] is None else tuple((int(a), int(b)) for a, b in told["samples"])
-        found.append((each, Request(told["user"], rounds, told["count"], samples)))
+        found.append((each, _asked(home, bytes(name), bytes(sealed))))
     return found
+
+
+def everything_of(home: "Home", ids: Sequence[str]) -> set[str]:
+    """The users of whom these requests want everything forgotten: also what waits for a round."""
+    marks = ",".join("?" * len(ids))
+    rows = home.database.rows(f"SELECT key, sealed FROM requests WHERE id IN ({marks})", list(ids))
+    asked = [_asked(home, bytes(name), bytes(sealed)) for name, sealed in rows if name is not None]
+    return {request.user for request in asked if request.everything}
+
+
+def _asked(home: "Home", name: bytes, sealed: bytes) -> Request:
+    told = json.loads(open_sealed(home.vault.key(name), sealed, b"request" + name))
+    rounds = None if told["rounds"] is None else tuple(told["rounds"])
+    samples = None if told["samples"] is None else tuple((int(a), int(b)) for a, b in told["samples"])
+    return Request(told["user"], rounds, told["count"], samples)
 
 
 def caught_up(home: "Home", behind: Sequence[int]) -> None:

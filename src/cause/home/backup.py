@@ -55,7 +55,11 @@ def backup(home: Home, target: str | Path) -> BackedUp:
     with contextlib.closing(sqlite3.connect(":memory:")) as copy:
         copy.deserialize(ledger)
         names = {
-            BLOCKS: [bytes(row[0]) for row in copy.execute("SELECT key FROM blocks ORDER BY upload, part")],
+            BLOCKS: [
+                bytes(row[0])
+                for table in ("blocks", "staged")
+                for row in copy.execute(f"SELECT key FROM {table} ORDER BY upload, part")
+            ],
             SUB_MODELS: [bytes(row[0]) for row in copy.execute("SELECT key FROM sub_models ORDER BY slot")],
         }
         round_ = (copy.execute("SELECT value FROM meta WHERE name='round'").fetchone() or (0,))[0]

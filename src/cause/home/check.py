@@ -104,6 +104,7 @@ class _Rows:
     """What the ledger names, at one moment. A long read would keep others from cleaning their log."""
 
     blocks: list[Any]
+    staged: list[Any]
     uploads: list[Any]
     pieces: list[Any]
     sub_models: list[Any]
@@ -115,6 +116,7 @@ class _Rows:
         with database.reading():
             return cls(
                 database.rows("SELECT key, upload FROM blocks ORDER BY upload, part"),
+                database.rows("SELECT key, upload FROM staged ORDER BY upload, part"),
                 database.rows("SELECT id, sealed_user FROM uploads"),
                 database.rows("SELECT upload, positions FROM pieces"),
                 database.rows("SELECT shard, round, key, sealed_identity FROM sub_models"),
@@ -148,6 +150,10 @@ class _Look:
                 unreadable.add(upload)  # its positions cannot be compared
                 if self._still("blocks", bytes(name)):
                     yield Problem(f"samples in {self.files[BLOCKS].path(bytes(name)).name}: {problem}", RESTORE)
+        for name, _ in self.rows.staged:
+            problem = self._block(bytes(name), [])
+            if problem and self._still("staged", bytes(name)):
+                yield Problem(f"staged samples in {self.files[BLOCKS].path(bytes(name)).name}: {problem}", RESTORE)
         for upload, sealed in self.rows.uploads:
             first = firsts.get(upload)
             try:

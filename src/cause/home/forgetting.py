@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cause import positions as pos
+from cause.home.asking import everything_of
 from cause.home.database import Database
 from cause.home.seals import seal_digest, upload_key
 from cause.ledger import Selection
@@ -39,10 +40,15 @@ def effect(
         _rewrite(home, rewrite, user, round_, doomed)
     evidence = home.receipts.evidence(plans, dropped)
     home.write({**rewrite.keys, **evidence.keys}, rewrite.contents)
-    samples = sum(len(doomed) for doomed in selection.values())
+    staged = home.inbox.of(everything_of(home, ids))
+    rewrite.old += [name for upload in staged for name in upload.names]
+    waiting = sum(upload.samples for upload in staged)
+    evidence.covered["staged"] = waiting
+    samples = waiting + sum(len(doomed) for doomed in selection.values())
     try:
         with home.database.transaction():
             apply(home, rewrite, selection)
+            home.inbox.drop(staged)
             home.let_go()
             home.receipts.replace_keys(ids[0], evidence)
             _mark(home, ids, plans, samples, evidence.covered, dropped)
@@ -51,6 +57,7 @@ def effect(
         raise
     rewrite.old += evidence.old
     _destroy(home, ids, rewrite, selection)
+    home.inbox.dropped(staged)
     home.receipts.issue()
 
 

@@ -13,11 +13,12 @@ from contextlib import suppress
 from functools import partial
 
 from cause.disk import Disk
-from cause.errors import HomeError, VaultError
+from cause.errors import BudgetError, HomeError, VaultError
 from cause.home import arriving, asking, forgetting, opening
 from cause.home.blocks import Files
 from cause.home.cleaning import clean
 from cause.home.database import Connect, Database, connect
+from cause.home.inbox import Inbox
 from cause.home.layout import Layout
 from cause.home.ledger import HomeLedger
 from cause.home.lock import Lock
@@ -33,6 +34,7 @@ from cause.memory import Memory
 from cause.plan import ShardPlan
 from cause.requests import Request
 from cause.samples import Piece, SegmentKey
+from cause.units import format_bytes
 from cause.vault import KeySource, Vault
 
 DEADLINE_S = 30 * 24 * 3600.0
@@ -80,7 +82,7 @@ class Home(Journal):
             self.ledger = HomeLedger(self)
             self.blocks: dict[tuple[str, int], Blocks] = {}  # of each user's uploads
             self.pseudonyms: dict[str, int] = {}
-            self.receipts = Receipts(self)
+            self.receipts, self.inbox = Receipts(self), Inbox(self)
             if not read_only:
                 clean(self)
         except BaseException:
@@ -155,8 +157,10 @@ class Home(Journal):
 
     @property
     def stored_bytes(self) -> int:
-        """What the samples take on the disk."""
-        (found,) = self.database.row("SELECT coalesce(sum(bytes), 0) FROM blocks")
+        """What the samples take on the disk, those that wait for a round too."""
+        (found,) = self.database.row(
+            "SELECT coalesce(sum(bytes), 0) FROM (SELECT bytes FROM blocks UNION ALL SELECT bytes FROM staged)"
+        )
         return int(found)
 
     def store(
@@ -178,9 +182,24 @@ class Home(Journal):
                 self.store_.files.remove(list(keys))
             raise
 
+    def refuse_what_cannot_fit(self, more: int) -> None:
+        """Refuse samples that would take more room than there is."""
+        if self.storage_bytes is not None and self.stored_bytes + more > self.storage_bytes:
+            raise BudgetError(
+                f"the samples need {format_bytes(more)}, but of {format_bytes(self.storage_bytes)} for samples "
+                f"{format_bytes(self.stored_bytes)} are used: forget some, or raise `storage`"
+            )
+
+    def discard(self, names: Sequence[bytes]) -> None:
+        """Files that no table names any more, while what is in them lies elsewhere too: the keys go with an erasure."""
+        self.garbage.update(names)
+        for name in names:
+            self.store_.drop(name)
+        self.store_.files.remove(names)
+
     # A sub-model is trained, or found damaged
 
-    def trained(self, segment: SegmentKey) -> None:
+    def trained(self, segment: SegmentKey, retrained: int = 0) -> None:
         name, sub_model = self.shelf.names[segment], self.memory[segment]
         with self.database.transaction():
             self.let_go()
@@ -190,6 +209,12 @@ class Home(Journal):
                  sub_model.environment, self.memory.slot_of(segment)],
             )  # fmt: skip
             self.database.run("UPDATE segments SET trained=1 WHERE (shard, round, slice)=(?, ?, ?)", list(segment))
+            if retrained:
+                self.database.run(
+                    "INSERT INTO retrained VALUES (?, ?) ON CONFLICT (round) DO UPDATE SET "
+                    "samples=samples+excluded.samples",
+                    [self.ledger.round, retrained],
+                )
         self._gone()
 
     def discarded(self, key: SegmentKey) -> None:
@@ -213,8 +238,11 @@ class Home(Journal):
 
     # Requests
 
-    def accept(self, requests: Sequence[Request]) -> list[str]:
-        return asking.accept(self, requests)
+    def accept(self, requests: Sequence[Request], ids: Sequence[str] | None = None) -> list[str]:
+        return asking.accept(self, requests, ids)
+
+    def staged(self, user: str) -> int:
+        return sum(upload.samples for upload in self.inbox.of({user}))
 
     def expired(self) -> list[Request]:
         return asking.expired(self)

@@ -74,6 +74,22 @@ ALTER TABLE sub_models RENAME COLUMN identity TO sealed_identity;  -- under the 
 ALTER TABLE history ADD COLUMN sealed_classes BLOB;  -- as the digest; of an upload that lost samples NULL
 """
 
+_STAGED = """
+CREATE TABLE staged (
+    key BLOB PRIMARY KEY, upload TEXT NOT NULL, part INTEGER NOT NULL, samples INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    sealed_user BLOB NOT NULL,  -- under the key of this very block
+    UNIQUE (upload, part)
+) STRICT;
+CREATE TABLE calls (  -- what a call with an id of its own led to, for whoever repeats it
+    id TEXT PRIMARY KEY, at REAL NOT NULL, samples INTEGER NOT NULL, round INTEGER
+) STRICT;
+CREATE TABLE retrained (round INTEGER PRIMARY KEY, samples INTEGER NOT NULL) STRICT;
+CREATE TABLE evaluations (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, round INTEGER NOT NULL, told TEXT NOT NULL
+) STRICT;
+"""
+
 
 def _seal(database: "Database", vault: Vault) -> None:
     """Seal what is said of contents. Where a key is gone it goes too: nobody could check it any more."""
@@ -103,5 +119,6 @@ def _seal(database: "Database", vault: Vault) -> None:
 MIGRATIONS = (
     Migration(_FIRST),
     Migration(_SEALED, _seal, "ALTER TABLE history DROP COLUMN labels"),
+    Migration(_STAGED),
 )
 assert len(MIGRATIONS) == FORMAT

@@ -73,6 +73,7 @@ def load_ledger(home: "Home") -> None:
             digests.setdefault(key, {})[user] = open_digest(sealing, key, bytes(sealed))
     trained = {SegmentKey(*key) for key in database.rows("SELECT shard, round, slice FROM segments WHERE trained")}
     home.ledger.load(database.get("round", 0), rounds, trained, digests)
+    home.inbox.load()
 
 
 def _identity(home: "Home", name: bytes, sealed: bytes) -> bytes | None:

@@ -45,6 +45,7 @@ def prune(
     with database.transaction():
         work = _Pruning(database, vault, set(blocks), meta)
         work.uploads()
+        work.staged()
         dropped = work.sub_models(set(sub_models))
         touched = sorted({*work.first, *(key.shard for key in dropped)})
         database.many("INSERT OR IGNORE INTO behind VALUES (?, ?)", [[shard, now] for shard in touched])
@@ -76,6 +77,16 @@ class _Pruning:
             "DELETE FROM segments WHERE NOT EXISTS (SELECT 1 FROM pieces WHERE "
             "(pieces.shard, pieces.round, pieces.slice)=(segments.shard, segments.round, segments.slice))"
         )
+
+    def staged(self) -> None:
+        """What waited for a round and cannot be read any more: the upload as a whole goes."""
+        rows = self.database.rows("SELECT upload, key, samples FROM staged")
+        gone = {upload for upload, name, _ in rows if bytes(name) in self.lost}
+        for upload in gone:
+            self.database.run("DELETE FROM staged WHERE upload=?", [upload])
+            self.database.run("UPDATE calls SET samples=0 WHERE id=?", [upload])
+        self.samples += sum(samples for upload, _, samples in rows if upload in gone)
+        self.emptied += len(gone)
 
     def _users(self, rows: list[tuple[int, int, bytes]], blocks: dict[int, list[tuple[bytes, int]]]) -> dict[int, str]:
         """Names by pseudonym: of one user some upload may still be readable."""

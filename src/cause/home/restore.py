@@ -108,7 +108,10 @@ class _Work:
             database = Database(self.layout.ledger if live else partial, vault=self.vault)
             with contextlib.closing(database):
                 names = {
-                    BLOCKS: [bytes(name) for (name,) in database.rows("SELECT key FROM blocks")],
+                    BLOCKS: [
+                        bytes(name)
+                        for (name,) in database.rows("SELECT key FROM blocks UNION ALL SELECT key FROM staged")
+                    ],
                     SUB_MODELS: [bytes(name) for (name,) in database.rows("SELECT key FROM sub_models")],
                 }
                 if not live and not discard_later:

@@ -4,7 +4,8 @@ import hashlib
 import io
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -114,7 +115,14 @@ class SklearnLearner:
         return estimator
 
     def predict(self, state: State, x: Any) -> NDArray[np.floating]:
-        estimator, inputs = self._restored(state, bytes(32)), self._inputs(x)
+        return self.predictor(state)(x)
+
+    def predictor(self, state: State) -> Callable[[Any], NDArray[np.floating]]:
+        """What predicts with a state again and again."""
+        return partial(self._predict, self._restored(state, bytes(32)))
+
+    def _predict(self, estimator: Any, x: Any) -> NDArray[np.floating]:
+        inputs = self._inputs(x)
         if hasattr(estimator, "predict_proba"):
             # without a sample of a class its logarithm is -inf; of a single sample there is no variance
             with np.errstate(divide="ignore", invalid="ignore"):

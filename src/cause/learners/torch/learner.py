@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -266,7 +267,13 @@ class TorchLearner:
             return self._build({name: t.float() if t.is_floating_point() else t for name, t in state.items()}).eval()
 
     def predict(self, state: State, x: Any) -> NDArray[np.floating]:
-        network = self.network(state)
+        return self.predictor(state)(x)
+
+    def predictor(self, state: State) -> Callable[[Any], NDArray[np.floating]]:
+        """What predicts with a state again and again: the network is built once."""
+        return partial(self._predict, self.network(state))
+
+    def _predict(self, network: nn.Module, x: Any) -> NDArray[np.floating]:
         with self._isolated(digest("predict")), torch.no_grad():
             inputs, at_once = self._samples(np.asarray(x)), AT_ONCE
             if isinstance(inputs, Resident):

@@ -1,0 +1,46 @@
+"""`cause serve`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cause.cli import homes as h
+
+
+def serve(
+    home: h.HomeFolder,
+    host: Annotated[str | None, typer.Option(help="Where to listen. [default: 127.0.0.1]")] = None,
+    port: Annotated[int | None, typer.Option(help="On which port. [default: 8470]")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file with a table [serve].")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes that train. [default: 1]")] = None,
+    close_every: Annotated[str | None, typer.Option(help="Close a round so often, as 1h.")] = None,
+    close_samples: Annotated[int | None, typer.Option(help="Close a round at so many staged samples.")] = None,
+    repair: Annotated[
+        str | None, typer.Option(help="Repair now, when idle, by deadline or never. [default: as the home says]")
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="A certificate (PEM).")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
+    calibration: h.CalibrationFile = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Log no requests.")] = False,
+) -> None:
+    """Serve a device over HTTP until stopped: upload, predict, erase, look, prove. Tokens: `cause token`."""
+    h.config_of(home)
+    for package in ("fastapi", "uvicorn", "httptools"):
+        h.need(package, "serve")
+    from cause.serve.server import serve as run
+    from cause.serve.settings import read_settings
+
+    texts = {"tls_cert": tls_cert, "tls_key": tls_key, "calibration": calibration}
+    files: dict[str, Any] = {name: None if path is None else str(path) for name, path in texts.items()}
+    settings = read_settings(
+        config,
+        host=host,
+        port=port,
+        workers=workers,
+        close_every=close_every,
+        close_samples=close_samples,
+        repair=repair,
+        **files,
+    )
+    run(home, settings, quiet=quiet)

@@ -1,0 +1,8 @@
+"""How lists are cut into pages."""
+
+from typing import Annotated
+
+from fastapi import Query
+
+Before = Annotated[int | None, Query(ge=0, le=2**53, description="The `next` of the page before")]
+Limit = Annotated[int, Query(ge=1, le=500)]

@@ -1,0 +1,96 @@
+"""A user's own: uploads, what is held, erasures."""
+
+from secrets import token_hex
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from cause.requests import Request as Asked
+from cause.serve import schemas as s
+from cause.serve import views
+from cause.serve.access import UserId, for_user
+from cause.serve.inputs import schema
+from cause.serve.problems import documented
+from cause.serve.service import Service
+from cause.serve.shown import reply
+from cause.serve.tokens import Token
+
+Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=128, pattern=r"^[\x20-\x7e]+$")]
+REPLAYED = {"Idempotent-Replayed": "true"}
+
+
+def router(service: Service) -> APIRouter:
+    routes = APIRouter(tags=["users"])
+    upload = for_user(service.tokens, "ingest", "operator")
+    own = for_user(service.tokens, "operator")
+
+    @routes.post(
+        "/v1/users/{user}/samples",
+        status_code=201,
+        response_model=s.Upload,
+        responses=documented(409, 415, 422),
+        openapi_extra={"requestBody": schema(service.reader.form, labels=True)},
+    )
+    async def upload_samples(
+        user: UserId,
+        request: Request,
+        token: Annotated[Token, upload],
+        label: Annotated[int | None, Query(ge=0, le=service.device.classes - 1, description="Of a picture")] = None,
+        idempotency_key: Key = None,
+    ) -> Response:
+        """Stage samples for the next round: sealed and durable when this answers."""
+        body = await request.body()
+        kind = request.headers.get("content-type", "")
+
+        def work() -> tuple[s.Upload, bool]:
+            x, y = service.reader.labelled(kind, body, label)
+            seen = b"\0".join((user.encode(), kind.encode(), str(label).encode(), body))
+            call = service.call_id(token.id, "upload", idempotency_key, seen)
+            known = call is not None and service.home.inbox.called(call) is not None
+            done = service.device.stage(user, x, y, call=call)
+            staged = service.home.inbox.waits(done.id)
+            state = "staged" if staged else "learned" if done.round is not None else "erased"
+            if not known:
+                total = sum(each.samples for each in service.home.inbox.uploads())
+                service.events.tell("upload.staged", samples=done.samples, staged=total)
+                service.trainer.wake()
+            return s.Upload(id=done.id, state=state, samples=done.samples, round=done.round), known  # type: ignore[arg-type]
+
+        told, known = await run_in_threadpool(work)
+        return reply(request, told, 201, REPLAYED if known else None)
+
+    @routes.get("/v1/users/{user}", response_model=s.User, responses=documented(422))
+    def look(user: UserId, request: Request, token: Annotated[Token, own]) -> Response:
+        """What is held of a user. Of a user of whom nothing is held: zeros."""
+        return reply(request, views.user(service, user))
+
+    @routes.post("/v1/users/{user}/erasures", status_code=202, response_model=s.Request, responses=documented(409, 422))
+    def erase(
+        user: UserId,
+        request: Request,
+        body: s.Erasure,
+        token: Annotated[Token, own],
+        idempotency_key: Key = None,
+    ) -> Response:
+        """Forget. When this answers it is in effect: nothing that is stored or served has seen the samples."""
+        asked = _asked(user, body)
+        seen = b"\0".join((user.encode(), body.model_dump_json().encode()))
+        id_ = service.call_id(token.id, "erasure", idempotency_key, seen) or token_hex(16)
+        new = service.erasures.erase(asked, id_)
+        service.trainer.wake()
+        told = views.request(service, id_)
+        assert told is not None
+        return reply(request, told, 202, {"Location": f"/v1/requests/{id_}"} | ({} if new else REPLAYED))
+
+    @routes.post("/v1/users/{user}/erasures/plan", response_model=s.Plan, responses=documented(409, 422))
+    def plan(user: UserId, request: Request, body: s.Erasure, token: Annotated[Token, own]) -> Response:
+        """What an erasure would touch and cost. Changes nothing."""
+        return reply(request, views.plan(service, _asked(user, body)))
+
+    return routes
+
+
+def _asked(user: str, body: s.Erasure) -> Asked:
+    samples = None if body.samples is None else tuple((pair[0], pair[1]) for pair in body.samples)
+    return Asked(user, None if body.rounds is None else tuple(body.rounds), body.count, samples)

@@ -1,0 +1,124 @@
+"""One device and all that serves it."""
+
+import hashlib
+import hmac
+import time
+from collections import OrderedDict
+from pathlib import Path
+
+from cause.energy.model import EnergyModel
+from cause.errors import HomeError
+from cause.executors import Processes
+from cause.home.config import read_config
+from cause.home.home import Home
+from cause.home.layout import Layout
+from cause.home.log import DEVICE_KEY
+from cause.home.status import home_of
+from cause.keyed import digest
+from cause.serve.baselines import Comparison
+from cause.serve.batching import Batches
+from cause.serve.erasing import Erasures
+from cause.serve.events import Events
+from cause.serve.heads import Heads
+from cause.serve.inputs import Form, Reader
+from cause.serve.journal import TellingJournal
+from cause.serve.metrics import Metrics
+from cause.serve.problems import ProblemError
+from cause.serve.settings import ServeSettings
+from cause.serve.tokens import Tokens
+from cause.serve.trainer import Trainer
+from cause.serve.verifying import Verifications
+from cause.system import Cause
+
+REMEMBERED_S = 86_400.0
+MOST_REMEMBERED = 100_000
+
+
+class Service:
+    """What the routes work with."""
+
+    def __init__(self, folder: Path, settings: ServeSettings) -> None:
+        self.settings, self.folder = settings, folder
+        config = read_config(Layout(folder).config)
+        self.model = None if settings.calibration is None else EnergyModel.load(Path(settings.calibration))
+        self.device = Cause(folder, executor=Processes(settings.workers))
+        try:
+            self.home: Home = home_of(self.device)
+            self.events, self.metrics = Events(), Metrics()
+            self.journal = TellingJournal(self.home, self.events)
+            self.device.journal = self.journal
+            self.tokens = Tokens(folder, token_key(self.home))
+            self._call_key = self.home.vault.commit(DEVICE_KEY, digest("calls of the service"))
+            self.reader = Reader(Form.of(self.device.learner, self.device.classes), settings.unpacked_bytes)
+            policy = settings.repair or ("now" if config.settings.repair == "now" else "deadline")
+            self.trainer = Trainer(self.device, self.events, settings, policy)
+            self.heads = Heads(self.device)
+            self.batches, self.erasures = Batches(self.heads), Erasures(self.device, self.heads)
+            self.verifications = Verifications(self.device, self.events, settings.verify_processes)
+            self.comparison = Comparison(self.device)
+            self._bodies: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
+            self.ready = False
+        except BaseException:
+            self.device.close()
+            raise
+
+    def start(self) -> None:
+        self.trainer.start()
+        self.ready = True
+
+    def stopping(self) -> None:
+        """No more work is taken on; streams end."""
+        self.ready = False
+        self.events.close()
+
+    def close(self) -> None:
+        """Finish what is under way, or leave it for the next start; nothing is lost either way."""
+        self.stopping()
+        self.erasures.close()
+        self.batches.close()
+        self.trainer.stop(self.settings.grace_s)
+        self.verifications.close()
+        self.comparison.close()
+        self.tokens.close()
+        self.device.close()
+
+    def call_id(self, token: str, kind: str, key: str | None, body: bytes) -> str | None:
+        """The id that a call with an idempotency key has, always the same; None without a key."""
+        if key is None:
+            return None
+        if not 1 <= len(key) <= 128 or not key.isprintable():
+            raise ProblemError(422, "an Idempotency-Key is a text of 1 to 128 printable characters")
+        id_ = hmac.digest(self._call_key, "\0".join((token, kind, key)).encode(), "sha256").hex()[:32]
+        seen, now = hashlib.sha256(body).digest(), time.monotonic()
+        at, before = self._bodies.get(id_, (now, seen))
+        if before != seen and now - at < REMEMBERED_S:
+            raise ProblemError(422, "this Idempotency-Key came with another request before")
+        self._bodies[id_] = (now, seen)
+        while len(self._bodies) > MOST_REMEMBERED:
+            self._bodies.popitem(last=False)
+        return id_
+
+
+def token_key(home: Home) -> bytes:
+    """The key of users' codes in tokens."""
+    return home.vault.commit(DEVICE_KEY, digest("tokens of the service"))
+
+
+def tokens_of(folder: Path) -> Tokens:
+    """The tokens of a home, for a command: the home may be in use."""
+    layout = Layout(folder)
+    if not layout.config.exists():
+        raise HomeError(f"{str(folder)!r} is not a home: `cause init` makes one")
+    source = read_config(layout.config).source(folder)
+    for attempt in range(5):
+        try:
+            home = Home(folder, source, read_only=True)
+            break
+        except HomeError:  # another process may be changing keys at this moment
+            if attempt == 4:
+                raise
+            time.sleep(0.02 * 2**attempt)
+    try:
+        return Tokens(folder, token_key(home))
+    finally:
+        home.close()

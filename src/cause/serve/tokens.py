@@ -1,0 +1,141 @@
+"""Tokens: who may do what. Their secrets are kept as digests, their users as codes; nothing here names anybody."""
+
+import base64
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+
+from cause.errors import HomeError, InputError
+
+SCOPES = ("user", "ingest", "predict", "operator", "auditor")
+FILE = "access.db"
+EXPIRES_S = 90 * 86_400.0
+_PREFIX = "cause"
+_NOBODY = bytes(32)
+
+
+@dataclass(frozen=True)
+class Token:
+    """What a secret stands for."""
+
+    id: str
+    scopes: frozenset[str]
+    user: bytes | None
+    """A code of the user it was made for."""
+    note: str
+    created: float
+    expires: float
+    revoked: float | None = None
+
+    def valid(self, now: float) -> bool:
+        return self.revoked is None and now < self.expires
+
+
+class Tokens:
+    """The tokens of a home, in a file of their own, so that they can be made and revoked while the home is in use."""
+
+    def __init__(self, folder: Path, key: bytes, clock: Callable[[], float] = time.time) -> None:
+        self._key, self._clock, self._lock = key, clock, threading.RLock()
+        self._known: dict[str, tuple[bytes, Token]] = {}
+        self._version = -1
+        path = folder / FILE
+        with _failing(path):
+            if not path.exists():
+                os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+            self._connection.execute("PRAGMA secure_delete=ON")
+            self._connection.execute(
+                "CREATE TABLE IF NOT EXISTS tokens (id TEXT PRIMARY KEY, digest BLOB NOT NULL, scopes TEXT NOT NULL, "
+                "user BLOB, note TEXT NOT NULL, created REAL NOT NULL, expires REAL NOT NULL, revoked REAL) STRICT"
+            )
+        self._path = path
+
+    def create(
+        self, scopes: Iterable[str], *, user: str | None = None, note: str = "", expires_s: float = EXPIRES_S
+    ) -> tuple[Token, str]:
+        """A new token and its secret, which is told only now."""
+        wanted = frozenset(scopes)
+        for scope in wanted:
+            if scope not in SCOPES:
+                raise InputError(f"a scope is one of {', '.join(SCOPES)}, not {scope!r}")
+        if not wanted:
+            raise InputError(f"a token needs a scope: {', '.join(SCOPES)}")
+        if ("user" in wanted) != (user is not None):
+            raise InputError("the scope 'user' goes with the user whom the token is for, and only that scope does")
+        if len(note) > 200 or not note.isprintable():
+            raise InputError("a note is a line of at most 200 characters")
+        now, id_ = self._clock(), token_hex(8)
+        secret = f"{_PREFIX}_{id_}_" + base64.urlsafe_b64encode(os.urandom(32)).rstrip(b"=").decode()
+        token = Token(id_, wanted, None if user is None else self.code(user), note, now, now + expires_s)
+        row = [id_, _digest(secret), json.dumps(sorted(wanted)), token.user, note, now, token.expires]
+        with self._lock, _failing(self._path):
+            self._connection.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, NULL)", row)
+            self._version = -1
+        return token, secret
+
+    def revoke(self, id_: str) -> None:
+        """From now on it opens nothing."""
+        with self._lock, _failing(self._path):
+            done = self._connection.execute("UPDATE tokens SET revoked=? WHERE id=?", [self._clock(), id_])
+            self._version = -1
+        if not done.rowcount:
+            raise InputError(f"there is no token {id_[:40]!r}: `cause token list` shows them")
+
+    def listed(self) -> list[Token]:
+        """All of them, oldest first."""
+        with self._lock:
+            self._look()
+            return [token for _, token in self._known.values()]
+
+    def find(self, secret: str) -> Token | None:
+        """The token of a secret, if it is valid. The work is the same whether there is one or not."""
+        parts = secret.split("_", 2)
+        with self._lock:
+            self._look()
+            digest, token = self._known.get(parts[1] if len(parts) == 3 else "", (_NOBODY, None))
+        same = hmac.compare_digest(_digest(secret), digest)
+        return token if token is not None and same and token.valid(self._clock()) else None
+
+    def is_of(self, token: Token, user: str) -> bool:
+        """Whether a token was made for this user; nothing is looked up for it."""
+        return hmac.compare_digest(self.code(user), token.user or _NOBODY)
+
+    def code(self, user: str) -> bytes:
+        """A user's code, which says nothing without the device's key."""
+        return hmac.digest(self._key, b"user\0" + user.encode("utf-8", "surrogatepass"), "sha256")
+
+    def _look(self) -> None:
+        """Another process may have made or revoked one."""
+        with _failing(self._path):
+            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+            if version == self._version:
+                return
+            rows = self._connection.execute("SELECT * FROM tokens ORDER BY created, id").fetchall()
+        self._known = {
+            row[0]: (bytes(row[1]), Token(row[0], frozenset(json.loads(row[2])), row[3], *row[4:])) for row in rows
+        }
+        self._version = version
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+@contextlib.contextmanager
+def _failing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise HomeError(f"cannot use the tokens in {str(path)!r}: {error}") from None

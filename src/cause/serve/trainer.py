@@ -1,0 +1,154 @@
+"""The thread that lets rounds be closed, trained and repaired, when it is time to. Training itself is in workers."""
+
+import json
+import logging
+import os
+import threading
+import time
+from dataclasses import dataclass
+
+from cause.errors import CauseError
+from cause.home.status import home_of, waiting
+from cause.home.when import due, idle
+from cause.progress import Step
+from cause.serve.events import Events
+from cause.serve.settings import ServeSettings
+from cause.system import Arrived, Cause
+
+LOOK_S = 1.0
+"""How often it looks whether it is time."""
+AGAIN_S = 5.0
+"""How long it waits after an error."""
+log = logging.getLogger("cause.serve")
+
+
+@dataclass(frozen=True)
+class Behind:
+    """Shards that wait."""
+
+    fresh: tuple[int, ...]
+    """For their first training: always trained at once."""
+    repair: tuple[int, ...]
+    """To be trained again."""
+
+
+class Trainer:
+    """Closes rounds on a schedule and keeps the shards up to date."""
+
+    def __init__(self, device: Cause, events: Events, settings: ServeSettings, repair: str) -> None:
+        self.device, self._events, self._settings = device, events, settings
+        self.repair = repair
+        self.now: Step | None = None
+        """How far the training under way is."""
+        self.problem: str | None = None
+        self._wake, self._stopping, self._asked = threading.Event(), threading.Event(), threading.Event()
+        self._closed_at = time.monotonic()
+        device.watch = self._watch
+        self._thread = threading.Thread(target=self._run, name="trainer", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self, *, repair: bool = False) -> None:
+        """There may be something to do; also a repair for which it is not time yet."""
+        if repair:
+            self._asked.set()
+        self._wake.set()
+
+    def stop(self, grace_s: float) -> None:
+        """Let the segment under way come to its end; if that takes too long, the next start trains it."""
+        self._stopping.set()
+        self._wake.set()
+        self._thread.join(grace_s)
+        if self._thread.is_alive():
+            self.device.executor.cancel()
+            self._thread.join(10)
+
+    def close_round(self, call: str | None = None) -> Arrived:
+        """Make a round of what is staged, and let it be trained."""
+        arrived = self.device.close_round(call=call)
+        self._closed_at = time.monotonic()
+        told = {"samples": arrived.samples, "users": arrived.users, "active_shards": arrived.active_shards}
+        self._events.tell("round.closed", round=arrived.round, **told)
+        self.wake()
+        return arrived
+
+    def behind(self) -> Behind:
+        """Which shards wait, and for what."""
+        with self.device.state:
+            segments = waiting(self.device)
+        shards = {each.segment.shard for each in segments}
+        again = {each.segment.shard for each in segments if each.again}
+        return Behind(tuple(sorted(shards - again)), tuple(sorted(again)))
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._close_if_due()
+                if not self._work():
+                    self._wake.wait(LOOK_S)
+                    self._wake.clear()
+                self.problem = None
+            except CauseError as error:
+                self.problem = str(error)
+                log.error("training failed", extra={"detail": str(error)})
+                self._stopping.wait(AGAIN_S)
+            except Exception:
+                self.problem = "an unexpected error: the log tells more"
+                log.exception("training failed")
+                self._stopping.wait(AGAIN_S)
+
+    def _close_if_due(self) -> None:
+        home = home_of(self.device)
+        with self.device.state:
+            staged = sum(upload.samples for upload in home.inbox.uploads())
+        every, samples = self._settings.close_every_s, self._settings.close_samples
+        late = every is not None and time.monotonic() - self._closed_at >= every
+        if staged and (late or (samples is not None and staged >= samples)):
+            self.close_round()
+
+    def _work(self) -> bool:
+        """Train what may be trained now; whether there was anything."""
+        behind = self.behind()
+        repairing = behind.repair if self._time_to_repair(behind) else ()
+        if not behind.fresh and not repairing:
+            self._asked.clear()
+            self._settle()
+            return False
+        what, shards = ("repair" if repairing else "round"), sorted({*behind.fresh, *repairing})
+        self._events.tell("training.started", what=what, shards=shards)
+        trained = rsn = 0
+        try:
+            left_out = [] if repairing else list(behind.repair)
+            trained, rsn = self.device.catch_up(stop=self._stopping.is_set, except_=left_out)
+        finally:
+            self.now = None
+            self._events.tell("training.finished", what=what, trained=trained, rsn=rsn, waiting=self.device.waiting())
+        return True
+
+    def _settle(self) -> None:
+        """Requests after which nothing was left to train again are done with."""
+        home = home_of(self.device)
+        with self.device.state:
+            behind = set(self.device.waiting())
+            rows = home.database.rows("SELECT covered FROM requests WHERE effective IS NOT NULL AND repaired IS NULL")
+            if any(not behind & set(json.loads(covered)["shards"]) for (covered,) in rows):
+                self.device.journal.caught_up(sorted(behind))
+
+    def _time_to_repair(self, behind: Behind) -> bool:
+        if not behind.repair:
+            return False
+        if self._asked.is_set() or self.repair == "now":
+            return True
+        if self.repair == "idle":
+            return idle(os.getloadavg()[0], os.cpu_count() or 1)
+        if self.repair == "deadline":
+            home = home_of(self.device)
+            rows = home.database.rows("SELECT deadline FROM requests WHERE repaired IS NULL")
+            return due([deadline for (deadline,) in rows], home.clock())
+        return False
+
+    def _watch(self, step: Step) -> None:
+        self.now = step
+        told = {"epoch": step.epoch, "epochs": step.epochs, "done": step.done, "total": step.total}
+        self._events.tell("segment.epoch", segment=list(step.segment), **told)

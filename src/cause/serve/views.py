@@ -1,0 +1,323 @@
+"""The device as answers show it. Each view is of one moment."""
+
+import json
+from typing import Any
+
+from cause import __version__
+from cause.home.status import RepairCost, estimated, waiting
+from cause.presets import system_text
+from cause.requests import Request as Asked
+from cause.samples import SegmentKey
+from cause.serve import schemas as s
+from cause.serve.service import Service
+from cause.serve.shown import maybe, moment
+from cause.system import ENDLESS
+
+
+def key(segment: SegmentKey | None) -> list[int] | None:
+    return None if segment is None else list(segment)
+
+
+def status(service: Service) -> s.Status:
+    device, home, trainer = service.device, service.home, service.trainer
+    with device.state:
+        found = device.status(service.model)
+        uploads = home.inbox.uploads()
+        behind = device.waiting()
+    rows = home.database.rows("SELECT round, samples FROM retrained ORDER BY round")
+    now, step, form = home.clock(), trainer.now, service.reader.form
+    endless = found.slots >= ENDLESS
+    deadlines = [request.deadline for request in found.requests]
+    return s.Status(
+        version=__version__,
+        system=system_text(device.system),
+        round=found.round,
+        samples=found.samples,
+        classes=device.classes,
+        voting=found.voting,
+        active_shards=device.controller.at(max(1, found.round)),
+        inputs=s.Inputs(values=form.values, shape=None if form.shape is None else list(form.shape)),
+        staged=s.Staged(
+            uploads=len(uploads),
+            users=len({upload.user for upload in uploads}),
+            samples=sum(upload.samples for upload in uploads),
+            bytes=sum(upload.bytes for upload in uploads),
+        ),
+        memory=s.Memory(
+            sub_models=found.sub_models,
+            slots=None if endless else found.slots,
+            used_bytes=found.memory_bytes,
+            budget_bytes=None if endless else found.memory_budget_bytes,
+        ),
+        storage=s.Storage(used_bytes=found.storage_bytes, budget_bytes=found.storage_budget_bytes),
+        rsn=s.Rsn(
+            total=sum(samples for _, samples in rows),
+            by_round=[s.RoundRsn(round=round_, rsn=samples) for round_, samples in rows],
+        ),
+        repair=_repair(found.repair, behind),
+        requests=s.OpenRequests(
+            open=len(found.requests),
+            overdue=sum(deadline < now for deadline in deadlines),
+            next_deadline=maybe(min(deadlines, default=None)),
+        ),
+        training=None if step is None else _training(step),
+        problem=trainer.problem,
+        exports=[
+            s.Export(id=each.id, made=moment(each.made), form=each.form, tainted=maybe(each.tainted))
+            for each in found.exports
+        ],
+        schedule=s.Schedule(
+            close_every_s=service.settings.close_every_s,
+            close_samples=service.settings.close_samples,
+            repair=trainer.repair,  # type: ignore[arg-type]
+        ),
+    )
+
+
+def _repair(cost: RepairCost, behind: list[int]) -> s.Repair:
+    return s.Repair(
+        waiting=behind, trainings=cost.trainings, samples=cost.samples, rsn=cost.rsn, seconds=cost.seconds,
+        joules=cost.joules, unknown=cost.unknown,
+    )  # fmt: skip
+
+
+def _training(step: Any) -> s.Training:
+    return s.Training(
+        segment=list(step.segment), epoch=step.epoch, epochs=step.epochs, done=step.done, total=step.total
+    )
+
+
+def shards(service: Service) -> list[s.Shard]:
+    device = service.device
+    since = dict(service.home.database.rows("SELECT shard, since FROM behind"))
+    found = []
+    with device.state:
+        active = device.controller.at(max(1, device.ledger.round))
+        for shard in device.ledger.shards():
+            lineage, head = device.ledger.lineage(shard), device.memory.head(shard)
+            serving = None if head is None else head.key
+            stored = set(device.memory.stored_of(shard))
+            behind = len(lineage.after(serving))
+            found.append(
+                s.Shard(
+                    shard=shard,
+                    active=shard < active,
+                    samples=lineage.samples,
+                    head=key(serving),
+                    newest=key(lineage.last),
+                    behind=behind,
+                    since=maybe(since.get(shard) if behind else None),
+                    segments=[
+                        s.ShardSegment(
+                            segment=list(each.key), samples=each.count, trained=each.trained, stored=each.key in stored,
+                            head=each.key == serving,
+                        )
+                        for each in lineage
+                    ],
+                )
+            )  # fmt: skip
+    return found
+
+
+def sub_models(service: Service) -> s.SubModels:
+    device = service.device
+    with device.state:
+        heads = {head.key for head in device.heads().values()}
+        found = []
+        for each in device.memory.stored():
+            kept = device.memory[each]
+            found.append(
+                s.SubModel(
+                    segment=list(each), size_bytes=kept.size_bytes, slot=device.memory.slot_of(each),
+                    head=each in heads, samples=device.ledger.lineage(each.shard).samples_upto(each),
+                    environment=kept.environment,
+                )
+            )  # fmt: skip
+    return s.SubModels(sub_models=found)
+
+
+def rounds(service: Service, before: int | None, limit: int) -> s.Rounds:
+    newest = service.device.ledger.round
+    first = newest if before is None else min(newest, before - 1)
+    wanted = list(range(first, max(0, first - limit), -1))
+    items = _rounds(service, wanted)
+    return s.Rounds(items=items, next=wanted[-1] if wanted and wanted[-1] > 1 else None)
+
+
+def round_(service: Service, number: int) -> s.Round | None:
+    if not 1 <= number <= service.device.ledger.round:
+        return None
+    return _rounds(service, [number])[0]
+
+
+def _rounds(service: Service, wanted: list[int]) -> list[s.Round]:
+    device, database = service.device, service.home.database
+    if not wanted:
+        return []
+    span = [min(wanted), max(wanted)]
+    arrived = {
+        each: (users, samples)
+        for each, users, samples in database.rows(
+            "SELECT round, count(DISTINCT pseudonym), sum(samples) FROM history WHERE kind='add' AND "
+            "round BETWEEN ? AND ? GROUP BY round",
+            span,
+        )
+    }
+    closed = dict(
+        database.rows("SELECT round, min(received) FROM uploads WHERE round BETWEEN ? AND ? GROUP BY round", span)
+    )
+    retrained = dict(database.rows("SELECT round, samples FROM retrained WHERE round BETWEEN ? AND ?", span))
+    segments: dict[int, list[tuple[int, bool]]] = {}
+    with device.state:
+        behind = service.trainer.behind()
+        busy = {*behind.fresh, *(behind.repair if service.trainer.repair == "now" else ())}
+        states = set()
+        for shard in device.ledger.shards():
+            head = device.memory.head(shard)
+            for segment in device.ledger.lineage(shard):
+                done = head is not None and segment.key <= head.key
+                segments.setdefault(segment.key.round, []).append((segment.count, done))
+                if not done:
+                    states.add((segment.key.round, shard in busy))
+    found = []
+    for number in wanted:
+        own = segments.get(number, [])
+        users, samples = arrived.get(number, (0, 0))
+        state = "empty" if not own else "training" if (number, True) in states else "trained"
+        state = "waiting" if (number, False) in states else state
+        found.append(
+            s.Round(
+                round=number, closed=maybe(closed.get(number)), users=users, samples=samples,
+                retained=sum(count for count, _ in own), segments=len(own), trained=sum(done for _, done in own),
+                rsn=retrained.get(number, 0), state=state,  # type: ignore[arg-type]
+            )
+        )  # fmt: skip
+    return found
+
+
+REQUEST = "SELECT rowid, id, received, deadline, effective, repaired, samples, covered FROM requests"
+
+
+def requests(service: Service, state: str | None, before: int | None, limit: int) -> s.Requests:
+    rules, values = ["1"], []
+    if state is not None:
+        rules.append(
+            {
+                "accepted": "effective IS NULL",
+                "in_effect": "effective IS NOT NULL AND repaired IS NULL",
+                "repaired": "repaired IS NOT NULL",
+            }[state]
+        )
+    if before is not None:
+        rules.append("rowid < ?")
+        values.append(before)
+    rows = service.home.database.rows(
+        f"{REQUEST} WHERE {' AND '.join(rules)} ORDER BY rowid DESC LIMIT ?", [*values, limit + 1]
+    )
+    items = [_request(service, row) for row in rows[:limit]]
+    return s.Requests(items=items, next=rows[limit - 1][0] if len(rows) > limit else None)
+
+
+def request(service: Service, id_: str) -> s.Request | None:
+    row = service.home.database.row(f"{REQUEST} WHERE id=?", [id_])
+    return None if row is None else _request(service, row)
+
+
+def _request(service: Service, row: Any) -> s.Request:
+    _, id_, received, deadline, effective, repaired, samples, covered = row
+    told = json.loads(covered) if covered else {}
+    state: Any = "accepted" if effective is None else "in_effect" if repaired is None else "repaired"
+    return s.Request(
+        id=id_, state=state, received=moment(received), deadline=moment(deadline), effective=maybe(effective),
+        repaired=maybe(repaired), samples=samples, staged=told.get("staged", 0), shards=told.get("shards", []),
+        rsn_planned=told.get("rsn"), receipts=service.home.receipts.numbers(id_),
+    )  # fmt: skip
+
+
+def user(service: Service, name: str) -> s.User:
+    device = service.device
+    with device.state:
+        rounds_ = [
+            s.UserRound(
+                round=number,
+                samples=sum(len(held) for _, held in device.ledger.pieces_of(name, number)),
+                shards=sorted({segment.shard for segment, _ in device.ledger.pieces_of(name, number)}),
+            )
+            for number in device.ledger.rounds_of(name)
+        ]
+        staged = service.home.inbox.of({name})
+    return s.User(
+        samples=sum(each.samples for each in rounds_),
+        rounds=rounds_,
+        staged=s.UserStaged(uploads=len(staged), samples=sum(upload.samples for upload in staged)),
+    )
+
+
+def plan(service: Service, asked: Asked) -> s.Plan:
+    device = service.device
+    with device.state:
+        held = bool(device.ledger.rounds_of(asked.user))
+        found = device.plan(asked) if held or not asked.everything else []
+        staged = service.home.staged(asked.user) if asked.everything else 0
+        destroyed = [
+            list(each) for shard in found for each in device.memory.stored_of(shard.shard) if each >= shard.first
+        ]
+        left = sum(
+            sum(segment.count for segment in device.ledger.lineage(shard.shard).after(shard.restart)) - shard.forgotten
+            for shard in found
+        )
+    rsn = sum(shard.rsn for shard in found)
+    cost = estimated(sum(len(shard.replay) for shard in found), max(rsn, left), rsn, service.model)
+    return s.Plan(
+        samples=sum(shard.forgotten for shard in found),
+        staged=staged,
+        rsn=rsn,
+        destroyed=destroyed,
+        shards=[
+            s.PlanShard(
+                shard=each.shard, samples=each.forgotten, first=list(each.first), restart=key(each.restart),
+                replay=[list(segment) for segment in each.replay], rsn=each.rsn,
+            )
+            for each in found
+        ],
+        seconds=cost.seconds,
+        joules=cost.joules,
+        unknown=cost.unknown,
+    )  # fmt: skip
+
+
+def receipts(service: Service, before: int | None, limit: int) -> s.Receipts:
+    rows = service.home.database.rows(
+        "SELECT number, body FROM leaves WHERE number < ? ORDER BY number DESC LIMIT ?",
+        [2**62 if before is None else before, limit + 1],
+    )
+    items = [_receipt(number, bytes(body)) for number, body in rows[:limit]]
+    return s.Receipts(items=items, next=rows[limit - 1][0] if len(rows) > limit else None)
+
+
+def _receipt(number: int, body: bytes) -> s.Receipt:
+    told = json.loads(body.split(b"\n", 1)[0])  # signed by this device, checked when it is verified
+    return s.Receipt(
+        number=number, kind=told["kind"], request=told["request"], received=told["received"],
+        in_effect=told["in_effect"], repaired=told.get("repaired"), samples=told["samples"],
+        destroyed=sum(len(shard.get("destroyed", ())) for shard in told["shards"]),
+        shards=[shard["shard"] for shard in told["shards"]],
+    )  # fmt: skip
+
+
+def energy(service: Service) -> s.Energy:
+    from cause.energy.find import find_meter
+
+    device = service.device
+    kind = getattr(getattr(device.learner, "device", None), "type", "cpu")
+    meter = find_meter(str(kind))
+    with device.state:
+        segments = waiting(device)
+    rsn = sum(each.samples for each in segments if each.again)
+    cost = estimated(len(segments), sum(each.samples for each in segments), rsn, service.model)
+    return s.Energy(
+        meter=meter.source if meter.unavailable is None else None,
+        unavailable=meter.unavailable,
+        calibrated=service.model is not None,
+        repair=s.EnergyRepair(seconds=cost.seconds, joules=cost.joules, unknown=cost.unknown),
+    )

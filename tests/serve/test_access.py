@@ -1,0 +1,170 @@
+"""No token, no data; a user's token opens that user's data only, and tells nothing of others."""
+
+import re
+import statistics
+import time
+
+import pytest
+
+from cause.errors import InputError
+from cause.serve.tokens import Tokens
+from tests.serve.services import Running
+
+PUBLIC = {"/healthz", "/readyz", "/openapi.json"}
+EXAMPLES = {"user": "alice", "round": "1", "shard": "0", "number": "0", "id": "0" * 32}
+
+
+def routes(app):
+    """Every route: method, path with examples in it, and the scopes that it wants."""
+    for route in app.routes:
+        path = getattr(route, "path", "")
+        for method in getattr(route, "methods", None) or ():
+            if path in PUBLIC or path == "" or method == "HEAD":
+                continue
+            wanted = [getattr(each.call, "scopes", None) for each in route.dependant.dependencies]
+            scopes = next((each for each in wanted if each), None)
+            yield method, re.sub(r"\{(\w+)\}", lambda found: EXAMPLES[found[1]], path), scopes
+
+
+def test_every_route_wants_a_token(running):
+    seen = 0
+    for method, path, scopes in routes(running.app):
+        assert scopes, f"{path} asks for no scope"
+        for headers in ({}, {"Authorization": "Bearer nonsense"}, {"Authorization": "Basic YTpi"}):
+            answer = running.http.request(method, path, headers=headers)
+            assert answer.status_code == 401, path
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert answer.headers["www-authenticate"] == "Bearer"
+        seen += 1
+    assert seen >= 28
+
+
+def test_every_route_refuses_tokens_of_other_scopes(running):
+    for method, path, scopes in routes(running.app):
+        for scope in {"operator", "auditor", "ingest", "predict"} - set(scopes):
+            answer = running.http.request(method, path, headers=running.headers(scope), json={})
+            assert answer.status_code == 403, (path, scope)
+        if "user" in scopes and "/users/" in path:
+            answer = running.http.request(method, path, headers=running.headers("mallory"), json={})
+            assert answer.status_code == 403, path
+
+
+def test_what_does_not_exist_below_v1_wants_a_token_too(running):
+    assert running.http.get("/v1/nothing").status_code == 401
+    assert running.get("/v1/nothing").status_code == 404
+
+
+def test_a_token_ends_when_it_expires_or_is_revoked(tmp_path):
+    now = [1000.0]
+    tokens, other = (Tokens(tmp_path, b"k" * 32, clock=lambda: now[0]) for _ in range(2))
+    token, secret = tokens.create(["operator"], expires_s=10)
+    assert other.find(secret) == token
+    now[0] = 1010.0
+    assert other.find(secret) is None
+    token, secret = tokens.create(["operator"])
+    assert other.find(secret) == token
+    tokens.revoke(token.id)
+    assert other.find(secret) is None, "another process revoked it"
+    assert tokens.find(secret[:-1] + "x") is None
+    with pytest.raises(InputError, match="scope"):
+        tokens.create(["root"])
+    with pytest.raises(InputError, match="user"):
+        tokens.create(["user"])
+
+
+def test_secrets_and_names_of_users_are_not_stored(tmp_path):
+    tokens = Tokens(tmp_path, b"k" * 32)
+    token, secret = tokens.create(["user"], user="alice of aachen")
+    tokens.close()
+    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert token.id.encode() in kept
+    assert secret.encode() not in kept
+    assert secret.rsplit("_", 1)[1].encode() not in kept
+    assert b"alice" not in kept
+
+
+def test_a_users_token_reads_uploads_and_erases_for_that_user_only(running):
+    running.learn(alice=5, bob=5)
+    assert running.get("/v1/users/alice", "alice").json()["samples"] == 5
+    before = running.state()
+    for path in ("samples", "erasures", "erasures/plan"):
+        assert running.post(f"/v1/users/bob/{path}", "alice", {}).status_code == 403
+    assert running.get("/v1/users/bob", "alice").status_code == 403
+    for path in ("status", "shards", "requests", "receipts", "trace", "events", "rounds", "evaluations", "sub-models"):
+        assert running.get(f"/v1/{path}", "alice").status_code == 403
+    assert running.state() == before
+    assert running.get("/v1/users/bob").json()["samples"] == 5
+    answer = running.post("/v1/users/alice/erasures", "alice", {})
+    assert answer.status_code == 202
+    assert answer.json()["state"] == "in_effect"
+    assert answer.json()["samples"] == 5
+    assert running.get("/v1/users/alice", "alice").json()["samples"] == 0
+
+
+def test_no_answer_tells_whether_another_user_exists(running):
+    running.learn(bob=3)
+    for method, path in (("GET", ""), ("POST", "/samples"), ("POST", "/erasures"), ("POST", "/erasures/plan")):
+        answers = {
+            (answer.status_code, answer.content, tuple(sorted(answer.headers.items())))
+            for user in ("bob", "nobody at all")
+            for answer in [
+                running.http.request(method, f"/v1/users/{user}{path}", headers=running.headers("alice"), json={})
+            ]
+        }
+        assert len(answers) == 1, path
+
+
+def test_the_time_of_a_refusal_does_not_depend_on_who_exists(running):
+    running.learn(bob=3)
+
+    def took(user):
+        start = time.perf_counter()
+        assert running.get(f"/v1/users/{user}", "alice").status_code == 403
+        return time.perf_counter() - start
+
+    times = {user: [] for user in ("bob", "xyz")}
+    for _ in range(150):
+        for user, own in times.items():
+            own.append(took(user))
+    there, absent = (statistics.median(own) for own in times.values())
+    assert abs(there - absent) < 0.25 * absent
+
+
+def test_an_erasure_of_nothing_is_answered_like_any_other(running):
+    running.learn(carol=2)
+    answers = [running.post(f"/v1/users/{user}/erasures", user, {}) for user in ("carol", "never there")]
+    assert [answer.status_code for answer in answers] == [202, 202]
+    assert [answer.json()["state"] for answer in answers] == ["in_effect"] * 2
+    assert [answer.json()["samples"] for answer in answers] == [2, 0]
+    assert all(len(answer.json()["receipts"]) >= 1 for answer in answers)
+    wrong = running.post("/v1/users/carol/erasures", "carol", {"rounds": [1]})
+    assert wrong.status_code == 409
+
+
+def test_too_many_requests_and_attempts_are_refused(tmp_path):
+    with Running(tmp_path / "home", rate=5.0, attempts=2.0) as running:
+        answers = [running.get("/v1/token").status_code for _ in range(20)]
+        assert answers.count(200) >= 10
+        assert 429 in answers
+        attempts = [running.http.get("/v1/token").status_code for _ in range(8)]
+        assert attempts[:4] == [401] * 4
+        assert attempts[-1] == 429
+        assert int(running.http.get("/v1/token").headers["retry-after"]) >= 1
+
+
+def test_the_access_log_names_routes_and_tokens_but_no_users(running, caplog):
+    with caplog.at_level("INFO", logger="cause.serve.access"):
+        running.get("/v1/users/zoe of zurich", "zoe of zurich")
+    (line,) = [record for record in caplog.records if record.name == "cause.serve.access"]
+    assert (line.route, line.status) == ("/v1/users/{user}", 200)
+    assert "zoe" not in str(vars(line))
+    assert running.secrets["zoe of zurich"] not in str(vars(line))
+
+
+def test_answers_have_security_headers(running):
+    for path in ("/", "/healthz", "/v1/token"):
+        headers = running.http.get(path).headers
+        assert headers["content-security-policy"].startswith("default-src 'self'")
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+    assert running.http.get("/v1/token").headers["cache-control"] == "no-store"

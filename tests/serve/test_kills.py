@@ -1,0 +1,21 @@
+"""Killed while it is used, the service loses nothing that it promised."""
+
+from cause.system import Cause
+from cause.vault import Vault
+from tests.home.homes import samples
+from tests.serve.load import UPLOAD, make_home, readable, under_kills
+
+
+def test_no_promise_is_broken_by_kills(tmp_path):
+    assert under_kills(tmp_path / "home", 5) == []
+
+
+def test_a_sample_that_can_still_be_read_would_be_seen(tmp_path, monkeypatch):
+    daemon = make_home(tmp_path / "home", "bayes", 3)
+    assert readable(daemon.folder, {"user 1": "x"}, 0) != []
+    with Cause(daemon.folder) as device:
+        device.forget("user 1", repair="later")
+        assert readable(daemon.folder, {"user 1": "x"}, 0) == []
+        monkeypatch.setattr(Vault, "erase", lambda self, names: frozenset())
+        device.forget("user 2", repair="later")
+    assert len(samples("user 2", 1, UPLOAD)[0]) == UPLOAD

@@ -1,0 +1,183 @@
+"""What makes no sense is refused with a 4xx, and nothing is changed."""
+
+import io
+import json
+import socket
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+
+from tests.home.homes import FEATURES
+from tests.serve.services import Running, rows
+
+NPZ, TENSORS = "application/x-npz", "application/vnd.safetensors"
+
+
+def npz(**arrays):
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def zipped(name, data, **more):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, data)
+        for other, content in more.items():
+            archive.writestr(other, content)
+    return buffer.getvalue()
+
+
+def npy(shape, dtype="<f4", data=b""):
+    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}".encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data
+
+
+def tensors(header, data=b""):
+    head = json.dumps(header).encode() if not isinstance(header, bytes) else header
+    return struct.pack("<Q", len(head)) + head + data
+
+
+GOOD = np.zeros((3, FEATURES), np.float32), np.array([0, 1, 2])
+BAD = [
+    (NPZ, b""),
+    (NPZ, b"PK\x03\x04 not an archive"),
+    (NPZ, npz(x=GOOD[0], y=GOOD[1])[:200]),
+    (NPZ, npz(x=GOOD[0])),
+    (NPZ, npz(x=GOOD[0], y=GOOD[1][:2])),
+    (NPZ, npz(x=GOOD[0], y=np.array([0, 1, 99]))),
+    (NPZ, npz(x=GOOD[0], y=np.array([0, 1, -1]))),
+    (NPZ, npz(x=GOOD[0], y=np.array([0.5, 1, 2]))),
+    (NPZ, npz(x=np.full((3, FEATURES), np.nan), y=GOOD[1])),
+    (NPZ, npz(x=np.array([["a"] * FEATURES] * 3), y=GOOD[1])),
+    (NPZ, npz(x=np.zeros((3, FEATURES + 1)), y=GOOD[1])),
+    (NPZ, npz(x=np.zeros((0, FEATURES)), y=np.zeros(0, int))),
+    (NPZ, zipped("../x.npy", npy((3, FEATURES)))),
+    (NPZ, zipped("x.npy", npy((10**9, 10**9)), **{"y.npy": npy((3,), "<i8", bytes(24))})),
+    (NPZ, zipped("x.npy", npy((3, FEATURES), "|O", b"cos\nsystem\n(S'true'\ntR."))),
+    (NPZ, zipped("x.npy", b"\x93NUMPY\x03\x00" + bytes(100))),
+    (NPZ, zipped("x.npy", npy((200 * 2**20,), "|u1", bytes(200 * 2**20)))),
+    (TENSORS, b"\xff" * 8),
+    (TENSORS, struct.pack("<Q", 2**40) + b"{}"),
+    (TENSORS, tensors(b"[]")),
+    (TENSORS, tensors({"x": {"dtype": "F32", "shape": [3, FEATURES], "data_offsets": [0, 12]}}, bytes(12))),
+    (TENSORS, tensors({"x": {"dtype": "F32", "shape": [-1, 3], "data_offsets": [0, 12]}}, bytes(12))),
+    (TENSORS, tensors({"x": {"dtype": "PY", "shape": [3], "data_offsets": [0, 12]}}, bytes(12))),
+    (TENSORS, tensors(b"[" * 5000)),
+    ("image/png", b"\x89PNG\r\n\x1a\n" + bytes(50)),
+    ("application/json", b"{"),
+    ("application/json", b"[" * 100_000),
+    ("application/json", b'{"samples": []}'),
+    ("application/json", b'{"samples": [{"x": [1], "y": 0}]}'),
+    ("application/json", json.dumps({"samples": [{"x": [1e999] * FEATURES, "y": 0}]}).encode()),
+    ("application/json", json.dumps({"samples": [{"x": [True] * FEATURES, "y": 0}]}).encode()),
+    ("application/json", json.dumps({"samples": [{"x": ["1"] * FEATURES, "y": 0}]}).encode()),
+    ("application/json", json.dumps({"samples": [{"x": [0.5] * FEATURES, "y": 0}], "dtype": "uint8"}).encode()),
+    ("application/json", json.dumps({"samples": [{"x": [0.5] * FEATURES, "y": 10**30}]}).encode()),
+    ("application/json", json.dumps({"samples": [{"x": [0.5] * FEATURES, "y": 0, "z": 1}]}).encode()),
+    ("text/plain", b"x"),
+    ("", b"x"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(BAD)))
+def test_samples_that_make_no_sense_are_refused(running, number):
+    kind, body = BAD[number]
+    before = running.state()
+    label = "?label=1" if kind.startswith("image") else ""
+    for path in (f"/v1/users/ann/samples{label}", f"/v1/evaluations{label}"):
+        answer = running.post(path, body=body, Content_Type=kind)
+        assert 400 <= answer.status_code < 500, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert set(answer.json()) >= {"type", "title", "status", "detail"}
+    assert running.state() == before
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"null", b"[]", b"{", b'{"rounds": []}', b'{"rounds": [0]}', b'{"rounds": "1"}', b'{"count": 3}',
+     b'{"rounds": [1, 2], "count": 1}', b'{"rounds": [1], "samples": [[1, 0]]}', b'{"samples": [[1]]}',
+     b'{"samples": [[1, -1]]}', b'{"user": "bob"}', b'{"rounds": [1e400]}', b'{"rounds": [99999999999999999999]}',
+     b'{"rounds": [true]}', b"\xff\xfe", b'{"rounds": [7]}', b'{"samples": [[1, 0]]}'],
+)  # fmt: skip
+def test_erasures_that_make_no_sense_are_refused(running, body):
+    before = running.state()
+    for path in ("erasures", "erasures/plan"):
+        answer = running.post(f"/v1/users/zoe/{path}", body=body)
+        assert 400 <= answer.status_code < 500, answer.text
+    assert running.state() == before
+
+
+@pytest.mark.parametrize(
+    "user",
+    ["%00", "a%0ab", "%2e%2e%2f%2e%2e%2fetc", "a/b", "%c3%28", "x" * 257, "%7f", "%2F", "..%2f..", "%ed%a0%80"],
+)
+def test_ids_that_cannot_be_are_refused(running, user):
+    before = running.state()
+    answer = running.post(f"/v1/users/{user}/samples", body=rows("ann", 1, 2))
+    assert 400 <= answer.status_code < 500, answer.text
+    assert running.state() == before
+
+
+@pytest.mark.parametrize(
+    "user", ["ålice", "名前", "😀", "a b", "a+b", "a%b", "%2e%2e", "'; DROP TABLE uploads", "\u200b"]
+)
+def test_ids_in_any_script_are_themselves(running, user):
+    from urllib.parse import quote
+
+    path = f"/v1/users/{quote(user, safe='')}"
+    assert running.post(f"{path}/samples", body=rows("ann", 1, 2)).status_code == 201
+    assert [each.user for each in running.service.home.inbox.uploads()].count(user) == 1
+    assert running.get(path, user).json()["staged"]["samples"] == 2
+    assert running.post(f"{path}/erasures", user, {}).json()["staged"] == 2
+
+
+@pytest.mark.parametrize("path", ["/../../etc/passwd", "/..%2f..%2fcause.toml", "/%2e%2e/app.py", "/a/../../app.py"])
+def test_static_files_are_those_of_the_folder_only(running, path):
+    with socket.create_connection(("127.0.0.1", running.port)) as raw:
+        raw.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: raw.recv(65536), b""))
+    assert answer.startswith((b"HTTP/1.1 404", b"HTTP/1.1 400"))
+
+
+def test_what_is_too_large_is_refused_whether_it_says_so_or_not(tmp_path):
+    with Running(tmp_path / "home", body="1MB") as running:
+        before = running.state()
+        assert running.post("/v1/users/ann/samples", body=b" " * (2**20 + 1)).status_code == 413
+        chunks = (b" " * 2**16 for _ in range(100))
+        headers = running.headers("operator") | {"Content-Type": "application/json"}
+        answer = running.http.post("/v1/users/ann/samples", headers=headers, content=chunks)
+        assert answer.status_code == 413
+        assert running.state() == before
+
+
+def test_headers_without_end_are_refused(running):
+    huge = running.http.get("/v1/token", headers=running.headers("operator") | {"X-Long": "a" * 20_000})
+    assert huge.status_code == 431
+    with socket.create_connection(("127.0.0.1", running.port)) as raw:
+        raw.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
+        answer = b""
+        try:
+            for number in range(40):
+                raw.sendall(b"X-%d: " % number + b"a" * 65_000 + b"\r\n")
+            answer = raw.recv(65536)
+        except (BrokenPipeError, ConnectionResetError):
+            answer = answer or b"HTTP/1.1 431"
+    assert b"431" in answer or answer == b""
+
+
+def test_a_full_store_refuses_uploads_and_still_forgets(tmp_path):
+    from tests.home.homes import opened
+
+    opened(tmp_path / "home", storage="5kB").close()
+    with Running(tmp_path / "home") as running:
+        assert running.post("/v1/users/ann/samples", body=rows("ann", 1, 40)).status_code == 201
+        before = running.state()
+        full = running.post("/v1/users/bob/samples", body=rows("bob", 1, 40))
+        assert (full.status_code, full.json()["type"]) == (409, "urn:cause:problem:storage-full")
+        assert running.state() == before
+        assert running.post("/v1/rounds").status_code == 202, "what is staged has its room already"
+        assert running.post("/v1/users/ann/erasures", body={}).json()["samples"] == 40
+        assert running.post("/v1/users/bob/samples", body=rows("bob", 1, 40)).status_code == 201

@@ -1,0 +1,399 @@
+"""What the service does, from upload to receipt."""
+
+import io
+import json
+import struct
+import threading
+import time
+
+import httpx
+import numpy as np
+import pytest
+
+from cause.client import Client, ServiceError
+from cause.home.receipts import Bundle
+from cause.log import VerifierKey, verify_consistency
+from cause.requests import Request
+from cause.serve.heads import Heads
+from cause.system import Cause
+from tests.home.homes import CLASSES, FEATURES, opened, samples
+from tests.serve.services import Running, inputs, rows
+
+
+@pytest.fixture
+def fresh(tmp_path):
+    with Running(tmp_path / "home") as running:
+        yield running
+
+
+def npz(**arrays):
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def safetensors(**arrays):
+    names = {"float32": "F32", "int64": "I64"}
+    head, data = {}, b""
+    for name, array in arrays.items():
+        raw = array.tobytes()
+        offsets = [len(data), len(data) + len(raw)]
+        head[name] = {"dtype": names[array.dtype.name], "shape": list(array.shape), "data_offsets": offsets}
+        data += raw
+    header = json.dumps(head).encode()
+    return struct.pack("<Q", len(header)) + header + data
+
+
+def test_a_round_is_what_was_staged_whatever_form_it_came_in(fresh, tmp_path):
+    x, y = samples("ann", 1, 6)
+    bodies = [
+        ("application/json", rows("ann", 1, 6)),
+        ("application/x-npz", npz(x=x, y=y)),
+        ("application/vnd.safetensors", safetensors(x=x, y=y)),
+    ]
+    for user, (kind, body) in zip(("u1", "u2", "u3"), bodies, strict=True):
+        answer = fresh.post(f"/v1/users/{user}/samples", "ingest", body, Content_Type=kind)
+        assert answer.status_code == 201, answer.text
+        assert answer.json()["state"] == "staged"
+    assert fresh.get("/v1/status").json()["staged"]["samples"] == 18
+    closed = fresh.post("/v1/rounds")
+    assert closed.status_code == 202
+    assert (closed.json()["round"], closed.json()["samples"], closed.json()["users"]) == (1, 18, 3)
+    fresh.settled()
+    assert fresh.get("/v1/rounds/1").json()["state"] == "trained"
+    with opened(tmp_path / "other") as other:
+        other.learn(dict.fromkeys(("u1", "u2", "u3"), (x, y)))
+        heads = {shard: head.identity for shard, head in other.heads().items()}
+    assert {shard: head.identity for shard, head in fresh.service.device.heads().items()} == heads
+
+
+def test_a_picture_is_a_sample_too(tmp_path):
+    from PIL import Image
+
+    from cause.learners.torch import TorchLearner
+
+    learner = TorchLearner("cnn", classes=CLASSES, shape=(1, 8, 8), epochs=1)
+    opened(tmp_path / "home", learner=learner, slots=None, memory="1MB").close()
+    buffer = io.BytesIO()
+    Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8)).save(buffer, "PNG")
+    with Running(tmp_path / "home") as running:
+        done = running.post("/v1/users/ann/samples?label=2", body=buffer.getvalue(), Content_Type="image/png")
+        assert done.status_code == 201, done.text
+        assert (
+            running.post("/v1/users/ann/samples", body=buffer.getvalue(), Content_Type="image/png").status_code == 422
+        )
+        running.post("/v1/rounds")
+        running.settled()
+        found = running.post("/v1/predictions", body=buffer.getvalue(), Content_Type="image/png")
+        assert found.json()["labels"] == [2]
+
+
+def test_predictions_are_those_of_the_device(fresh):
+    fresh.learn(ann=30, bob=30, cyd=20)
+    x = inputs(20)
+    told = fresh.post("/v1/predictions?probabilities=true", "predict", {"inputs": x}).json()
+    assert told["labels"] == fresh.service.device.predict(np.array(x, dtype=np.float32)).tolist()
+    assert np.allclose(np.sum(told["probabilities"], axis=1), 1)
+    assert told["voters"] == 2
+    single = [fresh.post("/v1/predictions", body={"inputs": [row]}).json()["labels"][0] for row in x[:3]]
+    assert single == told["labels"][:3]
+
+
+def test_many_predictions_at_once_are_each_answered_with_their_own(fresh):
+    fresh.learn(ann=40, bob=40)
+    x = np.array(inputs(60), dtype=np.float32)
+    expected = fresh.service.device.predict(x).tolist()
+    found: dict[int, list[int]] = {}
+
+    def ask(number):
+        with Client(str(fresh.http.base_url), fresh.secrets["predict"]) as client:
+            for at in range(number, 60, 6):
+                found[at] = client.predict(x[at : at + 1]).labels
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found[at][0] for at in range(60)] == expected
+
+
+def test_before_anything_is_learned_nobody_votes(fresh):
+    answer = fresh.post("/v1/predictions", body={"inputs": inputs()})
+    assert answer.status_code == 409
+    assert "nobody can vote" in answer.json()["detail"]
+
+
+def test_a_head_that_saw_the_forgotten_answers_no_more(tmp_path):
+    with opened(tmp_path / "home") as device:
+        device.learn({user: samples(user, 1, 30) for user in ("ann", "bob", "cyd")})
+        heads, x = Heads(device), np.array(inputs(5), dtype=np.float32)
+        before = {voter.sub_model.identity for voter in heads.predict(x).voters}
+        device.erase([Request("ann")])
+        after = {voter.sub_model.identity for voter in heads.predict(x).voters}
+        assert after < before
+        assert {identity for _, identity in heads._ready} == after, "decoded weights that saw ann are still held"
+
+
+def test_a_prediction_under_way_when_its_head_goes_is_made_anew(tmp_path, monkeypatch):
+    with opened(tmp_path / "home") as device:
+        device.learn({user: samples(user, 1, 30) for user in ("ann", "bob", "cyd")})
+        heads, x = Heads(device), np.array(inputs(5), dtype=np.float32)
+        device_heads = device.heads()
+        decoded, calls = Heads._decoded, []
+
+        def forgetful(self, blob):
+            ready = decoded(self, blob)
+
+            def predict(x):
+                calls.append(1)
+                if len(calls) == 1:
+                    device.erase([Request("ann")])
+                return ready(x)
+
+            return predict
+
+        monkeypatch.setattr(Heads, "_decoded", forgetful)
+        answer = heads.predict(x)
+        shard = next(s for s in device_heads if s not in device.heads())
+        assert shard not in {voter.sub_model.key.shard for voter in answer.voters}
+        assert len(calls) > len(answer.voters)
+
+
+def test_an_erasure_takes_what_is_staged_and_what_is_learned(fresh):
+    fresh.learn(ann=10, bob=10)
+    fresh.post("/v1/users/ann/samples", body=rows("ann", 2, 7))
+    held = fresh.get("/v1/users/ann", "ann").json()
+    assert (held["samples"], held["staged"]) == (10, {"uploads": 1, "samples": 7})
+    plan = fresh.post("/v1/users/ann/erasures/plan", "ann", {}).json()
+    assert (plan["samples"], plan["staged"], len(plan["shards"])) == (10, 7, 1)
+    told = fresh.post("/v1/users/ann/erasures", "ann", {}).json()
+    assert (told["samples"], told["staged"], told["state"]) == (17, 7, "in_effect")
+    held = fresh.get("/v1/users/ann", "ann").json()
+    assert (held["samples"], held["rounds"], held["staged"]["samples"]) == (0, [], 0)
+    fresh.settled()
+    end = time.monotonic() + 10
+    while fresh.get(f"/v1/requests/{told['id']}", "ann").json()["state"] != "repaired":
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    fresh.post("/v1/rounds")
+    assert fresh.get("/v1/rounds/2").json()["state"] == "empty"
+
+
+@pytest.mark.parametrize(
+    ("body", "left"), [({"rounds": [1]}, 4), ({"rounds": [1], "count": 2}, 8), ({"samples": [[1, 0], [2, 1]]}, 8)]
+)
+def test_rounds_and_samples_can_be_erased_alone(fresh, body, left):
+    fresh.learn(ann=6)
+    fresh.learn(ann=4)
+    assert fresh.post("/v1/users/ann/erasures", "ann", body).status_code == 202
+    assert fresh.get("/v1/users/ann", "ann").json()["samples"] == left
+
+
+def test_the_same_key_leads_to_the_same_thing_also_after_a_restart(tmp_path):
+    with Running(tmp_path / "home") as running:
+        secret = running.secrets["operator"]
+        first = running.post("/v1/users/ann/samples", body=rows("ann", 1, 5), Idempotency_Key="a")
+        again = running.post("/v1/users/ann/samples", body=rows("ann", 1, 5), Idempotency_Key="a")
+        assert first.json() == again.json()
+        assert again.headers["idempotent-replayed"] == "true"
+        assert "idempotent-replayed" not in first.headers
+        other = running.post("/v1/users/ann/samples", body=rows("ann", 1, 6), Idempotency_Key="a")
+        assert other.status_code == 422
+        round_ = running.post("/v1/rounds", Idempotency_Key="b").json()["round"]
+        assert running.post("/v1/rounds", Idempotency_Key="b").json()["round"] == round_ == 1
+        learned = running.post("/v1/users/ann/samples", body=rows("ann", 1, 5), Idempotency_Key="a").json()
+        assert (learned["state"], learned["round"]) == ("learned", 1)
+        erased = running.post("/v1/users/ann/erasures", body={}, Idempotency_Key="c").json()
+    with Running(tmp_path / "home") as running:
+        running.secrets["operator"] = secret
+        late = running.post("/v1/users/ann/samples", body=rows("ann", 1, 5), Idempotency_Key="a").json()
+        assert late["id"] == first.json()["id"]
+        assert running.post("/v1/users/ann/erasures", body={}, Idempotency_Key="c").json()["id"] == erased["id"]
+        assert running.post("/v1/rounds", Idempotency_Key="b").json()["round"] == 1
+        status = running.get("/v1/status").json()
+        assert (status["round"], status["samples"], status["staged"]["samples"]) == (1, 0, 0)
+        assert len(running.get("/v1/requests").json()["items"]) == 1
+
+
+def test_lists_come_in_pages_newest_first(fresh):
+    for _ in range(5):
+        fresh.post("/v1/users/nobody/erasures", body={})
+        fresh.post("/v1/rounds")
+    seen, before = [], ""
+    while True:
+        page = fresh.get(f"/v1/requests?limit=2{before}").json()
+        seen += [item["received"] for item in page["items"]]
+        if page["next"] is None:
+            break
+        before = f"&before={page['next']}"
+    assert seen == sorted(seen, reverse=True)
+    assert len(seen) == 5
+    rounds = fresh.get("/v1/rounds?limit=3").json()
+    assert ([item["round"] for item in rounds["items"]], rounds["next"]) == ([5, 4, 3], 3)
+    assert [item["round"] for item in fresh.get("/v1/rounds?before=3").json()["items"]] == [2, 1]
+    numbers = [item["number"] for item in fresh.get("/v1/receipts?limit=2").json()["items"]]
+    assert numbers[0] == numbers[1] + 1
+    assert numbers[0] >= 4
+
+
+def test_what_a_client_has_already_is_not_sent_again(fresh):
+    first = fresh.get("/v1/shards")
+    again = fresh.get("/v1/shards", **{"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    fresh.learn(ann=3)
+    assert fresh.get("/v1/shards", **{"If-None-Match": first.headers["etag"]}).status_code == 200
+
+
+def test_receipts_can_be_checked_away_from_the_device(fresh):
+    fresh.learn(ann=5, bob=5)
+    log = fresh.get("/v1/log").json()
+    asked = fresh.post("/v1/users/ann/erasures", "ann", {}).json()
+    (bundle, *_) = fresh.get(f"/v1/requests/{asked['id']}/receipts", "ann").json()["receipts"]
+    told = Bundle.parse(bundle).check(VerifierKey.parse(log["verifier"]))
+    assert (told["request"], told["samples"]) == (asked["id"], 5)
+    now = fresh.get("/v1/log", "ann").json()
+    proof = fresh.get(f"/v1/log/consistency?since={log['size']}").json()
+    assert proof["size"] >= now["size"] > log["size"] == 0
+    assert fresh.get("/v1/log/consistency?since=99").status_code == 409
+    assert verify_consistency is not None
+    assert fresh.get("/v1/receipts/0", "auditor").json()["number"] == 0
+    assert fresh.get("/v1/receipts/99", "auditor").status_code == 404
+
+
+def test_an_auditor_lets_the_device_replay(fresh):
+    fresh.learn(ann=5, bob=5)
+    fresh.post("/v1/users/ann/erasures", "ann", {})
+    fresh.settled()
+    with Client(str(fresh.http.base_url), fresh.secrets["auditor"]) as client:
+        assert client.verify().state == "holds"
+        found = client.verify(0)
+        assert (found.state, found.receipt, found.mismatched) == ("holds", 0, 0)
+        with pytest.raises(ServiceError) as refused:
+            client.verify(99)
+        assert refused.value.status == 404
+
+
+def test_evaluations_are_remembered(fresh):
+    fresh.learn(ann=40)
+    made = fresh.post("/v1/evaluations", body=rows("ann", 1, 40)).json()
+    assert (made["samples"], made["round"]) == (40, 1)
+    assert made["accuracy"] == fresh.get("/v1/evaluations", "auditor").json()["items"][0]["accuracy"]
+    assert sum(each["samples"] for each in made["classes"]) == 40
+
+
+def test_the_history_tells_what_other_systems_would_have_retrained(fresh):
+    fresh.learn(ann=20, bob=20)
+    fresh.learn(ann=20)
+    fresh.post("/v1/users/ann/erasures", body={"rounds": [1], "count": 2})
+    fresh.settled()
+    end = time.monotonic() + 60
+    while (told := fresh.get("/v1/baselines").json())["state"] == "computing":
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert told["state"] == "ready", told
+    assert told["rsn"] == fresh.get("/v1/status").json()["rsn"]["total"] == 38
+    systems = {each["system"]: each for each in told["systems"]}
+    assert systems["sisa"]["rsn"] > 0
+    assert systems["arcane"]["unknown"]
+    assert len(fresh.get("/v1/trace").text.splitlines()) == 4
+
+
+def test_events_tell_of_rounds_segments_and_forgetting(fresh):
+    heard: list[tuple[str, dict]] = []
+    ended = threading.Event()
+
+    def listen():
+        with Client(str(fresh.http.base_url), fresh.secrets["auditor"]) as client:
+            for event in client.events():
+                heard.append((event.kind, event.data))
+                if event.kind == "request.repaired":
+                    break
+        ended.set()
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    while not heard:
+        time.sleep(0.01)
+    fresh.learn(ann=10, bob=10)
+    fresh.learn(ann=10)
+    fresh.post("/v1/users/ann/erasures", body={"rounds": [2], "count": 2})
+    assert ended.wait(20)
+    thread.join()
+    kinds = [kind for kind, _ in heard]
+    wanted = ["hello", "upload.staged", "round.closed", "training.started", "segment.epoch", "segment.trained"]
+    wanted += ["sub_model.admitted", "training.finished", "forget.effective", "sub_model.dropped", "request.repaired"]
+    assert set(wanted) == set(kinds)
+    assert kinds.index("round.closed") < kinds.index("segment.trained") < kinds.index("forget.effective")
+    assert '"ann"' not in json.dumps(heard)
+    with Client(str(fresh.http.base_url), fresh.secrets["auditor"]) as client:
+        missed = client.events(after=2)
+        assert [next(missed).id for _ in range(3)] == [None, 3, 4]
+        missed.close()
+
+
+def test_metrics_and_health(fresh):
+    fresh.learn(ann=5)
+    text = fresh.get("/metrics", "auditor").text
+    assert "cause_round 1\n" in text
+    assert 'cause_requests_total{method="POST",route="/v1/rounds",status="202"} 1' in text
+    assert "ann" not in text
+    assert fresh.http.get("/healthz").json() == {"status": "ok"}
+    assert fresh.http.get("/readyz").json() == {"status": "ready"}
+    fresh.service.ready = False
+    assert fresh.http.get("/readyz").status_code == 503
+
+
+def test_rounds_close_on_a_schedule(tmp_path):
+    with Running(tmp_path / "home", close_samples=8, close_every="1s") as running:
+        running.post("/v1/users/ann/samples", body=rows("ann", 1, 8))
+        for round_ in (1, 2):
+            end = time.monotonic() + 10
+            while running.service.device.ledger.round < round_:
+                assert time.monotonic() < end
+                time.sleep(0.02)
+            running.post("/v1/users/bob/samples", body=rows("bob", round_, 3))
+
+
+def test_what_waits_for_repair_waits_until_it_is_asked_for(tmp_path):
+    with Running(tmp_path / "home", repair="never") as running:
+        running.learn(ann=10, bob=10)
+        running.learn(ann=10, bob=10)
+        running.post("/v1/users/ann/erasures", body={"rounds": [1], "count": 3})
+        time.sleep(0.3)
+        status = running.get("/v1/status").json()
+        assert len(status["repair"]["waiting"]) == 1
+        assert status["requests"]["open"] == 1
+        assert running.post("/v1/repairs").json()["state"] == "started"
+        running.settled()
+        assert running.post("/v1/repairs").json()["state"] == "nothing waits"
+
+
+def test_stopping_in_the_middle_of_a_training_loses_nothing(tmp_path):
+    from cause.learners.torch import TorchLearner
+
+    learner = TorchLearner("mlp", classes=CLASSES, shape=(FEATURES,), epochs=3000, options=(("width", 8),))
+    settings = {"slots": None, "memory": "1MB"}
+    opened(tmp_path / "home", learner=learner, **settings).close()
+    with Running(tmp_path / "home", grace="1s") as running:
+        for user in ("ann", "bob"):
+            running.post(f"/v1/users/{user}/samples", body=rows(user, 1, 60))
+        running.post("/v1/rounds")
+        end = time.monotonic() + 30
+        while running.service.trainer.now is None:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        start = time.perf_counter()
+        told = running.post("/v1/users/ann/erasures", body={"rounds": [1], "count": 5})
+        assert told.json()["state"] == "in_effect"
+        assert time.perf_counter() - start < 2
+    with opened(tmp_path / "home", learner=learner, **settings) as device:
+        assert device.ledger.round == 1
+        assert sum(device.ledger.lineage(shard).samples for shard in device.ledger.shards()) == 115
+
+
+def test_a_device_behind_the_service_is_the_engines_own(fresh):
+    """The service holds the home: nobody else may write to it."""
+    with pytest.raises(Exception, match="in use by process"):
+        Cause(fresh.folder)
+    assert httpx.get(f"{fresh.http.base_url}/", trust_env=False).status_code == 200
