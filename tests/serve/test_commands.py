@@ -1,12 +1,19 @@
 """`cause serve`, `cause token`, and how the service is configured."""
 
 import json
+import ssl
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 
+import httpx
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
-from cause.client import ServiceError
+from cause.client import Client, ServiceError
 from cause.errors import InputError
 from cause.serve.settings import read_settings
 from tests.home.homes import opened, samples
@@ -45,6 +52,38 @@ def test_tokens_are_made_used_and_revoked_while_the_service_runs(home):
         assert "secret" not in listed[0]
         taken = cause("serve", home, "--port", daemon.port)
         assert (taken.returncode, "in use by process" in taken.stderr) == (2, True)
+    finally:
+        assert daemon.stop() == 0
+
+
+def certificate(folder):
+    """Of a machine called localhost, signed by itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+        .serial_number(1).not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )  # fmt: skip
+    plain = serialization.NoEncryption()
+    pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    (folder / "cert.pem").write_bytes(made.public_bytes(pem))
+    (folder / "key.pem").write_bytes(key.private_bytes(pem, form, plain))
+    return str(folder / "cert.pem"), str(folder / "key.pem")
+
+
+def test_tls_when_a_certificate_is_given(home, tmp_path):
+    cert, key = certificate(tmp_path)
+    daemon = Daemon(home, tls_cert=cert, tls_key=key).start()
+    try:
+        url = f"https://127.0.0.1:{daemon.port}"
+        trusting = ssl.create_default_context(cafile=cert)
+        with Client(url, daemon.token("auditor"), verify=trusting) as client:
+            assert client.log().size == 0
+        with httpx.Client(verify=trusting, trust_env=False) as plain:
+            assert "max-age" in plain.get(f"{url}/healthz").headers["strict-transport-security"]
     finally:
         assert daemon.stop() == 0
 
