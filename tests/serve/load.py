@@ -52,6 +52,8 @@ def make_home(folder: Path, kind: str, users: int, shards: int = 4) -> Daemon:
         device: Cause = opened(folder, learner=learner, shards=shards, slots=None, memory="64MB")
     else:
         device = opened(folder, learner=bayes(), shards=shards, slots=64)
+    for t in (1, 2):  # of these nobody goes, so that every shard can fall back
+        device.learn({f"stays {number}": samples(f"stays {number}", t, 20) for number in range(8)})
     device.learn({f"user {number}": samples(f"user {number}", 1, UPLOAD) for number in range(users)})
     device.close()
     return Daemon(folder)
@@ -68,23 +70,32 @@ def attempt(work: Callable[[], None], heard: Heard) -> None:
             heard.refused.append(str(error))
 
 
-def clients(daemon: Daemon, secret: str, heard: Heard, count: int, users: int, until: Callable[[], bool]) -> None:
+def clients(
+    daemon: Daemon,
+    secret: str,
+    heard: Heard,
+    count: int,
+    users: int,
+    until: Callable[[], bool],
+    pause: float,
+    every: int,
+) -> None:
     """All of them at once; returns when they are done."""
-    pool = list(range(users))
+    pool = [number for number in range(users) if f"user {number}" not in heard.gone]
     random.Random(1).shuffle(pool)
 
     def live(number: int) -> None:
         draw = random.Random(number)
         with daemon.client(secret, timeout_s=60) as client:
             while not until():
-                if number % 4 == 0:
+                if number % every == 0:
                     attempt(lambda: _erase(client, heard, pool), heard)
-                elif number % 16 == 1:
+                elif number % every == 1:
                     attempt(lambda: _upload(client, heard, f"new {number} {draw.random()}"), heard)
                 else:
                     attempt(lambda: _predict(client, heard, draw), heard)
-                if number % 16 == 1 or number % 4 == 0:
-                    time.sleep(0.05)
+                if number % every < 2:
+                    time.sleep(pause)
 
     threads = [threading.Thread(target=live, args=(number,)) for number in range(count)]
     for thread in threads:
@@ -156,7 +167,7 @@ def under_load(folder: Path, count: int, seconds: float) -> Heard:
         watcher = threading.Thread(target=look)
         watcher.start()
         end = time.perf_counter() + seconds
-        clients(daemon, secret, heard, count, users, lambda: time.perf_counter() > end)
+        clients(daemon, secret, heard, count, users, lambda: time.perf_counter() > end, pause=1.0, every=16)
         stop.set()
         closer.join()
         watcher.join()
@@ -183,7 +194,7 @@ def under_kills(folder: Path, kills: int, count: int = 8, seed: int = 0) -> list
     for number in range(kills):
         daemon.start()
         ended = threading.Event()
-        threads = [threading.Thread(target=clients, args=(daemon, secret, heard, count, users, ended.is_set))]
+        threads = [threading.Thread(target=clients, args=(daemon, secret, heard, count, users, ended.is_set, 0.05, 4))]
         threads[0].start()
         time.sleep(draw.uniform(0.05, 0.6))
         if draw.random() < 0.5:
