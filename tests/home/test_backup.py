@@ -343,7 +343,7 @@ def test_an_archive_that_was_cut_off_is_refused(home):
     data = archive.read_bytes()
     lose_ledger(home)
     before = contents(home)
-    for length in range(100, len(data) - 10_240, len(data) // 23):
+    for length in range(100, len(data.rstrip(b"\0")), len(data) // 23):  # zeros at its end say nothing
         archive.write_bytes(data[:length])
         with pytest.raises(InputError):
             restore(archive, home)

@@ -14,6 +14,7 @@ from cause.home import seals
 from cause.home.backup import backup
 from cause.home.check import examine_home
 from cause.home.history import history
+from cause.home.layout import FORMAT
 from cause.home.migrations import MIGRATIONS
 from cause.home.restore import restore
 from cause.keyed import digest
@@ -192,7 +193,7 @@ def test_a_home_of_the_first_format_is_sealed_when_it_is_opened_for_writing(olde
     assert all(each in lying(folder) for each in bare)
     with Cause(folder) as device:
         assert state(device) == before
-        assert device.home.database.row("PRAGMA user_version") == (2,)
+        assert device.home.database.row("PRAGMA user_version") == (FORMAT,)
         assert verify(device, processes=0).identical == device.memory.stored()
     assert not any(each in lying(folder) for each in bare)
     assert examine_home(folder).problems == []

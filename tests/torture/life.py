@@ -108,9 +108,9 @@ def tell(report: Report) -> None:
                 told(segment.piece_digest(user).hex(), ids([segment.piece(user)]))
         effect(self, asked, selection, plans, dropped)
 
-    def telling_trained(self, segment):
+    def telling_trained(self, segment, retrained=0):
         told(self.memory[segment].identity.hex(), seen_by(self.ledger, segment))
-        trained(self, segment)
+        trained(self, segment, retrained)
 
     def telling_accept(self, requests, ids=None):
         accepted = accept(self, requests, ids)

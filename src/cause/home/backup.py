@@ -17,6 +17,9 @@ from cause.home.home import Home
 from cause.home.layout import BLOCKS, CONFIG, LEDGER, SUB_MODELS
 from cause.home.log import DEVICE_KEY
 
+BLOCK_TABLES = ("blocks", "staged")
+"""The tables that name blocks of samples."""
+
 
 @dataclass(frozen=True)
 class BackedUp:
@@ -57,7 +60,7 @@ def backup(home: Home, target: str | Path) -> BackedUp:
         names = {
             BLOCKS: [
                 bytes(row[0])
-                for table in ("blocks", "staged")
+                for table in BLOCK_TABLES
                 for row in copy.execute(f"SELECT key FROM {table} ORDER BY upload, part")
             ],
             SUB_MODELS: [bytes(row[0]) for row in copy.execute("SELECT key FROM sub_models ORDER BY slot")],
