@@ -136,13 +136,13 @@ def test_a_lost_file_of_what_waits_is_told(device, tmp_path):
     assert "staged samples" in examine_home(tmp_path / "home").problems[0].what
 
 
-def test_a_home_of_the_first_format_is_taken_on(tmp_path):
+def test_a_home_of_the_second_format_is_taken_on(tmp_path):
     with opened(tmp_path / "home") as device:
         learn(device, a=5)
     with sqlite3.connect(tmp_path / "home" / "ledger.db") as ledger:
         for table in ("staged", "calls", "retrained", "evaluations"):
             ledger.execute(f"DROP TABLE {table}")
-        ledger.execute("PRAGMA user_version=1")
+        ledger.execute("PRAGMA user_version=2")
     ledger.close()
     with Cause(tmp_path / "home", learner=bayes()) as device:
         assert device.home.database.row("PRAGMA user_version") == (FORMAT,) == (len(MIGRATIONS),)

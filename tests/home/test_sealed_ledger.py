@@ -236,6 +236,7 @@ def test_a_backup_of_the_first_format_can_be_restored(tmp_path, lost, monkeypatc
     with monkeypatch.context() as patch:  # as the program of that time did
         patch.setattr("cause.home.database.FORMAT", 1)
         patch.setattr("cause.home.database.MIGRATIONS", MIGRATIONS[:1])
+        patch.setattr("cause.home.backup.BLOCK_TABLES", ("blocks",))
         patch.setattr("cause.home.home.Home.load", lambda self, memory: None)
         with Cause(tmp_path / "home", read_only=True) as device:
             backup(device.home, tmp_path / "b.tar")

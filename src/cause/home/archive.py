@@ -19,6 +19,7 @@ from cause.home.layout import BLOCKS, CONFIG, LEDGER, SUB_MODELS
 
 MANIFEST = "manifest.json"
 VERSION = 1
+BLOCK = tarfile.BLOCKSIZE
 MOST_MANIFEST_BYTES = 1 << 16
 MOST_ENTRIES = 20_000_000
 _SEALED = re.compile(rf"({BLOCKS}|{SUB_MODELS})/([0-9a-f]{{32}})")
@@ -133,7 +134,16 @@ class Archive:
         for name in (MANIFEST, CONFIG, LEDGER):
             if name not in found:
                 raise self._bad(f"not a backup: there is no {name!r} in it")
+        last = max(found.values(), key=lambda entry: entry.offset_data)
+        self._refuse_without_end(last.offset_data + -(-last.size // BLOCK) * BLOCK)
         return found
+
+    def _refuse_without_end(self, at: int) -> None:
+        """An archive ends with two blocks of zeros. One that was cut off between two entries is read as whole."""
+        with self.path.open("rb") as file:
+            file.seek(at)
+            if file.read(2 * BLOCK) != bytes(2 * BLOCK):
+                raise self._bad("cut off: its end is missing")
 
     def _members(self) -> Iterable[tarfile.TarInfo]:
         try:
