@@ -12,7 +12,7 @@ def serve(
     home: h.HomeFolder,
     host: Annotated[str | None, typer.Option(help="Where to listen. [default: 127.0.0.1]")] = None,
     port: Annotated[int | None, typer.Option(help="On which port. [default: 8470]")] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file with a table [serve].")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file with a table \\[serve].")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes that train. [default: 1]")] = None,
     close_every: Annotated[str | None, typer.Option(help="Close a round so often, as 1h.")] = None,
     close_samples: Annotated[int | None, typer.Option(help="Close a round at so many staged samples.")] = None,

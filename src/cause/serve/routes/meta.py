@@ -51,11 +51,13 @@ def router(service: Service) -> APIRouter:
             *gauge("sub_models", len(device.memory)),
             *gauge("memory_bytes", device.memory.used_bytes),
             *gauge("storage_bytes", home.stored_bytes),
+            *gauge("storage_budget_bytes", home.storage_bytes),
             *gauge("open_requests", open_),
             *gauge("next_deadline_seconds", None if deadline is None else deadline - home.clock()),
             *gauge("retrained_samples", rsn),
             *gauge("receipts", home.receipts.size),
             *gauge("training", 0 if service.trainer.now is None else 1),
+            *gauge("training_failing", 0 if service.trainer.problem is None else 1),
         ]
         return Response("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4; charset=utf-8")
 
