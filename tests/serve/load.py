@@ -52,7 +52,7 @@ def make_home(folder: Path, kind: str, users: int, shards: int = 4) -> Daemon:
     if kind == "cnn":
         from cause.learners.torch import TorchLearner
 
-        learner = TorchLearner("cnn", classes=CLASSES, shape=(1, 2, 3), epochs=400)
+        learner = TorchLearner("cnn", classes=CLASSES, shape=(1, 2, 3), epochs=100)
         device: Cause = opened(folder, learner=learner, shards=shards, slots=None, memory="64MB")
     else:
         device = opened(folder, learner=bayes(), shards=shards, slots=64)
@@ -89,7 +89,7 @@ def clients(
     random.Random(1).shuffle(pool)
 
     def live(number: int) -> None:
-        draw = random.Random(number)
+        draw = random.Random(time.time_ns() + number)
         with daemon.client(secret, timeout_s=60) as client:
             while not until():
                 if number % every == 0:
@@ -141,7 +141,7 @@ def quantile(values: list[float], share: float) -> float:
 
 def under_load(folder: Path, count: int, seconds: float) -> Heard:
     """A round trains and repairs are under way; predictions and erasures are timed."""
-    users = 400
+    users = 200
     daemon = make_home(folder, "cnn", users).start()
     heard = Heard()
     try:
@@ -161,12 +161,14 @@ def under_load(folder: Path, count: int, seconds: float) -> Heard:
         closer = threading.Thread(target=rounds)
         closer.start()
         time.sleep(1)
-        trained = [0, 0]
+        trained = [0, 0, 0]
 
         def look() -> None:
             while not stop.wait(0.25):
-                trained[1] += 1
-                trained[0] += closing.status()["training"] is not None
+                told = closing.status()
+                trained[0] += told["training"] is not None
+                trained[1] += bool(told["repair"]["waiting"])
+                trained[2] += 1
 
         watcher = threading.Thread(target=look)
         watcher.start()
