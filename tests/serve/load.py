@@ -184,9 +184,9 @@ def under_load(folder: Path, count: int, seconds: float) -> Heard:
     for what, values in (("predict", heard.predicted), ("erase in effect", heard.erased)):
         p50, p99 = 1e3 * quantile(values, 0.5), 1e3 * quantile(values, 0.99)
         print(f"{what}: {len(values):,} answers, p50 {p50:.1f} ms, p99 {p99:.1f} ms")
-    print(
-        f"{count} clients, {seconds:.0f} s: {spent:.0f} predictions/s; {trained[0]} of {trained[1]} looks saw training"
-    )
+    print(f"{count} clients, {seconds:.0f} s: {spent:.0f} predictions/s")
+    looks = f"{trained[1]} saw shards that train or wait for it, {trained[0]} the middle of a segment"
+    print(f"of {trained[2]} looks {looks}")
     print(f"refused: {len(heard.refused)} {sorted(set(heard.refused))[:3]}, cut off: {heard.lost}")
     return heard
 
