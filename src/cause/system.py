@@ -181,7 +181,9 @@ class Cause:
         self.ledger: Ledger = MemoryLedger() if ledger is None else ledger
         self._state = RLock()  # of ledger and memory; never held while something trains
         self._training = RLock()  # one replay at a time
-        self._changes = 0  # a replay that began before the last deletion starts again
+        self._changes = 0  # grows with each deletion, and with each sub-model that is found damaged
+        self._touched: dict[int, int] = {}  # by shard: the last of them that touched it
+        self._reloaded = 0  # the last one after which nothing in memory was as before
         self._unserved = False  # whether a request was accepted and is not in effect
         self.controller = ShardController(
             4 if shards is None else shards, system.p, system.gamma if system.controlled else FIXED
@@ -452,10 +454,11 @@ class Cause:
         """From here on nothing that is stored or served has seen the samples; nothing is trained yet."""
         with self._state:
             selection = still_held(self.ledger, selection)  # somebody else may have asked for some of it meanwhile
-            if selection:
-                self._changes += 1
-                self.executor.cancel()  # what is being trained may have seen them
             plans = self._plan(selection)
+            if plans:
+                touched = {each.shard for each in plans}
+                self._touch(touched)
+                self.executor.cancel(touched)  # what is being trained there may have seen them
             try:
                 self.ledger.delete(selection)
                 dropped = [key for shard in plans for key in self.memory.drop_from(shard.first)]
@@ -465,9 +468,16 @@ class Cause:
                 raise
         return plans, dropped
 
+    def _touch(self, shards: Iterable[int]) -> None:
+        """Whatever was begun on these shards before starts again."""
+        self._changes += 1
+        self._touched.update(dict.fromkeys(shards, self._changes))
+
     def _reload(self) -> None:
         """After an error: what is on the disk decides."""
         if self.home is not None:
+            self._changes += 1
+            self._reloaded = self._changes
             self.home.load(self.memory)
 
     # Training, first time and replay alike: every segment after a shard's head, in order
@@ -498,49 +508,51 @@ class Cause:
         trained: list[SegmentKey] = []
         rsn = 0
         with self._training:
-            stopped = False
-            while not stopped:
-                changes = self._changes
+            stopped, again = False, True
+            while again and not stopped:
+                left: set[int] = set()
                 try:
-                    for key, retrained in self._train(except_):
+                    for key, retrained in self._train(except_, left):
                         trained.append(key)
                         rsn += retrained
                         stopped = stop is not None and stop()
                         if stopped:
                             break
-                    break
-                except (Cancelled, DamageError):
-                    # some of it was forgotten meanwhile, or found damaged: what is left starts again
+                    again = bool(left)  # forgotten meanwhile, or found damaged: that starts again
+                except Cancelled:
+                    again = True
+                if again and not stopped:
                     stopped = stop is not None and stop()
-                    continue
-                except Exception:
-                    if changes == self._changes:
-                        raise
-                    continue  # the samples went while they were read
             with self._state:
                 self.journal.caught_up(self.waiting())
         return trained, rsn
 
-    def _train(self, except_: Sequence[int]) -> Generator[tuple[SegmentKey, int], None, None]:
-        """One pass over what waits; each segment once it is stored, and how many samples were trained again."""
+    def _train(self, except_: Sequence[int], left: set[int]) -> Generator[tuple[SegmentKey, int], None, None]:
+        """One pass over what waits; each segment once it is stored, and how many samples were trained again.
+
+        Shards that were touched meanwhile, and so are not done, are added to `left`.
+        """
         with self._state:
             changes = self._changes
             shards = [shard for shard in self.ledger.shards() if shard not in except_]
             lessons = [pair for shard in shards for pair in self._behind(shard)]
-        work = [self._work(shard, list(own)) for shard, own in groupby(lessons, key=lambda pair: pair[0].key.shard)]
+        work = [
+            self._work(shard, list(own), changes) for shard, own in groupby(lessons, key=lambda pair: pair[0].key.shard)
+        ]
         tally = Tally({segment.key: lesson.total for segment, lesson in lessons}, self.watch)
         recipe = digest("recipe", self.learner.recipe_digest, self.learner.environment)
 
         def told(segment: SegmentKey, epoch: int, epochs: int) -> None:
-            if changes != self._changes:
+            if not self._current(segment.shard, changes):
                 raise Cancelled("the data was forgotten while it was trained on")
             tally.told(segment, epoch, epochs)
 
         with closing(self.executor.train(self.learner, work, told)) as blobs:
             for (segment, lesson), blob in zip(lessons, blobs, strict=True):
                 with self._state:
-                    if changes != self._changes:
-                        raise Cancelled("the data was forgotten while it was trained on")
+                    if blob is None or not self._current(segment.key.shard, changes):
+                        left.add(segment.key.shard)
+                        continue
                     retrained = lesson.total if segment.trained else 0
                     try:
                         self._admit(recipe, segment, lesson, blob)
@@ -558,9 +570,13 @@ class Cause:
         head = self.memory.head(shard)
         return self.rehearsal.lessons(self.ledger.lineage(shard), head.key if head else None)
 
-    def _work(self, shard: int, lessons: Sequence[tuple[Segment, Lesson]]) -> ShardWork:
+    def _work(self, shard: int, lessons: Sequence[tuple[Segment, Lesson]], changes: int) -> ShardWork:
         tasks = [Task(lesson, training_seed(self._train_key, *segment.key)) for segment, lesson in lessons]
-        return ShardWork(partial(self._head_blob, shard), tasks)
+        return ShardWork(shard, partial(self._head_blob, shard), tasks, partial(self._current, shard, changes))
+
+    def _current(self, shard: int, since: int) -> bool:
+        """Whether nothing of a shard was forgotten or found damaged since."""
+        return max(self._touched.get(shard, 0), self._reloaded) <= since
 
     def _head_blob(self, shard: int) -> bytes | None:
         with self._state:
@@ -574,7 +590,7 @@ class Cause:
         except DamageError:
             if self._look():
                 raise  # it was destroyed meanwhile, by the process that writes
-            self._changes += 1  # whoever counts on it starts again
+            self._touch([key.shard])  # whoever counts on it starts again
             self.memory.discard(key)
             self.journal.discarded(key)
             raise

@@ -10,7 +10,7 @@ Training is a pure function, so its arguments name its outcome. Three things kee
 """
 
 import hashlib
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,7 +33,7 @@ class Remembered:
         self.recipe = ""
         """The learner in words: whoever hands this to a clean room says which one it is."""
 
-    def train(self, learner: Learner, work: Sequence[ShardWork], told: Told) -> Generator[bytes, None, None]:
+    def train(self, learner: Learner, work: Sequence[ShardWork], told: Told) -> Generator[bytes | None, None, None]:
         if len(self.blobs) > MOST:
             self.blobs.clear()
         for shard in work:
@@ -51,7 +51,7 @@ class Remembered:
         start = pack("scratch") if parent is None else pack(parent)
         return hashlib.sha256(pack(self.recipe, str(lesson.segment), start, task.seed, new, rehearsed)).digest()
 
-    def cancel(self) -> None:
+    def cancel(self, shards: Collection[int] | None = None) -> None:
         pass
 
     def close(self) -> None:

@@ -31,7 +31,7 @@ def asked(
     key: tuple[int, int, int] = (0, 1, 0),
 ) -> ShardWork:
     lesson = Lesson(SegmentKey(*key), pieces or (piece(),), max(1, len(pieces)), rehearsed)
-    return ShardWork(lambda: parent, [Task(lesson, seed)])
+    return ShardWork(0, lambda: parent, [Task(lesson, seed)], lambda: True)
 
 
 PARENT = next(Remembered().train(build_learner(CASE), [asked()], lambda *_: None))

@@ -98,6 +98,63 @@ def test_an_erasure_that_hits_a_segment_in_training_is_in_effect_at_once(scratch
     device.close()
 
 
+@pytest.mark.parametrize("workers", [None, 2], ids=["in process", "workers"])
+def test_a_shard_is_trained_to_its_end_while_others_are_erased_from_again_and_again(scratch, workers):
+    learner = SlowLearner(0.01)
+    device = opened(scratch / "home", learner, shards=2, slots=12, workers=workers, system="frugal")
+    for _ in range(2):
+        learn(device, a=60, b=30)
+    shard = device.ledger.placement("b")
+    assert shard != device.ledger.placement("a")
+    device.executor.close()  # the next workers hear that they are to be slow
+    learner.seconds = 0.4
+    device.forget("b", rounds=[1], count=2, repair="later")
+    erased = 0
+    repaired = in_thread(lambda: device.repair(stop=lambda: shard not in device.waiting()))
+    while shard in device.waiting() and erased < 100:
+        device.forget("a", rounds=[1 + erased % 2], count=1, repair="later")
+        erased += 1
+        time.sleep(0.25)  # a segment takes longer
+    repaired()
+    assert 2 <= erased < 100, "erasures from one shard keep another from being trained"
+    learner.seconds = 0.0
+    device.executor.close()
+    device.repair()
+    plain = Cause(learner=SlowLearner(0.0), system="frugal", shards=2, slots=12)
+    for _ in range(2):
+        learn(plain, a=60, b=30)
+    plain.forget("b", rounds=[1], count=2)
+    for number in range(erased):
+        plain.forget("a", rounds=[1 + number % 2], count=1)
+    assert differences(device, plain) == []
+    assert verify(device, processes=0).mismatched == []
+    device.close()
+
+
+def test_an_erasure_kills_no_worker_of_another_shard(scratch):
+    learner = SlowLearner(0.01)
+    device = opened(scratch / "home", learner, shards=2, slots=12, workers=2, system="frugal")
+    learn(device, a=20, b=20)
+    a, b = device.ledger.placement("a"), device.ledger.placement("b")
+    device.executor.close()
+    learner.seconds = 1.0
+    for user in ("a", "b"):
+        device.forget(user, rounds=[1], count=1, repair="later")
+    repaired = in_thread(device.repair)
+    started = time.perf_counter()
+    while len(busy := {w.shard.number: w.process for w in list(device.executor._busy) if w.shard and w.ready}) < 2:
+        assert time.perf_counter() - started < 60
+        time.sleep(0.01)
+    device.forget("a", rounds=[1], count=1, repair="later")
+    assert not busy[a].is_alive(), "what saw the samples goes on"
+    assert busy[b].is_alive()
+    repaired()
+    assert busy[b].is_alive(), "it did not train to its end"
+    assert device.waiting() == []
+    assert verify(device, processes=0).mismatched == []
+    device.close()
+
+
 def test_requests_from_several_threads_are_all_served_each_for_samples_of_its_own(scratch):
     device = opened(scratch / "home", shards=2, system="cause-no-sc", slots=6)
     learn(device, a=60, b=60)

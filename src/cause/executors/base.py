@@ -1,6 +1,6 @@
 """The seam of all executors: shards are independent, a shard's segments follow one another."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,9 +24,12 @@ class Task:
 class ShardWork:
     """A shard's segments in order, and where the first of them starts from."""
 
+    shard: int
     parent: Callable[[], bytes | None]
     """Reads the stored sub-model before the first task, when its turn comes."""
     tasks: Sequence[Task]
+    current: Callable[[], bool]
+    """Whether this is still what is to be trained; asked before each task. No longer once some of it was forgotten."""
 
 
 class Executor(Protocol):
@@ -36,11 +39,17 @@ class Executor(Protocol):
     def in_flight_bytes(self) -> int:
         """The most bytes of sub-models that were ever trained and not yet handed over."""
 
-    def train(self, learner: Learner, work: Sequence[ShardWork], told: Told) -> Generator[bytes, None, None]:
-        """The encoded sub-model of every task: shard after shard as given, each shard's in order."""
+    def train(self, learner: Learner, work: Sequence[ShardWork], told: Told) -> Generator[bytes | None, None, None]:
+        """The encoded sub-model of every task: shard after shard as given, each shard's in order.
 
-    def cancel(self) -> None:
-        """Stop what is being trained, from any thread: `train` raises `Cancelled`."""
+        None for the tasks of a shard that are not trained, because the shard's work is no longer current.
+        """
+
+    def cancel(self, shards: Collection[int] | None = None) -> None:
+        """Stop what is being trained, from any thread: of shards whose work is no longer current, the others go on.
+
+        Without shards everything stops: `train` raises `Cancelled`.
+        """
 
     def close(self) -> None:
         """Give back what it holds; it can be used again."""

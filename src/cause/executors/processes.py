@@ -3,7 +3,7 @@
 import contextlib
 import multiprocessing
 import signal
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -38,11 +38,16 @@ class _Shard:
         self.running = False
         self.deaths = 0
         self.done: list[bytes] = []
+        self.number = given.shard
         self._parent: bytes | None = None
 
     @property
+    def current(self) -> bool:
+        return self._given.current()
+
+    @property
     def waiting(self) -> bool:
-        return not self.running and self.started < len(self._given.tasks)
+        return not self.running and self.started < len(self._given.tasks) and self.current
 
     @property
     def samples_left(self) -> int:
@@ -73,6 +78,9 @@ class Processes:
     The shard with most samples left goes first. A worker that dies is replaced, and its segment trained again from
     the same parent: with the same bits, since training is a pure function. Sub-models are handed over in the order in
     which they were asked for, whoever is done first; `in_flight_bytes` says how much had to wait.
+
+    When some of a shard's samples are forgotten, the worker that trains on them is killed, and what it held dies with
+    it; another one is started at once for what comes next, and the other shards go on.
     """
 
     def __init__(self, workers: int) -> None:
@@ -84,19 +92,24 @@ class Processes:
         self._idle: list[_Worker] = []
         self._busy: list[_Worker] = []
 
-    def train(self, learner: Learner, work: Sequence[ShardWork], told: Told) -> Generator[bytes, None, None]:
+    def train(self, learner: Learner, work: Sequence[ShardWork], told: Told) -> Generator[bytes | None, None, None]:
         shards = [_Shard(order, given) for order, given in enumerate(work)]
         self._cancelled = False
         try:
             for shard, given in zip(shards, work, strict=True):
                 for number in range(len(given.tasks)):
-                    while len(shard.done) <= number:
+                    while len(shard.done) <= number and shard.current:
                         self._hand_out(learner, shards)
+                        self._end_what_is_not_current()  # it may have been handed out a moment too late
                         self._listen(told)
                         waiting = sum(len(blob) for each in shards for blob in each.done)
                         self.in_flight_bytes = max(self.in_flight_bytes, waiting)
-                    blob, shard.done[number] = shard.done[number], b""
-                    yield blob
+                    if shard.current:
+                        blob, shard.done[number] = shard.done[number], b""
+                        yield blob
+                    else:
+                        shard.done.clear()
+                        yield None
         finally:
             while self._busy:  # only when something went wrong, or the caller went away
                 self._end(self._busy.pop())
@@ -113,25 +126,33 @@ class Processes:
                 worker.learner = learner  # sent when it says that it has started
 
     def _send(self, worker: _Worker, learner: Learner) -> None:
-        assert worker.shard is not None
-        order = worker.shard.next(None if worker.ready and worker.learner is learner else learner)
-        worker.learner, worker.ready = learner, True
+        shard = worker.shard
+        assert shard is not None
+        known, worker.learner, worker.ready = worker.ready and worker.learner is learner, learner, True
         try:
-            worker.pipe.send(order)
-        except OSError:
-            self._buried(worker)
-        except (AttributeError, TypeError, ValueError, PicklingError) as error:
-            # what pickle says of a lambda, a local class …
-            raise InputError(f"the learner or its data cannot be sent to a worker process: {error}") from None
+            worker.pipe.send(shard.next(None if known else learner))
+        except Exception as error:
+            if not shard.current:  # its samples went while they were read
+                self._replace(worker)
+            elif isinstance(error, OSError):
+                self._buried(worker)
+            elif isinstance(error, AttributeError | TypeError | ValueError | PicklingError):
+                # what pickle says of a lambda, a local class …
+                raise InputError(f"the learner or its data cannot be sent to a worker process: {error}") from None
+            else:
+                raise
 
     def _listen(self, told: Told) -> None:
         """Wait until a worker says something or dies."""
         by_pipe = {worker.pipe: worker for worker in self._busy}
-        for pipe in wait(list(by_pipe)):
+        for pipe in wait(list(by_pipe)) if by_pipe else ():
             if self._cancelled:
-                raise Cancelled("the data was forgotten while it was trained on")
+                raise Cancelled("training was stopped")
             worker = by_pipe[pipe]  # type: ignore[index]
             assert worker.shard is not None
+            if not worker.shard.current:
+                self._replace(worker)
+                continue
             try:
                 message = worker.pipe.recv()
             except (EOFError, OSError):  # also in the middle of a message
@@ -141,14 +162,32 @@ class Processes:
                 assert worker.learner is not None
                 self._send(worker, worker.learner)
             elif isinstance(message, Epoch):
-                worker.shard.tell(told, message)
+                try:
+                    worker.shard.tell(told, message)
+                except Cancelled:
+                    self._replace(worker)
             elif isinstance(message, Trained):
                 worker.shard.trained(message.blob)
                 self._busy.remove(worker)
                 worker.shard = None
                 self._idle.append(worker)
             elif isinstance(message, Failed):
-                raise message.error
+                if worker.shard.current:
+                    raise message.error
+                self._replace(worker)
+
+    def _end_what_is_not_current(self) -> None:
+        for worker in list(self._busy):
+            if worker.shard is not None and not worker.shard.current:
+                self._replace(worker)
+
+    def _replace(self, worker: _Worker) -> None:
+        """What a worker trains on is no longer wanted: end it, and start another one for what comes next."""
+        assert worker.shard is not None
+        self._busy.remove(worker)
+        self._end(worker)
+        worker.shard.running = False
+        self._idle.append(_start())
 
     def _buried(self, worker: _Worker) -> None:
         """A worker is gone: its segment waits again, unless that has happened too often."""
@@ -168,10 +207,11 @@ class Processes:
         worker.process.join()
         worker.pipe.close()
 
-    def cancel(self) -> None:
-        """Kill the workers that train: what they hold dies with them."""
-        busy = list(self._busy)
-        self._cancelled = bool(busy)
+    def cancel(self, shards: Collection[int] | None = None) -> None:
+        """Kill the workers that train these shards, or any: what they hold dies with them."""
+        busy = [worker for worker in list(self._busy) if shards is None or _number(worker) in shards]
+        if shards is None:
+            self._cancelled = bool(busy)
         for worker in busy:
             worker.process.kill()
             worker.process.join()
@@ -185,6 +225,12 @@ class Processes:
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # the interpreter may be half gone
             self.close()
+
+
+def _number(worker: _Worker) -> int | None:
+    """The shard that a worker trains; another thread may just have taken it off."""
+    shard = worker.shard
+    return None if shard is None else shard.number
 
 
 def _start() -> _Worker:
