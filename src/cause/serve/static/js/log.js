@@ -1,0 +1,14 @@
+// What happens, one sentence each: seen here, and read out by screen readers (role="log").
+
+import { byId, h } from "./dom.js";
+import { clock } from "./format.js";
+
+const MOST = 60;
+
+export function tell(sentence, kind = "") {
+  const list = byId("log");
+  const now = new Date();
+  list.append(h("li", { class: kind }, h("time", { datetime: now.toISOString() }, clock(now)), " ", sentence));
+  while (list.children.length > MOST) list.firstElementChild.remove();
+  list.scrollTop = list.scrollHeight;
+}
