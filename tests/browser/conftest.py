@@ -1,4 +1,4 @@
-"""A browser for all tests of a file, and a device for them."""
+"""A browser and a device for all tests: each starts slowly."""
 
 import os
 
@@ -28,7 +28,7 @@ def page(browser):
     assert complaints == [], "the browser complains"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def device(browser, tmp_path_factory):
     with Device(tmp_path_factory.mktemp("device") / "home") as device:
         device.learn(*ROUNDS, evaluate=True)

@@ -4,6 +4,7 @@ import os
 import time
 from pathlib import Path
 
+import httpx
 import numpy as np
 from sklearn.datasets import load_digits
 
@@ -58,6 +59,15 @@ class Device(Daemon):
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/"
+
+    def ask(self, method: str, path: str, body: dict | None = None) -> dict:
+        """A route that the client has no method for."""
+        headers = {"Authorization": f"Bearer {self.secret}"}
+        answer = httpx.request(method, self.url + path, json=body, headers=headers, timeout=30, trust_env=False)
+        return answer.raise_for_status().json()
+
+    def plan(self, user: str, **body) -> dict:
+        return self.ask("POST", f"v1/users/{user}/erasures/plan", body)
 
     def learn(self, *rounds: dict[str, int], evaluate: bool = False) -> None:
         """Upload, close, and wait until it is trained."""

@@ -110,7 +110,7 @@ class Page:
         """Wait for something to be so."""
         end = time.monotonic() + seconds
         while not (found := true()):
-            assert time.monotonic() < end, f"it never came: {self.text('main')[:3000]}"
+            assert time.monotonic() < end, f"it never came: {self.text('log')}"
             time.sleep(0.05)
         return found
 

@@ -27,7 +27,7 @@ def main(folder: Path) -> int:
     with tempfile.TemporaryDirectory() as temporary, Device(Path(temporary) / "home", epochs=12) as device:
         device.learn(*USERS.values(), evaluate=True)
         device.api.erase("cyd", rounds=[1], count=10)
-        device.api._send("POST", "/v1/repairs")
+        device.ask("POST", "v1/repairs")
         device.settled()
         page = Page(Path(temporary) / "profile")
         try:
@@ -44,7 +44,7 @@ def main(folder: Path) -> int:
 def shoot(page: Page, device: Device, folder: Path) -> None:
     page.look_like(DESKTOP)
     page.sign_in(device.url, device.secret)
-    page.click("[data-focus^='verify']")
+    page.run("document.querySelector('[data-focus^=verify]').click()")  # no pointer that rests on the picture
     page.told("identical")
     page.until(lambda: "simulated…" not in page.text("baselines"))
     page.look_like(DESKTOP)

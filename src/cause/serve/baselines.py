@@ -62,7 +62,7 @@ class Comparison:
             return Baselines(state="ready", round=round_, systems=systems, **self._cost(own))
 
     def _line(self, rsn: int | None) -> dict[str, Any]:
-        """What so many retrained samples take here; without the fixed cost of each training, which RSN does not tell."""
+        """What so many retrained samples take here, without the fixed cost of each training: RSN does not tell it."""
         if rsn is None:
             return {}
         cost = estimated(0, rsn, rsn, self._model)

@@ -35,7 +35,8 @@ const state = {};
 const may = { operate: false };
 let stop = () => {};
 let open = false;
-let again;
+let stale = true; // whether something happened that the picture may not show
+let slow = true;
 
 const context = { tell, failed, preview: (plan) => lineages.show(plan), redraw: render };
 const picture = new Picture();
@@ -90,29 +91,31 @@ function draw() {
 
 // What the service says, once nothing is left to be shown.
 async function settle() {
-  if (!open) return;
+  if (!open || !stale) return;
   try {
-    const names = Object.keys(ROUTES).filter((each) => state[each] === undefined || !SLOW.includes(each) || again?.slow);
-    again = undefined;
+    const names = Object.keys(ROUTES).filter((each) => state[each] === undefined || !SLOW.includes(each) || slow);
+    stale = slow = false;
     await load(names);
     picture.training = state.status.training;
     picture.take(state.shards, state.status.training);
-    const { repair, requests } = state.status;
-    story.resume(repair.waiting, requests.next_deadline ? `due ${away(requests.next_deadline)}` : "waits");
+    const waiting = new Set(state.requests.items.filter((each) => each.state === "in_effect").flatMap((each) => each.shards));
+    const { next_deadline: next } = state.status.requests;
+    story.resume([...waiting], next ? `due ${away(next)}` : "waits");
     if (story.step === 5) {
       const newest = state.receipts.items.find((each) => each.kind === "repair") ?? state.receipts.items[0];
       if (newest) story.signed(newest.number);
     }
     draw();
     render();
-    if (state.baselines.state === "computing") setTimeout(() => look({ slow: true }), 1_500);
+    if (state.baselines.state === "computing") setTimeout(look, 1_500);
   } catch (error) {
+    stale = slow = true;
     failed(error);
   }
 }
 
-function look(what) {
-  again = { ...again, ...what };
+function look() {
+  slow = true;
   timeline.push("look", {});
 }
 
@@ -120,7 +123,8 @@ function look(what) {
 async function play(kind, data, hurried) {
   if (!open) return 0;
   const sentence = SENTENCES[kind]?.(data);
-  if (sentence) tell(sentence);
+  if (sentence) tell(sentence, kind === "upload.staged" ? "upload" : "");
+  if (kind !== "segment.epoch" && kind !== "hello") stale = true;
   switch (kind) {
     case "forget.effective":
       await forget(data, hurried);
@@ -147,14 +151,14 @@ async function play(kind, data, hurried) {
       return 0;
     case "training.finished":
       picture.training = null;
-      again = { slow: true };
+      slow = true;
       draw();
       return 0;
     case "request.repaired":
       if (story.step !== null) story.repaired();
       return 0;
     case "round.closed":
-      again = { slow: true };
+      slow = true;
       await settle(); // its segments are to be seen before they are trained
       return SHORT_MS;
     case "verification.finished":
@@ -206,7 +210,7 @@ function start() {
     up: () => {
       linked(true, "Live");
       banner(null);
-      look({ slow: true });
+      look();
     },
     down: () => {
       linked(false, "Lost");

@@ -16,7 +16,7 @@ export function startBaselines() {
     const meter = energy.meter === null ? `No meter: ${energy.unavailable}.` : `Meter: ${energy.meter}.`;
     put(
       byId("baselines"),
-      h("p", { class: "muted small" }, "Every system on this device's own history. ", told.energy_unknown ? `Joules are not known: ${told.energy_unknown}. ` : "Joules by this device's calibration. ", meter),
+      h("p", { class: "muted small" }, "Every system on this device's own history. ", told.energy_unknown ? `Joules are not known: ${told.energy_unknown}. ` : "Joules by this device's calibration."),
       note ? h("p", { class: "muted" }, note) : null,
       bars("Retrained samples", known.map((row) => [row.system, row.rsn, text(row), row.own])),
       missing.map((row) => h("p", { class: "muted small" }, `${row.system} cannot run on this history: ${row.unknown}`)),
@@ -27,7 +27,7 @@ export function startBaselines() {
         ["Seconds", (row) => (row.seconds === null ? "–" : decimal(row.seconds)), "number"],
         ["Joules", (row) => (row.joules === null ? "–" : decimal(row.joules)), "number"],
         ["By round", (row) => row.rsn_per_round?.map(number).join(", ") ?? "–"],
-      ], rows))),
+      ], rows)), h("p", { class: "muted small" }, meter)),
     );
   });
   return ({ baselines, energy }) => draw(baselines, energy);

@@ -10,7 +10,7 @@ function filled(element, attributes, children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return element;
 }
 
@@ -20,7 +20,7 @@ export const svg = (tag, attributes, ...children) => filled(document.createEleme
 // Exchange what is in a container; whoever had the focus keeps it, by `data-focus`.
 export function put(container, ...children) {
   const held = container.contains(document.activeElement) ? document.activeElement.dataset.focus : undefined;
-  container.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  container.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   if (held !== undefined) container.querySelector(`[data-focus="${CSS.escape(held)}"]`)?.focus({ preventScroll: true });
 }
 

@@ -71,12 +71,12 @@ export class Lineages {
     const { picture } = this;
     const wide = byId("lineages").clientWidth || 600;
     this.narrow = wide < NARROW;
-    this.left = this.narrow ? 4 : 132;
+    this.left = this.narrow ? 4 : 156;
     this.high = (this.narrow ? 18 : 0) + 24 + BAR + 30;
     const columns = new Map();
     for (const each of picture.all()) columns.set(`${each.segment[1]}.${each.segment[2]}`, each.segment);
     this.columns = [...columns.values()].sort((a, b) => a[1] - b[1] || a[2] - b[2]);
-    this.step = Math.min(this.narrow ? 74 : 104, Math.max(30, (wide - this.left - 8) / this.columns.length));
+    this.step = Math.min(this.narrow ? 84 : 170, Math.max(30, (wide - this.left - 8) / this.columns.length));
     this.at = new Map(this.columns.map((key, index) => [`${key[1]}.${key[2]}`, this.left + (index + 0.5) * this.step]));
     this.most = Math.max(1, ...picture.all().map((each) => each.samples + each.lost));
     const width = Math.max(wide, this.left + this.columns.length * this.step + 8);
@@ -137,7 +137,7 @@ export class Lineages {
     const base = this.base(row);
     const high = Math.max(each.samples ? 4 : 0, (BAR * each.samples) / this.most);
     const ghost = (BAR * (each.samples + each.lost)) / this.most - high;
-    const wide = Math.min(this.step - 8, 58);
+    const wide = Math.min(this.step - 8, this.narrow ? 44 : 76);
     const mark = this.marks(each);
     part.group.setAttribute("class", ["segment", waits ? "waits" : "", each.goes ? "tainted" : "", each.lost ? "losing" : "", each.share > 0 ? "training" : "", ...mark].filter(Boolean).join(" "));
     part.group.style.transform = `translate(${this.x(each.segment)}px, ${base}px)`;

@@ -7,6 +7,8 @@ const MOST = 60;
 
 export function tell(sentence, kind = "") {
   const list = byId("log");
+  // many uploads in a row are one line, the newest
+  if (kind === "upload" && list.lastElementChild?.className === kind) list.lastElementChild.remove();
   const now = new Date();
   list.append(h("li", { class: kind }, h("time", { datetime: now.toISOString() }, clock(now)), " ", sentence));
   while (list.children.length > MOST) list.firstElementChild.remove();

@@ -29,7 +29,7 @@ export function startRepairs(context) {
         ["Samples", (row) => number(row.samples), "number"],
         ["Shards", (row) => row.shards.join(", ") || "–", "wide"],
         ["To replay", (row) => number(row.rsn_planned), "number wide"],
-        ["Repaired or due", (row) => due(row)],
+        ["When", (row) => due(row)],
       ], items),
     );
   });
@@ -40,7 +40,7 @@ export function startRepairs(context) {
       ? `${capital(shardsText(repair.waiting))} ${repair.waiting.length === 1 ? "waits" : "wait"}: ${plural(repair.trainings, "training")}, ${plural(repair.samples, "sample")}${repair.seconds === null ? "" : `, about ${decimal(repair.seconds)} s`}${repair.joules === null ? "" : ` and ${decimal(repair.joules)} J`}.`
       : "No shard waits.";
     say(byId("repairs-line"), `${cost} ${POLICY[schedule.repair]}`);
-    byId("repair-now").hidden = !may || repair.waiting.length === 0;
+    byId("repair-now").hidden = !may || repair.waiting.length === 0 || status.training !== null;
     // relative times belong to what is compared: they change by themselves
     draw(requests.items.map((row) => ({ ...row, shown: away(row.repaired ?? row.deadline) })));
   };

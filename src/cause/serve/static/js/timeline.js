@@ -1,7 +1,8 @@
 // Events are shown one after the other, each long enough to be seen; after the last one the picture is set right by
-// what the service says. When too many wait they are not shown one by one.
+// what the service says, not more often than makes sense. When too many wait they are not shown one by one.
 
 const MANY = 60;
+const REST_MS = 250;
 const nap = (ms) => new Promise((done) => setTimeout(done, ms));
 
 export class Timeline {
@@ -29,6 +30,7 @@ export class Timeline {
           if (stay && !hurried) await nap(stay);
         }
         await this.settle();
+        await nap(REST_MS);
         if (!this.waiting.length) break;
       }
     } finally {
