@@ -1,10 +1,9 @@
-"""A browser and a device for all tests: each starts slowly."""
+"""A browser for all tests."""
 
 import os
 
 import pytest
 
-from tests.browser.digits import ROUNDS, Device
 from tests.browser.page import Page, missing
 
 
@@ -26,10 +25,3 @@ def page(browser):
     yield browser
     complaints = [each for each in browser.complaints() if "Failed to load resource" not in each]
     assert complaints == [], "the browser complains"
-
-
-@pytest.fixture(scope="session")
-def device(browser, tmp_path_factory):
-    with Device(tmp_path_factory.mktemp("device") / "home") as device:
-        device.learn(*ROUNDS, evaluate=True)
-        yield device

@@ -1,14 +1,18 @@
-"""A device to look at: `cause serve` on the digits, with a small real network, in a process of its own."""
+"""Devices to look at: `cause serve` on the digits, in a process of its own."""
 
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import httpx
 import numpy as np
 from sklearn.datasets import load_digits
+from sklearn.naive_bayes import GaussianNB
 
 from cause.client import Client
+from cause.learners.base import Learner
+from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner
 from cause.system import Cause
 from tests.home.homes import MASTER
@@ -20,30 +24,47 @@ ROUNDS = (
     {"ann": 30, "bob": 20, "dan": 50},
     {"bob": 30, "cyd": 40, "dan": 20, "eve": 30},
 )
-
-
-def digits() -> tuple[np.ndarray, np.ndarray]:
-    x, y = load_digits(return_X_y=True)
-    return x.astype(np.float32).reshape(-1, *SHAPE), y.astype(np.int64)
+Users = dict[str, int]
 
 
 def part(start: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    x, y = digits()
-    return x[start : start + count], y[start : start + count]
+    """Some of the digits."""
+    x, y = load_digits(return_X_y=True)
+    chosen = slice(start, start + count)
+    return x[chosen].astype(np.float32).reshape(-1, *SHAPE), y[chosen].astype(np.int64)
+
+
+def network(epochs: int = 3) -> Learner:
+    return TorchLearner("mlp", classes=CLASSES, shape=SHAPE, epochs=epochs, lr=0.005, std=16.0)
+
+
+def bayes() -> Learner:
+    """Trained and checked in no time."""
+    return SklearnLearner(GaussianNB(var_smoothing=0.01), classes=CLASSES, features=64)
 
 
 class Device(Daemon):
-    """A home of three shards and eight slots; nothing is repaired before it is asked for."""
+    """A home of three shards and eight slots that has seen some rounds; nothing is repaired before it is asked for."""
 
-    def __init__(self, folder: Path, *, epochs: int = 3, shards: int = 3, **options: str) -> None:
+    def __init__(self, folder: Path, learner: Learner, rounds: Iterable[Users] = ()) -> None:
         os.environ["CAUSE_TEST_KEY"] = MASTER
-        if not folder.exists():
-            learner = TorchLearner("mlp", classes=CLASSES, shape=SHAPE, epochs=epochs, lr=0.005, std=16.0)
-            Cause(
-                folder, learner=learner, key={"env": "CAUSE_TEST_KEY"}, system="frugal", shards=shards, slots=8
-            ).close()
-        super().__init__(folder, **{"repair": "never", **options})
+        super().__init__(folder, repair="never")
+        self.flat = isinstance(learner, SklearnLearner)
         self.used = 0
+        with Cause(folder, learner=learner, key={"env": "CAUSE_TEST_KEY"}, system="frugal", shards=3, slots=8) as home:
+            for users in rounds:
+                home.learn({user: self.next(count) for user, count in users.items()})
+
+    def next(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Digits that nobody has uploaded yet."""
+        self.used += count
+        return self.formed(*part(self.used - count, count))
+
+    def formed(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return (x.reshape(len(x), -1) if self.flat else x), y
+
+    def evaluate(self) -> None:
+        self.api.evaluate(*self.formed(*part(1400, 300)))
 
     def __enter__(self) -> "Device":
         self.start()
@@ -69,16 +90,13 @@ class Device(Daemon):
     def plan(self, user: str, **body) -> dict:
         return self.ask("POST", f"v1/users/{user}/erasures/plan", body)
 
-    def learn(self, *rounds: dict[str, int], evaluate: bool = False) -> None:
+    def learn(self, *rounds: Users) -> None:
         """Upload, close, and wait until it is trained."""
         for users in rounds:
             for user, count in users.items():
-                self.api.upload(user, *part(self.used, count))
-                self.used += count
+                self.api.upload(user, *self.next(count))
             self.api.close_round()
             self.settled()
-            if evaluate:
-                self.api.evaluate(*part(1400, 300))
 
     def settled(self, seconds: float = 60) -> None:
         end = time.monotonic() + seconds

@@ -5,7 +5,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.browser.digits import Device
+from tests.browser.digits import Device, network
 from tests.browser.page import DESKTOP, PHONE, Page, missing
 
 USERS = {
@@ -24,8 +24,10 @@ def main(folder: Path) -> int:
         print(why)
         return 2
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as temporary, Device(Path(temporary) / "home", epochs=12) as device:
-        device.learn(*USERS.values(), evaluate=True)
+    with tempfile.TemporaryDirectory() as temporary, Device(Path(temporary) / "home", network(epochs=12)) as device:
+        for users in USERS.values():
+            device.learn(users)
+            device.evaluate()
         device.api.erase("cyd", rounds=[1], count=10)
         device.ask("POST", "v1/repairs")
         device.settled()
@@ -69,8 +71,7 @@ def shoot(page: Page, device: Device, folder: Path) -> None:
     page.picture(folder / "dashboard-forget.png")
     page.told("falls back")
     page.until(lambda: page.shown("repair-now"))
-    page.click("#repair-now")
-    page.run("scrollTo(0, 0)")
+    page.run("document.getElementById('repair-now').click()")
     page.until(lambda: page.every(".segment.waits.training"))
     time.sleep(0.1)
     page.picture(folder / "dashboard-replay.png")

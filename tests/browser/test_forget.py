@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.browser.digits import ROUNDS, Device, part
+from tests.browser.digits import ROUNDS, Device, network, part
 
 WATCH = """
 window.seen = [];
@@ -13,6 +13,7 @@ const look = () => {
   const state = {
     step: now ? now.querySelector('.what').firstChild.textContent : '',
     losing: names('.segment.losing'), tainted: names('.segment.tainted'), training: names('.segment.training'),
+    shares: Array.from(document.querySelectorAll('.segment.training'), each => Number(each.dataset.share)),
     heads: Object.fromEntries(Array.from(document.querySelectorAll('[data-head]'),
       each => [each.dataset.head, each.dataset.at])),
     progress: document.getElementById('training').hidden ? '' : document.getElementById('training-text').textContent,
@@ -23,6 +24,12 @@ const look = () => {
 new MutationObserver(look).observe(document.getElementById('board'),
   {subtree: true, childList: true, attributes: true, characterData: true});
 """
+
+
+@pytest.fixture(scope="module")
+def device(browser, tmp_path_factory):
+    with Device(tmp_path_factory.mktemp("device") / "home", network(), ROUNDS) as device:
+        yield device
 
 
 def name(segment) -> str:
@@ -51,47 +58,44 @@ def choose(page, user: str, *rounds: int) -> None:
         page.until(lambda: page.find("#erase-confirm").is_enabled())
 
 
-def test_from_the_first_upload_to_a_verified_receipt(page, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("fresh")
-    with Device(folder / "home", epochs=2) as device:
-        page.sign_in(device.url, device.secret)
-        assert "Nothing has been learned yet" in page.text("lineages")
-        for at, user in enumerate(("ann", "bob", "cyd")):
-            x, y = part(40 * at, 40)
-            np.savez(folder / f"{user}.npz", x=x, y=y)
-            page.type("upload-user", user)
-            page.find("#upload-file").send_keys(str(folder / f"{user}.npz"))
-            page.click("#upload-form button[type=submit]")
-            page.told(f"{40 * at + 40} wait for the next round.")
-        page.click("#close-round")
-        page.told("Round 1 is closed: 120 samples of 3 users.", "All shards are up to date.")
-        device.learn({"ann": 30, "bob": 20})
-        page.told("Round 2 is closed")
-        page.until(lambda: agrees(page, device))
-        assert len(page.segments()) == 5
+def test_from_upload_to_a_verified_receipt(page, device, tmp_path):
+    page.sign_in(device.url, device.secret)
+    number = device.api.status()["round"] + 1
+    for at, user in enumerate(("gus", "hal", "ida")):
+        x, y = device.next(40)
+        np.savez(tmp_path / f"{user}.npz", x=x, y=y)
+        page.type("upload-user", user)
+        page.find("#upload-file").send_keys(str(tmp_path / f"{user}.npz"))
+        page.click("#upload-form button[type=submit]")
+        page.told(f"{40 * at + 40} wait for the next round.")
+    page.click("#close-round")
+    page.told(f"Round {number} is closed: 120 samples of 3 users.", "All shards are up to date.")
+    device.learn({"gus": 30, "hal": 20})
+    page.told(f"Round {number + 1} is closed", "All shards are up to date.")
+    page.until(lambda: agrees(page, device))
 
-        expected = device.plan("ann", rounds=[1])
-        choose(page, "ann", 1)
-        assert page.find("#erase-confirm").text == "Erase 40 samples"
-        page.click("#erase-confirm")
-        page.told("40 samples deleted.", f"{len(expected['destroyed'])} tainted sub-models destroyed.")
-        page.until(lambda: "in effect, repair waits" in page.text("repairs"))
-        page.until(lambda: agrees(page, device))
-        assert "due in 30 days" in page.text("repairs")
-        assert device.api.user("ann")["samples"] == 30
-        page.click("#repair-now")
-        page.told("Replay of", "is repaired and its receipt is signed.", "The replay is done: ")
-        page.until(lambda: len(page.every("#story li.done")) == 5)
-        page.until(lambda: agrees(page, device))
-        assert not any(shard["behind"] for shard in device.api.shards())
-        page.until(lambda: "in effect, repair waits" not in page.text("repairs"))
+    expected = device.plan("gus", rounds=[number])
+    choose(page, "gus", number)
+    assert page.find("#erase-confirm").text == "Erase 40 samples"
+    page.click("#erase-confirm")
+    page.told("40 samples deleted.", f"{len(expected['destroyed'])} tainted sub-model")
+    page.until(lambda: "in effect, repair waits" in page.text("repairs"))
+    page.until(lambda: agrees(page, device))
+    assert "due in 30 days" in page.text("repairs")
+    assert device.api.user("gus")["samples"] == 30
+    page.click("#repair-now")
+    page.told("Replay of", "is repaired and its receipt is signed.", "The replay is done: ")
+    page.until(lambda: len(page.every("#story li.done")) == 5)
+    page.until(lambda: agrees(page, device))
+    assert not any(shard["behind"] for shard in device.api.shards())
+    page.until(lambda: "in effect, repair waits" not in page.text("repairs"))
 
-        page.until(lambda: page.every("#receipts tbody tr"))
-        newest = page.find("#receipts tbody tr td").text
-        page.click(f"[data-focus='verify {newest}']")
-        page.told(f"Receipt {newest}: identical: ")
-        page.until(lambda: page.every("#receipts .verdict.holds"))
-        assert "mismatch" not in page.text("main")
+    page.until(lambda: page.every("#receipts tbody tr"))
+    newest = page.find("#receipts tbody tr td").text
+    page.click(f"[data-focus='verify {newest}']")
+    page.told(f"Receipt {newest}: identical: ")
+    page.until(lambda: page.every("#receipts .verdict.holds"))
+    assert "mismatch" not in page.text("main")
 
 
 def test_the_preview_is_the_plan_of_the_service_and_changes_nothing(page, device):
@@ -146,6 +150,7 @@ def test_each_step_of_a_forget_is_seen_before_the_next(page, device):
     assert fallen[key] == (name(shard["restart"]) if shard["restart"] else "")
     filled = [each for state in at["Replay"] for each in state["training"]]
     assert set(filled) == {name(each) for each in shard["replay"]}, "segments fill as they are trained again"
+    assert any(0 < share < 1 for state in at["Replay"] for share in state["shares"]), "epoch by epoch"
     assert any("epoch" in state["progress"] for state in at["Replay"])
     assert seen[-1]["heads"][key] == name(shard["replay"][-1])
 
@@ -190,9 +195,17 @@ def test_a_name_is_only_ever_text(page, device):
     assert f"Held of {evil}: 0 samples, and 5 samples that wait" in page.text("erase-held")
     page.until(lambda: page.find("#erase-confirm").is_enabled())
     page.click("#erase-confirm")
-    page.told("An erasure is in effect")
+    page.told("5 samples deleted.", "No shard is touched.")
     assert page.every("img") == []
     assert page.run("return window.hit === undefined")
+
+
+def test_an_erasure_of_nobody_is_told_like_any_other(page, device):
+    page.sign_in(device.url, device.secret)
+    choose(page, "nobody")
+    assert "Nothing is held of this user" in page.text("erase-plan")
+    page.click("#erase-confirm")
+    page.told("touches nothing that was learned.")
 
 
 def test_progress_is_seen_while_a_round_trains(page, device):
@@ -204,4 +217,5 @@ def test_progress_is_seen_while_a_round_trains(page, device):
     seen = page.run("return window.seen")
     rounds = {key.split(".")[1] for each in seen for key in each["training"]}
     assert rounds == {str(device.api.status()["round"])}
+    assert {0.33, 0.67} <= {share for each in seen for share in each["shares"]}
     assert any("epoch 3 of 3" in each["progress"] for each in seen)

@@ -5,7 +5,18 @@ import re
 import pytest
 
 from cause.serve.service import tokens_of
+from tests.browser.digits import Device, bayes
 from tests.browser.page import DESKTOP, PHONE
+
+
+@pytest.fixture(scope="module")
+def device(browser, tmp_path_factory):
+    rounds = [{"ann": 20, "bob": 20 + number, "cyd": 15, "dan": 12} for number in range(12)]
+    with Device(tmp_path_factory.mktemp("device") / "home", bayes(), rounds) as device:
+        device.evaluate()
+        device.learn({"ann": 10, "eve": 30})
+        device.evaluate()
+        yield device
 
 
 def open_all(page) -> None:
@@ -13,23 +24,24 @@ def open_all(page) -> None:
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_no_serious_fault_for_anyone(page, device, size, dark):
-    page.look_like(size, dark=dark, still=True)
+def test_no_serious_fault_for_anyone_in_light_and_dark(page, device, size):
+    def no_faults() -> None:
+        for dark in (False, True):
+            page.look_like(size, dark=dark, still=True)
+            assert page.faults() == [], f"dark: {dark}"
+
     page.open(device.url)
-    page.until(lambda: page.shown("sign-in"))
-    assert page.faults() == []
     page.type("secret", "wrong\n")
     page.until(lambda: page.text("sign-in-error"))
-    assert page.faults() == []
+    no_faults()
     page.sign_in(device.url, device.secret)
     page.until(lambda: "simulated…" not in page.text("baselines"))
-    assert page.faults() == []
+    no_faults()
     page.type("erase-user", "bob\n")
     page.until(lambda: page.find("#erase-confirm").is_enabled())
     page.click("[data-segment]")
     open_all(page)
-    assert page.faults() == []
+    no_faults()
     assert not page.scrolls_sideways()
 
 
@@ -76,7 +88,7 @@ def test_a_revoked_token_leads_back_to_the_form(page, device):
     tokens = tokens_of(device.folder)
     tokens.revoke(secret.split("_")[1])
     tokens.close()
-    device.api.evaluate(*_some())
+    device.evaluate()
     page.until(lambda: "not valid any more" in page.text("sign-in-error"))
     assert not page.shown("board")
 
@@ -151,6 +163,27 @@ def test_every_picture_has_its_table(page, device):
     assert {"sisa", "omp-70", "this device"} <= {each.text for each in page.every("#baselines .name")}
 
 
+def test_many_rounds_scroll_in_their_picture_not_in_the_page(page, device):
+    page.look_like(PHONE)
+    page.sign_in(device.url, device.secret)
+    assert len(page.segments()) > 24
+    assert not page.scrolls_sideways()
+    pane = "const pane = document.querySelector('.pane'); "
+    assert page.run(pane + "return pane.scrollWidth > pane.clientWidth")
+    page.until(lambda: page.run(pane + "return pane.scrollLeft > 0"))  # the newest rounds are in sight
+    place = "return document.querySelector('.picture .shard').getBoundingClientRect().left"
+    page.until(lambda: 0 <= page.run(place) < 100)  # and so are the names of the shards
+
+
+def test_an_empty_device_says_what_to_do(page, tmp_path):
+    with Device(tmp_path / "home", bayes()) as device:
+        page.sign_in(device.url, device.secret)
+        assert "Nothing has been learned yet." in page.text("lineages")
+        for id_, told in (("repairs", "No erasure"), ("receipts", "No receipt"), ("rounds", "No round")):
+            assert told in page.text(id_)
+        assert page.faults() == []
+
+
 def test_a_service_that_goes_is_missed_and_found_again(page, device):
     page.sign_in(device.url, device.secret)
     before = page.segments()
@@ -162,9 +195,3 @@ def test_a_service_that_goes_is_missed_and_found_again(page, device):
     device.start()
     page.until(lambda: page.text("link-text") == "Live" and not page.shown("banner"))
     page.until(lambda: page.segments() == before)
-
-
-def _some():
-    from tests.browser.digits import part
-
-    return part(1400, 50)

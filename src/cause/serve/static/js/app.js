@@ -111,6 +111,7 @@ async function settle() {
   } catch (error) {
     stale = slow = true;
     failed(error);
+    if (open) setTimeout(look, 3_000);
   }
 }
 
@@ -128,7 +129,7 @@ async function play(kind, data, hurried) {
   switch (kind) {
     case "forget.effective":
       await forget(data, hurried);
-      return 0;
+      return 0; // it took its time itself
     case "training.started":
       if (data.what === "repair" && story.step !== null && story.step < 4) story.at(3);
       return 0;
@@ -171,6 +172,7 @@ async function play(kind, data, hurried) {
 
 // The heart of the page: each step is seen before the next.
 async function forget(data, hurried) {
+  if (!data.samples && !data.shards.length) return tell("An erasure is in effect that touches nothing that was learned.");
   const stay = () => (hurried ? Promise.resolve() : new Promise((done) => setTimeout(done, STAY_MS)));
   picture.training = null;
   picture.lose(await api.shards());
@@ -267,7 +269,6 @@ byId("sign-in-form").addEventListener("submit", (event) => {
 });
 byId("sign-out").addEventListener("click", () => {
   signedOut();
-  for (const each of Object.keys(state)) delete state[each];
   location.reload(); // nothing of the device stays in the page
 });
 startTheme();

@@ -7,6 +7,8 @@ import { capital, number, plural, roundText } from "./format.js";
 const BAR = 46;
 const TOP = 20;
 const NARROW = 640;
+const LEFT = 156;
+const LEAST = 30; // of a column
 
 export class Lineages {
   constructor(picture) {
@@ -24,6 +26,7 @@ export class Lineages {
     this.nothing = h("p", { class: "muted empty" });
     byId("lineages").append(this.nothing, this.place);
     this.table = memo(() => this.drawTable());
+    this.place.addEventListener("scroll", () => this.follow(), { passive: true });
     this.root.addEventListener("keydown", (event) => this.walk(event));
     new ResizeObserver(() => this.draw()).observe(byId("lineages"));
   }
@@ -55,6 +58,7 @@ export class Lineages {
       this.drawHead(shard, row);
     });
     this.forgetOthers(seen);
+    this.follow();
     this.drawColumns();
     this.tabStops();
     this.detail();
@@ -70,20 +74,28 @@ export class Lineages {
   measure() {
     const { picture } = this;
     const wide = byId("lineages").clientWidth || 600;
-    this.narrow = wide < NARROW;
-    this.left = this.narrow ? 4 : 156;
-    this.high = (this.narrow ? 18 : 0) + 24 + BAR + 30;
     const columns = new Map();
     for (const each of picture.all()) columns.set(`${each.segment[1]}.${each.segment[2]}`, each.segment);
     this.columns = [...columns.values()].sort((a, b) => a[1] - b[1] || a[2] - b[2]);
-    this.step = Math.min(this.narrow ? 84 : 170, Math.max(30, (wide - this.left - 8) / this.columns.length));
+    // without room beside the rows their names are above them, and stay in sight when the picture is scrolled
+    this.narrow = wide < NARROW || LEFT + this.columns.length * LEAST > wide;
+    this.left = this.narrow ? 4 : LEFT;
+    this.high = (this.narrow ? 18 : 0) + 24 + BAR + 30;
+    this.step = Math.min(this.narrow ? 84 : 170, Math.max(LEAST, (wide - this.left - 8) / this.columns.length));
     this.at = new Map(this.columns.map((key, index) => [`${key[1]}.${key[2]}`, this.left + (index + 0.5) * this.step]));
     this.most = Math.max(1, ...picture.all().map((each) => each.samples + each.lost));
     const width = Math.max(wide, this.left + this.columns.length * this.step + 8);
     const height = TOP + picture.shards.length * this.high;
     for (const [name, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) this.root.setAttribute(name, value);
-    if (width > wide) this.place.setAttribute("tabindex", "0");
-    else this.place.removeAttribute("tabindex");
+    if (width > wide && !this.scrolled) {
+      this.scrolled = true;
+      requestAnimationFrame(() => (this.place.scrollLeft = width)); // the newest rounds first
+    }
+  }
+
+  follow() {
+    const moved = this.place.scrollLeft;
+    for (const row of this.rows.values()) for (const text of [row.title, row.note]) text.style.transform = `translate(${moved}px, 0)`;
   }
 
   x(segment) {
@@ -141,7 +153,7 @@ export class Lineages {
     const mark = this.marks(each);
     part.group.setAttribute("class", ["segment", waits ? "waits" : "", each.goes ? "tainted" : "", each.lost ? "losing" : "", each.share > 0 ? "training" : "", ...mark].filter(Boolean).join(" "));
     part.group.style.transform = `translate(${this.x(each.segment)}px, ${base}px)`;
-    box(part.hit, -this.step / 2 + 1, -BAR - 16, this.step - 2, BAR + 40);
+    box(part.hit, -this.step / 2 + 1, -BAR - 16, this.step - 2, BAR + 19);
     box(part.replay, -wide / 2 - 3, -BAR - 3, wide + 6, BAR + 6);
     box(part.bar, -wide / 2, -high, wide, high);
     box(part.fill, -wide / 2, -high * each.share, wide, high * each.share);
@@ -153,6 +165,7 @@ export class Lineages {
     part.group.setAttribute("aria-label", this.sentence(shard, each));
     part.group.dataset.samples = each.samples;
     part.group.dataset.stored = each.stored;
+    part.group.dataset.share = each.share.toFixed(2);
     part.where = [row, shard, each];
   }
 
