@@ -374,12 +374,12 @@ class Cause:
         return self._serve(requests, repair, together=self.system.requests == "coalesced")
 
     def erase(self, requests: Sequence[Request], ids: Sequence[str] | None = None) -> list[Forgotten]:
-        """Let all requests take effect together, at once, and leave the repair for later.
+        """Let requests take effect at once, one after the other, and leave the repair for later.
 
         A request for everything of a user of whom nothing is held is served like any other, so that its answer does
         not tell whether there was anything.
         """
-        return self._serve(requests, "later", together=True, ids=ids, lenient=True)
+        return self._serve(requests, "later", together=False, ids=ids, lenient=True)
 
     def _resolved(self, requests: Sequence[Request], lenient: bool) -> list[Selection]:
         """Who has nothing in a round yet may have something staged."""

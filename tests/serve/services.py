@@ -43,7 +43,12 @@ class Running:
         self.app = make_app(self.service)
         self.port = free_port()
         config = uvicorn.Config(
-            self.app, port=self.port, http=BoundedProtocol, log_config=None, timeout_graceful_shutdown=1
+            self.app,
+            port=self.port,
+            http=BoundedProtocol,
+            log_config=None,
+            timeout_graceful_shutdown=1,
+            proxy_headers=False,
         )
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run)

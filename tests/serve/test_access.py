@@ -1,9 +1,12 @@
 """No token, no data; a user's token opens that user's data only, and tells nothing of others."""
 
+import json
 import re
 import statistics
+import threading
 import time
 
+import httpx
 import pytest
 
 from cause.errors import InputError
@@ -139,6 +142,31 @@ def test_an_erasure_of_nothing_is_answered_like_any_other(running):
     assert all(len(answer.json()["receipts"]) >= 1 for answer in answers)
     wrong = running.post("/v1/users/carol/erasures", "carol", {"rounds": [1]})
     assert wrong.status_code == 409
+
+
+def test_erasures_at_the_same_time_tell_nothing_of_each_other(running):
+    users = {f"twin {number}": number + 2 for number in range(6)}
+    running.learn(**users)
+    for user in users:
+        running.headers(user)
+    told = {}
+
+    def erase(user):
+        headers = running.headers(user) | {"Content-Type": "application/json"}
+        told[user] = httpx.post(
+            f"{running.http.base_url}/v1/users/{user}/erasures", headers=headers, content=b"{}", trust_env=False
+        ).json()
+
+    threads = [threading.Thread(target=erase, args=(user,)) for user in users]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {user: answer["samples"] for user, answer in told.items()} == users
+    for answer in told.values():
+        (bundle, *_) = running.get(f"/v1/requests/{answer['id']}/receipts").json()["receipts"]
+        body = json.loads(bundle["receipt"].split("\n")[0])
+        assert sum(shard["samples"] for shard in body["shards"]) == answer["samples"]
 
 
 def test_too_many_requests_and_attempts_are_refused(tmp_path):

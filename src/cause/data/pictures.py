@@ -15,12 +15,13 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".ppm", ".pgm")
 MOST_PIXELS = 2**26
 
 
-def decode(data: bytes, source: object, most_pixels: int = MOST_PIXELS) -> NDArray[np.uint8]:
+def decode(data: bytes, source: object, most_pixels: int | None = None) -> NDArray[np.uint8]:
     """Pixels as (height, width) if grey, else as (height, width, 3)."""
     try:
         from PIL import Image
     except ImportError:
         raise InputError("pictures need Pillow: pip install 'cause[plot]'") from None
+    most_pixels = MOST_PIXELS if most_pixels is None else most_pixels
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns of what is refused below, in one line, anyway

@@ -130,6 +130,8 @@ class Archive:
             found[name] = entry
             if len(found) > MOST_ENTRIES:
                 raise self._bad(f"more than {MOST_ENTRIES:,} entries")
+        if self._size < 1024 + max((entry.offset_data + entry.size for entry in found.values()), default=0):
+            raise self._bad("cut off: it does not end as an archive does")  # right after an entry nothing else tells
         for name in (MANIFEST, CONFIG, LEDGER):
             if name not in found:
                 raise self._bad(f"not a backup: there is no {name!r} in it")

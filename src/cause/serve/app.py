@@ -24,6 +24,8 @@ from cause.serve.service import Service
 
 STATIC = Path(__file__).parent / "static"
 PUBLIC = ("/healthz", "/readyz")
+UNTRACED: Any = {"tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False}
+"""Spans would name paths, and users' names are in there."""
 TAKEN = (*PUBLIC, "/metrics", "/openapi.json", "/v1")
 
 
@@ -44,6 +46,7 @@ def make_app(service: Service) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
+        telemetry=UNTRACED,
     )
     for part in (users, predictions, device, evidence, meta):
         app.router.routes.extend(part.router(service).routes)
@@ -107,10 +110,6 @@ def _handle(app: FastAPI) -> None:
         if isinstance(error, InputError):
             return problems.answer(422, str(error))
         return problems.answer(503, "the device cannot do this now: its log tells more", {"Retry-After": "5"})
-
-    @app.exception_handler(Exception)
-    async def _(request: Request, error: Exception) -> Response:
-        return problems.answer(500, "something went wrong here: the log tells more")
 
 
 def _schema(app: FastAPI) -> dict[str, Any]:

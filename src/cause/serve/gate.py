@@ -2,6 +2,7 @@
 
 import logging
 import time
+import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -21,7 +22,7 @@ SMALL_BODY_BYTES = 1 << 20
 """For requests that carry no samples."""
 LARGE = ("/samples", "/predictions", "/evaluations")
 GUARDED = ("/v1", "/metrics")
-access = logging.getLogger("cause.serve.access")
+log, access = logging.getLogger("cause.serve"), logging.getLogger("cause.serve.access")
 
 SECURITY = (
     (
@@ -89,6 +90,13 @@ class Gate:
         except problems.ProblemError as problem:
             answer = problems.answer(problem.status, problem.detail, problem.headers, problem.errors)
             await answer(scope, receive, sending)
+        except Exception as error:
+            # where it happened, but not what it says: that may name somebody
+            where = "".join(traceback.format_tb(error.__traceback__))
+            log.error("unexpected %s", type(error).__name__, extra={"detail": where})
+            if begun:
+                raise
+            await problems.answer(500, "something went wrong here: the log tells more")(scope, receive, sending)
         finally:
             took = time.perf_counter() - start
             route = _route(scope, path, guarded)

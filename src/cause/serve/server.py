@@ -88,6 +88,7 @@ def serve(home: Path, settings: ServeSettings, *, quiet: bool = False) -> None:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,
             date_header=True,
             timeout_graceful_shutdown=max(1, int(settings.grace_s)),
             ssl_certfile=settings.tls_cert,

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import threading
 import time
 from collections import OrderedDict
 from pathlib import Path
@@ -56,6 +57,7 @@ class Service:
             self.batches, self.erasures = Batches(self.heads), Erasures(self.device, self.heads)
             self.verifications = Verifications(self.device, self.events, settings.verify_processes)
             self.comparison = Comparison(self.device, self.model)
+            self._lock = threading.Lock()
             self._bodies: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
             self.ready = False
         except BaseException:
@@ -90,12 +92,13 @@ class Service:
             raise ProblemError(422, "an Idempotency-Key is a text of 1 to 128 printable characters")
         id_ = hmac.digest(self._call_key, "\0".join((token, kind, key)).encode(), "sha256").hex()[:32]
         seen, now = hashlib.sha256(body).digest(), time.monotonic()
-        at, before = self._bodies.get(id_, (now, seen))
-        if before != seen and now - at < REMEMBERED_S:
-            raise ProblemError(422, "this Idempotency-Key came with another request before")
-        self._bodies[id_] = (now, seen)
-        while len(self._bodies) > MOST_REMEMBERED:
-            self._bodies.popitem(last=False)
+        with self._lock:
+            at, before = self._bodies.get(id_, (now, seen))
+            if before != seen and now - at < REMEMBERED_S:
+                raise ProblemError(422, "this Idempotency-Key came with another request before")
+            self._bodies[id_] = (now, seen)
+            while len(self._bodies) > MOST_REMEMBERED:
+                self._bodies.popitem(last=False)
         return id_
 
 

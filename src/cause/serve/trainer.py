@@ -19,6 +19,7 @@ LOOK_S = 1.0
 """How often it looks whether it is time."""
 AGAIN_S = 5.0
 """How long it waits after an error."""
+QUIET_S, PATIENCE_S = 0.2, 3.0
 log = logging.getLogger("cause.serve")
 
 
@@ -42,6 +43,7 @@ class Trainer:
         """How far the training under way is."""
         self.problem: str | None = None
         self._wake, self._stopping, self._asked = threading.Event(), threading.Event(), threading.Event()
+        self._erased = threading.Event()
         self._closed_at = time.monotonic()
         device.watch = self._watch
         self._thread = threading.Thread(target=self._run, name="trainer", daemon=True)
@@ -53,6 +55,11 @@ class Trainer:
         """There may be something to do; also a repair for which it is not time yet."""
         if repair:
             self._asked.set()
+        self._wake.set()
+
+    def erased(self) -> None:
+        """Something was forgotten, and what trained on it stopped. Others may follow: they are repaired together."""
+        self._erased.set()
         self._wake.set()
 
     def stop(self, grace_s: float) -> None:
@@ -85,6 +92,7 @@ class Trainer:
         while not self._stopping.is_set():
             try:
                 self._close_if_due()
+                self._let_come()
                 if not self._work():
                     self._wake.wait(LOOK_S)
                     self._wake.clear()
@@ -120,15 +128,28 @@ class Trainer:
         trained = rsn = 0
         try:
             left_out = [] if repairing else list(behind.repair)
-            trained, rsn = self.device.catch_up(stop=self._stopping.is_set, except_=left_out)
+            trained, rsn = self.device.catch_up(stop=self._stop, except_=left_out)
         finally:
             self.now = None
             self._events.tell("training.finished", what=what, trained=trained, rsn=rsn, waiting=self.device.waiting())
         return True
 
+    def _stop(self) -> bool:
+        return self._stopping.is_set() or self._erased.is_set()
+
+    def _let_come(self) -> None:
+        """Wait for a moment in which nothing is forgotten, but not for long: a worker takes seconds to start."""
+        end = time.monotonic() + PATIENCE_S
+        while self._erased.is_set() and time.monotonic() < end and not self._stopping.is_set():
+            self._erased.clear()
+            self._erased.wait(QUIET_S)
+        self._erased.clear()
+
     def _settle(self) -> None:
-        """Requests after which nothing was left to train again are done with."""
+        """Serve what an error kept from taking effect; requests that left nothing to train again are done with."""
         home = home_of(self.device)
+        if home.database.row("SELECT 1 FROM requests WHERE effective IS NULL") is not None:
+            self.device.catch_up(except_=self.device.ledger.shards())
         with self.device.state:
             behind = set(self.device.waiting())
             rows = home.database.rows("SELECT covered FROM requests WHERE effective IS NOT NULL AND repaired IS NULL")

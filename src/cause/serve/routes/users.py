@@ -78,7 +78,7 @@ def router(service: Service) -> APIRouter:
         seen = b"\0".join((user.encode(), body.model_dump_json().encode()))
         id_ = service.call_id(token.id, "erasure", idempotency_key, seen) or token_hex(16)
         new = service.erasures.erase(asked, id_)
-        service.trainer.wake()
+        service.trainer.erased()
         told = views.request(service, id_)
         assert told is not None
         return reply(request, told, 202, {"Location": f"/v1/requests/{id_}"} | ({} if new else REPLAYED))

@@ -1,0 +1,158 @@
+"""Uploads that wait for their round: durable, bounded, erasable, and in the end what `learn` would have made."""
+
+import sqlite3
+
+import pytest
+
+from cause.errors import BudgetError, InputError, RequestError
+from cause.home.backup import backup
+from cause.home.check import examine_home
+from cause.home.database import MIGRATIONS
+from cause.home.layout import FORMAT
+from cause.home.restore import restore
+from cause.requests import Request
+from cause.system import Cause
+from cause.verify import verify
+from tests.home.homes import bayes, learn, opened, samples
+from tests.rooms import differences
+from tests.torture.attack import attack
+
+
+@pytest.fixture
+def device(tmp_path):
+    with opened(tmp_path / "home") as device:
+        yield device
+
+
+def staged(device):
+    return {upload.user: upload.samples for upload in device.home.inbox.uploads()}
+
+
+def test_a_round_of_staged_uploads_is_the_round_that_learn_makes(device, tmp_path):
+    for user, count in (("a", 200), ("b", 9)):
+        device.stage(user, *samples(user, 1, count))
+    first, second = samples("c", 1, 5), samples("c", 2, 6)
+    device.stage("c", *first)
+    device.stage("c", *second)
+    arrived = device.close_round()
+    assert (arrived.round, arrived.users, arrived.samples) == (1, 3, 220)
+    assert device.catch_up() == (2, 0)
+    with opened(tmp_path / "other") as other:
+        both = tuple([*one, *two] for one, two in zip(first, second, strict=True))
+        other.learn({"a": samples("a", 1, 200), "b": samples("b", 1, 9), "c": both})
+        assert differences(device, other) == []
+
+
+def test_what_waits_survives_the_process_and_is_not_part_of_a_round_that_somebody_else_learns(device, tmp_path):
+    device.stage("a", *samples("a", 1, 7), call="one")
+    device.close()
+    with opened(tmp_path / "home") as again:
+        assert staged(again) == {"a": 7}
+        learn(again, b=3)
+        assert staged(again) == {"a": 7}
+        assert again.home.inbox.called("one").round is None
+        again.close_round()
+        assert again.home.inbox.called("one").round == 2
+        assert staged(again) == {}
+        assert again.ledger.rounds_of("a") == [2]
+
+
+def test_the_same_call_twice_changes_nothing(device):
+    device.stage("a", *samples("a", 1, 7), call="one")
+    device.stage("a", *samples("a", 1, 7), call="one")
+    assert staged(device) == {"a": 7}
+    assert device.close_round(call="two").round == device.close_round(call="two").round == 1
+
+
+def test_forgetting_a_user_destroys_what_waits_of_them_and_of_nobody_else(device, tmp_path):
+    learn(device, a=5, b=5)
+    for user in ("a", "b", "c"):
+        device.stage(user, *samples(user, 2, 4))
+    device.forget("a", rounds=[1])
+    assert staged(device) == {"a": 4, "b": 4, "c": 4}, "a round was named, and what waits belongs to none yet"
+    (done,) = device.forget("c")  # known only by what waits
+    assert staged(device) == {"a": 4, "b": 4}
+    (count,) = device.home.database.row("SELECT samples FROM requests WHERE id=?", [done.ids[0]])
+    assert count == 4
+    loot = attack(tmp_path / "home")
+    for user, there in (("b", True), ("c", False)):
+        assert all(loot.contains(row.tobytes()) == there for row in samples(user, 2, 4)[0])
+    with pytest.raises(RequestError, match="unknown user"):
+        device.forget("c")
+
+
+def test_an_erasure_of_nothing_is_served_and_disturbs_no_training(device):
+    learn(device, a=5)
+    before = device.changes
+    (done,) = device.erase([Request("nobody")])
+    assert done.shards == ()
+    assert device.changes == before
+
+
+def test_uploads_of_one_round_must_be_alike_and_fit_the_learner(device):
+    x, y = samples("a", 1, 4)
+    device.stage("a", x, y)
+    with pytest.raises(InputError, match="alike"):
+        device.stage("a", x.astype("float64"), y)
+    with pytest.raises(InputError, match="features"):
+        device.stage("b", x[:, :3], y)
+    with pytest.raises(InputError, match="label 1"):
+        device.stage("b", x, y + 9)
+    assert staged(device) == {"a": 4}
+
+
+def test_what_waits_counts_against_the_store_but_not_twice(tmp_path):
+    with opened(tmp_path / "home", storage="5kB") as device:
+        device.stage("a", *samples("a", 1, 40))
+        used = device.home.stored_bytes
+        assert used > 2_500
+        with pytest.raises(BudgetError, match="forget some"):
+            device.stage("b", *samples("b", 1, 40))
+        device.close_round()
+        assert device.home.stored_bytes == pytest.approx(used, abs=200)
+
+
+def test_a_backup_holds_what_waits_and_a_restored_one_opens(device, tmp_path):
+    learn(device, a=5)
+    for user in ("b", "c"):
+        device.stage(user, *samples(user, 2, 4))
+    backup(device.home, tmp_path / "b.tar")
+    device.forget("c")
+    device.close()
+    for path in (tmp_path / "home").glob("ledger.db*"):
+        path.unlink()
+    assert restore(tmp_path / "b.tar", tmp_path / "home").lost.samples == 4
+    with opened(tmp_path / "home") as again:
+        assert staged(again) == {"b": 4}
+        assert examine_home(tmp_path / "home").problems == []
+        again.close_round()
+        again.catch_up()
+        assert verify(again, processes=0).mismatched == []
+
+
+def test_a_lost_file_of_what_waits_is_told(device, tmp_path):
+    device.stage("a", *samples("a", 1, 4))
+    (tmp_path / "home" / "blocks" / device.home.inbox.uploads()[0].names[0].hex()).unlink()
+    assert "staged samples" in examine_home(tmp_path / "home").problems[0].what
+
+
+def test_a_home_of_the_first_format_is_taken_on(tmp_path):
+    with opened(tmp_path / "home") as device:
+        learn(device, a=5)
+    with sqlite3.connect(tmp_path / "home" / "ledger.db") as ledger:
+        for table in ("staged", "calls", "retrained", "evaluations"):
+            ledger.execute(f"DROP TABLE {table}")
+        ledger.execute("PRAGMA user_version=1")
+    ledger.close()
+    with Cause(tmp_path / "home", learner=bayes()) as device:
+        assert device.home.database.row("PRAGMA user_version") == (FORMAT,) == (len(MIGRATIONS),)
+        assert device.ledger.rounds_of("a") == [1]
+        device.stage("a", *samples("a", 2, 3))
+        assert staged(device) == {"a": 3}
+
+
+def test_what_was_trained_again_is_counted_by_round(device):
+    learn(device, a=5, b=5)
+    learn(device, a=5)
+    device.forget("a", rounds=[1], count=1)
+    assert device.home.database.rows("SELECT round, samples FROM retrained") == [(2, 9)]
