@@ -91,6 +91,11 @@ def test_a_revoked_token_leads_back_to_the_form(page, device):
     device.evaluate()
     page.until(lambda: "not valid any more" in page.text("sign-in-error"))
     assert not page.shown("board")
+    device.evaluate()
+    page.type("secret", device.secret + "\n")
+    page.until(lambda: page.text("link-text") == "Live")
+    made = len(device.ask("GET", "v1/evaluations")["items"])
+    page.until(lambda: len(page.every("#accuracy tbody tr")) == made, 5)
 
 
 def test_an_auditor_looks_and_verifies_but_changes_nothing(page, device):

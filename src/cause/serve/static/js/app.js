@@ -237,7 +237,7 @@ async function signIn() {
   }
   may.operate = found.scopes.includes("operator");
   for (const id of ["erase", "upload-form", "evaluate-form"]) byId(id).hidden = !may.operate;
-  open = true;
+  open = stale = slow = true;
   await settle();
   byId("sign-in").hidden = true;
   byId("board").hidden = false;

@@ -179,7 +179,6 @@ export class Lineages {
       count: svg("text", { class: "count", y: -4 }),
       dot: svg("circle", { cy: 13 }),
       cross: svg("path", { class: "cross", d: "M-5 8l10 10M5 8l-10 10" }),
-      restart: svg("path", { class: "restart", d: "M0 5a8 8 0 1 0 8 8M0 1v8l-5 -4z" }),
     };
     part.group = svg("g", { role: "button", tabindex: -1, "data-segment": each.name }, Object.values(part));
     const choose = () => {
