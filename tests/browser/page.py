@@ -18,7 +18,7 @@ DESKTOP, PHONE = (1360, 900), (360, 740)
 
 def missing() -> str | None:
     """Why there is no browser, if there is none."""
-    for package in ("selenium", "axe_core_python", "torch", "sklearn"):
+    for package in ("selenium", "axe_core_python"):
         if importlib.util.find_spec(package) is None:
             return f"the package {package} is missing: pip install 'cause[dev]'"
     for program in ("chromium", "chromedriver"):
