@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-data exactness torture fuzz load lint format bench results docs clean
+.PHONY: demo test test-browser test-data screenshots exactness torture fuzz load lint format bench results docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -17,6 +17,9 @@ demo: $(STAMP)  ## the main job: every system learns the digits, forgets, and is
 
 test: lint  ## everything a change must pass
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+test-browser: $(STAMP)  ## the dashboard in Debian's Chromium; fails where there is none, which `make test` skips
+	CAUSE_BROWSER=required $(BIN)/python -m pytest tests/browser
 
 test-data: $(STAMP)  ## read the data sets in $CAUSE_DATA
 	@test -n "$$CAUSE_DATA" || { echo "name the folder with the data sets: make test-data CAUSE_DATA=folder"; exit 2; }
@@ -52,6 +55,9 @@ results: $(STAMP)  ## measure anew what README and docs/RESULTS.md show
 	$(BIN)/cause ablate --seeds 30 --out results/ablation.json --plot docs/figures/ablation.png
 	$(BIN)/cause balance --seeds 30 --out results/balance.json --plot docs/figures/balance.png
 	$(BIN)/python -m cause.evaluation.report
+
+screenshots: $(STAMP)  ## take the pictures in docs/dashboard.md anew
+	$(BIN)/python -m tests.browser.screenshots docs/figures
 
 docs: $(STAMP)  ## write the command reference anew from --help
 	PYTHONIOENCODING=utf-8 $(BIN)/python -m cause.cli.reference > docs/cli.md

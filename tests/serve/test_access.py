@@ -196,3 +196,7 @@ def test_answers_have_security_headers(running):
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["x-frame-options"] == "DENY"
     assert running.http.get("/v1/token").headers["cache-control"] == "no-store"
+    page = running.http.get("/js/app.js")
+    assert page.headers["cache-control"] == "no-cache"
+    again = running.http.get("/js/app.js", headers={"If-None-Match": page.headers["etag"]})
+    assert (again.status_code, again.headers["cache-control"]) == (304, "no-cache")

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from cause.client import Client, ServiceError
+from cause.energy.model import EnergyModel, Line
+from cause.files import write_text
 from cause.home.receipts import Bundle
 from cause.log import VerifierKey, verify_consistency
 from cause.requests import Request
@@ -296,7 +298,27 @@ def test_the_history_tells_what_other_systems_would_have_retrained(fresh):
     systems = {each["system"]: each for each in told["systems"]}
     assert systems["sisa"]["rsn"] > 0
     assert systems["arcane"]["unknown"]
+    assert (told["joules"], systems["sisa"]["joules"]) == (None, None)
+    assert told["energy_unknown"] == "no calibration was given"
     assert len(fresh.get("/v1/trace").text.splitlines()) == 4
+
+
+def test_with_a_calibration_baselines_are_in_joules_too(tmp_path):
+    lines = Line(0.02, 0.5, 0.99, 0.001), Line(0.002, 0.0, 0.99, 0.0001)
+    write_text(tmp_path / "calibration.json", json.dumps(EnergyModel("bayes", "RAPL", *lines).as_dict()))
+    with Running(tmp_path / "home", calibration=str(tmp_path / "calibration.json")) as running:
+        running.learn(ann=20, bob=20)
+        running.post("/v1/users/ann/erasures", body={"rounds": [1], "count": 2})
+        running.settled()
+        end = time.monotonic() + 60
+        while (told := running.get("/v1/baselines").json())["state"] == "computing":
+            assert time.monotonic() < end
+            time.sleep(0.05)
+    assert told["rsn"] > 0
+    assert told["energy_unknown"] is None
+    for each in (told, *(system for system in told["systems"] if system["rsn"] is not None)):
+        assert each["joules"] == pytest.approx(0.02 * each["rsn"])
+        assert each["seconds"] == pytest.approx(0.002 * each["rsn"])
 
 
 def test_events_tell_of_rounds_segments_and_forgetting(fresh):

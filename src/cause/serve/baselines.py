@@ -5,9 +5,10 @@ import threading
 from concurrent.futures import Future, ProcessPoolExecutor
 from typing import Any
 
+from cause.energy.model import EnergyModel
 from cause.errors import CauseError
 from cause.home.history import history
-from cause.home.status import home_of
+from cause.home.status import estimated, home_of
 from cause.presets import PRESETS
 from cause.serve.schemas import Baseline, Baselines
 from cause.simulate import Setting, simulate
@@ -33,8 +34,8 @@ def _simulated(trace: Trace, name: str, setting: Setting) -> dict[str, Any]:
 class Comparison:
     """Computed when asked for, and again when the history has grown."""
 
-    def __init__(self, device: Cause) -> None:
-        self._device = device
+    def __init__(self, device: Cause, model: EnergyModel | None = None) -> None:
+        self._device, self._model = device, model
         self._lock = threading.Lock()
         self._of: tuple[int, int] | None = None
         self._pool: ProcessPoolExecutor | None = None
@@ -51,13 +52,24 @@ class Comparison:
                 self._begin((newest, round_))
             assert self._future is not None
             if not self._future.done():
-                return Baselines(state="computing", round=round_, rsn=own, systems=[])
+                return Baselines(state="computing", round=round_, systems=[], **self._cost(own))
             self._end_pool()
             error = self._future.exception()
             if error is not None:
-                return Baselines(state="failed", round=round_, rsn=own, systems=[], detail=str(error)[:200])
-            systems = [Baseline(**each) for each in self._future.result()]
-            return Baselines(state="ready", round=round_, rsn=own, systems=systems)
+                detail = str(error)[:200]
+                return Baselines(state="failed", round=round_, systems=[], detail=detail, **self._cost(own))
+            systems = [Baseline(**each, **self._line(each.get("rsn"))) for each in self._future.result()]
+            return Baselines(state="ready", round=round_, systems=systems, **self._cost(own))
+
+    def _line(self, rsn: int | None) -> dict[str, Any]:
+        """What so many retrained samples take here, without the fixed cost of each training: RSN does not tell it."""
+        if rsn is None:
+            return {}
+        cost = estimated(0, rsn, rsn, self._model)
+        return {"seconds": cost.seconds, "joules": cost.joules}
+
+    def _cost(self, own: int) -> dict[str, Any]:
+        return {"rsn": own, **self._line(own), "energy_unknown": estimated(0, own, own, self._model).unknown}
 
     def _begin(self, of: tuple[int, int]) -> None:
         device, home = self._device, home_of(self._device)

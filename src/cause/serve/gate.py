@@ -69,8 +69,9 @@ class Gate:
                 begun, status = True, message["status"]
                 headers = list(message.get("headers", ()))
                 headers += self._headers
-                if guarded and not any(name == b"cache-control" for name, _ in headers):
-                    headers.append((b"cache-control", b"no-store"))
+                if not any(name == b"cache-control" for name, _ in headers):
+                    # the dashboard's files are asked for again, by ETag: those of two versions do not go together
+                    headers.append((b"cache-control", b"no-store" if guarded else b"no-cache"))
                 message = {**message, "headers": headers}
             await send(message)
 

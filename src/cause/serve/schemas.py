@@ -356,6 +356,8 @@ class Evaluations(Shape):
 class Baseline(Shape):
     system: str
     rsn: int | None = None
+    seconds: float | None = None
+    joules: float | None = None
     rsn_per_round: list[int] | None = None
     floor_rsn: int | None = None
     unknown: str | None = None
@@ -365,6 +367,9 @@ class Baselines(Shape):
     state: Literal["computing", "ready", "failed"]
     round: int
     rsn: int
+    seconds: float | None = None
+    joules: float | None = None
+    energy_unknown: str | None = None
     systems: list[Baseline]
     detail: str | None = None
 

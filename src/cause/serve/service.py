@@ -56,7 +56,7 @@ class Service:
             self.heads = Heads(self.device)
             self.batches, self.erasures = Batches(self.heads), Erasures(self.device, self.heads)
             self.verifications = Verifications(self.device, self.events, settings.verify_processes)
-            self.comparison = Comparison(self.device)
+            self.comparison = Comparison(self.device, self.model)
             self._lock = threading.Lock()
             self._bodies: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
             self.ready = False

@@ -1,0 +1,58 @@
+// The service's routes. An error says what it is, in the service's own words.
+
+import { token } from "./session.js";
+
+export class Refused extends Error {
+  constructor(status, detail) {
+    super(detail);
+    this.status = status;
+  }
+}
+
+export class Gone extends Error {}
+
+export const headers = (more) => ({ Authorization: `Bearer ${token.get()}`, ...more });
+
+async function ask(path, options = {}) {
+  let answer;
+  try {
+    answer = await fetch(path, { ...options, headers: headers(options.headers), cache: "no-store", credentials: "omit" });
+  } catch {
+    throw new Gone("the service does not answer");
+  }
+  const told = await answer.json().catch(() => ({}));
+  if (!answer.ok) {
+    const why = told.errors?.map((each) => each.message).join("; ");
+    throw new Refused(answer.status, [told.detail ?? answer.statusText, why].filter(Boolean).join(": "));
+  }
+  return told;
+}
+
+const post = (path, body, more = {}) =>
+  ask(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json", ...more } });
+
+// A key of its own for each press of a button, so that a repeated request is not a second one.
+function key() {
+  const made = crypto.getRandomValues(new Uint8Array(16)); // randomUUID is missing where there is no TLS
+  return { "Idempotency-Key": Array.from(made, (byte) => byte.toString(16).padStart(2, "0")).join("") };
+}
+
+const of = (user) => `/v1/users/${encodeURIComponent(user)}`;
+
+export const api = {
+  get: (path) => ask(path),
+  token: () => ask("/v1/token"),
+  shards: async () => (await ask("/v1/shards")).shards,
+  user: (user) => ask(of(user)),
+  plan: (user, body) => post(`${of(user)}/erasures/plan`, body),
+  erase: (user, body) => post(`${of(user)}/erasures`, body, key()),
+  upload: (user, file, type, label) =>
+    ask(`${of(user)}/samples${label === null ? "" : `?label=${encodeURIComponent(label)}`}`, {
+      method: "POST", body: file, headers: { "Content-Type": type, ...key() },
+    }),
+  evaluate: (file, type) => ask("/v1/evaluations", { method: "POST", body: file, headers: { "Content-Type": type } }),
+  closeRound: () => post("/v1/rounds", undefined, key()),
+  repair: () => post("/v1/repairs"),
+  verify: (receipt) => post(receipt === null ? "/v1/verifications" : `/v1/receipts/${receipt}/verification`),
+  verification: (id) => ask(`/v1/verifications/${id}`),
+};

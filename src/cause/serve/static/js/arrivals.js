@@ -1,0 +1,52 @@
+// The next round: what waits for it, uploads, and closing it.
+
+import { api } from "./api.js";
+import { byId, say } from "./dom.js";
+import { bytes, capital, plural } from "./format.js";
+import { isPicture, typeOf } from "./files.js";
+
+export function startArrivals(context) {
+  const file = byId("upload-file");
+  const fail = (error) => say(byId("upload-error"), error ? capital(error.message) : "");
+
+  file.addEventListener("change", () => {
+    byId("upload-label-row").hidden = !(file.files[0] && isPicture(file.files[0]));
+  });
+
+  byId("upload-form").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    fail(null);
+    const given = file.files[0];
+    try {
+      const label = isPicture(given) ? byId("upload-label").value : null;
+      const done = await api.upload(byId("upload-user").value, given, typeOf(given), label);
+      say(byId("upload-told"), `${plural(done.samples, "sample")} uploaded, sealed and waiting.`);
+      file.value = "";
+      byId("upload-label-row").hidden = true;
+    } catch (error) {
+      context.failed(error, fail);
+    }
+  });
+
+  byId("close-round").addEventListener("click", async () => {
+    fail(null);
+    try {
+      await api.closeRound();
+      say(byId("upload-told"), "");
+    } catch (error) {
+      context.failed(error, fail);
+    }
+  });
+
+  return ({ status }) => {
+    const { staged, schedule } = status;
+    const waits = staged.samples
+      ? `${plural(staged.samples, "sample")} of ${plural(staged.users, "user")} in ${plural(staged.uploads, "upload")} (${bytes(staged.bytes)}) wait for round ${status.round + 1}.`
+      : `Nothing waits for round ${status.round + 1}.`;
+    const rules = [
+      schedule.close_every_s === null ? null : `every ${plural(Math.round(schedule.close_every_s), "second")}`,
+      schedule.close_samples === null ? null : `at ${plural(schedule.close_samples, "sample")}`,
+    ].filter(Boolean);
+    say(byId("staged"), rules.length ? `${waits} It closes by itself ${rules.join(" or ")}.` : waits);
+  };
+}

@@ -1,0 +1,16 @@
+// What happens, one sentence each: seen here, and read out by screen readers (role="log").
+
+import { byId, h } from "./dom.js";
+import { clock } from "./format.js";
+
+const MOST = 60;
+
+export function tell(sentence, kind = "") {
+  const list = byId("log");
+  // many uploads in a row are one line, the newest
+  if (kind === "upload" && list.lastElementChild?.className === kind) list.lastElementChild.remove();
+  const now = new Date();
+  list.append(h("li", { class: kind }, h("time", { datetime: now.toISOString() }, clock(now)), " ", sentence));
+  while (list.children.length > MOST) list.firstElementChild.remove();
+  list.scrollTop = list.scrollHeight;
+}
