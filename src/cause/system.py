@@ -315,6 +315,7 @@ class Cause:
         """Make a round of all that is staged, durably; nothing is trained yet: `catch_up` does."""
         home = self._home()
         with self._state:
+            self._resume()  # before it is looked at what waits: some of it may be asked to go
             found = None if call is None else home.inbox.called(call)
             if found is not None and found.round is not None:
                 return Arrived(found.round, self.controller.at(found.round), 0, found.samples)
