@@ -30,7 +30,7 @@ from cause.presets import FIXED, System, parse_system
 from cause.progress import Progress, Tally, Watch
 from cause.registry import check_choice
 from cause.rehearsal import Rehearsal
-from cause.requests import Request, resolve, still_held
+from cause.requests import Request, remaining, resolve, still_held
 from cause.samples import Lesson, Piece, SegmentKey, Upload
 from cause.units import format_bytes, parse_bytes
 from cause.verify import Chain, Verification, verify
@@ -209,11 +209,7 @@ class Cause:
         """Serve what was accepted and then kept from taking effect: by a crash, or by an error."""
         if self._unserved and self.home is not None:
             for each, request in self.home.accepted():
-                try:
-                    (selection,) = resolve(self.ledger, [request])
-                except RequestError:
-                    selection = {}  # nothing of it is left
-                self._take_effect([each], selection)
+                self._take_effect([each], remaining(self.ledger, request))
             self._unserved = False
 
     def _make_memory(self, budget: str | int, slots: int | None, shelf: Shelf | None) -> Memory:

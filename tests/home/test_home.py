@@ -17,6 +17,7 @@ from cause.home.cleaning import KEYED
 from cause.learners.torch import TorchLearner
 from cause.memory import POLICIES
 from cause.presets import PRESETS
+from cause.requests import Request
 from cause.system import Cause
 from cause.vault import EnvKeySource, Vault
 from cause.verify import verify
@@ -339,6 +340,27 @@ def test_what_was_asked_for_before_an_error_and_expired_since_is_served_once(tmp
     assert [request.user for request in device.expire().requests] == ["b"]
     assert device.ledger.rounds_of("a") == device.ledger.rounds_of("b") == [2]
     device.close()
+
+
+@pytest.mark.parametrize("asked", [{"rounds": (1, 2)}, {"samples": ((1, 0), (1, 4), (2, 0), (2, 1), (2, 2))}])
+def test_an_accepted_request_of_which_others_took_a_part_still_takes_the_rest_after_a_crash(tmp_path, asked):
+    device = opened(tmp_path / "home", system="cause", repair="now")
+    learn(device, a=5, b=5, c=5)
+    learn(device, a=3, b=5, c=5)
+
+    def crash(step):
+        device.watch = None
+        device.erase([Request("a", rounds=(1,))])  # another thread's, while the first of two is repaired
+        raise KeyboardInterrupt
+
+    device.watch = crash
+    with pytest.raises(KeyboardInterrupt):
+        device.serve([Request("b"), Request("a", **asked)])
+    assert device.ledger.rounds_of("a") == [2]
+    device.close()
+    with opened(tmp_path / "home", system="cause", repair="now") as again:
+        assert again.home.accepted() == []
+        assert again.ledger.rounds_of("a") == []
 
 
 def test_the_status_of_a_reader_follows_the_writer(tmp_path):
