@@ -254,6 +254,34 @@ def _source():
     return EnvKeySource("CAUSE_TEST_KEY")
 
 
+def test_samples_that_cannot_be_read_any_more_can_be_forgotten_with_their_round_or_user(tmp_path):
+    device = opened(tmp_path / "home")
+    learn(device, a=200, b=5)
+    device.home.store_.files.path(device.home.blocks["a", 1].names[1]).write_bytes(b"nothing that was sealed")
+    device.close()
+    with opened(tmp_path / "home") as again:
+        again.forget("a")
+        assert again.ledger.rounds_of("a") == []
+        again.forget("b")
+        assert list((tmp_path / "home" / "blocks").iterdir()) == []
+
+
+def test_an_erasure_that_could_not_be_accepted_can_be_asked_for_again_under_its_id(tmp_path, monkeypatch):
+    with opened(tmp_path / "home") as device:
+        learn(device, a=5)
+        with monkeypatch.context() as broken, pytest.raises(HomeError, match="full"):
+            broken.setattr(device.home.database, "transaction", _full)
+            device.erase([Request("a")], ["ab" * 16])
+        assert device.ledger.rounds_of("a") == [1]
+        device.erase([Request("a")], ["ab" * 16])
+        assert device.ledger.rounds_of("a") == []
+        assert bytes.fromhex("ab" * 16) not in device.home.vault
+
+
+def _full():
+    raise HomeError("the disk is full")
+
+
 def test_a_home_that_lost_its_configuration_is_not_made_anew(tmp_path):
     device = opened(tmp_path / "home")
     learn(device, a=30)

@@ -65,6 +65,10 @@ def _rewrite(home: "Home", rewrite: Rewrite, user: str, round_: int, doomed: Pos
     """What is left of an upload's blocks: as they are, written anew, or gone."""
     own, gone = home.blocks[user, round_], pos.array(doomed)
     left: list[bytes] = []
+    if not home.ledger.pieces_of(user, round_):  # all of it goes: what cannot be read any more can be destroyed, too
+        rewrite.old += own.names
+        rewrite.left[user, round_] = left
+        return
     for name in own.names:
         stay = ~np.isin(home.store_.meta(name).positions, gone, assume_unique=True)
         if stay.all():
