@@ -266,6 +266,26 @@ def test_samples_that_cannot_be_read_any_more_can_be_forgotten_with_their_round_
         assert list((tmp_path / "home" / "blocks").iterdir()) == []
 
 
+def test_of_a_block_that_is_forgotten_while_somebody_reads_it_nothing_stays_in_memory(tmp_path, monkeypatch):
+    with opened(tmp_path / "home") as device:
+        learn(device, a=5, b=5)
+        store, (name,) = device.home.store_, device.home.blocks["a", 1].names
+        store.drop(name)
+        read = store.files.read
+
+        def meanwhile(wanted):
+            data = read(wanted)
+            if wanted == name:
+                store.files.read = read
+                device.forget("a", repair="later")  # another thread's, while a worker's lesson is read
+            return data
+
+        monkeypatch.setattr(store.files, "read", meanwhile)
+        with pytest.raises(HomeError, match="lost"):
+            store.meta(name)
+        assert name not in store._metas
+
+
 def test_an_erasure_that_could_not_be_accepted_can_be_asked_for_again_under_its_id(tmp_path, monkeypatch):
     with opened(tmp_path / "home") as device:
         learn(device, a=5)
