@@ -46,14 +46,14 @@ class Service:
         try:
             self.home: Home = home_of(self.device)
             self.events, self.metrics = Events(), Metrics()
-            self.journal = TellingJournal(self.home, self.events)
+            self.heads = Heads(self.device)
+            self.journal = TellingJournal(self.home, self.events, self.heads.purge)
             self.device.journal = self.journal
             self.tokens = Tokens(folder, token_key(self.home))
             self._call_key = self.home.vault.commit(DEVICE_KEY, digest("calls of the service"))
             self.reader = Reader(Form.of(self.device.learner, self.device.classes), settings.unpacked_bytes)
             policy = settings.repair or ("now" if config.settings.repair == "now" else "deadline")
             self.trainer = Trainer(self.device, self.events, settings, policy)
-            self.heads = Heads(self.device)
             self.batches, self.erasures = Batches(self.heads), Erasures(self.device, self.heads)
             self.verifications = Verifications(self.device, self.events, settings.verify_processes)
             self.comparison = Comparison(self.device)
