@@ -12,6 +12,7 @@ import pytest
 
 from cause.client import Client, ServiceError
 from cause.home.receipts import Bundle
+from cause.home.salvage import carry_on
 from cause.log import VerifierKey, verify_consistency
 from cause.requests import Request
 from cause.serve.heads import Heads
@@ -243,6 +244,13 @@ def test_what_a_client_has_already_is_not_sent_again(fresh):
     assert (again.status_code, again.content) == (304, b"")
     fresh.learn(ann=3)
     assert fresh.get("/v1/shards", **{"If-None-Match": first.headers["etag"]}).status_code == 200
+
+
+def test_the_log_of_a_restored_home_can_be_listed(fresh, tmp_path):
+    home = fresh.service.home
+    carry_on(home.database, home.vault, tmp_path / "none", made=1.0, now=2.0, about={"round": 0, "samples": 3})
+    (item,) = fresh.get("/v1/receipts").json()["items"]
+    assert (item["kind"], item["samples"], item["shards"]) == ("restore", 3, [])
 
 
 def test_receipts_can_be_checked_away_from_the_device(fresh):
