@@ -84,13 +84,17 @@ class Service:
         self.tokens.close()
         self.device.close()
 
-    def call_id(self, token: str, kind: str, key: str | None, body: bytes) -> str | None:
-        """The id that a call with an idempotency key has, always the same; None without a key."""
+    def call_id(self, token: str, kind: str, key: str | None, body: bytes, *, bound: bool = False) -> str | None:
+        """The id that a call with an idempotency key has, always the same; None without a key.
+
+        One that is bound is also of this body: should nobody remember the first, another one is another call.
+        """
         if key is None:
             return None
         if not 1 <= len(key) <= 128 or not key.isprintable():
             raise ProblemError(422, "an Idempotency-Key is a text of 1 to 128 printable characters")
-        id_ = hmac.digest(self._call_key, "\0".join((token, kind, key)).encode(), "sha256").hex()[:32]
+        name = "\0".join((token, kind, key)).encode()
+        id_ = hmac.digest(self._call_key, name, "sha256").hex()[:32]
         seen, now = hashlib.sha256(body).digest(), time.monotonic()
         with self._lock:
             at, before = self._bodies.get(id_, (now, seen))
@@ -99,7 +103,7 @@ class Service:
             self._bodies[id_] = (now, seen)
             while len(self._bodies) > MOST_REMEMBERED:
                 self._bodies.popitem(last=False)
-        return id_
+        return hmac.digest(self._call_key, name + b"\0" + seen, "sha256").hex()[:32] if bound else id_
 
 
 def token_key(home: Home) -> bytes:
