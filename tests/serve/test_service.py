@@ -263,6 +263,14 @@ def test_after_a_restart_a_key_that_comes_with_another_erasure_does_not_pass_for
         assert once_more.get("/v1/users/bob").json()["samples"] == 0
 
 
+def test_no_digest_of_an_upload_outlives_an_erasure_in_memory(fresh):
+    fresh.post("/v1/users/ann/samples", body=rows("ann", 1, 3), idempotency_key="k")
+    assert fresh.post("/v1/users/ann/samples", body=rows("ann", 2, 3), idempotency_key="k").status_code == 422
+    assert fresh.post("/v1/users/ann/erasures", body={}).status_code == 202
+    digests = [seen for kind in fresh.service._bodies.values() for _, seen in kind.values()]
+    assert digests == []
+
+
 def test_the_log_of_a_restored_home_can_be_listed(fresh, tmp_path):
     home = fresh.service.home
     carry_on(home.database, home.vault, tmp_path / "none", made=1.0, now=2.0, about={"round": 0, "samples": 3})

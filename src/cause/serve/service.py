@@ -47,7 +47,9 @@ class Service:
             self.home: Home = home_of(self.device)
             self.events, self.metrics = Events(), Metrics()
             self.heads = Heads(self.device)
-            self.journal = TellingJournal(self.home, self.events, self.heads.purge)
+            self._lock = threading.Lock()
+            self._bodies: dict[str, OrderedDict[str, tuple[float, bytes]]] = {}
+            self.journal = TellingJournal(self.home, self.events, self._forgotten)
             self.device.journal = self.journal
             self.tokens = Tokens(folder, token_key(self.home))
             self._call_key = self.home.vault.commit(DEVICE_KEY, digest("calls of the service"))
@@ -57,8 +59,6 @@ class Service:
             self.batches, self.erasures = Batches(self.heads), Erasures(self.device, self.heads)
             self.verifications = Verifications(self.device, self.events, settings.verify_processes)
             self.comparison = Comparison(self.device)
-            self._lock = threading.Lock()
-            self._bodies: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
             self.ready = False
         except BaseException:
             self.device.close()
@@ -84,6 +84,12 @@ class Service:
         self.tokens.close()
         self.device.close()
 
+    def _forgotten(self) -> None:
+        """Something was: what saw it votes no more, and no digest of an upload is kept that could tell of it."""
+        self.heads.purge()
+        with self._lock:
+            self._bodies.pop("upload", None)
+
     def call_id(self, token: str, kind: str, key: str | None, body: bytes, *, bound: bool = False) -> str | None:
         """The id that a call with an idempotency key has, always the same; None without a key.
 
@@ -97,12 +103,13 @@ class Service:
         id_ = hmac.digest(self._call_key, name, "sha256").hex()[:32]
         seen, now = hashlib.sha256(body).digest(), time.monotonic()
         with self._lock:
-            at, before = self._bodies.get(id_, (now, seen))
+            bodies = self._bodies.setdefault(kind, OrderedDict())
+            at, before = bodies.get(id_, (now, seen))
             if before != seen and now - at < REMEMBERED_S:
                 raise ProblemError(422, "this Idempotency-Key came with another request before")
-            self._bodies[id_] = (now, seen)
-            while len(self._bodies) > MOST_REMEMBERED:
-                self._bodies.popitem(last=False)
+            bodies[id_] = (now, seen)
+            while len(bodies) > MOST_REMEMBERED:
+                bodies.popitem(last=False)
         return hmac.digest(self._call_key, name + b"\0" + seen, "sha256").hex()[:32] if bound else id_
 
 
