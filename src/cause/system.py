@@ -37,6 +37,7 @@ from cause.verify import Chain, Verification, verify
 from cause.voting import VOTES, Labels
 
 if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
     from os import PathLike
 
     from cause.energy.model import EnergyModel
@@ -604,7 +605,12 @@ class Cause:
         return lineage.samples_upto(upto) - lineage.samples_upto(after)
 
     def verify(
-        self, receipt: "int | str | Bundle | None" = None, *, processes: int = 1, progress: Progress | None = None
+        self,
+        receipt: "int | str | Bundle | None" = None,
+        *,
+        processes: int = 1,
+        progress: Progress | None = None,
+        began: "Callable[[ProcessPoolExecutor], None] | None" = None,
     ) -> Verification:
         """Train again from the retained data alone, in fresh processes, and compare the bits of what is stored.
 
@@ -612,12 +618,12 @@ class Cause:
         what it commits to, and then the shards it speaks of. A signature or a proof that does not hold is an error.
         """
         if receipt is None:
-            return verify(self, processes=processes, progress=progress)
+            return verify(self, processes=processes, progress=progress, began=began)
         if self.home is None:
             raise InputError("receipts are for a device with a home: Cause('device/', …)")
         told = self.home.receipts.checked(receipt)
         touched = {shard["shard"] for shard in told["shards"]}
-        found = verify(self, shards=touched, processes=processes, progress=progress)
+        found = verify(self, shards=touched, processes=processes, progress=progress, began=began)
         wrong, superseded = self.home.receipts.held(told)
         return replace(found, wrong=wrong, superseded=superseded)
 

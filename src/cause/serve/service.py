@@ -49,6 +49,7 @@ class Service:
             self.heads = Heads(self.device)
             self._lock = threading.Lock()
             self._bodies: dict[str, OrderedDict[str, tuple[float, bytes]]] = {}
+            self.verifications = Verifications(self.device, self.events, settings.verify_processes)
             self.journal = TellingJournal(self.home, self.events, self._forgotten)
             self.device.journal = self.journal
             self.tokens = Tokens(folder, token_key(self.home))
@@ -57,7 +58,6 @@ class Service:
             policy = settings.repair or ("now" if config.settings.repair == "now" else "deadline")
             self.trainer = Trainer(self.device, self.events, settings, policy)
             self.batches, self.erasures = Batches(self.heads), Erasures(self.device, self.heads)
-            self.verifications = Verifications(self.device, self.events, settings.verify_processes)
             self.comparison = Comparison(self.device)
             self.ready = False
         except BaseException:
@@ -85,8 +85,9 @@ class Service:
         self.device.close()
 
     def _forgotten(self) -> None:
-        """Something was: what saw it votes no more, and no digest of an upload is kept that could tell of it."""
+        """Something was: what saw it votes no more and is replayed no more, and no digest of an upload is kept."""
         self.heads.purge()
+        self.verifications.forgotten()
         with self._lock:
             self._bodies.pop("upload", None)
 
