@@ -289,9 +289,10 @@ def test_of_a_block_that_is_forgotten_while_somebody_reads_it_nothing_stays_in_m
 def test_an_erasure_that_could_not_be_accepted_can_be_asked_for_again_under_its_id(tmp_path, monkeypatch):
     with opened(tmp_path / "home") as device:
         learn(device, a=5)
-        with monkeypatch.context() as broken, pytest.raises(HomeError, match="full"):
+        with monkeypatch.context() as broken:
             broken.setattr(device.home.database, "transaction", _full)
-            device.erase([Request("a")], ["ab" * 16])
+            with pytest.raises(HomeError, match="full"):
+                device.erase([Request("a")], ["ab" * 16])
         assert device.ledger.rounds_of("a") == [1]
         device.erase([Request("a")], ["ab" * 16])
         assert device.ledger.rounds_of("a") == []

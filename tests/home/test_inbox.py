@@ -85,9 +85,10 @@ def test_a_round_does_not_take_in_what_an_accepted_erasure_is_still_to_destroy(d
     learn(device, b=5)
     for user in ("a", "b"):
         device.stage(user, *samples(user, 2, 4))
-    with monkeypatch.context() as broken, pytest.raises(OSError, match="full"):
+    with monkeypatch.context() as broken:
         broken.setattr(device.home, "effect", _full)
-        device.erase([Request("a")])
+        with pytest.raises(OSError, match="full"):
+            device.erase([Request("a")])
     assert len(device.home.accepted()) == 1
     assert device.close_round().samples == 4
     assert device.home.accepted() == []

@@ -3,8 +3,8 @@
 import pytest
 
 from cause.serve.heads import Heads, NobodyVotesError
-from cause.serve.settings import ServeSettings
 from cause.serve.service import Service
+from cause.serve.settings import ServeSettings
 from cause.system import Cause
 from tests.home.homes import bayes, learn, opened, samples
 

@@ -33,7 +33,8 @@ class BlockStore:
             with suppress(KeyError):  # another thread may just have dropped it
                 self._metas.move_to_end(name)
             return found
-        found = self._metas[name] = self._opened(name, open_meta)
+        opened: Meta = self._opened(name, open_meta)
+        self._metas[name] = opened
         if len(self._metas) > CACHED:
             self._metas.popitem(last=False)
         try:
@@ -41,7 +42,7 @@ class BlockStore:
         except VaultError:  # it was forgotten while it was read
             self.drop(name)
             raise self._lost(name, "forgotten meanwhile") from None
-        return found
+        return opened
 
     def block(self, name: bytes) -> Block:
         found: Block = self._opened(name, open_block)

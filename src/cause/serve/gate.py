@@ -120,7 +120,9 @@ class Gate:
         if token is None:
             # a valid token passes whatever others do from its address: behind a proxy all have the same one
             if wait := self._attempts.taken(address):
-                return problems.ProblemError(429, "too many failed attempts from this address", {"Retry-After": str(wait)})
+                return problems.ProblemError(
+                    429, "too many failed attempts from this address", {"Retry-After": str(wait)}
+                )
             return problems.ProblemError(401, "send Authorization: Bearer SECRET", {"WWW-Authenticate": "Bearer"})
         wait = self._rate.taken(token.id)
         if wait:
