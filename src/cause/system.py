@@ -209,6 +209,8 @@ class Cause:
     def _resume(self) -> None:
         """Serve what was accepted and then kept from taking effect: by a crash, or by an error."""
         if self._unserved and self.home is not None:
+            if self.home.garbage:
+                self._reload()  # what an error kept from being destroyed goes first
             for each, request in self.home.accepted():
                 self._take_effect([each], remaining(self.ledger, request))
             self._unserved = False

@@ -299,6 +299,22 @@ def test_an_erasure_that_could_not_be_accepted_can_be_asked_for_again_under_its_
         assert bytes.fromhex("ab" * 16) not in device.home.vault
 
 
+def test_no_receipt_says_that_samples_are_gone_before_their_key_is(tmp_path, monkeypatch):
+    with opened(tmp_path / "home") as device:
+        learn(device, a=5, b=5)
+        (name,) = device.home.blocks["a", 1].names
+        with monkeypatch.context() as broken:
+            broken.setattr(device.home.vault, "erase", lambda names: _full())
+            with pytest.raises(HomeError, match="full"):
+                device.erase([Request("a")])
+        assert name in device.home.vault
+        assert device.home.receipts.listed() == []
+        device.repair()
+        assert name not in device.home.vault
+        assert not device.home.store_.files.path(name).exists()
+        assert [each["kind"] for each in device.home.receipts.listed()] == ["effect", "repair"]
+
+
 def _full():
     raise HomeError("the disk is full")
 

@@ -160,13 +160,7 @@ def _destroy(home: "Home", ids: Sequence[str], rewrite: Rewrite, selection: Sele
     """The transaction is durable: now the keys go, and with them every copy of what they opened."""
     dropped, home.shelf.doomed = home.shelf.doomed, []
     home.garbage.update(rewrite.old, dropped, map(bytes.fromhex, ids))
-    home.vault.erase(home.garbage)
-    for name in rewrite.old:  # after their keys: whoever reads one meanwhile looks for its key once more
-        home.store_.drop(name)
-    for files in (home.store_.files, home.shelf.files):
-        files.remove(list(home.garbage))
-    home.garbage.clear()
-    home.database.scrub()
+    home.destroy()
     for (user, round_), left in rewrite.left.items():
         if left:
             home.blocks[user, round_].names[:] = left
