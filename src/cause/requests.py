@@ -65,6 +65,19 @@ def still_held(ledger: Ledger, selection: Selection) -> Selection:
     return {where: doomed for where, doomed in left.items() if len(doomed)}
 
 
+def remaining(ledger: Ledger, request: Request) -> Selection:
+    """What is retained of what a request means; others may have taken some of it since it was accepted."""
+    user, found = request.user, {}
+    for round_ in ledger.rounds_of(user):
+        held = _held(ledger, user, round_, {})
+        if request.samples is not None:
+            asked = pos.common(held, pos.of(position for of, position in request.samples if of == round_))
+            found[user, round_] = _first_of_their_kind(asked, held, ledger.twins_of(user, round_))
+        elif request.rounds is None or round_ in request.rounds:
+            found[user, round_] = held if request.count is None else pos.lowest(held, min(request.count, len(held)))
+    return {where: doomed for where, doomed in found.items() if len(doomed)}
+
+
 def _select(ledger: Ledger, request: Request, pending: Selection) -> Selection:
     user = request.user
     retained = ledger.rounds_of(user)

@@ -30,13 +30,14 @@ from cause.presets import FIXED, System, parse_system
 from cause.progress import Progress, Tally, Watch
 from cause.registry import check_choice
 from cause.rehearsal import Rehearsal
-from cause.requests import Request, resolve, still_held
+from cause.requests import Request, remaining, resolve, still_held
 from cause.samples import Lesson, Piece, SegmentKey, Upload
 from cause.units import format_bytes, parse_bytes
 from cause.verify import Chain, Verification, verify
 from cause.voting import VOTES, Labels
 
 if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
     from os import PathLike
 
     from cause.energy.model import EnergyModel
@@ -208,12 +209,16 @@ class Cause:
     def _resume(self) -> None:
         """Serve what was accepted and then kept from taking effect: by a crash, or by an error."""
         if self._unserved and self.home is not None:
+            if self.home.garbage:
+                self._reload()  # what an error kept from being destroyed goes first
+            failed: CauseError | None = None
             for each, request in self.home.accepted():
                 try:
-                    (selection,) = resolve(self.ledger, [request])
-                except RequestError:
-                    selection = {}  # nothing of it is left
-                self._take_effect([each], selection)
+                    self._take_effect([each], remaining(self.ledger, request))
+                except CauseError as error:  # it does not keep the others waiting
+                    failed = failed or error
+            if failed is not None:
+                raise failed
             self._unserved = False
 
     def _make_memory(self, budget: str | int, slots: int | None, shelf: Shelf | None) -> Memory:
@@ -315,6 +320,7 @@ class Cause:
         """Make a round of all that is staged, durably; nothing is trained yet: `catch_up` does."""
         home = self._home()
         with self._state:
+            self._resume()  # before it is looked at what waits: some of it may be asked to go
             found = None if call is None else home.inbox.called(call)
             if found is not None and found.round is not None:
                 return Arrived(found.round, self.controller.at(found.round), 0, found.samples)
@@ -330,11 +336,19 @@ class Cause:
         return Arrived(t, active, len(arrived), sum(len(u.positions) for u in arrived.values()))
 
     def catch_up(self, *, stop: Callable[[], bool] | None = None, except_: Sequence[int] = ()) -> tuple[int, int]:
-        """Train what waits but for some shards; how many segments, and how many samples again. See `repair`."""
+        """Train what waits but for some shards; how many segments, and how many samples again. See `repair`.
+
+        A shard of which something is forgotten meanwhile is left for the next call; the others are trained to their
+        end.
+        """
+        self.resume()
+        trained, rsn = self._catch_up(stop, except_, once=True)
+        return len(trained), rsn
+
+    def resume(self) -> None:
+        """Let take effect what was accepted and then kept from it by an error."""
         with self._state:
             self._resume()
-        trained, rsn = self._catch_up(stop, except_)
-        return len(trained), rsn
 
     def _home(self) -> "Home":
         if self.home is None:
@@ -502,7 +516,7 @@ class Cause:
         return head is not None and head.key == self.ledger.lineage(shard).last
 
     def _catch_up(
-        self, stop: Callable[[], bool] | None = None, except_: Sequence[int] = ()
+        self, stop: Callable[[], bool] | None = None, except_: Sequence[int] = (), *, once: bool = False
     ) -> tuple[list[SegmentKey], int]:
         """Train every shard whose head is not its newest segment, ascending; what was trained, and the RSN."""
         trained: list[SegmentKey] = []
@@ -522,7 +536,7 @@ class Cause:
                 except Cancelled:
                     again = True
                 if again and not stopped:
-                    stopped = stop is not None and stop()
+                    stopped = once or (stop is not None and stop())
             with self._state:
                 self.journal.caught_up(self.waiting())
         return trained, rsn
@@ -607,7 +621,12 @@ class Cause:
         return lineage.samples_upto(upto) - lineage.samples_upto(after)
 
     def verify(
-        self, receipt: "int | str | Bundle | None" = None, *, processes: int = 1, progress: Progress | None = None
+        self,
+        receipt: "int | str | Bundle | None" = None,
+        *,
+        processes: int = 1,
+        progress: Progress | None = None,
+        began: "Callable[[ProcessPoolExecutor], None] | None" = None,
     ) -> Verification:
         """Train again from the retained data alone, in fresh processes, and compare the bits of what is stored.
 
@@ -615,12 +634,12 @@ class Cause:
         what it commits to, and then the shards it speaks of. A signature or a proof that does not hold is an error.
         """
         if receipt is None:
-            return verify(self, processes=processes, progress=progress)
+            return verify(self, processes=processes, progress=progress, began=began)
         if self.home is None:
             raise InputError("receipts are for a device with a home: Cause('device/', …)")
         told = self.home.receipts.checked(receipt)
         touched = {shard["shard"] for shard in told["shards"]}
-        found = verify(self, shards=touched, processes=processes, progress=progress)
+        found = verify(self, shards=touched, processes=processes, progress=progress, began=began)
         wrong, superseded = self.home.receipts.held(told)
         return replace(found, wrong=wrong, superseded=superseded)
 

@@ -1,7 +1,7 @@
 """Proof by replay: train again from the retained data alone, and compare the bits of every stored sub-model."""
 
 import multiprocessing
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -67,8 +67,11 @@ def verify(
     shards: Collection[int] | None = None,
     processes: int = 1,
     progress: Progress | None = None,
+    began: Callable[[ProcessPoolExecutor], None] | None = None,
 ) -> Verification:
     """Replay every shard (or these) in fresh processes (none with `processes=0`: here) and compare.
+
+    `began` is told of those processes: whoever may not wait for their end can end them.
 
     Examples
     --------
@@ -88,6 +91,8 @@ def verify(
         pool = ProcessPoolExecutor(min(processes, max(1, len(chains))), multiprocessing.get_context("spawn"))
         results = pool.map(replay, chains)
     try:
+        if pool is not None and began is not None:
+            began(pool)
         for done, found in enumerate(results, start=1):
             total.identical.extend(found.identical)
             total.mismatched.extend(found.mismatched)

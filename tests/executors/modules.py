@@ -8,7 +8,9 @@ from pathlib import Path
 
 from torch import nn
 
+from cause.learners import CountingLearner
 from cause.learners.torch import TorchLearner
+from cause.progress import silent
 
 
 def with_frozen_backbone(classes, shape):
@@ -44,6 +46,19 @@ class Endless(TorchLearner):
         while True:
             tick(0, 1)
             time.sleep(0.02)
+
+
+class Held(CountingLearner):
+    """Counts a shard's samples once there is a file with the shard's number."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder = str(folder)
+
+    def train(self, parent, lesson, seed, tick=silent):
+        while not Path(self.folder, str(lesson.segment.shard)).exists():
+            time.sleep(0.02)
+        return super().train(parent, lesson, seed, tick)
 
 
 class Raising(TorchLearner):

@@ -1,5 +1,7 @@
 """Worker processes: the bits of one, whatever happens to them."""
 
+import gc
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -7,16 +9,20 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from cause.errors import InputError, LearnerError
-from cause.executors import Processes
+from cause.executors import Processes, ShardWork, Task
+from cause.executors.worker import Assignment, Ready, Trained, work
+from cause.learners import CountingLearner
 from cause.presets import FIXED, PRESETS, System
 from cause.recipe import Recipe
+from cause.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 from cause.system import Cause
 from cause.verify import verify
-from tests.executors.modules import Dying, Raising, with_frozen_backbone
+from tests.executors.modules import Dying, Held, Raising, with_frozen_backbone
 from tests.learners.test_torch import CLASSES, SCENE, SHAPE, TorchLearner, learner, with_data
 from tests.rooms import clean_room, differences, live
 
@@ -127,6 +133,48 @@ def test_what_waits_for_its_turn_is_counted():
     executor.close()
 
 
+def counted(shard: int) -> Task:
+    upload = TraceUpload("u7", 1, (Part(9 + shard),))
+    return Task(Lesson(SegmentKey(shard, 1), (Piece(upload, upload.positions),), 9 + shard), b"")
+
+
+def test_a_worker_that_waits_for_its_next_order_holds_nothing_of_the_last_one():
+    ours, theirs = multiprocessing.Pipe()
+    worker = Thread(target=work, args=(theirs,))
+    worker.start()
+    assert isinstance(ours.recv(), Ready)
+    ours.send(Assignment(CountingLearner(), None, counted(0)))
+    assert ours.recv() == Trained(b"9")
+    end = time.monotonic() + 5
+    while held := any(type(each) is Assignment for each in gc.get_objects()):
+        if time.monotonic() > end:
+            break
+        time.sleep(0.02)
+    ours.close()
+    worker.join()
+    theirs.close()
+    assert not held
+
+
+def test_what_was_trained_and_waits_for_its_turn_goes_when_its_shard_is_forgotten(two, tmp_path):
+    forgotten: list[int] = []
+    given = [ShardWork(n, lambda: None, [counted(n)], lambda n=n: n not in forgotten) for n in (0, 1)]
+    got: list[bytes | None] = []
+    training = Thread(target=lambda: got.extend(two.train(Held(tmp_path), given, lambda *_: None)))
+    training.start()
+    (tmp_path / "1").touch()
+    while not (waiting := [each for each in two._shards if each.done]):
+        assert training.is_alive()
+        time.sleep(0.02)
+    forgotten.append(1)
+    two.cancel([1])
+    assert waiting[0].number == 1
+    assert waiting[0].done == []
+    (tmp_path / "0").touch()
+    training.join()
+    assert got == [b"9", None]
+
+
 @pytest.mark.parametrize("workers", [-1, 257])
 def test_an_absurd_number_of_workers_is_refused(workers):
     with pytest.raises(InputError, match="number of workers"):
@@ -137,6 +185,7 @@ SCRIPT = """
 import signal
 import sys
 from cause.recipe import Recipe
+from cause.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 from cause.system import Cause
 from tests.executors.modules import Endless
 from tests.executors.test_processes import PLAIN, RECIPE

@@ -17,6 +17,7 @@ from cause.home.cleaning import KEYED
 from cause.learners.torch import TorchLearner
 from cause.memory import POLICIES
 from cause.presets import PRESETS
+from cause.requests import Request
 from cause.system import Cause
 from cause.vault import EnvKeySource, Vault
 from cause.verify import verify
@@ -253,6 +254,71 @@ def _source():
     return EnvKeySource("CAUSE_TEST_KEY")
 
 
+def test_samples_that_cannot_be_read_any_more_can_be_forgotten_with_their_round_or_user(tmp_path):
+    device = opened(tmp_path / "home")
+    learn(device, a=200, b=5)
+    device.home.store_.files.path(device.home.blocks["a", 1].names[1]).write_bytes(b"nothing that was sealed")
+    device.close()
+    with opened(tmp_path / "home") as again:
+        again.forget("a")
+        assert again.ledger.rounds_of("a") == []
+        again.forget("b")
+        assert list((tmp_path / "home" / "blocks").iterdir()) == []
+
+
+def test_of_a_block_that_is_forgotten_while_somebody_reads_it_nothing_stays_in_memory(tmp_path, monkeypatch):
+    with opened(tmp_path / "home") as device:
+        learn(device, a=5, b=5)
+        store, (name,) = device.home.store_, device.home.blocks["a", 1].names
+        store.drop(name)
+        read = store.files.read
+
+        def meanwhile(wanted):
+            data = read(wanted)
+            if wanted == name:
+                store.files.read = read
+                device.forget("a", repair="later")  # another thread's, while a worker's lesson is read
+            return data
+
+        monkeypatch.setattr(store.files, "read", meanwhile)
+        with pytest.raises(HomeError, match="lost"):
+            store.meta(name)
+        assert name not in store._metas
+
+
+def test_an_erasure_that_could_not_be_accepted_can_be_asked_for_again_under_its_id(tmp_path, monkeypatch):
+    with opened(tmp_path / "home") as device:
+        learn(device, a=5)
+        with monkeypatch.context() as broken:
+            broken.setattr(device.home.database, "transaction", _full)
+            with pytest.raises(HomeError, match="full"):
+                device.erase([Request("a")], ["ab" * 16])
+        assert device.ledger.rounds_of("a") == [1]
+        device.erase([Request("a")], ["ab" * 16])
+        assert device.ledger.rounds_of("a") == []
+        assert bytes.fromhex("ab" * 16) not in device.home.vault
+
+
+def test_no_receipt_says_that_samples_are_gone_before_their_key_is(tmp_path, monkeypatch):
+    with opened(tmp_path / "home") as device:
+        learn(device, a=5, b=5)
+        (name,) = device.home.blocks["a", 1].names
+        with monkeypatch.context() as broken:
+            broken.setattr(device.home.vault, "erase", lambda names: _full())
+            with pytest.raises(HomeError, match="full"):
+                device.erase([Request("a")])
+        assert name in device.home.vault
+        assert device.home.receipts.listed() == []
+        device.repair()
+        assert name not in device.home.vault
+        assert not device.home.store_.files.path(name).exists()
+        assert [each["kind"] for each in device.home.receipts.listed()] == ["effect", "repair"]
+
+
+def _full():
+    raise HomeError("the disk is full")
+
+
 def test_a_home_that_lost_its_configuration_is_not_made_anew(tmp_path):
     device = opened(tmp_path / "home")
     learn(device, a=30)
@@ -339,6 +405,27 @@ def test_what_was_asked_for_before_an_error_and_expired_since_is_served_once(tmp
     assert [request.user for request in device.expire().requests] == ["b"]
     assert device.ledger.rounds_of("a") == device.ledger.rounds_of("b") == [2]
     device.close()
+
+
+@pytest.mark.parametrize("asked", [{"rounds": (1, 2)}, {"samples": ((1, 0), (1, 4), (2, 0), (2, 1), (2, 2))}])
+def test_an_accepted_request_of_which_others_took_a_part_still_takes_the_rest_after_a_crash(tmp_path, asked):
+    device = opened(tmp_path / "home", system="cause", repair="now")
+    learn(device, a=5, b=5, c=5)
+    learn(device, a=3, b=5, c=5)
+
+    def crash(step):
+        device.watch = None
+        device.erase([Request("a", rounds=(1,))])  # another thread's, while the first of two is repaired
+        raise KeyboardInterrupt
+
+    device.watch = crash
+    with pytest.raises(KeyboardInterrupt):
+        device.serve([Request("b"), Request("a", **asked)])
+    assert device.ledger.rounds_of("a") == [2]
+    device.close()
+    with opened(tmp_path / "home", system="cause", repair="now") as again:
+        assert again.home.accepted() == []
+        assert again.ledger.rounds_of("a") == []
 
 
 def test_the_status_of_a_reader_follows_the_writer(tmp_path):

@@ -81,6 +81,24 @@ def test_forgetting_a_user_destroys_what_waits_of_them_and_of_nobody_else(device
         device.forget("c")
 
 
+def test_a_round_does_not_take_in_what_an_accepted_erasure_is_still_to_destroy(device, monkeypatch):
+    learn(device, b=5)
+    for user in ("a", "b"):
+        device.stage(user, *samples(user, 2, 4))
+    with monkeypatch.context() as broken:
+        broken.setattr(device.home, "effect", _full)
+        with pytest.raises(OSError, match="full"):
+            device.erase([Request("a")])
+    assert len(device.home.accepted()) == 1
+    assert device.close_round().samples == 4
+    assert device.home.accepted() == []
+    assert device.ledger.rounds_of("a") == []
+
+
+def _full(*_):
+    raise OSError("the disk is full")
+
+
 def test_an_erasure_of_nothing_is_served_and_disturbs_no_training(device):
     learn(device, a=5)
     before = device.changes

@@ -180,6 +180,12 @@ def test_too_many_requests_and_attempts_are_refused(tmp_path):
         assert int(running.http.get("/v1/token").headers["retry-after"]) >= 1
 
 
+def test_failed_attempts_keep_nobody_out_who_has_a_token_and_the_same_address(tmp_path):
+    with Running(tmp_path / "home", attempts=0.1) as running:
+        assert [running.http.get("/v1/token").status_code for _ in range(3)] == [401, 429, 429]
+        assert running.get("/v1/token").status_code == 200
+
+
 def test_the_access_log_names_routes_and_tokens_but_no_users(running, caplog):
     with caplog.at_level("INFO", logger="cause.serve.access"):
         running.get("/v1/users/zoe of zurich", "zoe of zurich")

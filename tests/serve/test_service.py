@@ -14,6 +14,7 @@ from cause.client import Client, ServiceError
 from cause.energy.model import EnergyModel, Line
 from cause.files import write_text
 from cause.home.receipts import Bundle
+from cause.home.salvage import carry_on
 from cause.log import VerifierKey, verify_consistency
 from cause.requests import Request
 from cause.serve.heads import Heads
@@ -245,6 +246,38 @@ def test_what_a_client_has_already_is_not_sent_again(fresh):
     assert (again.status_code, again.content) == (304, b"")
     fresh.learn(ann=3)
     assert fresh.get("/v1/shards", **{"If-None-Match": first.headers["etag"]}).status_code == 200
+
+
+def test_after_a_restart_a_key_that_comes_with_another_erasure_does_not_pass_for_the_first(tmp_path):
+    with Running(tmp_path / "home") as running:
+        running.learn(ann=9, bob=9)
+        secret = running.secrets["operator"]
+        first = running.post("/v1/users/ann/erasures", body={}, idempotency_key="k").json()
+    with Running(tmp_path / "home") as again:
+        again.secrets["operator"] = secret
+        told = again.post("/v1/users/ann/erasures", body={}, idempotency_key="k")
+        assert (told.json()["id"], told.headers["idempotent-replayed"]) == (first["id"], "true")
+        assert again.post("/v1/users/bob/erasures", body={}, idempotency_key="k").status_code == 422
+    with Running(tmp_path / "home") as once_more:
+        once_more.secrets["operator"] = secret
+        told = once_more.post("/v1/users/bob/erasures", body={}, idempotency_key="k").json()
+        assert told["samples"] == 9
+        assert once_more.get("/v1/users/bob").json()["samples"] == 0
+
+
+def test_no_digest_of_an_upload_outlives_an_erasure_in_memory(fresh):
+    fresh.post("/v1/users/ann/samples", body=rows("ann", 1, 3), idempotency_key="k")
+    assert fresh.post("/v1/users/ann/samples", body=rows("ann", 2, 3), idempotency_key="k").status_code == 422
+    assert fresh.post("/v1/users/ann/erasures", body={}).status_code == 202
+    digests = [seen for kind in fresh.service._bodies.values() for _, seen in kind.values()]
+    assert digests == []
+
+
+def test_the_log_of_a_restored_home_can_be_listed(fresh, tmp_path):
+    home = fresh.service.home
+    carry_on(home.database, home.vault, tmp_path / "none", made=1.0, now=2.0, about={"round": 0, "samples": 3})
+    (item,) = fresh.get("/v1/receipts").json()["items"]
+    assert (item["kind"], item["samples"], item["shards"]) == ("restore", 3, [])
 
 
 def test_receipts_can_be_checked_away_from_the_device(fresh):

@@ -65,6 +65,10 @@ class _Shard:
     def tell(self, told: Told, epoch: Epoch) -> None:
         told(self._given.tasks[self.started].lesson.segment, epoch.done, epoch.total)
 
+    def let_go(self) -> None:
+        """What was trained is not wanted any more: it may have seen what is being forgotten."""
+        self.done, self._parent = [], None
+
     def trained(self, blob: bytes) -> None:
         self._parent = blob if self.started + 1 < len(self._given.tasks) else None
         self.done.append(blob)
@@ -89,11 +93,12 @@ class Processes:
         self.workers = workers
         self.in_flight_bytes = 0
         self._cancelled = False
+        self._shards: list[_Shard] = []  # of the call under way
         self._idle: list[_Worker] = []
         self._busy: list[_Worker] = []
 
     def train(self, learner: Learner, work: Sequence[ShardWork], told: Told) -> Generator[bytes | None, None, None]:
-        shards = [_Shard(order, given) for order, given in enumerate(work)]
+        self._shards = shards = [_Shard(order, given) for order, given in enumerate(work)]
         self._cancelled = False
         try:
             for shard, given in zip(shards, work, strict=True):
@@ -104,13 +109,15 @@ class Processes:
                         self._listen(told)
                         waiting = sum(len(blob) for each in shards for blob in each.done)
                         self.in_flight_bytes = max(self.in_flight_bytes, waiting)
+                    done = shard.done  # first: while the shard is current, nobody has let go of it
                     if shard.current:
-                        blob, shard.done[number] = shard.done[number], b""
+                        blob, done[number] = done[number], b""
                         yield blob
                     else:
-                        shard.done.clear()
+                        shard.let_go()
                         yield None
         finally:
+            self._shards = []
             while self._busy:  # only when something went wrong, or the caller went away
                 self._end(self._busy.pop())
 
@@ -180,6 +187,9 @@ class Processes:
         for worker in list(self._busy):
             if worker.shard is not None and not worker.shard.current:
                 self._replace(worker)
+        for shard in self._shards:
+            if not shard.current:
+                shard.let_go()  # it may have been trained a moment too late
 
     def _replace(self, worker: _Worker) -> None:
         """What a worker trains on is no longer wanted: end it, and start another one for what comes next."""
@@ -208,13 +218,16 @@ class Processes:
         worker.pipe.close()
 
     def cancel(self, shards: Collection[int] | None = None) -> None:
-        """Kill the workers that train these shards, or any: what they hold dies with them."""
+        """Kill the workers that train these shards, or any: what they hold dies with them; what they made goes, too."""
         busy = [worker for worker in list(self._busy) if shards is None or _number(worker) in shards]
         if shards is None:
             self._cancelled = bool(busy)
         for worker in busy:
             worker.process.kill()
             worker.process.join()
+        for shard in self._shards:
+            if shards is not None and shard.number in shards:
+                shard.let_go()
 
     def close(self) -> None:
         """End the workers."""

@@ -52,10 +52,16 @@ def work(pipe: Connection) -> None:
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):  # whoever asked is gone
         pipe.send(Ready())
         while True:
-            order: Assignment = pipe.recv()
-            learner = order.learner or learner
-            assert learner is not None
-            pipe.send(_answer(learner, order, pipe))
+            learner = _served(pipe, learner)
+
+
+def _served(pipe: Connection, learner: Learner | None) -> Learner:
+    """One order. Nothing of it outlives this call: a worker that waits for the next one holds nobody's samples."""
+    order: Assignment = pipe.recv()
+    learner = order.learner or learner
+    assert learner is not None
+    pipe.send(_answer(learner, order, pipe))
+    return learner
 
 
 def _answer(learner: Learner, order: Assignment, pipe: Connection) -> Trained | Failed:

@@ -17,19 +17,21 @@ if TYPE_CHECKING:
 def accept(home: "Home", requests: Sequence[Request], ids: Sequence[str] | None = None) -> list[str]:
     """Requests that will be served, whatever happens; their ids."""
     ids = [token_hex(16) for _ in requests] if ids is None else list(ids)
-    keys = {bytes.fromhex(each): os.urandom(32) for each in ids}
-    home.vault.put_many(keys)
-    home.garbage.update(keys)  # until the tables name them
+    names = [bytes.fromhex(each) for each in ids]
+    # whoever repeats a call that failed below gives the same id again, and its key is there already
+    new = {name: os.urandom(32) for name in names if name not in home.vault}
+    home.vault.put_many(new)
+    home.garbage.update(new)  # until the tables name them
     now = home.clock()
     with home.database.transaction():
         for each, request in zip(ids, requests, strict=True):
             name = bytes.fromhex(each)
-            sealed = seal(keys[name], json.dumps(asdict(request)).encode(), b"request" + name)
+            sealed = seal(home.vault.key(name), json.dumps(asdict(request)).encode(), b"request" + name)
             home.database.run(
                 "INSERT INTO requests (id, received, deadline, key, sealed) VALUES (?, ?, ?, ?, ?)",
                 [each, now, now + home.deadline_s, name, sealed],
             )
-    home.garbage.difference_update(keys)
+    home.garbage.difference_update(names)
     return ids
 
 

@@ -65,6 +65,10 @@ def _rewrite(home: "Home", rewrite: Rewrite, user: str, round_: int, doomed: Pos
     """What is left of an upload's blocks: as they are, written anew, or gone."""
     own, gone = home.blocks[user, round_], pos.array(doomed)
     left: list[bytes] = []
+    if not home.ledger.pieces_of(user, round_):  # all of it goes: what cannot be read any more can be destroyed, too
+        rewrite.old += own.names
+        rewrite.left[user, round_] = left
+        return
     for name in own.names:
         stay = ~np.isin(home.store_.meta(name).positions, gone, assume_unique=True)
         if stay.all():
@@ -156,13 +160,7 @@ def _destroy(home: "Home", ids: Sequence[str], rewrite: Rewrite, selection: Sele
     """The transaction is durable: now the keys go, and with them every copy of what they opened."""
     dropped, home.shelf.doomed = home.shelf.doomed, []
     home.garbage.update(rewrite.old, dropped, map(bytes.fromhex, ids))
-    for name in rewrite.old:
-        home.store_.drop(name)
-    home.vault.erase(home.garbage)
-    for files in (home.store_.files, home.shelf.files):
-        files.remove(list(home.garbage))
-    home.garbage.clear()
-    home.database.scrub()
+    home.destroy()
     for (user, round_), left in rewrite.left.items():
         if left:
             home.blocks[user, round_].names[:] = left

@@ -197,6 +197,18 @@ class Home(Journal):
             self.store_.drop(name)
         self.store_.files.remove(names)
 
+    def destroy(self) -> None:
+        """Keys that no table names any more, and with them every copy of what they opened; then the files."""
+        if not self.garbage:
+            return
+        self.vault.erase(self.garbage)
+        for name in self.garbage:  # after their keys: whoever reads one meanwhile looks for its key once more
+            self.store_.drop(name)
+        for files in (self.store_.files, self.shelf.files):
+            files.remove(list(self.garbage))
+        self.garbage.clear()
+        self.database.scrub()
+
     # A sub-model is trained, or found damaged
 
     def trained(self, segment: SegmentKey, retrained: int = 0) -> None:

@@ -41,6 +41,7 @@ def load(home: "Home", memory: Memory) -> None:
     home.shelf.doomed += spoilt
     memory.restore(stored, state)
     if not home.read_only:
+        home.destroy()  # what an error kept from being destroyed: no receipt may say that it is gone before it is
         home.receipts.issue()  # what a crash kept from being signed
 
 

@@ -3,6 +3,7 @@
 import struct
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -27,13 +28,21 @@ class BlockStore:
         self._metas: OrderedDict[bytes, Meta] = OrderedDict()
 
     def meta(self, name: bytes) -> Meta:
-        found = self._metas.pop(name, None)
-        if found is None:
-            found = self._opened(name, open_meta)
-        self._metas[name] = found
+        found = self._metas.get(name)
+        if found is not None:
+            with suppress(KeyError):  # another thread may just have dropped it
+                self._metas.move_to_end(name)
+            return found
+        opened: Meta = self._opened(name, open_meta)
+        self._metas[name] = opened
         if len(self._metas) > CACHED:
             self._metas.popitem(last=False)
-        return found
+        try:
+            self._key(name)
+        except VaultError:  # it was forgotten while it was read
+            self.drop(name)
+            raise self._lost(name, "forgotten meanwhile") from None
+        return opened
 
     def block(self, name: bytes) -> Block:
         found: Block = self._opened(name, open_block)
@@ -47,10 +56,11 @@ class BlockStore:
         try:
             return opener(name, self._key(name), self.files.read(name))
         except (VaultError, ValueError, KeyError, struct.error) as error:
-            path = str(self.files.path(name))
-            raise HomeError(
-                f"samples in {path!r} are damaged or lost ({error}): `cause doctor --home` tells more"
-            ) from None
+            raise self._lost(name, error) from None
+
+    def _lost(self, name: bytes, why: object) -> HomeError:
+        path = str(self.files.path(name))
+        return HomeError(f"samples in {path!r} are damaged or lost ({why}): `cause doctor --home` tells more")
 
 
 class Blocks:

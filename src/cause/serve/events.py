@@ -39,7 +39,7 @@ class Events:
     """Told from any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal may come, and `close`, while its thread is in here
         self._next, self._closed = 1, False
         self._kept: deque[Event] = deque(maxlen=KEPT)
         self._listeners: set[Listener] = set()

@@ -116,12 +116,14 @@ class Gate:
         if not guarded:
             return None
         address = (scope.get("client") or ("?",))[0]
-        if self._attempts.empty(address):
-            return problems.ProblemError(429, "too many failed attempts from this address", {"Retry-After": "1"})
         kind, _, secret = (_header(scope, b"authorization") or b"").partition(b" ")
         token = self._tokens.find(secret.strip().decode("latin-1")) if kind.lower() == b"bearer" else None
         if token is None:
-            self._attempts.taken(address)
+            # a valid token passes whatever others do from its address: behind a proxy all have the same one
+            if wait := self._attempts.taken(address):
+                return problems.ProblemError(
+                    429, "too many failed attempts from this address", {"Retry-After": str(wait)}
+                )
             return problems.ProblemError(401, "send Authorization: Bearer SECRET", {"WWW-Authenticate": "Bearer"})
         wait = self._rate.taken(token.id)
         if wait:

@@ -65,17 +65,19 @@ class Heads:
     def _predictors(self, voters: list[Voter]) -> list[Predictor] | None:
         """One for each voter; None if one of them went meanwhile."""
         found = []
-        for voter in voters:
-            name = voter.sub_model.key, voter.sub_model.identity
-            predictor = self._ready.get(name)
-            if predictor is None:
-                blob = self._device.load(voter.sub_model)
-                if blob is None:
-                    return None
-                predictor = self._ready[name] = self._decoded(blob)
-            found.append(predictor)
-        self.purge()
-        return found
+        try:
+            for voter in voters:
+                name = voter.sub_model.key, voter.sub_model.identity
+                predictor = self._ready.get(name)
+                if predictor is None:
+                    blob = self._device.load(voter.sub_model)
+                    if blob is None:
+                        return None
+                    predictor = self._ready[name] = self._decoded(blob)
+                found.append(predictor)
+            return found
+        finally:
+            self.purge()  # one may have been forgotten while it was decoded
 
     def _decoded(self, blob: bytes) -> Predictor:
         learner = self._device.learner

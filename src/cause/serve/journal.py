@@ -1,6 +1,6 @@
 """The home's journal, with somebody who hears of what it writes down."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cause.home.home import Home
 from cause.journal import Journal
@@ -14,8 +14,9 @@ from cause.serve.events import Events
 class TellingJournal(Journal):
     """Writes to the home first; what is told has happened, durably."""
 
-    def __init__(self, home: Home, events: Events) -> None:
-        self._home, self._events = home, events
+    def __init__(self, home: Home, events: Events, forgotten: Callable[[], None]) -> None:
+        """`forgotten` is called whenever something was, whoever asked for it: a user, the schedule, a start."""
+        self._home, self._events, self._forgotten = home, events, forgotten
         self.retrained = 0
         """Samples that were trained again since the service started."""
 
@@ -31,7 +32,10 @@ class TellingJournal(Journal):
     def effect(
         self, ids: Sequence[str], selection: Selection, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]
     ) -> None:
-        self._home.effect(ids, selection, plans, dropped)
+        try:
+            self._home.effect(ids, selection, plans, dropped)
+        finally:
+            self._forgotten()
         (samples,) = self._home.database.row("SELECT samples FROM requests WHERE id=?", [ids[0]])
         told = {"requests": list(ids), "samples": samples, "shards": [plan.shard for plan in plans]}
         rsn = sum(plan.rsn for plan in plans)

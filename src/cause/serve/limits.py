@@ -38,10 +38,3 @@ class Rate:
             if len(self._left) > KEPT:
                 self._left.popitem(last=False)
         return wait
-
-    def empty(self, name: str) -> bool:
-        """Whether nothing is left, without taking any."""
-        now = self._clock()
-        with self._lock:
-            left, at = self._left.get(name, (self._most, now))
-            return left + (now - at) * self._per_s < 1.0

@@ -273,7 +273,7 @@ class Repairs(Shape):
 
 class Receipt(Shape):
     number: int
-    kind: Literal["effect", "repair"]
+    kind: Literal["effect", "repair", "restore"]
     request: Id
     received: Time
     in_effect: Time

@@ -46,19 +46,19 @@ class Service:
         try:
             self.home: Home = home_of(self.device)
             self.events, self.metrics = Events(), Metrics()
-            self.journal = TellingJournal(self.home, self.events)
+            self.heads = Heads(self.device)
+            self._lock = threading.Lock()
+            self._bodies: dict[str, OrderedDict[str, tuple[float, bytes]]] = {}
+            self.verifications = Verifications(self.device, self.events, settings.verify_processes)
+            self.journal = TellingJournal(self.home, self.events, self._forgotten)
             self.device.journal = self.journal
             self.tokens = Tokens(folder, token_key(self.home))
             self._call_key = self.home.vault.commit(DEVICE_KEY, digest("calls of the service"))
             self.reader = Reader(Form.of(self.device.learner, self.device.classes), settings.unpacked_bytes)
             policy = settings.repair or ("now" if config.settings.repair == "now" else "deadline")
             self.trainer = Trainer(self.device, self.events, settings, policy)
-            self.heads = Heads(self.device)
             self.batches, self.erasures = Batches(self.heads), Erasures(self.device, self.heads)
-            self.verifications = Verifications(self.device, self.events, settings.verify_processes)
             self.comparison = Comparison(self.device, self.model)
-            self._lock = threading.Lock()
-            self._bodies: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
             self.ready = False
         except BaseException:
             self.device.close()
@@ -84,22 +84,34 @@ class Service:
         self.tokens.close()
         self.device.close()
 
-    def call_id(self, token: str, kind: str, key: str | None, body: bytes) -> str | None:
-        """The id that a call with an idempotency key has, always the same; None without a key."""
+    def _forgotten(self) -> None:
+        """Something was: what saw it votes no more and is replayed no more, and no digest of an upload is kept."""
+        self.heads.purge()
+        self.verifications.forgotten()
+        with self._lock:
+            self._bodies.pop("upload", None)
+
+    def call_id(self, token: str, kind: str, key: str | None, body: bytes, *, bound: bool = False) -> str | None:
+        """The id that a call with an idempotency key has, always the same; None without a key.
+
+        One that is bound is also of this body: should nobody remember the first, another one is another call.
+        """
         if key is None:
             return None
         if not 1 <= len(key) <= 128 or not key.isprintable():
             raise ProblemError(422, "an Idempotency-Key is a text of 1 to 128 printable characters")
-        id_ = hmac.digest(self._call_key, "\0".join((token, kind, key)).encode(), "sha256").hex()[:32]
+        name = "\0".join((token, kind, key)).encode()
+        id_ = hmac.digest(self._call_key, name, "sha256").hex()[:32]
         seen, now = hashlib.sha256(body).digest(), time.monotonic()
         with self._lock:
-            at, before = self._bodies.get(id_, (now, seen))
+            bodies = self._bodies.setdefault(kind, OrderedDict())
+            at, before = bodies.get(id_, (now, seen))
             if before != seen and now - at < REMEMBERED_S:
                 raise ProblemError(422, "this Idempotency-Key came with another request before")
-            self._bodies[id_] = (now, seen)
-            while len(self._bodies) > MOST_REMEMBERED:
-                self._bodies.popitem(last=False)
-        return id_
+            bodies[id_] = (now, seen)
+            while len(bodies) > MOST_REMEMBERED:
+                bodies.popitem(last=False)
+        return hmac.digest(self._call_key, name + b"\0" + seen, "sha256").hex()[:32] if bound else id_
 
 
 def token_key(home: Home) -> bytes:

@@ -66,6 +66,8 @@ class Trainer:
         """Let the segment under way come to its end; if that takes too long, the next start trains it."""
         self._stopping.set()
         self._wake.set()
+        if self._thread.ident is None:
+            return  # it was never started
         self._thread.join(grace_s)
         if self._thread.is_alive():
             self.device.executor.cancel()
@@ -128,14 +130,11 @@ class Trainer:
         trained = rsn = 0
         try:
             left_out = [] if repairing else list(behind.repair)
-            trained, rsn = self.device.catch_up(stop=self._stop, except_=left_out)
+            trained, rsn = self.device.catch_up(stop=self._stopping.is_set, except_=left_out)
         finally:
             self.now = None
             self._events.tell("training.finished", what=what, trained=trained, rsn=rsn, waiting=self.device.waiting())
         return True
-
-    def _stop(self) -> bool:
-        return self._stopping.is_set() or self._erased.is_set()
 
     def _let_come(self) -> None:
         """Wait for a moment in which nothing is forgotten, but not for long: a worker takes seconds to start."""

@@ -4,6 +4,7 @@ import queue
 import threading
 import time
 from collections import OrderedDict
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from secrets import token_hex
 
@@ -17,6 +18,7 @@ KEPT = 200
 WAITING = 20
 TRIES = 3
 """What is forgotten while it is replayed begins again."""
+CHANGED = "it could not be replayed: the device changed meanwhile"
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class Verifications:
         self._known: OrderedDict[str, Verification] = OrderedDict()
         self._jobs: queue.Queue[_Job | None] = queue.Queue(WAITING)
         self._thread: threading.Thread | None = None
+        self._pool: ProcessPoolExecutor | None = None  # of the one under way
+        self._since, self._closed = 0, False  # the device's changes when it began
 
     def ask(self, receipt: int | None) -> Verification | None:
         """Begin one; None when too many wait."""
@@ -58,14 +62,30 @@ class Verifications:
         with self._lock:
             return self._known.get(id_)
 
+    def forgotten(self) -> None:
+        """What was forgotten may lie in the memory of processes that replay it: they end, and it begins again."""
+        with self._lock:
+            if self._pool is not None and (self._closed or self._device.changes != self._since):
+                for process in list((self._pool._processes or {}).values()):
+                    process.kill()
+
     def close(self) -> None:
-        """What waits is not begun any more."""
+        """What waits is not begun any more, and what is under way ends."""
+        self._closed = True
         while True:
             try:
                 self._jobs.get_nowait()
             except queue.Empty:
                 break
         self._jobs.put(None)
+        self.forgotten()
+        if self._thread is not None:
+            self._thread.join(10)
+
+    def _began(self, pool: ProcessPoolExecutor) -> None:
+        with self._lock:
+            self._pool = pool
+        self.forgotten()  # it may have come before there was anything to end
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
@@ -81,9 +101,9 @@ class Verifications:
     def _done(self, begun: Verification) -> Verification:
         told: dict[str, object] = {}
         for left in reversed(range(TRIES)):
-            changes = self._device.changes
+            self._since = changes = self._device.changes
             try:
-                found = self._device.verify(begun.receipt, processes=self._processes)
+                found = self._device.verify(begun.receipt, processes=self._processes, began=self._began)
                 told = {
                     "state": "holds" if found.holds else "mismatch",
                     "sub_models": found.sub_models,
@@ -95,7 +115,12 @@ class Verifications:
             except CauseError as error:
                 told = {"state": "failed", "detail": str(error)}
             except Exception:  # samples and sub-models went while they were read
-                told = {"state": "failed", "detail": "it could not be replayed: the device changed meanwhile"}
-            if changes == self._device.changes or not left:
+                told = {"state": "failed", "detail": CHANGED}
+            finally:
+                with self._lock:
+                    self._pool = None
+            if changes == self._device.changes or self._closed:
                 break
+            if not left:  # what it compared is not what is there
+                told = {"state": "failed", "detail": CHANGED}
         return begun.model_copy(update={**told, "finished": moment(time.time())})

@@ -76,7 +76,8 @@ def router(service: Service) -> APIRouter:
         """Forget. When this answers it is in effect: nothing that is stored or served has seen the samples."""
         asked = _asked(user, body)
         seen = b"\0".join((user.encode(), body.model_dump_json().encode()))
-        id_ = service.call_id(token.id, "erasure", idempotency_key, seen) or token_hex(16)
+        # bound: of another user's erasure it must never be said that it was done before
+        id_ = service.call_id(token.id, "erasure", idempotency_key, seen, bound=True) or token_hex(16)
         new = service.erasures.erase(asked, id_)
         service.trainer.erased()
         told = views.request(service, id_)

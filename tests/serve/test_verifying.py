@@ -1,0 +1,71 @@
+"""Replays in the background: what is forgotten meanwhile ends them."""
+
+import multiprocessing
+import time
+
+import pytest
+
+from cause.requests import Request
+from cause.samples import Part, TraceUpload
+from cause.serve.events import Events
+from cause.serve.verifying import Verifications
+from cause.system import Cause
+from tests.executors.modules import Held
+
+
+def until(ready, seconds=20.0):
+    end = time.monotonic() + seconds
+    while not (found := ready()):
+        assert time.monotonic() < end, "it takes too long"
+        time.sleep(0.02)
+    return found
+
+
+@pytest.fixture
+def device(tmp_path):
+    (tmp_path / "0").touch()
+    device = Cause(learner=Held(tmp_path), system="cause-no-sc", shards=1, slots=4)
+    device.learn([TraceUpload("ann", 1, (Part(30),)), TraceUpload("bob", 1, (Part(20),))])
+    return device
+
+
+def test_a_replay_of_what_is_being_forgotten_ends_at_once_and_begins_again(device, tmp_path):
+    verifications = Verifications(device, Events(), 1)
+    (tmp_path / "0").unlink()  # from here on replays take for ever
+    before = set(multiprocessing.active_children())
+    asked = verifications.ask(None)
+    (process,) = until(lambda: set(multiprocessing.active_children()) - before)
+    until(lambda: verifications._pool)
+    device.erase([Request("ann")])
+    verifications.forgotten()
+    process.join(5)
+    assert not process.is_alive()
+    (tmp_path / "0").touch()
+    device.repair()
+    until(lambda: verifications.get(asked.id).state != "running")
+    assert verifications.get(asked.id).state == "holds"
+    verifications.close()
+
+
+def test_a_stop_does_not_wait_for_a_replay(device, tmp_path):
+    verifications = Verifications(device, Events(), 1)
+    (tmp_path / "0").unlink()
+    asked = verifications.ask(None)
+    until(lambda: verifications._pool)
+    verifications.close()
+    assert verifications.get(asked.id).state == "failed"
+
+
+def test_a_replay_during_which_something_is_always_forgotten_does_not_tell_of_a_moment_long_gone(device, monkeypatch):
+    verify = device.verify
+
+    def meanwhile(receipt, **options):
+        device.erase([Request("ann", rounds=(1,), count=1)])
+        return verify(receipt, **(options | {"processes": 0}))
+
+    monkeypatch.setattr(device, "verify", meanwhile)
+    verifications = Verifications(device, Events(), 1)
+    asked = verifications.ask(None)
+    until(lambda: verifications.get(asked.id).state != "running")
+    assert verifications.get(asked.id).state == "failed"
+    verifications.close()
