@@ -206,20 +206,24 @@ class Cause:
         self._unserved = not home.read_only
         self._resume()
 
-    def _resume(self) -> None:
-        """Serve what was accepted and then kept from taking effect: by a crash, or by an error."""
+    def _resume(self, *, lenient: bool = False) -> None:
+        """Serve what was accepted and then kept from taking effect: by a crash, or by an error.
+
+        Each for itself; an error of one is raised in the end, unless somebody who asks for another erasure is lenient.
+        """
         if self._unserved and self.home is not None:
             if self.home.garbage:
                 self._reload()  # what an error kept from being destroyed goes first
-            failed: CauseError | None = None
+            failed: Exception | None = None
             for each, request in self.home.accepted():
                 try:
                     self._take_effect([each], remaining(self.ledger, request))
-                except CauseError as error:  # it does not keep the others waiting
+                except Exception as error:
+                    self._reload()  # or nothing goes on
                     failed = failed or error
-            if failed is not None:
+            if failed is not None and not lenient:
                 raise failed
-            self._unserved = False
+            self._unserved = failed is not None
 
     def _make_memory(self, budget: str | int, slots: int | None, shelf: Shelf | None) -> Memory:
         policy, size = POLICIES[self.system.policy], self.learner.sub_model_bytes
@@ -422,7 +426,7 @@ class Cause:
         lenient: bool = False,
     ) -> list[Forgotten]:
         with self._state:  # nobody else's request comes between the choice of the samples and their end
-            self._resume()
+            self._resume(lenient=True)
             selections = self._resolved(requests, lenient)
             ids = self.journal.accept(requests, ids)
             try:

@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from cause.errors import BudgetError, InputError, RequestError
+from cause.errors import BudgetError, HomeError, InputError, RequestError
 from cause.home.backup import backup
 from cause.home.check import examine_home
 from cause.home.database import MIGRATIONS
@@ -93,6 +93,31 @@ def test_a_round_does_not_take_in_what_an_accepted_erasure_is_still_to_destroy(d
     assert device.close_round().samples == 4
     assert device.home.accepted() == []
     assert device.ledger.rounds_of("a") == []
+
+
+def test_a_request_that_cannot_take_effect_does_not_hold_up_the_others(device, monkeypatch):
+    learn(device, a=5, b=5)
+    with monkeypatch.context() as broken:
+        broken.setattr(device.home, "effect", _full)
+        for user in ("a", "b"):
+            with pytest.raises((OSError, HomeError)):
+                device.erase([Request(user)])
+    effect = device.home.effect
+    ids = [each for each, _ in device.home.accepted()]
+
+    def only_the_second(asked, *more):
+        if asked == ids[:1]:
+            raise HomeError("a block is damaged")
+        effect(asked, *more)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(device.home, "effect", only_the_second)
+        with pytest.raises(HomeError, match="damaged"):
+            device.resume()
+    assert [each for each, _ in device.home.accepted()] == ids[:1]
+    device.resume()
+    assert device.home.accepted() == []
+    assert device.ledger.rounds_of("a") == device.ledger.rounds_of("b") == []
 
 
 def _full(*_):

@@ -12,6 +12,7 @@ import pytest
 
 from cause.client import Client, ServiceError
 from cause.energy.model import EnergyModel, Line
+from cause.errors import VaultError
 from cause.files import write_text
 from cause.home.receipts import Bundle
 from cause.home.salvage import carry_on
@@ -452,3 +453,26 @@ def test_a_device_behind_the_service_is_the_engines_own(fresh):
     with pytest.raises(Exception, match="in use by process"):
         Cause(fresh.folder)
     assert httpx.get(f"{fresh.http.base_url}/", trust_env=False).status_code == 200
+
+
+def test_an_erasure_whose_keys_could_not_be_destroyed_is_not_said_to_be_in_effect(fresh, monkeypatch):
+    fresh.learn(ann=6, bob=6)
+    erase, failing = fresh.service.home.vault.erase, [True]
+
+    def broken(names):
+        if failing[0]:
+            raise VaultError("the disk is gone")
+        erase(names)
+
+    monkeypatch.setattr(fresh.service.home.vault, "erase", broken)
+    asked = {"Idempotency_Key": "once"}
+    refused = fresh.post("/v1/users/ann/erasures", body={}, **asked)
+    assert refused.status_code == 503
+    assert not fresh.get("/v1/receipts").json()["items"]
+    failing[0] = False
+    answer = fresh.post("/v1/users/bob/erasures", body={"rounds": [1], "count": 1})
+    assert (answer.status_code, answer.json()["state"]) == (202, "in_effect")
+    again = fresh.post("/v1/users/ann/erasures", body={}, **asked)
+    assert again.json()["state"] in ("in_effect", "repaired")
+    assert again.json()["receipts"]
+    assert not fresh.service.home.garbage
