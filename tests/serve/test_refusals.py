@@ -181,3 +181,13 @@ def test_a_full_store_refuses_uploads_and_still_forgets(tmp_path):
         assert running.post("/v1/rounds").status_code == 202, "what is staged has its room already"
         assert running.post("/v1/users/ann/erasures", body={}).json()["samples"] == 40
         assert running.post("/v1/users/bob/samples", body=rows("bob", 1, 40)).status_code == 201
+
+
+def test_json_that_would_take_more_memory_than_samples_may_is_refused_unread(tmp_path):
+    with Running(tmp_path / "home", unpacked="1MB") as running:
+        before, many = running.state(), json.dumps({"samples": [{"x": [0] * FEATURES, "y": 0}] * 4_000}).encode()
+        assert 2**16 < len(many) < 2**20
+        refused = running.post("/v1/users/ann/samples", body=many)
+        assert (refused.status_code, running.state()) == (413, before)
+        assert "npz" in refused.json()["detail"]
+        assert running.post("/v1/users/ann/samples", body=rows("ann", 1, 20)).status_code == 201

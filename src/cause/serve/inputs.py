@@ -34,6 +34,9 @@ TENSOR_TYPES = {
 Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
 Row = Annotated[list[Number], Field(min_length=1, max_length=2**20)]
 
+READ = 16
+"""Bytes that a byte of JSON may take once it is read: two of them make a number, and that is an object of its own."""
+
 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -121,6 +124,9 @@ class Reader:
         return self._checked(x), y
 
     def _json(self, body: bytes, labels: bool) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
+        if len(body) * READ > self._most:
+            most = self._most // READ
+            raise ProblemError(413, f"{len(body):,} bytes of JSON are more than {most:,}: send npz or safetensors")
         try:
             if labels:
                 told = _Samples.model_validate_json(body)
