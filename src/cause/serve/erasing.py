@@ -1,6 +1,7 @@
 """Erasures, one after the other. Served together, each answer and receipt would tell how much the others erased."""
 
 import threading
+from contextlib import suppress
 
 from cause.errors import RequestError
 from cause.requests import Request
@@ -27,17 +28,10 @@ class Erasures:
             except Exception:
                 if not self._accepted(id_):
                     raise
-                self._try_again(id_)
+                with suppress(Exception):  # it will be served, whatever happens; until then it is only accepted
+                    self._device.resume()
             self._heads.purge()
             return True
-
-    def _try_again(self, id_: str) -> None:
-        """It will be served, whatever happens. But nothing says that it is in effect while a key is still there."""
-        try:
-            self._device.resume()
-        except Exception:
-            if self._in_effect(id_):
-                raise
 
     def close(self) -> None:
         """Wait for the one under way."""
@@ -47,11 +41,6 @@ class Erasures:
     def _known(self, id_: str) -> bool:
         assert self._device.home is not None
         return self._device.home.database.row("SELECT 1 FROM requests WHERE id=?", [id_]) is not None
-
-    def _in_effect(self, id_: str) -> bool:
-        assert self._device.home is not None
-        row = self._device.home.database.row("SELECT effective FROM requests WHERE id=?", [id_])
-        return row is None or row[0] is not None
 
     def _accepted(self, id_: str) -> bool:
         """After an error: what cannot be looked up was not promised."""

@@ -195,7 +195,12 @@ def _rounds(service: Service, wanted: list[int]) -> list[s.Round]:
     return found
 
 
-REQUEST = "SELECT rowid, id, received, deadline, effective, repaired, samples, covered FROM requests"
+# A request is in effect when its receipt is signed: only then are the keys gone, too.
+GONE = "EXISTS (SELECT 1 FROM leaves WHERE request=requests.id AND kind='effect')"
+REQUEST = (
+    f"SELECT rowid, id, received, deadline, CASE WHEN {GONE} THEN effective END, repaired, samples, covered "
+    "FROM requests"
+)
 
 
 def requests(service: Service, state: str | None, before: int | None, limit: int) -> s.Requests:
@@ -203,8 +208,8 @@ def requests(service: Service, state: str | None, before: int | None, limit: int
     if state is not None:
         rules.append(
             {
-                "accepted": "effective IS NULL",
-                "in_effect": "effective IS NOT NULL AND repaired IS NULL",
+                "accepted": f"NOT {GONE}",
+                "in_effect": f"{GONE} AND repaired IS NULL",
                 "repaired": "repaired IS NOT NULL",
             }[state]
         )
