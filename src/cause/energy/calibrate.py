@@ -43,12 +43,14 @@ def calibrate(
     """Train on `lesson(size)` for each size and fit joules and seconds per sample.
 
     Every measured run follows a first segment, as almost all retraining does, so pruning is not in it. Sizes take
-    turns, so that a machine that warms up does not bend the line. The first run, which loads libraries, is not counted.
+    turns, so that a machine that warms up does not bend the line. The first two runs, which load libraries and what a
+    pruned network needs, are not counted.
     """
     if repeats < 1 or len(set(sizes)) < 2 or len(sizes) * repeats < 3 or min(sizes) < 1:
         raise InputError(f"three runs or more of two different sizes are needed, not {repeats} of {list(sizes)}")
     key = root_key(0)
     first = learner.encode(learner.train(None, lesson(min(sizes)), derive(key, "first")))
+    learner.train(learner.decode(first), lesson(min(sizes)), derive(key, "second"))
     runs = []
     for turn in range(repeats):
         for place, size in enumerate(sizes):

@@ -123,7 +123,7 @@ def test_shards_in_worker_processes_learn_the_same(tmp_path):
         for n in ("one", "two")
     )  # fmt: skip
     assert (one["workers"], two["workers"]) == (1, 2)
-    for name in ("accuracy_per_round", "accuracy_of_heads", "samples_visited", "head_bytes", "replayed"):
+    for name in ("accuracy", "accuracy_of_heads", "samples_visited", "head_bytes", "replayed"):
         assert one[name] == two[name]
     assert one["samples_visited"] == one["samples"]  # one epoch
 

@@ -122,7 +122,10 @@ def _as_images(dataset: str) -> str:
 
 
 FULL = Size()
-REDUCED = Size("reduced", share=0.2, epochs=20, seeds=20, prune_epochs=20, cost_samples=10_000)
+REDUCED = Size(
+    "reduced", share=0.2, epochs=20, seeds=20, prune_epochs=20,
+    cost_samples=10_000, cost_ratios=(0.2, 0.4, 0.6, 0.8, 1.0), cost_repeats=2, cost_epochs=3,
+)  # fmt: skip
 QUICK = Size(
     "quick", share=0.02, epochs=2, rounds=3, users=30, tests=500, seeds=5, shards=(1, 4, 16), prune_epochs=6,
     cost_samples=32, cost_ratios=(0.25, 0.5, 0.75, 1.0), cost_repeats=1, energy_backbones=("resnet34", "mobilenetv2"),

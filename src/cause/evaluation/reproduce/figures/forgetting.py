@@ -8,7 +8,7 @@ from cause.evaluation.reproduce.figures.base import Figure, Group, groups
 from cause.evaluation.reproduce.size import SYSTEMS, Size
 from cause.evaluation.reproduce.summary import Claim, Panel, Series, Summary, mean_of, percent
 
-SHARE, EPOCHS, ROUNDS, USERS = 0.1, 3, 5, 20
+SHARE, EPOCHS, ROUNDS, USERS = 0.1, 3, 3, 20
 """Of a full or reduced run: forgetting for real is dear, so this is always small, and says so."""
 
 

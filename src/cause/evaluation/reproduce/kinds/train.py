@@ -15,6 +15,7 @@ from cause.requests import Request
 from cause.simulate import Setting, simulate
 from cause.system import Cause
 from cause.verify import Chain, replay
+from cause.voting import VOTES
 
 
 def shared_of(data: Split, settings: Settings) -> Shared:
@@ -95,24 +96,25 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
     )
     x, y = data.tests(settings["tests"])
     asked = any(round_.forgets for round_ in shared.trace.rounds)
-    bill = Bill(with_idle(find_meter(place.device)) if asked else NoMeter("no request was made"))
-    learn_s, rsn_per_round, accuracy_per_round = 0.0, [], []
+    bill = Bill(NoMeter("no request was made"))
+    learn_s, rsn_per_round = 0.0, list[int]()
     for round_ in shared.trace.rounds:
         started = time.perf_counter()
         device.learn(shared.uploads(round_))
         learn_s += time.perf_counter() - started
         visits.close()
+        if asked and round_ is shared.trace.rounds[0]:  # a card that has trained idles at another power than before
+            bill = Bill(with_idle(find_meter(place.device)))
         rsn_per_round.append(bill.serve(device, round_.forgets) if round_.forgets else 0)
         visits.close()
-        accuracy_per_round.append(float((device.predict(x) == y).mean()))
     simulated = None
     if asked:
         slots = Setting(settings["shards"], slots=device.memory.slots, classes=data.classes, seed=settings["seed"])
         simulated = simulate(shared.trace, settings["system"], system, slots).rsn
+    weights, said = device.votes(x)
     return {
-        "accuracy": accuracy_per_round[-1],
-        "accuracy_per_round": accuracy_per_round,
-        "accuracy_of_heads": _of_heads(device, x, y),
+        "accuracy": float((VOTES[system.vote](said, weights) == y).mean()),
+        "accuracy_of_heads": (said.argmax(axis=2) == y).mean(axis=1).tolist(),
         "samples": shared.trace.samples,
         "samples_visited": visits.total,
         "rsn": sum(rsn_per_round),
@@ -128,13 +130,6 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
         "workers": place.workers,
         "environment": device.learner.environment,
     }
-
-
-def _of_heads(device: Cause, x: Any, y: Any) -> list[float]:
-    """How good each voter is by itself."""
-    learner, shelf = device.learner, device.memory.shelf
-    heads = (learner.predict(learner.decode(shelf.get(head.key)), x) for head in device.heads().values())
-    return [float((probabilities.argmax(axis=1) == y).mean()) for probabilities in heads]
 
 
 def _replayed(device: Cause, most: int) -> dict[str, int]:
