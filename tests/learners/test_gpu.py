@@ -202,3 +202,13 @@ def test_the_callers_flags_and_generators_are_left_alone():
         torch.backends.cudnn.benchmark,
         torch.backends.cudnn.enabled,
     ) == flags
+
+
+def test_one_segment_after_the_other_takes_no_more_of_the_card():
+    trainer = learner(**OURS)
+    taken = []
+    for _ in range(6):
+        state = trainer.train(None, lesson(upload()), b"s" * 32)
+        trainer.predict(state, upload("z", 9, 2000).arrays(range(2000))[0])
+        taken.append(torch.cuda.memory_reserved())
+    assert taken[5] <= 1.2 * taken[1]

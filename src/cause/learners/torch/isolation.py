@@ -4,6 +4,7 @@ import os
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,12 @@ def isolated(device: torch.device, threads: int, compute: str) -> Iterator[None]
             np.random.set_state(states[1])
 
 
+@cache
+def _stream(device: torch.device) -> torch.cuda.Stream:
+    """Always the same one: freed memory stays with the stream that used it, and another each time would fill the card."""
+    return torch.cuda.Stream(device)
+
+
 @contextmanager
 def _on_gpu(device: torch.device, compute: str) -> Iterator[None]:
     """A stream of its own, which graphs need, no algorithm chosen by stop-watch, and TF32 only when it is asked for."""
@@ -64,7 +71,7 @@ def _on_gpu(device: torch.device, compute: str) -> Iterator[None]:
     tf32 = compute == "tf32"
     with (
         torch.cuda.device(device),
-        torch.cuda.stream(torch.cuda.Stream(device)),
+        torch.cuda.stream(_stream(device)),
         torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=tf32),
     ):
         try:
