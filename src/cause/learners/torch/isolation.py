@@ -60,7 +60,7 @@ def isolated(device: torch.device, threads: int, compute: str) -> Iterator[None]
 
 @cache
 def _stream(device: torch.device) -> torch.cuda.Stream:
-    """Always the same one: freed memory stays with the stream that used it, and another each time would fill the card."""
+    """Always the same one: what is freed stays with its stream, and another one each time would fill the card."""
     return torch.cuda.Stream(device)
 
 
