@@ -62,4 +62,4 @@ class DamageError(LearnerError):
 
 
 class Cancelled(CauseError):
-    """Training that was stopped because its data was forgotten meanwhile."""
+    """Training that was stopped: its data was forgotten meanwhile, or somebody asked for it."""
