@@ -463,7 +463,8 @@ class Cause:
 
     def plan(self, *requests: Request) -> list[ShardPlan]:
         """What serving these requests together would touch and cost. Changes nothing."""
-        return self._plan(_merged(resolve(self.ledger, requests)))
+        with self._state:
+            return self._plan(_merged(resolve(self.ledger, requests)))
 
     def _plan(self, selection: Selection) -> list[ShardPlan]:
         return plan(self.ledger, self.memory, selection, self.rehearsal.share)
@@ -561,14 +562,14 @@ class Cause:
         recipe = digest("recipe", self.learner.recipe_digest, self.learner.environment)
 
         def told(segment: SegmentKey, epoch: int, epochs: int) -> None:
-            if not self._current(segment.shard, changes):
+            if not self.current(segment.shard, changes):
                 raise Cancelled("the data was forgotten while it was trained on")
             tally.told(segment, epoch, epochs)
 
         with closing(self.executor.train(self.learner, work, told)) as blobs:
             for (segment, lesson), blob in zip(lessons, blobs, strict=True):
                 with self._state:
-                    if blob is None or not self._current(segment.key.shard, changes):
+                    if blob is None or not self.current(segment.key.shard, changes):
                         left.add(segment.key.shard)
                         continue
                     retrained = lesson.total if segment.trained else 0
@@ -590,10 +591,10 @@ class Cause:
 
     def _work(self, shard: int, lessons: Sequence[tuple[Segment, Lesson]], changes: int) -> ShardWork:
         tasks = [Task(lesson, training_seed(self._train_key, *segment.key)) for segment, lesson in lessons]
-        return ShardWork(shard, partial(self._head_blob, shard), tasks, partial(self._current, shard, changes))
+        return ShardWork(shard, partial(self._head_blob, shard), tasks, partial(self.current, shard, changes))
 
-    def _current(self, shard: int, since: int) -> bool:
-        """Whether nothing of a shard was forgotten or found damaged since."""
+    def current(self, shard: int, since: int) -> bool:
+        """Whether nothing of a shard was forgotten or found damaged since so many `changes`."""
         return max(self._touched.get(shard, 0), self._reloaded) <= since
 
     def _head_blob(self, shard: int) -> bytes | None:
@@ -641,32 +642,49 @@ class Cause:
             return verify(self, processes=processes, progress=progress, began=began)
         if self.home is None:
             raise InputError("receipts are for a device with a home: Cause('device/', …)")
-        told = self.home.receipts.checked(receipt)
+        with self._state:
+            told = self.home.receipts.checked(receipt)
         touched = {shard["shard"] for shard in told["shards"]}
         found = verify(self, shards=touched, processes=processes, progress=progress, began=began)
-        wrong, superseded = self.home.receipts.held(told)
+        with self._state:
+            wrong, superseded = self.home.receipts.held(told)
         return replace(found, wrong=wrong, superseded=superseded)
 
     def chains(self, shards: Collection[int] | None = None) -> list[Chain]:
-        """What is needed to verify each shard by replay: retained data, seeds, and what is stored."""
-        chains = []
-        for shard in self.ledger.shards():
-            if shards is not None and shard not in shards:
-                continue
-            lessons: list[tuple[Lesson, bytes, tuple[str, bytes] | None]] = []
-            for segment, lesson in self.rehearsal.lessons(self.ledger.lineage(shard), None):
-                stored = None
-                if segment.key in self.memory.stored_of(shard):
-                    stored = self.memory[segment.key].environment, self.memory.shelf.get(segment.key)
-                lessons.append((lesson, training_seed(self._train_key, *segment.key), stored))
-            chains.append(Chain(self.learner, lessons))
-        return chains
+        """What is needed to verify each shard by replay: retained data, seeds, and what is stored.
+
+        Each shard is shown as it was at one moment. What is evicted while it is read is left out: there is nothing to
+        compare any more.
+        """
+        with self._state:
+            wanted = [shard for shard in self.ledger.shards() if shards is None or shard in shards]
+        return [chain for chain in map(self._chain, wanted) if chain.lessons]
+
+    def _chain(self, shard: int) -> Chain:
+        while True:
+            with self._state:
+                since, sub_models = self._changes, [self.memory[key] for key in self.memory.stored_of(shard)]
+                lessons = list(self.rehearsal.lessons(self.ledger.lineage(shard), None))
+            # one by one: others have their turn in between
+            stored = {each.key: found for each in sub_models if (found := self._stored(each)) is not None}
+            if self.current(shard, since):
+                seeds = [training_seed(self._train_key, *segment.key) for segment, _ in lessons]
+                told = zip(lessons, seeds, strict=True)
+                return Chain(self.learner, [(lesson, seed, stored.get(lesson.segment)) for (_, lesson), seed in told])
+
+    def _stored(self, sub_model: SubModel) -> tuple[str, bytes] | None:
+        """The environment and the bytes of a sub-model; None if it is not there any more."""
+        with self._state:
+            if sub_model.key not in self.memory or self.memory[sub_model.key] != sub_model:
+                return None
+            return sub_model.environment, self.memory.shelf.get(sub_model.key)
 
     # Aggregation
 
     def heads(self) -> dict[int, SubModel]:
         """The sub-models that vote, by shard."""
-        found = {shard: self.memory.head(shard) for shard in self.memory.shards()}
+        with self._state:
+            found = {shard: self.memory.head(shard) for shard in self.memory.shards()}
         return {shard: head for shard, head in found.items() if head is not None}
 
     @property
@@ -704,7 +722,7 @@ class Cause:
         """Each head's weight (the samples behind it), and what it says: voter × sample × class."""
         self._look()
         weights, probabilities = [], []
-        for shard in self.memory.shards():
+        for shard in self.heads():
             found = self._vote_of(shard, x)
             if found is not None:
                 weights.append(found[0])
