@@ -205,6 +205,8 @@ class Cause:
             home.load(self.memory)
         self._unserved = not home.read_only
         self._resume()
+        if not home.read_only:
+            self._expire_staged()
 
     def _resume(self, *, lenient: bool = False) -> None:
         """Serve what was accepted and then kept from taking effect: by a crash, or by an error.
@@ -317,6 +319,7 @@ class Cause:
         check_user(user)
         with self._state:
             self._resume()
+            self._expire_staged()  # where no round is closed, nobody else does
             self.learner.check(ArrayUpload(user, self.ledger.round + 1, x, y))
             return self._home().inbox.stage(token_hex(16) if call is None else call, user, x, y)
 
@@ -328,6 +331,7 @@ class Cause:
             found = None if call is None else home.inbox.called(call)
             if found is not None and found.round is not None:
                 return Arrived(found.round, self.controller.at(found.round), 0, found.samples)
+            self._expire_staged()
             with home.inbox.closing(call) as uploads:
                 try:
                     t, active, arrived, _ = self._arrive(uploads)
@@ -381,14 +385,26 @@ class Cause:
         return self.serve([Request(user, chosen, count, named)], repair=repair)
 
     def expire(self, *, repair: str = "now") -> Forgotten | None:
-        """Forget what is older than the home keeps samples: all of it at once. `learn` does it in each round."""
+        """Forget what is older than the home keeps samples: all of it at once. `learn` does it in each round.
+
+        What is staged and has waited for longer goes too; nothing has learned from it, so there is no request of it.
+        """
         with self._state:  # nobody else forgets any of it between the choice and its end
             self._resume()
+            self._expire_staged()
             requests = self.journal.expired()
             if not requests:
                 return None
             (done,) = self._serve(requests, "later", together=True)
         return replace(done, rsn=self._catch_up()[1]) if repair == "now" else done
+
+    def _expire_staged(self) -> None:
+        if self.home is not None:
+            try:
+                self.home.inbox.expire()
+            except BaseException:
+                self._reload()
+                raise
 
     def serve(self, requests: Sequence[Request], *, repair: str | None = None) -> list[Forgotten]:
         """Serve all requests that wait: one by one, or coalesced into one replay for each shard."""
