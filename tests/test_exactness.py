@@ -6,12 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cause import positions as pos
 from cause import system as engine
+from cause import training
 from cause.keyed import digest
 from cause.ledger import MemoryLedger
 from cause.memory import Memory
 from cause.presets import FIXED, PRESETS, System
 from cause.samples import Part, TraceUpload
+from cause.segmenting import Segmenting
 from cause.system import Cause
 from cause.trace import Add, Round, Trace
 from tests.learners_for_tests import FrequencyLearner, RememberingLearner
@@ -150,9 +153,9 @@ def test_red_when_slices_are_cut_by_position(monkeypatch):
     def sliced(self, upload, positions):
         own = list(positions)
         cuts = {i: [p for n, p in enumerate(own) if n * 3 // len(own) == i] for i in range(3)}
-        return [(i, engine.pos.of(part)) for i, part in cuts.items() if part]
+        return [(i, pos.of(part)) for i, part in cuts.items() if part]
 
-    monkeypatch.setattr(Cause, "_sliced", sliced)
+    monkeypatch.setattr(Segmenting, "sliced", sliced)
     assert red(System(gamma=FIXED, slices=3))
 
 
@@ -163,7 +166,7 @@ def test_red_when_randomness_outlives_a_segment(monkeypatch):
         drawn.append(parts)
         return digest(len(drawn))
 
-    monkeypatch.setattr(engine, "training_seed", seed)
+    monkeypatch.setattr(training, "training_seed", seed)
     assert red()
 
 

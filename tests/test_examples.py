@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cause import system
+from cause import training
 from cause.keyed import digest
 from cause.system import Cause
 from examples import custom_torch_model, digits_on_a_device
@@ -62,6 +62,6 @@ def test_the_device_that_an_example_leaves_behind_has_forgotten(tmp_path, capsys
 @pytest.mark.parametrize("example", [digits_on_a_device, custom_torch_model], ids=lambda example: example.__name__)
 def test_an_example_fails_where_a_training_cannot_be_repeated(example, monkeypatch, capsys):
     drawn = count()
-    monkeypatch.setattr(system, "training_seed", lambda *parts: digest("never twice", next(drawn)))
+    monkeypatch.setattr(training, "training_seed", lambda *parts: digest("never twice", next(drawn)))
     assert example.main([]) == 1
     assert "0 of " in capsys.readouterr().out

@@ -62,4 +62,8 @@ class DamageError(LearnerError):
 
 
 class Cancelled(CauseError):
-    """Training that was stopped because its data was forgotten meanwhile."""
+    """Training that was stopped: its data was forgotten meanwhile, or somebody asked for it."""
+
+
+class ChangedError(CauseError):
+    """What was being looked at is not what is there any more: something of it was forgotten, or found damaged."""

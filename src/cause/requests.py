@@ -107,6 +107,15 @@ def _held(ledger: Ledger, user: str, round_: int, pending: Selection) -> Positio
     return pos.minus(held, pending.get((user, round_), range(0)))
 
 
+def merged(selections: Iterable[Selection]) -> Selection:
+    """Several selections as one."""
+    found: dict[tuple[str, int], Positions] = {}
+    for selection in selections:
+        for where, doomed in selection.items():
+            found[where] = pos.union([found.get(where, range(0)), doomed])
+    return found
+
+
 def _named(ledger: Ledger, user: str, samples: Iterable[tuple[int, int]], pending: Selection) -> Selection:
     wanted: dict[int, list[int]] = {}
     for round_, position in samples:

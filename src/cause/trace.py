@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cause.checks import LONGEST_USER_ID
 from cause.controller import MOST_SHARDS
 from cause.errors import InputError, TraceError
 from cause.files import write_text
 from cause.requests import Request
 from cause.samples import Part, TraceUpload
-from cause.system import LONGEST_USER_ID
 
 MOST_ROUNDS = 1_000_000
 MOST_SAMPLES = 10**12

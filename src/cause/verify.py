@@ -6,6 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cause.errors import ChangedError
 from cause.executors import Task, train_segment
 from cause.learners import Learner
 from cause.progress import Progress, silent
@@ -46,6 +47,11 @@ class Chain:
     learner: Learner
     lessons: Sequence[tuple[Lesson, bytes, tuple[str, bytes] | None]]
 
+    @property
+    def shard(self) -> int:
+        """Whose they are; there is at least one."""
+        return self.lessons[0][0].segment.shard
+
 
 def replay(chain: Chain) -> Verification:
     """Train a shard from scratch and compare on the way."""
@@ -83,7 +89,7 @@ def verify(
     >>> verify(device, processes=0).identical
     [SegmentKey(shard=0, round=1, slice=0)]
     """
-    chains = device.chains(shards)
+    since, chains = device.changes, device.chains(shards)
     total = Verification()
     results: Iterator[Verification] = map(replay, chains)
     pool = None
@@ -99,7 +105,19 @@ def verify(
             total.unverifiable.extend(found.unverifiable)
             if progress:
                 progress(done, len(chains))
+    except Exception:  # also when samples went while they were read
+        _refuse_what_changed(device, chains, since)
+        raise
     finally:
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
+    _refuse_what_changed(device, chains, since)
     return total
+
+
+def _refuse_what_changed(device: "Cause", chains: Sequence[Chain], since: int) -> None:
+    """A mismatch of what is no longer there would be no mismatch."""
+    changed = [chain.shard for chain in chains if not device.current(chain.shard, since)]
+    if changed:
+        told = ", ".join(map(str, changed))
+        raise ChangedError(f"something of shard {told} was forgotten or found damaged during the replay: verify again")

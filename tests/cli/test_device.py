@@ -576,3 +576,21 @@ def test_small_things_people_read():
     assert moment(0.0) == "1970-01-01 00:00"
     assert [duration(each) for each in (0.5, 100, 7200, 2 * 86_400)] == ["0.5 s", "100 s", "2.0 h", "2.0 days"]
     assert [key_of((0, 1, 0)), key_of((0, 1, 2))] == [[0, 1], [0, 1, 2]]
+
+
+def test_what_is_older_than_the_home_keeps_samples_expires_also_where_nothing_is_learned(cause, refused):
+    cause("init", "home", *SMALL, "--key-env", "CAUSE_TEST_KEY", "--retain", "30 days")
+    cause("learn", "home", upload("r1.npz", 1, alice=40, bob=30))
+    cause("learn", "home", upload("r2.npz", 2, alice=10))
+    with Cause("home") as device:
+        device.stage("carol", *samples("carol", 3, 7))
+    assert cause("expire", "home", "--json")["samples"] == 0
+    with closing(sqlite3.connect("home/ledger.db")) as ledger, ledger:
+        ledger.execute("UPDATE uploads SET arrived=0 WHERE round=1")
+        ledger.execute("UPDATE staged SET arrived=0")
+    done = cause("expire", "home", "--repair", "later", "--json")
+    assert (done["retain"], done["samples"], done["staged"], done["rsn"]) == ("30 days", 70, 7, 0)
+    assert done["waiting"]
+    assert "0 samples, 0 sub-models that saw them, and 0 samples" in cause("expire", "home")
+    cause("init", "other", *SMALL, "--key-env", "CAUSE_TEST_KEY")
+    assert "without --retain" in refused("expire", "other")

@@ -52,6 +52,7 @@ from cause.partition.hash import Hash
 from cause.presets import FIXED, System
 from cause.recipe import Recipe
 from cause.system import Cause
+from cause.training import Training
 from tests.exactness.clean import clean_room, found, mismatches
 from tests.exactness.observed import CLASSES, ROUNDS, SHAPE, Kept, Observed
 from tests.exactness.sequences import SEQUENCES
@@ -366,11 +367,13 @@ def interrupted(fails_at: int) -> tuple[Cause, list[list[Kept]]]:
 def test_red_when_it_is_taken_up_again_one_segment_too_late(fails_at, monkeypatch):
     device, left = interrupted(fails_at)
     assert mismatches(found(device), clean_room(learner(), SYSTEM, left, **SETTING)) == []
-    honest_repair, honest_behind = Cause.repair, Cause._behind
+    honest_repair, honest_behind = Cause.repair, Training.behind
     done = set()  # a mark of how far it came, set before the training instead of after it
 
     def repair(self):
-        done.add(next(segment.key for shard in self.ledger.shards() for segment, _ in honest_behind(self, shard)))
+        done.add(
+            next(segment.key for shard in self.ledger.shards() for segment, _ in honest_behind(self.training, shard))
+        )
         return honest_repair(self)
 
     def behind(self, shard):
@@ -378,7 +381,7 @@ def test_red_when_it_is_taken_up_again_one_segment_too_late(fails_at, monkeypatc
 
     with monkeypatch.context() as patch:
         patch.setattr(Cause, "repair", repair)
-        patch.setattr(Cause, "_behind", behind)
+        patch.setattr(Training, "behind", behind)
         device, left = interrupted(fails_at)
     assert mismatches(found(device), clean_room(learner(), SYSTEM, left, **SETTING))
 

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import closing
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
-from cause.errors import InputError, LearnerError
-from cause.executors import Processes, ShardWork, Task
+from cause.errors import Cancelled, InputError, LearnerError
+from cause.executors import Here, Processes, ShardWork, Task, processes
 from cause.executors.worker import Assignment, Ready, Trained, work
 from cause.learners import CountingLearner
 from cause.presets import FIXED, PRESETS, System
@@ -170,6 +171,97 @@ def test_what_was_trained_and_waits_for_its_turn_goes_when_its_shard_is_forgotte
     two.cancel([1])
     assert waiting[0].number == 1
     assert waiting[0].done == []
+    (tmp_path / "0").touch()
+    training.join()
+    assert got == [b"9", None]
+
+
+def given(*shards: int, forgotten: list[int] | None = None) -> list[ShardWork]:
+    gone = [] if forgotten is None else forgotten
+    return [ShardWork(n, lambda: None, [counted(n)], lambda n=n: n not in gone) for n in shards]
+
+
+@pytest.fixture(scope="module", params=[Here, lambda: Processes(1)], ids=["here", "processes"])
+def executor(request):
+    with closing(request.param()) as made:
+        yield made
+
+
+def test_a_stop_that_comes_before_anything_is_trained_stops_the_next_call_once(executor):
+    executor.cancel()
+    with pytest.raises(Cancelled):
+        list(executor.train(CountingLearner(), given(0, 1), lambda *_: None))
+    assert list(executor.train(CountingLearner(), given(0, 1), lambda *_: None)) == [b"9", b"10"]
+
+
+def test_a_stop_between_two_segments_is_not_lost(executor):
+    with closing(executor.train(CountingLearner(), given(1, 0), lambda *_: None)) as blobs:
+        assert next(blobs) == b"10"
+        executor.cancel()  # nobody is busy
+        with pytest.raises(Cancelled):
+            next(blobs)
+
+
+def test_what_is_closed_can_be_used_again(executor):
+    executor.cancel()
+    executor.close()
+    assert list(executor.train(CountingLearner(), given(0), lambda *_: None)) == [b"9"]
+
+
+class Reassigned:
+    """Shard 1, for whoever asks; until it answers, there is time for its worker to be done and to get other work."""
+
+    def __init__(self, executor: Processes, folder: Path, forgotten: list[int]) -> None:
+        self.executor, self.folder, self.forgotten = executor, folder, forgotten
+
+    def __contains__(self, shard: int) -> bool:
+        (self.folder / "1").touch()
+        end = time.monotonic() + 1
+        while time.monotonic() < end and [w.shard.number for w in self.executor._busy if w.shard] in ([], [1]):
+            time.sleep(0.02)
+        if shard == 1:
+            self.forgotten.append(1)
+        return shard == 1
+
+
+def test_no_worker_is_cancelled_for_work_that_it_no_longer_does(tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "TRIES", 1)  # one death too many is enough
+    forgotten: list[int] = []
+    (tmp_path / "warm").mkdir()
+    (tmp_path / "warm" / "1").touch()
+    with closing(Processes(1)) as one:
+        assert list(one.train(Held(tmp_path / "warm"), given(1), lambda *_: None)) == [b"10"]
+        got: list[object] = []
+
+        def training() -> None:
+            try:
+                got.extend(one.train(Held(tmp_path), given(0, 1, forgotten=forgotten), lambda *_: None))
+            except LearnerError as error:
+                got.append(error)
+
+        thread = Thread(target=training)
+        thread.start()
+        while not any(worker.ready and worker.shard for worker in one._busy):  # the larger one goes first
+            time.sleep(0.02)
+        one.cancel(Reassigned(one, tmp_path, forgotten))
+        (tmp_path / "0").touch()
+        thread.join()
+        assert got == [b"9", None]
+
+
+def test_a_cancelled_worker_does_not_count_as_one_that_died(two, tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "TRIES", 1)
+    forgotten: list[int] = []
+    got: list[bytes | None] = []
+    work = given(0, 1, forgotten=forgotten)
+    training = Thread(target=lambda: got.extend(two.train(Held(tmp_path), work, lambda *_: None)))
+    training.start()
+    while sum(worker.ready for worker in two._busy) < 2:
+        time.sleep(0.02)
+    dying = [worker.process.pid for worker in two._busy if worker.shard.number == 1]
+    forgotten.append(1)
+    two.cancel([1])
+    assert not any(map(alive, dying)), "what it held is gone when this returns"
     (tmp_path / "0").touch()
     training.join()
     assert got == [b"9", None]

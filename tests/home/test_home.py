@@ -384,7 +384,7 @@ def test_samples_that_somebody_forgets_while_they_expire_are_gone_and_nobody_is_
         except RequestError as error:
             answers.append(str(error))
 
-    device._state = Eager(device._state, forget)
+    device.held.lock = Eager(device.held.lock, forget)
     done = device.expire(repair=repair)
     assert [(request.user, request.rounds) for request in done.requests] == [("a", (1,)), ("b", (1,))]
     assert answers == ["user 'a' has nothing retained of round 1 (of 2 only)"]

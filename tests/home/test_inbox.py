@@ -1,6 +1,7 @@
 """Uploads that wait for their round: durable, bounded, erasable, and in the end what `learn` would have made."""
 
 import sqlite3
+import time
 
 import pytest
 
@@ -185,6 +186,7 @@ def test_a_home_of_the_second_format_is_taken_on(tmp_path):
     with sqlite3.connect(tmp_path / "home" / "ledger.db") as ledger:
         for table in ("staged", "calls", "retrained", "evaluations"):
             ledger.execute(f"DROP TABLE {table}")
+        ledger.execute("ALTER TABLE uploads DROP COLUMN arrived")
         ledger.execute("PRAGMA user_version=2")
     ledger.close()
     with Cause(tmp_path / "home", learner=bayes()) as device:
@@ -192,6 +194,117 @@ def test_a_home_of_the_second_format_is_taken_on(tmp_path):
         assert device.ledger.rounds_of("a") == [1]
         device.stage("a", *samples("a", 2, 3))
         assert staged(device) == {"a": 3}
+
+
+def test_a_home_of_the_third_format_knows_when_what_waits_arrived(device, tmp_path):
+    learn(device, a=5)
+    device.home.clock = lambda: 1_000.0
+    for user in ("b", "c"):
+        device.stage(user, *samples(user, 2, 3), call=user)
+    device.close()
+    with sqlite3.connect(tmp_path / "home" / "ledger.db") as ledger:
+        for table in ("uploads", "staged"):
+            ledger.execute(f"ALTER TABLE {table} DROP COLUMN arrived")
+        ledger.execute("DELETE FROM calls WHERE id='c'")
+        ledger.execute("PRAGMA user_version=3")
+    ledger.close()
+    with Cause(tmp_path / "home", learner=bayes()) as again:
+        b, c = again.home.inbox.uploads()
+        assert b.arrived == 1_000.0
+        assert time.time() - c.arrived == pytest.approx(7 * DAY, abs=60)  # longer ago than calls are remembered
+        assert again.home.database.row("SELECT arrived = received FROM uploads") == (1,)
+
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def keeping(tmp_path):
+    """A home that keeps samples for ten days, at the end of the twentieth day."""
+    with opened(tmp_path / "home", shards=1, retain="10 days") as device:
+        device.home.clock = lambda: 20 * DAY
+        yield device
+
+
+def after(device, days):
+    device.home.clock = lambda: (20 + days) * DAY
+
+
+LATER = {
+    "an upload": lambda device: device.stage("c", *samples("c", 1, 3)),
+    "a round": lambda device: device.close_round(),
+    "a round of somebody else": lambda device: learn(device, c=3),
+    "expire": lambda device: device.expire(),
+}
+
+
+@pytest.mark.parametrize("happens", LATER.values(), ids=LATER)
+def test_what_waits_for_longer_than_samples_are_kept_is_destroyed(keeping, tmp_path, happens):
+    keeping.stage("a", *samples("a", 1, 4), call="one")
+    after(keeping, 6)
+    keeping.stage("b", *samples("b", 1, 4))
+    after(keeping, 11)
+    happens(keeping)
+    assert "a" not in staged(keeping)
+    assert keeping.ledger.rounds_of("a") == []
+    assert staged(keeping).get("b", 0) + sum(len(p) for _, p in keeping.ledger.pieces_of("b", 1)) == 4
+    called = keeping.home.inbox.called("one")
+    assert called is None or called.samples == 0
+    assert keeping.home.inbox.expired == 4
+    loot = attack(tmp_path / "home")
+    for user, there in (("a", False), ("b", True)):
+        assert all(loot.contains(row.tobytes()) == there for row in samples(user, 1, 4)[0])
+    assert keeping.home.receipts.size == 0, "nobody asked for it, and nothing had learned from it"
+
+
+def test_samples_that_waited_do_not_get_younger_when_a_round_takes_them_in(keeping):
+    keeping.stage("a", *samples("a", 1, 4))
+    after(keeping, 6)
+    keeping.stage("b", *samples("b", 1, 4))
+    keeping.close_round()
+    keeping.catch_up()
+    after(keeping, 11)
+    keeping.expire()
+    assert keeping.ledger.rounds_of("a") == []
+    assert keeping.ledger.rounds_of("b") == [1]
+    after(keeping, 17)
+    keeping.expire()
+    assert keeping.ledger.rounds_of("b") == []
+
+
+def test_an_opening_destroys_what_waited_for_too_long_also_when_its_call_is_no_longer_remembered(keeping, tmp_path):
+    keeping.stage("a", *samples("a", 1, 4), call="one")
+    after(keeping, 9)
+    learn(keeping, b=3)
+    assert keeping.home.inbox.called("one") is None
+    assert staged(keeping) == {"a": 4}
+    keeping.close()
+    with Cause(tmp_path / "home", learner=bayes()) as again:  # decades later
+        assert staged(again) == {}
+        assert again.home.inbox.expired == 4
+
+
+def test_samples_that_are_kept_for_some_rounds_wait_for_theirs_however_long(tmp_path):
+    with opened(tmp_path / "home", retain="1 rounds") as device:
+        device.stage("a", *samples("a", 1, 4))
+        device.home.clock = lambda: 1e12
+        device.expire()
+        assert staged(device) == {"a": 4}
+
+
+def test_a_crash_while_staged_samples_expire_leaves_them_whole_or_destroyed(keeping, tmp_path, monkeypatch):
+    keeping.stage("a", *samples("a", 1, 4))
+    after(keeping, 11)
+    with monkeypatch.context() as broken:
+        broken.setattr(keeping.home.vault, "erase", _full)
+        with pytest.raises(OSError, match="full"):
+            keeping.expire()
+    assert staged(keeping) == {}
+    keeping.close()
+    with Cause(tmp_path / "home", learner=bayes()) as again:
+        assert staged(again) == {}
+        loot = attack(tmp_path / "home")
+        assert not any(loot.contains(row.tobytes()) for row in samples("a", 1, 4)[0])
 
 
 def test_what_was_trained_again_is_counted_by_round(device):

@@ -18,6 +18,7 @@ from cause.cli import (
     demo,
     doctor,
     evidence,
+    expire,
     export,
     forget,
     init,
@@ -55,6 +56,7 @@ app.command("init")(init.init)
 app.command("config")(init.config)
 app.command("learn")(learn.learn)
 app.command("forget")(forget.forget)
+app.command("expire")(expire.expire)
 app.command("repair")(repair.repair)
 app.command("predict")(predict.predict)
 app.command("evaluate")(predict.evaluate)

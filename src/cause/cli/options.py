@@ -101,10 +101,10 @@ def setting_of(
     seed: int,
 ) -> "Setting":
     """The device that the options describe."""
+    from cause.checks import check_classes
     from cause.controller import ShardController
     from cause.presets import BACKBONES
     from cause.simulate import Setting
-    from cause.system import check_classes
     from cause.units import parse_bytes
 
     if memory is not None and slots is not None:

@@ -44,7 +44,7 @@ def token(
     try:
         if action == "create":
             if user is not None:
-                from cause.system import check_user
+                from cause.checks import check_user
 
                 check_user(user)
             made, secret = tokens.create(scope or (), user=user, note=note, expires_s=parse_duration(expires))

@@ -48,7 +48,8 @@ class Executor(Protocol):
     def cancel(self, shards: Collection[int] | None = None) -> None:
         """Stop what is being trained, from any thread: of shards whose work is no longer current, the others go on.
 
-        Without shards everything stops: `train` raises `Cancelled`.
+        Without shards everything stops: `train` raises `Cancelled` instead of training on, and if nothing is being
+        trained at this moment, the next call does, once.
         """
 
     def close(self) -> None:

@@ -1,25 +1,30 @@
 """In this process, one segment after the other."""
 
 from collections.abc import Collection, Generator, Sequence
-from functools import partial
 
+from cause.errors import Cancelled
 from cause.executors.base import ShardWork, Told, train_segment
 from cause.learners import Learner
+from cause.progress import Tick
+from cause.samples import SegmentKey
 
 
 class Here:
     """Trains in the caller's process."""
 
-    in_flight_bytes = 0
+    def __init__(self) -> None:
+        self.in_flight_bytes = 0
+        self._stop = False  # everything: the call under way raises it, or the next one
 
     def train(self, learner: Learner, work: Sequence[ShardWork], told: Told) -> Generator[bytes | None, None, None]:
         for shard in work:
             blob: bytes | None = None
             for number, task in enumerate(shard.tasks):
                 if shard.current():
+                    self._raise_if_stopped()
                     try:
                         parent = blob if number else shard.parent()
-                        blob = train_segment(learner, parent, task, partial(told, task.lesson.segment))
+                        blob = train_segment(learner, parent, task, self._tick(told, task.lesson.segment))
                         self.in_flight_bytes = max(self.in_flight_bytes, len(blob))
                     except Exception:
                         if shard.current():
@@ -27,8 +32,21 @@ class Here:
                         # some of it was forgotten meanwhile: its samples went while they were read, or trained on
                 yield blob if shard.current() else None
 
+    def _tick(self, told: Told, segment: SegmentKey) -> Tick:
+        def tick(done: int, total: int) -> None:
+            self._raise_if_stopped()
+            told(segment, done, total)
+
+        return tick
+
+    def _raise_if_stopped(self) -> None:
+        stop, self._stop = self._stop, False
+        if stop:
+            raise Cancelled("training was stopped")
+
     def cancel(self, shards: Collection[int] | None = None) -> None:
-        """Nothing to do: a segment under way hears of it after its epoch."""
+        """A segment under way hears of it after its epoch; of shards, by asking whether its work is current."""
+        self._stop = self._stop or shards is None
 
     def close(self) -> None:
-        pass
+        self._stop = False

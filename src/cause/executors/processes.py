@@ -4,11 +4,12 @@ import contextlib
 import multiprocessing
 import signal
 from collections.abc import Collection, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pickle import PicklingError
+from threading import Lock
 
 from cause.errors import Cancelled, InputError, LearnerError
 from cause.executors.base import ShardWork, Told
@@ -27,6 +28,14 @@ class _Worker:
     ready: bool = False
     learner: Learner | None = None
     shard: "_Shard | None" = None  # what it trains now
+    cancelled: bool = False  # whether it was told to stop: then whatever it says or leaves unsaid counts no more
+    _ending: Lock = field(default_factory=Lock)
+
+    def end(self) -> None:
+        """It is dead when this returns, whoever else is ending it at this moment."""
+        with self._ending:  # two who wait for one process may signal a stranger that got its number
+            self.process.kill()
+            self.process.join()
 
 
 class _Shard:
@@ -85,6 +94,11 @@ class Processes:
 
     When some of a shard's samples are forgotten, the worker that trains on them is killed, and what it held dies with
     it; another one is started at once for what comes next, and the other shards go on.
+
+    Whose a worker is changes under a lock, and so does what is cancelled: a worker is cancelled for the shard that it
+    trains at that moment, and never passes on to another. One that was cancelled is replaced, and has not died. Whoever
+    trains leaves the books when it is done or dead. The lock is never held while something is asked of the caller, who
+    may hold others.
     """
 
     def __init__(self, workers: int) -> None:
@@ -92,14 +106,16 @@ class Processes:
             raise InputError(f"the number of workers must be from 1 to {MOST_WORKERS}, not {workers}")
         self.workers = workers
         self.in_flight_bytes = 0
-        self._cancelled = False
+        self._books = Lock()  # of all that follows
+        self._stop = False  # everything: the call under way raises it, or the next one
         self._shards: list[_Shard] = []  # of the call under way
         self._idle: list[_Worker] = []
         self._busy: list[_Worker] = []
 
     def train(self, learner: Learner, work: Sequence[ShardWork], told: Told) -> Generator[bytes | None, None, None]:
-        self._shards = shards = [_Shard(order, given) for order, given in enumerate(work)]
-        self._cancelled = False
+        shards = [_Shard(order, given) for order, given in enumerate(work)]
+        with self._books:
+            self._shards = shards
         try:
             for shard, given in zip(shards, work, strict=True):
                 for number in range(len(given.tasks)):
@@ -117,20 +133,30 @@ class Processes:
                         shard.let_go()
                         yield None
         finally:
-            self._shards = []
-            while self._busy:  # only when something went wrong, or the caller went away
-                self._end(self._busy.pop())
+            with self._books:
+                self._shards = []
+            for worker in list(self._busy):  # only when something went wrong, or the caller went away
+                self._take_off(worker)
 
     def _hand_out(self, learner: Learner, shards: Sequence[_Shard]) -> None:
+        self._raise_if_stopped()
         waiting = sorted((s for s in shards if s.waiting), key=lambda s: (-s.samples_left, s.order))
         for shard in waiting[: self.workers - len(self._busy)]:
             worker = self._idle.pop() if self._idle else _start()
-            worker.shard, shard.running = shard, True
-            self._busy.append(worker)
+            with self._books:
+                worker.shard, shard.running = shard, True
+                self._busy.append(worker)
+            self._raise_if_stopped()  # it may have come before there was anybody to stop
             if worker.ready:
                 self._send(worker, learner)
             else:
                 worker.learner = learner  # sent when it says that it has started
+
+    def _raise_if_stopped(self) -> None:
+        with self._books:
+            stop, self._stop = self._stop, False
+        if stop:
+            raise Cancelled("training was stopped")
 
     def _send(self, worker: _Worker, learner: Learner) -> None:
         shard = worker.shard
@@ -139,7 +165,7 @@ class Processes:
         try:
             worker.pipe.send(shard.next(None if known else learner))
         except Exception as error:
-            if not shard.current:  # its samples went while they were read
+            if worker.cancelled or not shard.current:  # its samples went while they were read
                 self._replace(worker)
             elif isinstance(error, OSError):
                 self._buried(worker)
@@ -152,12 +178,12 @@ class Processes:
     def _listen(self, told: Told) -> None:
         """Wait until a worker says something or dies."""
         by_pipe = {worker.pipe: worker for worker in self._busy}
-        for pipe in wait(list(by_pipe)) if by_pipe else ():
-            if self._cancelled:
-                raise Cancelled("training was stopped")
+        heard = wait(list(by_pipe)) if by_pipe else ()
+        self._raise_if_stopped()
+        for pipe in heard:
             worker = by_pipe[pipe]  # type: ignore[index]
             assert worker.shard is not None
-            if not worker.shard.current:
+            if worker.cancelled or not worker.shard.current:
                 self._replace(worker)
                 continue
             try:
@@ -174,14 +200,23 @@ class Processes:
                 except Cancelled:
                     self._replace(worker)
             elif isinstance(message, Trained):
-                worker.shard.trained(message.blob)
-                self._busy.remove(worker)
-                worker.shard = None
-                self._idle.append(worker)
+                self._trained(worker, message.blob)
             elif isinstance(message, Failed):
-                if worker.shard.current:
+                if not worker.cancelled and worker.shard.current:
                     raise message.error
                 self._replace(worker)
+
+    def _trained(self, worker: _Worker, blob: bytes) -> None:
+        """A worker is done, and free for other work, unless it was cancelled a moment before."""
+        with self._books:
+            if not worker.cancelled:
+                assert worker.shard is not None
+                worker.shard.trained(blob)
+                worker.shard = None
+                self._busy.remove(worker)
+                self._idle.append(worker)
+                return
+        self._replace(worker)
 
     def _end_what_is_not_current(self) -> None:
         for worker in list(self._busy):
@@ -193,57 +228,60 @@ class Processes:
 
     def _replace(self, worker: _Worker) -> None:
         """What a worker trains on is no longer wanted: end it, and start another one for what comes next."""
-        assert worker.shard is not None
-        self._busy.remove(worker)
-        self._end(worker)
-        worker.shard.running = False
+        self._take_off(worker)
         self._idle.append(_start())
 
     def _buried(self, worker: _Worker) -> None:
         """A worker is gone: its segment waits again, unless that has happened too often."""
+        if worker.cancelled:
+            self._replace(worker)
+            return
         shard = worker.shard
         assert shard is not None
-        self._busy.remove(worker)
-        self._end(worker)
-        shard.running = False
+        self._take_off(worker)
         shard.deaths += 1
         if shard.deaths >= TRIES:
             how = f"exit code {worker.process.exitcode}"
             hint = "" if worker.ready else "; a script that uses workers needs `if __name__ == '__main__':`"
             raise LearnerError(f"a worker died {TRIES} times over segment {shard.segment} ({how}){hint}")
 
-    def _end(self, worker: _Worker) -> None:
-        worker.process.kill()
-        worker.process.join()
-        worker.pipe.close()
+    def _take_off(self, worker: _Worker) -> None:
+        """End a busy worker. It leaves the books when it is dead: whoever cancels must not miss one that is dying."""
+        worker.end()
+        with self._books:
+            self._busy.remove(worker)
+            if worker.shard is not None:
+                worker.shard.running = False
+        worker.pipe.close()  # only here, by the thread that listens to it
 
     def cancel(self, shards: Collection[int] | None = None) -> None:
         """Kill the workers that train these shards, or any: what they hold dies with them; what they made goes, too."""
-        busy = [worker for worker in list(self._busy) if shards is None or _number(worker) in shards]
-        if shards is None:
-            self._cancelled = bool(busy)
-        for worker in busy:
-            worker.process.kill()
-            worker.process.join()
-        for shard in self._shards:
-            if shards is not None and shard.number in shards:
-                shard.let_go()
+        with self._books:
+            if shards is None:
+                self._stop = True
+            cancelled = [w for w in self._busy if w.shard and (shards is None or w.shard.number in shards)]
+            for worker in cancelled:
+                worker.cancelled = True
+            for shard in self._shards:
+                if shards is not None and shard.number in shards:
+                    shard.let_go()
+        for worker in cancelled:
+            worker.end()
 
     def close(self) -> None:
         """End the workers."""
-        for worker in (*self._idle, *self._busy):
-            self._end(worker)
-        self._idle, self._busy = [], []
+        with self._books:
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.end()
+            worker.pipe.close()
+        self.cancel()
+        with self._books:
+            self._stop = bool(self._shards)  # only what is under way is to stop
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # the interpreter may be half gone
             self.close()
-
-
-def _number(worker: _Worker) -> int | None:
-    """The shard that a worker trains; another thread may just have taken it off."""
-    shard = worker.shard
-    return None if shard is None else shard.number
 
 
 def _start() -> _Worker:

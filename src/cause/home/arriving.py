@@ -68,9 +68,10 @@ def record(
                 pseudonym += 1
                 given[user] = pseudonym
             first = blocks[0][0]
-            row = [round_, now, given[user], seal(keys[first], user.encode(), b"user" + first)]
+            sealed = seal(keys[first], user.encode(), b"user" + first)
+            row = [round_, now, home.inbox.since(user, now), given[user], sealed]
             upload = database.run(
-                "INSERT INTO uploads (round, received, pseudonym, sealed_user) VALUES (?, ?, ?, ?)", row
+                "INSERT INTO uploads (round, received, arrived, pseudonym, sealed_user) VALUES (?, ?, ?, ?, ?)", row
             ).lastrowid
             rows = [(name, upload, part, sizes[name]) for part, (name, _) in enumerate(blocks)]
             database.many("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)

@@ -41,7 +41,7 @@ def expired(home: "Home") -> list[Request]:
     if rounds is not None:
         rule, limit = "round <= ?", float(home.ledger.round - rounds)
     elif seconds is not None:
-        rule, limit = "received < ?", home.clock() - seconds
+        rule, limit = "arrived < ?", home.clock() - seconds
     else:
         return []
     old = {upload for (upload,) in home.database.rows(f"SELECT id FROM uploads WHERE {rule}", [limit])}

@@ -35,6 +35,7 @@ class Staged:
     names: tuple[bytes, ...]
     samples: int
     bytes: int
+    arrived: float
 
 
 @dataclass(frozen=True)
@@ -55,17 +56,19 @@ class Inbox:
         self._staged: dict[str, Staged] = {}
         self._leaving: list[Staged] | None = None  # while a round is closed: what it takes in
         self._call: str | None = None
+        self.expired = 0
+        """Samples that waited for too long and were destroyed since the home was opened."""
 
     def load(self) -> None:
         """Go on with what the table holds."""
-        parts: dict[str, list[tuple[bytes, int, int, bytes]]] = {}
-        for name, upload, samples, size, sealed in self._home.database.rows(
-            "SELECT key, upload, samples, bytes, sealed_user FROM staged ORDER BY rowid"
+        parts: dict[str, list[tuple[bytes, int, int, bytes, float]]] = {}
+        for name, upload, samples, size, sealed, arrived in self._home.database.rows(
+            "SELECT key, upload, samples, bytes, sealed_user, arrived FROM staged ORDER BY rowid"
         ):
-            parts.setdefault(upload, []).append((bytes(name), samples, size, bytes(sealed)))
+            parts.setdefault(upload, []).append((bytes(name), samples, size, bytes(sealed), arrived))
         self._staged = {}
         for upload, rows in parts.items():
-            name, _, _, sealed = rows[0]
+            name, _, _, sealed, arrived = rows[0]
             try:
                 user = open_sealed(self._home.vault.key(name), sealed, b"staged" + name).decode()
             except VaultError as error:
@@ -73,8 +76,8 @@ class Inbox:
                 raise HomeError(
                     f"a staged upload in {where!r} cannot be opened ({error}): `cause doctor --home` tells more"
                 ) from None
-            names, counts, sizes, _ = zip(*rows, strict=True)
-            self._staged[upload] = Staged(upload, user, names, sum(counts), sum(sizes))
+            names, counts, sizes, _, _ = zip(*rows, strict=True)
+            self._staged[upload] = Staged(upload, user, names, sum(counts), sum(sizes), arrived)
 
     # What is there
 
@@ -113,19 +116,20 @@ class Inbox:
         contents = [(name, block.sealed(name, keys[name])) for name, block in blocks]
         home.refuse_what_cannot_fit(sum(len(data) for _, data in contents))
         home.write(keys, contents)
+        now = home.clock()
         rows = [
-            [name, id_, part, len(block), len(data), seal(keys[name], user.encode(), b"staged" + name)]
+            [name, id_, part, len(block), len(data), seal(keys[name], user.encode(), b"staged" + name), now]
             for part, ((name, block), (_, data)) in enumerate(zip(blocks, contents, strict=True))
         ]
         try:
             with home.database.transaction():
-                home.database.many("INSERT INTO staged VALUES (?, ?, ?, ?, ?, ?)", rows)
-                home.database.run("INSERT INTO calls VALUES (?, ?, ?, NULL)", [id_, home.clock(), len(labels)])
+                home.database.many("INSERT INTO staged VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+                home.database.run("INSERT INTO calls VALUES (?, ?, ?, NULL)", [id_, now, len(labels)])
         except BaseException:
             home.garbage.update(keys)
             raise
         size = sum(len(data) for _, data in contents)
-        self._staged[id_] = Staged(id_, user, tuple(keys), len(labels), size)
+        self._staged[id_] = Staged(id_, user, tuple(keys), len(labels), size, now)
         return Called(id_, len(labels), None)
 
     def _refuse_another_kind(self, user: str, inputs: NDArray[Any]) -> None:
@@ -157,6 +161,10 @@ class Inbox:
         """The room that closing the round gives back."""
         return sum(upload.bytes for upload in self._leaving or ())
 
+    def since(self, user: str, now: float) -> float:
+        """When the first of a user's samples arrived that the next round holds; they do not get younger by it."""
+        return min((upload.arrived for upload in self._leaving or () if upload.user == user), default=now)
+
     def leave(self, round_: int, now: float) -> None:
         """In the transaction that records the round."""
         database = self._home.database
@@ -177,7 +185,7 @@ class Inbox:
     # A user is forgotten
 
     def drop(self, uploads: Sequence[Staged]) -> None:
-        """In the transaction of a request that takes effect."""
+        """In a transaction: as that of a request that takes effect."""
         for upload in uploads:
             self._home.database.run("DELETE FROM staged WHERE upload=?", [upload.id])
             self._home.database.run("UPDATE calls SET samples=0 WHERE id=?", [upload.id])
@@ -186,6 +194,25 @@ class Inbox:
         """After it."""
         for upload in uploads:
             self._staged.pop(upload.id, None)
+
+    # Nobody closed a round for too long
+
+    def expire(self) -> None:
+        """Destroy what has waited for longer than the home keeps samples.
+
+        Nothing has learned from them, so nothing else is touched. Samples that are kept for some rounds wait for ever:
+        they have none yet.
+        """
+        home, (_, seconds) = self._home, self._home.retain
+        old = [] if seconds is None else [u for u in self._staged.values() if u.arrived < home.clock() - seconds]
+        if not old:
+            return
+        with home.database.transaction():
+            self.drop(old)
+        self.dropped(old)
+        home.garbage.update(name for upload in old for name in upload.names)
+        home.destroy()
+        self.expired += sum(upload.samples for upload in old)
 
 
 def _cut(x: NDArray[Any], labels: NDArray[np.int64]) -> list[Block]:

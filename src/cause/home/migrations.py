@@ -90,6 +90,13 @@ CREATE TABLE evaluations (
 ) STRICT;
 """
 
+_ARRIVED = """
+ALTER TABLE staged ADD COLUMN arrived REAL NOT NULL DEFAULT 0;  -- calls are not remembered for ever
+UPDATE staged SET arrived = coalesce((SELECT at FROM calls WHERE id=upload), strftime('%s', 'now') - 7 * 86400);
+ALTER TABLE uploads ADD COLUMN arrived REAL NOT NULL DEFAULT 0;  -- of its samples the first; received: as a round
+UPDATE uploads SET arrived = received;
+"""
+
 
 def _seal(database: "Database", vault: Vault) -> None:
     """Seal what is said of contents. Where a key is gone it goes too: nobody could check it any more."""
@@ -120,5 +127,6 @@ MIGRATIONS = (
     Migration(_FIRST),
     Migration(_SEALED, _seal, "ALTER TABLE history DROP COLUMN labels"),
     Migration(_STAGED),
+    Migration(_ARRIVED),
 )
 assert len(MIGRATIONS) == FORMAT

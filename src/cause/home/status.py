@@ -1,7 +1,7 @@
 """How a device is: what serves, what waits and what it will cost. Only reads."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +113,11 @@ def home_of(device: "Cause") -> Home:
 
 def status(device: "Cause", model: EnergyModel | None = None) -> Status:
     """How a device with a home is. With a calibration (`cause calibrate --out`) it tells seconds and joules, too."""
+    with device.state:
+        return _of_one_moment(device, model)
+
+
+def _of_one_moment(device: "Cause", model: EnergyModel | None) -> Status:
     home = home_of(device)
     with home.database.reading():
         since = dict(home.database.rows("SELECT shard, since FROM behind"))
@@ -143,16 +148,18 @@ def status(device: "Cause", model: EnergyModel | None = None) -> Status:
 
 def waiting(device: "Cause") -> list[Waiting]:
     """What a repair would train, in the order in which it would."""
-    found = []
-    for shard in device.ledger.shards():
-        lineage, head = device.ledger.lineage(shard), device.memory.head(shard)
-        after = None if head is None else head.key
-        earlier = lineage.samples_upto(after)
-        for segment in lineage.after(after):
-            rehearsed = rehearsed_count(device.rehearsal.share, segment.count, earlier)
-            found.append(Waiting(segment.key, segment.count + rehearsed, segment.trained))
-            earlier += segment.count
-    return found
+    with device.state:
+        return [each for shard in device.ledger.shards() for each in _waiting(device, shard)]
+
+
+def _waiting(device: "Cause", shard: int) -> Iterator[Waiting]:
+    lineage, head = device.ledger.lineage(shard), device.memory.head(shard)
+    after = None if head is None else head.key
+    earlier = lineage.samples_upto(after)
+    for segment in lineage.after(after):
+        rehearsed = rehearsed_count(device.rehearsal.share, segment.count, earlier)
+        yield Waiting(segment.key, segment.count + rehearsed, segment.trained)
+        earlier += segment.count
 
 
 def cost(segments: Sequence[Waiting], model: EnergyModel | None = None) -> RepairCost:

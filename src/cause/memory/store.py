@@ -66,6 +66,9 @@ class Memory:
     def __len__(self) -> int:
         return len(self._slot_of)
 
+    def __contains__(self, key: SegmentKey) -> bool:
+        return key in self._slot_of
+
     def __getitem__(self, key: SegmentKey) -> SubModel:
         sub_model = self._slots[self._slot_of[key]]
         assert sub_model is not None

@@ -1,0 +1,52 @@
+"""What is refused before anything is done: users, classes and uploads that make no sense."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from cause.errors import InputError
+from cause.learners import Learner
+from cause.samples import Upload
+
+LONGEST_USER_ID = 256
+MOST_CLASSES = 1_000_000
+CLASSES = 10
+"""When nobody says how many: the paper's data sets have so many."""
+
+
+def classes_of(asked: int | None, learner: Learner) -> int:
+    """How many classes a device has: as many as its learner tells apart."""
+    classes = (learner.classes or CLASSES) if asked is None else asked
+    check_classes(classes)
+    if learner.classes not in (None, classes):
+        raise InputError(f"the device is to have {classes} classes, but its learner tells {learner.classes} apart")
+    return classes
+
+
+def check_classes(classes: int) -> None:
+    """Refuse an absurd number of classes."""
+    if not 1 <= classes <= MOST_CLASSES:
+        raise InputError(f"the number of classes must be from 1 to {MOST_CLASSES:,}, not {classes}")
+
+
+def check_user(user: Any) -> None:
+    """Refuse what cannot be a user's id."""
+    if not isinstance(user, str) or not 1 <= len(user) <= LONGEST_USER_ID:
+        seen = f"one of {len(user)}" if isinstance(user, str) else repr(user)
+        raise InputError(f"a user id is a text of 1 to {LONGEST_USER_ID} characters, not {seen}")
+    if any("\ud800" <= character <= "\udfff" for character in user):
+        raise InputError(f"a user id is a text that can be written in UTF-8, not {user!r}")
+
+
+def checked_uploads(uploads: Iterable[Upload], t: int) -> dict[str, Upload]:
+    """The uploads of a round by user, in the order of their names."""
+    arrived: dict[str, Upload] = {}
+    for upload in uploads:
+        check_user(upload.user)
+        if upload.round != t:
+            raise InputError(f"user {upload.user!r} uploads for round {upload.round}, but this is round {t}")
+        if not len(upload.positions):
+            raise InputError(f"the upload of user {upload.user!r} in round {t} is empty")
+        if upload.user in arrived:
+            raise InputError(f"user {upload.user!r} uploads twice in round {t}")
+        arrived[upload.user] = upload
+    return dict(sorted(arrived.items()))

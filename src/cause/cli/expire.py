@@ -1,0 +1,31 @@
+"""`cause expire`."""
+
+from cause.cli import homes as h
+from cause.cli import options as o
+from cause.cli.output import print_json, training_bar
+from cause.errors import InputError
+
+
+def expire(home: h.HomeFolder, repair: h.Repair = None, json: o.AsJson = False) -> None:
+    """Forget what is older than the home keeps samples (`cause init --retain`), also where no round is learned."""
+    retain = h.config_of(home).settings.retain
+    if retain is None:
+        raise InputError(f"{str(home)!r} keeps samples until they are forgotten: it was made without --retain")
+    with training_bar("retraining") as watch, h.opened(home, watch=watch) as device:
+        from cause.home.status import home_of
+
+        done = device.expire(repair=h.repair_of(home, repair))
+        staged = home_of(device).inbox.expired
+        waiting = device.waiting()
+    samples = 0 if done is None else sum(shard.forgotten for shard in done.shards)
+    dropped, rsn = (() if done is None else done.dropped), (0 if done is None else done.rsn)
+    if json:
+        told = {"retain": retain, "samples": samples, "staged": staged, "destroyed": [h.key_of(key) for key in dropped]}
+        print_json({**told, "rsn": rsn, "waiting": waiting})
+        return
+    saw = f"{len(dropped)} sub-models that saw them"
+    print(f"older than {retain}, destroyed: {samples:,} samples, {saw}, and {staged:,} samples that waited for a round")
+    if waiting:
+        print(f"shards that wait for a repair: {', '.join(map(str, waiting))} (`cause repair {home}`)")
+    else:
+        print(f"retrained samples: {rsn:,}")

@@ -1,0 +1,107 @@
+"""What a device holds, under one lock: what is retained, what is stored, and whether that changed since one looked."""
+
+from collections.abc import Iterable
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from cause.errors import DamageError
+from cause.journal import Journal
+from cause.ledger import Ledger
+from cause.memory import Memory, SubModel
+from cause.samples import SegmentKey
+
+if TYPE_CHECKING:
+    from cause.home import Home
+
+
+def samples_between(ledger: Ledger, shard: int, after: SegmentKey | None, upto: SegmentKey) -> int:
+    """Retained samples of a shard's segments after one, up to another."""
+    lineage = ledger.lineage(shard)
+    return lineage.samples_upto(upto) - lineage.samples_upto(after)
+
+
+class Holdings:
+    """Ledger and memory together, and the journal that makes them last.
+
+    Whoever trains or replays remembers `changes` when it begins and asks `current` before anything of it counts.
+    """
+
+    def __init__(self, ledger: Ledger, memory: Memory, home: "Home | None" = None) -> None:
+        self.ledger, self.memory, self._home = ledger, memory, home
+        self.journal = Journal()
+        self.lock = RLock()  # of ledger and memory; never held while something trains
+        self.changes = 0
+        """Grows with each deletion, and with each sub-model that is found damaged."""
+        self._touched: dict[int, int] = {}  # by shard: the last of them that touched it
+        self._reloaded = 0  # the last one after which nothing in memory was as before
+
+    # What is there
+
+    def heads(self) -> dict[int, SubModel]:
+        """The sub-models that vote, by shard."""
+        with self.lock:
+            found = {shard: self.memory.head(shard) for shard in self.memory.shards()}
+        return {shard: head for shard, head in found.items() if head is not None}
+
+    def weight(self, head: SubModel) -> int:
+        """How many retained samples are behind a sub-model."""
+        return samples_between(self.ledger, head.key.shard, None, head.key)
+
+    def waiting(self) -> list[int]:
+        """The shards whose head is not their newest segment."""
+        with self.lock:
+            return [shard for shard in self.ledger.shards() if not self.up_to_date(shard)]
+
+    def up_to_date(self, shard: int) -> bool:
+        """Whether a shard's head is its newest segment."""
+        head = self.memory.head(shard)
+        return head is not None and head.key == self.ledger.lineage(shard).last
+
+    def head_blob(self, shard: int) -> bytes | None:
+        """The bytes of a shard's head, if it has one."""
+        with self.lock:
+            head = self.memory.head(shard)
+            return None if head is None else self.load(head.key)
+
+    def load(self, key: SegmentKey) -> bytes:
+        """A stored sub-model. A damaged one leaves the memory: the shard falls back, and repair makes it again."""
+        try:
+            return self.memory.shelf.get(key)
+        except DamageError:
+            if self.look():
+                raise  # it was destroyed meanwhile, by the process that writes
+            self.touch([key.shard])  # whoever counts on it starts again
+            self.memory.discard(key)
+            self.journal.discarded(key)
+            raise
+
+    # What changed
+
+    def touch(self, shards: Iterable[int]) -> None:
+        """Whatever was begun on these shards before starts again."""
+        self.changes += 1
+        self._touched.update(dict.fromkeys(shards, self.changes))
+
+    def current(self, shard: int, since: int) -> bool:
+        """Whether nothing of a shard was forgotten or found damaged since so many `changes`."""
+        return max(self._touched.get(shard, 0), self._reloaded) <= since
+
+    def reload(self) -> None:
+        """After an error: what is on the disk decides."""
+        if self._home is not None:
+            self.changes += 1
+            self._reloaded = self.changes
+            self._home.load(self.memory)
+
+    def look(self) -> bool:
+        """A device that only reads goes on with what its writer has done since; whether that was anything."""
+        if self._home is None or not self._home.read_only:
+            return False
+        with self.lock:
+            return self._home.refresh(self.memory)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: part for name, part in vars(self).items() if name != "lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, lock=RLock())
