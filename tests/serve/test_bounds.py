@@ -189,7 +189,7 @@ def test_bodies_that_arrive_are_bounded_and_short_ones_still_get_through(tmp_pat
     with Running(tmp_path / "home", arriving="1MB") as running:
         large = labelled(30_000)
         assert 700_000 < len(large) < 2**20
-        with Raw(running, "/v1/users/ann/samples", "ingest", 900_000) as arriving:
+        with Raw(running, "/v1/users/ann/samples", "ingest", 2**20) as arriving:
             arriving.send(b" " * 1_000)
             until(lambda: running.service.bodies._room.held)
             before = running.state()
@@ -300,7 +300,6 @@ def test_an_answer_that_is_not_read_is_not_kept_for_ever(tmp_path):
         token, room = running.headers("operator")["Authorization"], running.service.batches._room
         head = f"POST /v1/predictions?probabilities=true HTTP/1.1\r\nHost: x\r\nAuthorization: {token}\r\n"
         with Raw(running) as raw:
-            raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             raw.send(f"{head}Content-Type: {NPZ}\r\nContent-Length: {len(large)}\r\n\r\n".encode() + large)
             until(lambda: room.held)
             until(lambda: not room.held, 20)

@@ -98,3 +98,12 @@ def test_uploads_as_json_are_what_they_were(tmp_path):
         assert running.post("/v1/users/ann/samples", "ingest", rows("ann", 1, 5)).status_code == 201
         assert upload(running, "ann", NUMBERS).status_code == 201, "float64 is kept as float32"
         assert upload(running, "ann", ATTEMPTS["too large"]).status_code == 422
+
+
+def test_what_would_be_too_large_as_the_devices_kind_is_refused(tmp_path):
+    with Running(tmp_path / "home", unpacked="64kB") as running:
+        assert upload(running, "ann", NUMBERS).status_code == 201
+        many = np.zeros((4_000, FEATURES), np.uint8)
+        assert many.nbytes < 2**16 < 4 * many.nbytes
+        assert upload(running, "ann", many).status_code == 413
+        assert upload(running, "ann", many[:2_000]).status_code == 201

@@ -116,9 +116,13 @@ class Batches:
             groups: dict[tuple[Any, ...], list[_Piece]] = {}
             for piece in pieces:
                 groups.setdefault((piece.asked.x.dtype, piece.asked.x.shape[1:]), []).append(piece)
-            for group in groups.values():
-                self._answer(group)
-            self._settle({piece.asked for piece in pieces})
+            try:
+                for group in groups.values():
+                    self._answer(group)
+                self._settle({piece.asked for piece in pieces})
+            except Exception as error:  # this thread goes on, whatever happens: nobody else predicts
+                for asked in {piece.asked for piece in pieces}:
+                    self._end(asked, error)
             pieces = groups = {}  # type: ignore[assignment]  # nobody's inputs are kept while it waits
 
     def _next(self) -> list[_Piece]:

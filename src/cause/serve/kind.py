@@ -17,6 +17,7 @@ from cause.errors import CauseError
 from cause.home.home import Home
 from cause.serve.inputs import Form
 from cause.serve.problems import ProblemError
+from cause.units import format_bytes
 
 T = TypeVar("T")
 
@@ -28,15 +29,18 @@ class Kind:
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
 
-    def made(self, x: NDArray[Any]) -> NDArray[Any]:
-        """These inputs as such, or a 422.
+    def made(self, x: NDArray[Any], most_bytes: int) -> NDArray[Any]:
+        """These inputs as such, or a 422; a 413 if they would take more than so many bytes.
 
-        >>> Kind(np.dtype("uint8"), (2,)).made(np.array([[0.0, 7.0]]))
+        >>> Kind(np.dtype("uint8"), (2,)).made(np.array([[0.0, 7.0]]), 100)
         array([[0, 7]], dtype=uint8)
         """
         x = shaped(x, self.shape)
         if x.dtype == self.dtype:
             return x
+        if x.size * self.dtype.itemsize > most_bytes:
+            size, most = format_bytes(x.size * self.dtype.itemsize), format_bytes(most_bytes)
+            raise ProblemError(413, f"inputs of {size} as {self.dtype}, the type of samples here: at most {most}")
         with np.errstate(all="ignore"):  # what does not fit is looked for below
             made = x.astype(self.dtype)
         if self.dtype.kind == "f":
@@ -60,21 +64,21 @@ def shaped(x: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
 class Kinds:
     """The kind of one device's samples: of those that it holds, or else of the first that it takes."""
 
-    def __init__(self, home: Home, form: Form) -> None:
-        self._home, self._form = home, form
+    def __init__(self, home: Home, form: Form, most_bytes: int) -> None:
+        self._home, self._form, self._most = home, form, most_bytes
         self._lock = threading.Lock()
         self._known: Kind | None = self._held()
 
     def taken(self, x: NDArray[Any], take: Callable[[NDArray[Any]], T]) -> T:
         """Let samples be taken as what they must be. Those that are taken first decide."""
         if self._known is not None:
-            return take(self._known.made(x))
+            return take(self._known.made(x, self._most))
         with self._lock:
             if self._known is not None:
-                return take(self._known.made(x))
+                return take(self._known.made(x, self._most))
             dtype = np.dtype(np.uint8 if x.dtype == np.uint8 else np.float32)
             kind = Kind(dtype, self._shape(x.shape[1:]))
-            done = take(kind.made(x))
+            done = take(kind.made(x, self._most))
             self._known = kind
             return done
 

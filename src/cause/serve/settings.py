@@ -37,11 +37,11 @@ class ServeSettings:
     """When what was forgotten is repaired: now, idle, deadline or never; None: as the home is configured."""
     body: str = "32MB"
     """The largest request."""
-    unpacked: str = "128MB"
+    unpacked: str = "64MB"
     """The most that its samples may take in memory."""
     arriving: str = "64MB"
     """The most that the bodies of all requests may take while they arrive and until they are unpacked."""
-    unpackings: int = 2
+    unpackings: int = 1
     """Bodies that are unpacked at once."""
     waiting: str = "64MB"
     """The most that all inputs that wait for their prediction may take, with their answers."""
