@@ -16,7 +16,7 @@ import uvicorn
 
 from cause.client import Client
 from cause.serve.app import make_app
-from cause.serve.server import BoundedProtocol
+from cause.serve.protocol import bounded
 from cause.serve.service import Service, tokens_of
 from cause.serve.settings import ServeSettings
 from tests.home.homes import CLASSES, FEATURES, MASTER, opened, samples
@@ -45,8 +45,9 @@ class Running:
         config = uvicorn.Config(
             self.app,
             port=self.port,
-            http=BoundedProtocol,
+            http=bounded(self.service.settings.connections, self.service.settings.slow_s),
             log_config=None,
+            access_log=False,
             timeout_graceful_shutdown=1,
             proxy_headers=False,
         )

@@ -53,16 +53,7 @@ def make_app(service: Service) -> FastAPI:
     app.router.routes.append(Pages("/", StaticFiles(directory=STATIC, html=True), name="static"))
     _handle(app)
     app.openapi = lambda: _schema(app)  # type: ignore[method-assign]
-    settings = service.settings
-    app.add_middleware(
-        Gate,
-        tokens=service.tokens,
-        metrics=service.metrics,
-        body_bytes=settings.body_bytes,
-        rate=settings.rate,
-        attempts=settings.attempts,
-        tls=settings.tls_cert is not None,
-    )
+    app.add_middleware(Gate, tokens=service.tokens, metrics=service.metrics, settings=service.settings)
     return app
 
 

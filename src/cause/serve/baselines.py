@@ -11,6 +11,7 @@ from cause.home.history import history
 from cause.home.status import estimated, home_of
 from cause.presets import PRESETS
 from cause.serve.schemas import Baseline, Baselines
+from cause.serve.unnamed import kind_of
 from cause.simulate import Setting, simulate
 from cause.system import ENDLESS, Cause
 from cause.trace import Trace
@@ -56,7 +57,7 @@ class Comparison:
             self._end_pool()
             error = self._future.exception()
             if error is not None:
-                detail = str(error)[:200]
+                detail = kind_of(error)
                 return Baselines(state="failed", round=round_, systems=[], detail=detail, **self._cost(own))
             systems = [Baseline(**each, **self._line(each.get("rsn"))) for each in self._future.result()]
             return Baselines(state="ready", round=round_, systems=systems, **self._cost(own))

@@ -1,15 +1,21 @@
 """What every request passes before anything is read: sizes, token, rates, security headers, the access log."""
 
+import asyncio
 import logging
 import time
-import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
 from cause.serve import problems
+from cause.serve.crowd import Crowd
 from cause.serve.limits import Rate
 from cause.serve.metrics import Metrics
+from cause.serve.settings import ServeSettings
 from cause.serve.tokens import Token, Tokens
+from cause.serve.unnamed import where
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -22,6 +28,11 @@ SMALL_BODY_BYTES = 1 << 20
 """For requests that carry no samples."""
 LARGE = ("/samples", "/predictions", "/evaluations")
 GUARDED = ("/v1", "/metrics")
+STREAM = "/v1/events"
+ALIVE = ("/healthz", "/readyz")
+"""Answered however many requests there are, or a busy device would be taken for a dead one."""
+BODY_BYTES_S = 65_536
+"""A body that comes so fast has all the time it needs."""
 log, access = logging.getLogger("cause.serve"), logging.getLogger("cause.serve.access")
 
 SECURITY = (
@@ -39,20 +50,30 @@ SECURITY = (
 TLS_ONLY = (b"strict-transport-security", b"max-age=31536000")
 
 
-class TooLargeError(Exception):
+class TooLargeError(HTTPException):
     """More came than was allowed."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(413, f"a request has at most {most:,} bytes", {"Connection": "close"})
+
+
+class TooSlowError(HTTPException):
+    """It did not come in time."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(408, f"the body did not come within {seconds:.3g} s", {"Connection": "close"})
 
 
 class Gate:
     """Wraps the application."""
 
-    def __init__(
-        self, app: App, tokens: Tokens, metrics: Metrics, *, body_bytes: int, rate: float, attempts: float, tls: bool
-    ) -> None:
+    def __init__(self, app: App, tokens: Tokens, metrics: Metrics, settings: ServeSettings) -> None:
         self._app, self._tokens, self._metrics = app, tokens, metrics
-        self._body_bytes = body_bytes
-        self._rate, self._attempts = Rate(rate), Rate(attempts)
-        self._headers = [*SECURITY, TLS_ONLY] if tls else list(SECURITY)
+        self._body_bytes, self._slow_s = settings.body_bytes, settings.slow_s
+        self._rate, self._attempts = Rate(settings.rate), Rate(settings.attempts)
+        self._requests = Crowd("requests", settings.requests, settings.requests_each)
+        self._streams = Crowd("streams", settings.streams, settings.streams_each)
+        self._headers = list(SECURITY) if settings.tls_cert is None else [*SECURITY, TLS_ONLY]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -76,28 +97,33 @@ class Gate:
             await send(message)
 
         token: Token | None = None
+        crowd: Crowd | None = None
         try:
             refusal = self._refused(scope, guarded)
-            if not isinstance(refusal, problems.ProblemError):
-                token = refusal
-                scope.setdefault("state", {})["token"] = token
-                await self._app(scope, self._counted(scope, receive), sending)
-            else:
+            if isinstance(refusal, problems.ProblemError):
                 raise refusal
-        except TooLargeError as error:
-            if not begun:
-                await problems.answer(413, str(error), {"Connection": "close"})(scope, receive, sending)
+            token = refusal
+            if path not in ALIVE:
+                wanted = self._streams if path == STREAM else self._requests
+                if full := wanted.enter(None if token is None else token.id):
+                    raise full
+                crowd = wanted
+            scope.setdefault("state", {})["token"] = token
+            await self._app(scope, self._counted(scope, receive), sending)
+        except ClientDisconnect:
+            status = 400  # nobody is there to be answered
         except problems.ProblemError as problem:
             answer = problems.answer(problem.status, problem.detail, problem.headers, problem.errors)
             await answer(scope, receive, sending)
         except Exception as error:
             # where it happened, but not what it says: that may name somebody
-            where = "".join(traceback.format_tb(error.__traceback__))
-            log.error("unexpected %s", type(error).__name__, extra={"detail": where})
+            log.error("unexpected %s", type(error).__name__, extra={"detail": where(error)})
             if begun:
                 raise
             await problems.answer(500, "something went wrong here: the log tells more")(scope, receive, sending)
         finally:
+            if crowd is not None:
+                crowd.leave(None if token is None else token.id)
             took = time.perf_counter() - start
             route = _route(scope, path, guarded)
             self._metrics.request(scope["method"] if scope["method"].isalpha() else "?", route, status, took)
@@ -134,14 +160,23 @@ class Gate:
         return self._body_bytes if scope["path"].endswith(LARGE) else min(self._body_bytes, SMALL_BODY_BYTES)
 
     def _counted(self, scope: Scope, receive: Receive) -> Receive:
-        most, seen = self._most(scope), 0
+        """Never more than is allowed, nor slower."""
+        most, seen, start, whole = self._most(scope), 0, time.monotonic(), False
 
         async def receiving() -> Message:
-            nonlocal seen
-            message = await receive()
+            nonlocal seen, whole
+            if whole:  # what comes now is that the client went away
+                return await receive()
+            allowed = self._slow_s + seen / BODY_BYTES_S
+            try:
+                async with asyncio.timeout(start + allowed - time.monotonic()):
+                    message = await receive()
+            except TimeoutError:
+                raise TooSlowError(allowed) from None
             seen += len(message.get("body", b""))
+            whole = not message.get("more_body", False)
             if seen > most:
-                raise TooLargeError(f"a request has at most {most:,} bytes")
+                raise TooLargeError(most)
             return message
 
         return receiving

@@ -13,6 +13,7 @@ KINDS: Mapping[int, tuple[str, str]] = {
     403: ("forbidden", "This token does not allow it"),
     404: ("not-found", "There is no such thing"),
     405: ("method-not-allowed", "Not with this method"),
+    408: ("timeout", "The request did not arrive in time"),
     409: ("conflict", "This is not possible now"),
     413: ("too-large", "The request is too large"),
     415: ("unsupported-media-type", "Samples do not come in this form"),
@@ -58,11 +59,11 @@ def text(kind: str, what: str) -> Documented:
 def documented(*statuses: int) -> Documented:
     """For the schema: what a route may refuse with."""
     told: Documented = {}
-    for status in sorted({400, 401, 403, 413, 429, 431, *statuses}):
+    for status in sorted({400, 401, 403, 413, 429, 431, 503, *statuses}):
         kind, title = KINDS[status]
         example = {"type": PREFIX + kind, "title": title, "status": status, "detail": title}
         content = {"schema": {"$ref": "#/components/schemas/Problem"}, "example": example}
         told[status] = {"description": title, "content": {"application/problem+json": content}}
-        if status == 429:
+        if status in (429, 503):
             told[status]["headers"] = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds"}}
     return told

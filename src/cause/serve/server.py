@@ -5,53 +5,26 @@ import logging
 import signal
 import ssl
 import sys
+import threading
 import time
 from pathlib import Path
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from cause.errors import InputError
 from cause.serve.app import make_app
+from cause.serve.protocol import bounded
 from cause.serve.service import Service
 from cause.serve.settings import ServeSettings
+from cause.serve.unnamed import where
 
-MOST_HEAD = 65_536
-"""Bytes of a request before its body: a parser must not be fed for ever."""
 EXTRA = ("method", "route", "status", "ms", "token", "detail")
 
 
-class BoundedProtocol(HttpToolsProtocol):
-    """Ends a connection whose request line and headers do not end."""
-
-    _head = 0
-    _in_head = True
-    _tail = b""
-
-    def data_received(self, data: bytes) -> None:
-        if self._in_head:
-            end = (self._tail + data).find(b"\r\n\r\n")  # it may lie across two pieces
-            self._head += len(data) if end < 0 else end
-            self._tail = data[-3:]
-            if self._head > MOST_HEAD:
-                self.transport.write(b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n")
-                self.transport.close()
-                return
-        super().data_received(data)
-
-    def on_headers_complete(self) -> None:
-        self._in_head = False
-        super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        self._in_head, self._head, self._tail = True, 0, b""
-        super().on_message_complete()
-
-
 class JsonLines(logging.Formatter):
-    """One JSON object a line."""
+    """One JSON object a line; of an error where it happened, but not what it says: that may name somebody."""
 
     def format(self, record: logging.LogRecord) -> str:
         told: dict[str, Any] = {
@@ -62,7 +35,7 @@ class JsonLines(logging.Formatter):
         }
         told |= {name: getattr(record, name) for name in EXTRA if hasattr(record, name)}
         if record.exc_info:
-            told["error"] = self.formatException(record.exc_info)
+            told["error"] = where(record.exc_info[1])
         return json.dumps(told)
 
 
@@ -84,7 +57,7 @@ def serve(home: Path, settings: ServeSettings, *, quiet: bool = False) -> None:
             make_app(service),
             host=settings.host,
             port=settings.port,
-            http=BoundedProtocol,
+            http=bounded(settings.connections, settings.slow_s),
             log_config=None,
             access_log=False,
             server_header=False,
@@ -111,8 +84,16 @@ def _log(quiet: bool) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
+    sys.excepthook = _unforeseen
+    threading.excepthook = lambda args: _unforeseen(args.exc_type, args.exc_value, args.exc_traceback)
     logging.getLogger("cause.serve").setLevel(logging.WARNING if quiet else logging.INFO)
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING if quiet else logging.INFO)
+
+
+def _unforeseen(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+    """What nobody caught, told as all else is."""
+    detail = kind.__name__ if error is None else where(error)
+    logging.getLogger("cause.serve").error("unexpected %s", kind.__name__, extra={"detail": detail})
 
 
 def _check_tls(settings: ServeSettings) -> None:

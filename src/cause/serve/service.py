@@ -18,11 +18,13 @@ from cause.home.status import home_of
 from cause.keyed import digest
 from cause.serve.baselines import Comparison
 from cause.serve.batching import Batches
+from cause.serve.bodies import Bodies
 from cause.serve.erasing import Erasures
 from cause.serve.events import Events
 from cause.serve.heads import Heads
 from cause.serve.inputs import Form, Reader
 from cause.serve.journal import TellingJournal
+from cause.serve.kind import Kinds
 from cause.serve.metrics import Metrics
 from cause.serve.problems import ProblemError
 from cause.serve.settings import ServeSettings
@@ -33,6 +35,8 @@ from cause.system import Cause
 
 REMEMBERED_S = 86_400.0
 MOST_REMEMBERED = 100_000
+NUMBER_BYTES = 24
+"""Of a probability, as text."""
 
 
 class Service:
@@ -57,7 +61,11 @@ class Service:
             self.reader = Reader(Form.of(self.device.learner, self.device.classes), settings.unpacked_bytes)
             policy = settings.repair or ("now" if config.settings.repair == "now" else "deadline")
             self.trainer = Trainer(self.device, self.events, settings, policy)
-            self.batches, self.erasures = Batches(self.heads), Erasures(self.device, self.heads)
+            self.kinds = Kinds(self.home, self.reader.form, settings.unpacked_bytes)
+            self.erasures = Erasures(self.device, self.heads)
+            self.bodies = Bodies(settings.arriving_bytes, settings.unpackings)
+            said = self.device.classes * (8 * self.device.controller.most + NUMBER_BYTES)
+            self.batches = Batches(self.heads, settings.waiting_bytes, said)
             self.comparison = Comparison(self.device, self.model)
             self.ready = False
         except BaseException:

@@ -37,8 +37,22 @@ class ServeSettings:
     """When what was forgotten is repaired: now, idle, deadline or never; None: as the home is configured."""
     body: str = "32MB"
     """The largest request."""
-    unpacked: str = "128MB"
+    unpacked: str = "64MB"
     """The most that its samples may take in memory."""
+    arriving: str = "64MB"
+    """The most that the bodies of all requests may take while they arrive and until they are unpacked."""
+    unpackings: int = 1
+    """Bodies that are unpacked at once."""
+    waiting: str = "64MB"
+    """The most that all inputs that wait for their prediction may take, with their answers."""
+    connections: int = 256
+    """Open at once."""
+    requests: int = 160
+    """Under way at once; three quarters of them for one token."""
+    streams: int = 32
+    """Of events, at once; a quarter of them for one token."""
+    slow: str = "30s"
+    """How long headers may take to arrive, and a body, and an answer to be read; large bodies have more."""
     rate: float = 1000.0
     """Requests a second for each token; the burst is twice that."""
     attempts: float = 5.0
@@ -64,10 +78,13 @@ class ServeSettings:
             raise InputError(f"rates are above 0, not {self.rate} and {self.attempts}")
         if (self.tls_cert is None) != (self.tls_key is None):
             raise InputError("TLS needs both a certificate and its key: tls_cert and tls_key")
-        for text in (self.close_every, self.grace):
+        for name in ("unpackings", "connections", "requests", "streams"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for text in (self.close_every, self.grace, self.slow):
             if text is not None:
                 parse_duration(text)
-        for size in (self.body, self.unpacked):
+        for size in (self.body, self.unpacked, self.arriving, self.waiting):
             parse_bytes(size)
 
     @property
@@ -77,6 +94,26 @@ class ServeSettings:
     @property
     def grace_s(self) -> float:
         return parse_duration(self.grace)
+
+    @property
+    def slow_s(self) -> float:
+        return parse_duration(self.slow)
+
+    @property
+    def arriving_bytes(self) -> int:
+        return parse_bytes(self.arriving)
+
+    @property
+    def waiting_bytes(self) -> int:
+        return parse_bytes(self.waiting)
+
+    @property
+    def requests_each(self) -> int:
+        return max(1, self.requests * 3 // 4)
+
+    @property
+    def streams_each(self) -> int:
+        return max(1, self.streams // 4)
 
     @property
     def body_bytes(self) -> int:

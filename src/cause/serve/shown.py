@@ -5,6 +5,11 @@ from datetime import UTC, datetime
 
 from fastapi import Request, Response
 from pydantic import BaseModel
+from starlette.types import Receive, Scope, Send
+
+from cause.serve.room import Share
+
+PIECE = 65_536
 
 
 def moment(seconds: float) -> str:
@@ -31,3 +36,22 @@ def reply(request: Request, model: BaseModel, status: int = 200, headers: dict[s
         if etag in known:
             return Response(None, 304, told)
     return Response(body, status, told, media_type="application/json")
+
+
+class InPieces(Response):
+    """A long answer, sent as fast as it is read; the memory that is counted for it is let go when it is gone."""
+
+    def __init__(self, body: bytes, share: Share) -> None:
+        super().__init__(body, media_type="application/json")
+        self._share = share
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            whole = memoryview(self.body)
+            for start in range(0, max(1, len(whole)), PIECE):
+                end = start + PIECE
+                piece = bytes(whole[start:end])
+                await send({"type": "http.response.body", "body": piece, "more_body": end < len(whole)})
+        finally:
+            self._share.let_go()

@@ -13,6 +13,7 @@ from cause.home.when import due, idle
 from cause.progress import Step
 from cause.serve.events import Events
 from cause.serve.settings import ServeSettings
+from cause.serve.unnamed import kind_of, where
 from cause.system import Arrived, Cause
 
 LOOK_S = 1.0
@@ -21,6 +22,16 @@ AGAIN_S = 5.0
 """How long it waits after an error."""
 QUIET_S, PATIENCE_S = 0.2, 3.0
 log = logging.getLogger("cause.serve")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why training fails."""
+
+    kind: str
+    """Names nobody."""
+    text: str
+    """May name a user: for who may know them all."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +52,7 @@ class Trainer:
         self.repair = repair
         self.now: Step | None = None
         """How far the training under way is."""
-        self.problem: str | None = None
+        self.problem: Problem | None = None
         self._wake, self._stopping, self._asked = threading.Event(), threading.Event(), threading.Event()
         self._erased = threading.Event()
         self._closed_at = time.monotonic()
@@ -100,13 +111,15 @@ class Trainer:
                     self._wake.clear()
                 self.problem = None
             except CauseError as error:
-                self.problem = str(error)
-                log.error("training failed", extra={"detail": str(error)})
+                self._failed(error, str(error))
                 self._stopping.wait(AGAIN_S)
-            except Exception:
-                self.problem = "an unexpected error: the log tells more"
-                log.exception("training failed")
+            except Exception as error:
+                self._failed(error, "an unexpected error: the log tells more")
                 self._stopping.wait(AGAIN_S)
+
+    def _failed(self, error: Exception, text: str) -> None:
+        self.problem = Problem(kind_of(error), text)
+        log.error("training failed: %s", kind_of(error), extra={"detail": where(error)})
 
     def _close_if_due(self) -> None:
         home = home_of(self.device)

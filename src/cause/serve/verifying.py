@@ -12,6 +12,7 @@ from cause.errors import CauseError
 from cause.serve.events import Events
 from cause.serve.schemas import Verification
 from cause.serve.shown import moment
+from cause.serve.unnamed import kind_of
 from cause.system import Cause
 
 KEPT = 200
@@ -113,7 +114,7 @@ class Verifications:
                     "superseded": len(found.superseded),
                 }
             except CauseError as error:
-                told = {"state": "failed", "detail": str(error)}
+                told = {"state": "failed", "detail": kind_of(error)}
             except Exception:  # samples and sub-models went while they were read
                 told = {"state": "failed", "detail": CHANGED}
             finally:

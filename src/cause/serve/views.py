@@ -18,14 +18,15 @@ def key(segment: SegmentKey | None) -> list[int] | None:
     return None if segment is None else list(segment)
 
 
-def status(service: Service) -> s.Status:
+def status(service: Service, *, names: bool) -> s.Status:
+    """At a glance; `names` for who may know the users."""
     device, home, trainer = service.device, service.home, service.trainer
     with device.state:
         found = device.status(service.model)
         uploads = home.inbox.uploads()
         behind = device.waiting()
     rows = home.database.rows("SELECT round, samples FROM retrained ORDER BY round")
-    now, step, form = home.clock(), trainer.now, service.reader.form
+    now, step, form, problem = home.clock(), trainer.now, service.reader.form, trainer.problem
     endless = found.slots >= ENDLESS
     deadlines = [request.deadline for request in found.requests]
     return s.Status(
@@ -61,7 +62,7 @@ def status(service: Service) -> s.Status:
             next_deadline=maybe(min(deadlines, default=None)),
         ),
         training=None if step is None else _training(step),
-        problem=trainer.problem,
+        problem=None if problem is None else problem.text if names else problem.kind,
         exports=[
             s.Export(id=each.id, made=moment(each.made), form=each.form, tainted=maybe(each.tainted))
             for each in found.exports

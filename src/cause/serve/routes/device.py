@@ -25,7 +25,7 @@ def router(service: Service) -> APIRouter:
     @routes.get("/v1/status", response_model=s.Status, responses=documented())
     def status(request: Request, token: Looking) -> Response:
         """The device at a glance."""
-        return reply(request, views.status(service))
+        return reply(request, views.status(service, names="operator" in token.scopes))
 
     @routes.get("/v1/rounds", response_model=s.Rounds, responses=documented(422))
     def rounds(request: Request, token: Looking, before: Before = None, limit: Limit = 50) -> Response:

@@ -1,6 +1,8 @@
 """Predictions and evaluations."""
 
 import json
+from collections.abc import Iterable
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,15 +12,19 @@ from starlette.concurrency import run_in_threadpool
 
 from cause.serve import schemas as s
 from cause.serve.access import allowed
-from cause.serve.inputs import schema
+from cause.serve.batching import Predicted
+from cause.serve.heads import Answer
+from cause.serve.inputs import JSON, TENSORS, schema
 from cause.serve.problems import documented
 from cause.serve.routes.pages import Before, Limit
 from cause.serve.service import Service
-from cause.serve.shown import moment, reply
+from cause.serve.shown import InPieces, moment, reply
 from cause.serve.tokens import Token
 
-SMALL = 65_536
-"""Bodies up to this size are read where they arrive: a thread would take longer to begin."""
+QUICK = (JSON, TENSORS)
+"""What does not unpack to much more than was sent."""
+PART = 512
+"""Samples whose answers are written at once: others come in between."""
 
 
 def router(service: Service) -> APIRouter:
@@ -28,7 +34,7 @@ def router(service: Service) -> APIRouter:
     @routes.post(
         "/v1/predictions",
         response_model=s.Predictions,
-        responses=documented(409, 415, 422),
+        responses=documented(408, 409, 415, 422),
         openapi_extra={"requestBody": schema(reader.form, labels=False)},
     )
     async def predict(
@@ -37,20 +43,23 @@ def router(service: Service) -> APIRouter:
         probabilities: Annotated[bool, Query(description="Also the mean of the voters' probabilities")] = False,
     ) -> Response:
         """The label that the heads agree on, for each input."""
-        kind, body = request.headers.get("content-type", ""), await request.body()
-        small = len(body) <= SMALL
-        x: NDArray[Any] = reader.inputs(kind, body) if small else await run_in_threadpool(reader.inputs, kind, body)
-        answer = await service.batches.predict(x)
-        told: dict[str, Any] = {"labels": answer.labels.tolist(), "voters": len(answer.voters), "probabilities": None}
-        if probabilities:
-            told["probabilities"] = answer.probabilities.mean(axis=0).astype(np.float64).tolist()
-        return Response(json.dumps(told), media_type="application/json")
+        kind = request.headers.get("content-type", "")
+        quick = kind.startswith(QUICK)
+        x = await service.bodies.unpacked(request, partial(reader.inputs, kind), quick=quick)
+        done = await service.batches.predict(x)
+        try:
+            work = partial(_text, done, probabilities)
+            text = work() if len(x) <= PART else await service.bodies.apart(work)
+        except BaseException:
+            done.share.let_go()
+            raise
+        return InPieces(text, done.share)
 
     @routes.post(
         "/v1/evaluations",
         status_code=201,
         response_model=s.Evaluation,
-        responses=documented(409, 415, 422),
+        responses=documented(408, 409, 415, 422),
         openapi_extra={"requestBody": schema(reader.form, labels=True)},
     )
     async def evaluate(
@@ -59,10 +68,14 @@ def router(service: Service) -> APIRouter:
         label: Annotated[int | None, Query(ge=0, le=service.device.classes - 1, description="Of a picture")] = None,
     ) -> Response:
         """How many labelled samples are answered right. Only the result is kept."""
-        kind, body = request.headers.get("content-type", ""), await request.body()
-        x, y = await run_in_threadpool(reader.labelled, kind, body, label)
-        done = await run_in_threadpool(_evaluated, service, x, y)
-        return reply(request, done, 201)
+        kind = request.headers.get("content-type", "")
+        x, y = await service.bodies.unpacked(request, lambda body: reader.labelled(kind, body, label))
+        done = await service.batches.predict(x)
+        try:
+            told = await run_in_threadpool(_evaluated, service, done.answer, y)
+        finally:
+            done.share.let_go()
+        return reply(request, told, 201)
 
     @routes.get("/v1/evaluations", response_model=s.Evaluations, responses=documented(422))
     def evaluations(
@@ -85,8 +98,21 @@ def router(service: Service) -> APIRouter:
     return routes
 
 
-def _evaluated(service: Service, x: NDArray[Any], y: NDArray[np.int64]) -> s.Evaluation:
-    answer = service.heads.predict(x)
+def _text(done: Predicted, probabilities: bool) -> bytes:
+    answer, parts = done.answer, range(0, len(done.answer.labels), PART)
+    labels = _listed(answer.labels[start : start + PART] for start in parts)
+    shown = "null"
+    if probabilities:
+        of = answer.probabilities
+        shown = _listed(of[:, start : start + PART].mean(axis=0).astype(np.float64) for start in parts)
+    return f'{{"labels": {labels}, "voters": {len(answer.voters)}, "probabilities": {shown}}}'.encode()
+
+
+def _listed(parts: Iterable[NDArray[Any]]) -> str:
+    return "[" + ", ".join(json.dumps(part.tolist())[1:-1] for part in parts) + "]"
+
+
+def _evaluated(service: Service, answer: Answer, y: NDArray[np.int64]) -> s.Evaluation:
     right = answer.labels == y
     chosen = answer.probabilities.argmax(axis=2) == y
     told = {

@@ -1,20 +1,24 @@
 """A user's own: uploads, what is held, erasures."""
 
 from secrets import token_hex
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 from fastapi import APIRouter, Header, Query, Request, Response
-from starlette.concurrency import run_in_threadpool
+from numpy.typing import NDArray
 
+from cause.errors import InputError
+from cause.home.inbox import Called
 from cause.requests import Request as Asked
 from cause.serve import schemas as s
 from cause.serve import views
 from cause.serve.access import UserId, for_user
 from cause.serve.inputs import schema
-from cause.serve.problems import documented
+from cause.serve.problems import ProblemError, documented
 from cause.serve.service import Service
 from cause.serve.shown import reply
 from cause.serve.tokens import Token
+from cause.serve.unnamed import kind_of
 
 Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=128, pattern=r"^[\x20-\x7e]+$")]
 REPLAYED = {"Idempotent-Replayed": "true"}
@@ -29,7 +33,7 @@ def router(service: Service) -> APIRouter:
         "/v1/users/{user}/samples",
         status_code=201,
         response_model=s.Upload,
-        responses=documented(409, 415, 422),
+        responses=documented(408, 409, 415, 422),
         openapi_extra={"requestBody": schema(service.reader.form, labels=True)},
     )
     async def upload_samples(
@@ -40,15 +44,14 @@ def router(service: Service) -> APIRouter:
         idempotency_key: Key = None,
     ) -> Response:
         """Stage samples for the next round: sealed and durable when this answers."""
-        body = await request.body()
         kind = request.headers.get("content-type", "")
 
-        def work() -> tuple[s.Upload, bool]:
+        def work(body: bytes) -> tuple[s.Upload, bool]:
             x, y = service.reader.labelled(kind, body, label)
             seen = b"\0".join((user.encode(), kind.encode(), str(label).encode(), body))
             call = service.call_id(token.id, "upload", idempotency_key, seen)
             known = call is not None and service.home.inbox.called(call) is not None
-            done = service.device.stage(user, x, y, call=call)
+            done = service.kinds.taken(x, lambda made: _staged(service, token, user, made, y, call))
             staged = service.home.inbox.waits(done.id)
             state = "staged" if staged else "learned" if done.round is not None else "erased"
             if not known:
@@ -57,7 +60,7 @@ def router(service: Service) -> APIRouter:
                 service.trainer.wake()
             return s.Upload(id=done.id, state=state, samples=done.samples, round=done.round), known  # type: ignore[arg-type]
 
-        told, known = await run_in_threadpool(work)
+        told, known = await service.bodies.unpacked(request, work)
         return reply(request, told, 201, REPLAYED if known else None)
 
     @routes.get("/v1/users/{user}", response_model=s.User, responses=documented(422))
@@ -65,7 +68,9 @@ def router(service: Service) -> APIRouter:
         """What is held of a user. Of a user of whom nothing is held: zeros."""
         return reply(request, views.user(service, user))
 
-    @routes.post("/v1/users/{user}/erasures", status_code=202, response_model=s.Request, responses=documented(409, 422))
+    @routes.post(
+        "/v1/users/{user}/erasures", status_code=202, response_model=s.Request, responses=documented(408, 409, 422)
+    )
     def erase(
         user: UserId,
         request: Request,
@@ -84,12 +89,24 @@ def router(service: Service) -> APIRouter:
         assert told is not None
         return reply(request, told, 202, {"Location": f"/v1/requests/{id_}"} | ({} if new else REPLAYED))
 
-    @routes.post("/v1/users/{user}/erasures/plan", response_model=s.Plan, responses=documented(409, 422))
+    @routes.post("/v1/users/{user}/erasures/plan", response_model=s.Plan, responses=documented(408, 409, 422))
     def plan(user: UserId, request: Request, body: s.Erasure, token: Annotated[Token, own]) -> Response:
         """What an erasure would touch and cost. Changes nothing."""
         return reply(request, views.plan(service, _asked(user, body)))
 
     return routes
+
+
+def _staged(
+    service: Service, token: Token, user: str, x: NDArray[Any], y: NDArray[np.int64], call: str | None
+) -> Called:
+    try:
+        return service.device.stage(user, x, y, call=call)
+    except InputError as error:
+        # it may be of another user's request that was served first, or of what this user staged before
+        if "operator" in token.scopes:
+            raise
+        raise ProblemError(409, f"these samples cannot be staged now: {kind_of(error)}") from None
 
 
 def _asked(user: str, body: s.Erasure) -> Asked:

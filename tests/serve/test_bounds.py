@@ -1,0 +1,399 @@
+"""However much is asked at once and however slowly, the service holds a bounded part of it and answers the others."""
+
+import contextlib
+import io
+import json
+import re
+import socket
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import httpx
+import numpy as np
+import pytest
+
+from cause.requests import Request
+from cause.serve.batching import MOST
+from tests.home.homes import CLASSES, FEATURES
+from tests.serve.services import Running, inputs, rows
+
+NPZ = "application/x-npz"
+PROBLEM = "application/problem+json"
+
+
+def npz(count, **more):
+    x = np.random.default_rng(count).normal(size=(count, FEATURES)).astype(np.float32)
+    buffer = io.BytesIO()
+    np.savez(buffer, x=x, **more)
+    return x, buffer.getvalue()
+
+
+def labelled(count):
+    return npz(count, y=np.zeros(count, np.int64))[1]
+
+
+def asked(running, body, kind=NPZ, who="operator", query=""):
+    """A prediction on a connection of its own."""
+    headers = running.headers(who) | {"Content-Type": kind}
+    return httpx.post(
+        f"{running.http.base_url}/v1/predictions{query}", headers=headers, content=body, timeout=30, trust_env=False
+    )
+
+
+def until(true, seconds=10.0):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def unavailable(answer):
+    assert answer.status_code == 503, answer.text
+    assert answer.headers["content-type"] == PROBLEM
+    assert answer.json()["type"] == "urn:cause:problem:unavailable"
+    return int(answer.headers["retry-after"]) >= 1
+
+
+class Raw:
+    """A client that sends what it is told to, and no more."""
+
+    def __init__(self, running, path="/healthz", who=None, length=0, method="POST"):
+        self.socket = socket.create_connection(("127.0.0.1", running.port))
+        self.socket.settimeout(20)
+        if who is not None:
+            token = running.headers(who)["Authorization"]
+            head = (
+                f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {token}\r\nContent-Type: application/json\r\n"
+            )
+            self.socket.sendall(f"{head}Content-Length: {length}\r\n\r\n".encode())
+
+    def send(self, data):
+        self.socket.sendall(data)
+
+    def read(self):
+        """All that comes until it is closed."""
+        return b"".join(iter(lambda: self.socket.recv(65536), b""))
+
+    def begun(self):
+        return self.socket.recv(65536)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.socket.close()
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CAUSE_TEST_KEY", "11" * 32)
+        with Running(tmp_path_factory.mktemp("bounds") / "home", waiting="1MB") as running:
+            running.learn(alice=40, bob=40)
+            yield running
+
+
+def test_inputs_that_wait_are_bounded_and_a_short_request_still_gets_through(learned):
+    batches, (_, large) = learned.service.batches, npz(20_000)
+    with ThreadPoolExecutor(8) as pool:
+        with learned.service.device.state:  # nobody can be asked who votes
+            first = pool.submit(asked, learned, large)
+            until(lambda: batches._room.held)
+            held = batches._room.held
+            assert unavailable(asked(learned, large))
+            assert unavailable(asked(learned, large, who="predict"))
+            short = pool.submit(asked, learned, json.dumps({"inputs": inputs()}).encode(), "application/json")
+            until(lambda: len(batches._waiting) == 2)
+            assert batches._room.held == held
+        assert (first.result().status_code, short.result().status_code) == (200, 200)
+    until(lambda: batches._room.held == 0)
+    assert asked(learned, large).status_code == 200
+
+
+def test_a_short_request_waits_for_one_batch_of_a_long_one_only(learned, monkeypatch):
+    heads, batches, (x, large) = learned.service.heads, learned.service.batches, npz(10 * MOST)
+    seen, predict = [], heads.predict
+    short = json.dumps({"inputs": inputs()}).encode()
+    answers: dict[str, Future] = {}
+    with ThreadPoolExecutor(8) as pool:
+
+        def predicting(x):
+            seen.append(len(x))
+            if len(seen) == 3:  # in the middle of it
+                for number in range(3):
+                    answers[f"short {number}"] = pool.submit(asked, learned, short, "application/json")
+                until(lambda: len(batches._waiting) == 4)
+            return predict(x)
+
+        monkeypatch.setattr(heads, "predict", predicting)
+        answers["long"] = pool.submit(asked, learned, large, query="?probabilities=true")
+        until(lambda: len(answers) == 4)
+        ended = {}
+        for name, answer in answers.items():
+            answer.add_done_callback(lambda _, name=name: ended.setdefault(name, len(seen)))
+        told = answers["long"].result().json()
+        assert {answers[f"short {number}"].result().status_code for number in range(3)} == {200}
+    assert max(seen) <= MOST
+    assert len(seen) == 11, "three more samples need no more than one more batch"
+    assert sum(seen) == len(x) + 3
+    assert seen[3] == MOST, "the batch after it has the short ones in it, and is filled up with the long one"
+    expected = predict(x)
+    assert told["labels"] == expected.labels.tolist()
+    assert np.allclose(told["probabilities"], expected.probabilities.mean(axis=0))
+
+
+def test_half_of_a_batch_is_the_oldest_requests_whatever_else_comes():
+    from cause.serve.batching import _Asked, batch
+
+    def of(count, values=6):
+        made = _Asked(np.zeros((count, values)), None, None)
+        made.todo.append((0, count))
+        return made
+
+    oldest, middle, short = of(1000), of(800), of(5)
+    first = batch([oldest, middle, short])
+    taken = {id(asked): 0 for asked in (oldest, middle, short)}
+    for piece in first:
+        taken[id(piece.asked)] += piece.span[1] - piece.span[0]
+    assert list(taken.values()) == [MOST // 2, MOST // 2 - 5, 5]
+    assert [asked.left for asked in (oldest, middle, short)] == [1000 - MOST // 2, 800 - MOST // 2 + 5, 0]
+    wide = of(5, values=2**20)  # 8 MiB a sample: one at a time, but one
+    assert [piece.span for piece in batch([wide])] == [(0, 1)]
+
+
+def test_a_long_request_is_answered_by_those_who_vote_at_its_end(tmp_path, monkeypatch):
+    with Running(tmp_path / "home", repair="never") as running:
+        running.learn(alice=40, bob=40)
+        heads, (x, large) = running.service.heads, npz(4 * MOST)
+        predict, calls = heads.predict, []
+
+        def predicting(x):
+            answer = predict(x)
+            calls.append(len(x))
+            if len(calls) == 2:
+                running.service.erasures.erase(Request("alice", (1,), 3), "ab" * 16)
+            return answer
+
+        before = predict(x)
+        monkeypatch.setattr(heads, "predict", predicting)
+        told = asked(running, large, query="?probabilities=true").json()
+        after = predict(x)
+        assert [voter.sub_model for voter in before.voters] != [voter.sub_model for voter in after.voters]
+        assert told["voters"] == len(after.voters)
+        assert np.allclose(told["probabilities"], after.probabilities.mean(axis=0))
+        assert len(calls) == 6, "what was predicted before the erasure is predicted again"
+
+
+def test_bodies_that_arrive_are_bounded_and_short_ones_still_get_through(tmp_path):
+    with Running(tmp_path / "home", arriving="1MB") as running:
+        large = labelled(30_000)
+        assert 700_000 < len(large) < 2**20
+        with Raw(running, "/v1/users/ann/samples", "ingest", 2**20) as arriving:
+            arriving.send(b" " * 1_000)
+            until(lambda: running.service.bodies._room.held)
+            before = running.state()
+            assert unavailable(running.post("/v1/users/bob/samples", body=large, Content_Type=NPZ))
+            assert running.state() == before
+            pieces = (large[start : start + 50_000] for start in range(0, len(large), 50_000))
+            headers = running.headers("operator") | {"Content-Type": NPZ}
+            unsaid = running.http.post("/v1/users/bob/samples", headers=headers, content=pieces)
+            assert unavailable(unsaid), "one that does not say how long it is"
+            assert running.post("/v1/users/bob/samples", body=rows("bob", 1, 5)).status_code == 201
+        until(lambda: not running.service.bodies._room.held)
+        assert running.post("/v1/users/bob/samples", body=large, Content_Type=NPZ).status_code == 201
+
+
+def test_only_so_many_bodies_are_unpacked_at_once_and_never_where_requests_arrive(tmp_path, monkeypatch):
+    with Running(tmp_path / "home", unpackings=2) as running:
+        reader, lock = running.service.reader, threading.Lock()
+        inside, most, threads = [0], [0], set()
+
+        def watched(read):
+            def reading(*args):
+                with lock:
+                    inside[0] += 1
+                    most[0] = max(most[0], inside[0])
+                    threads.add(threading.current_thread())
+                time.sleep(0.05)
+                try:
+                    return read(*args)
+                finally:
+                    with lock:
+                        inside[0] -= 1
+
+            return reading
+
+        for name in ("inputs", "labelled"):
+            monkeypatch.setattr(reader, name, watched(getattr(reader, name)))
+        headers = running.headers("operator") | {"Content-Type": NPZ}
+        with ThreadPoolExecutor(8) as pool:
+            paths = ["/v1/predictions", "/v1/users/ann/samples"] * 5
+            urls = [f"{running.http.base_url}{path}" for path in paths]
+            body = labelled(10)
+            answers = list(
+                pool.map(lambda url: httpx.post(url, headers=headers, content=body, trust_env=False).status_code, urls)
+            )
+        assert answers == [409, 201] * 5
+        assert most[0] == 2
+        assert running.thread not in threads, "a short archive may hold much"
+
+
+@pytest.mark.parametrize("path", ["/v1/predictions", "/v1/users/ann/samples", "/v1/users/ann/erasures"])
+def test_a_body_that_does_not_come_in_time_is_refused(tmp_path, path):
+    with Running(tmp_path / "home", slow="1s") as running, Raw(running, path, "operator", 100) as raw:
+        start = time.monotonic()
+        raw.send(b'{"')
+        answer = raw.read()
+        assert 0.9 < time.monotonic() - start < 5
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert b"application/problem+json" in answer
+        assert b"urn:cause:problem:timeout" in answer
+
+
+def test_a_large_body_that_comes_steadily_may_take_longer(tmp_path):
+    with Running(tmp_path / "home", slow="1s") as running:
+        body = b" " * 400_000
+        with Raw(running, "/v1/predictions", "operator", len(body)) as raw:
+            for start in range(0, len(body), 100_000):
+                raw.send(body[start : start + 100_000])
+                time.sleep(0.7)
+            assert raw.begun().startswith(b"HTTP/1.1 422")
+
+
+def test_headers_that_do_not_come_in_time_end_the_connection(tmp_path):
+    with Running(tmp_path / "home", slow="1s") as running:
+        for before in (b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"):
+            for sent in (b"", b"GET /he", b"GET /healthz HTTP/1.1\r\nHost"):
+                if before and not sent:
+                    continue  # it waits for another request
+                with Raw(running) as raw:
+                    if before:
+                        raw.send(before)
+                        assert raw.begun().startswith(b"HTTP/1.1 200")
+                    raw.send(sent)
+                    start = time.monotonic()
+                    answer = raw.read()
+                    assert time.monotonic() - start < 4
+                    assert answer.startswith(b"HTTP/1.1 408")
+                    assert b"urn:cause:problem:timeout" in answer
+
+
+def test_the_rest_of_a_refused_body_may_not_drip_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr("cause.serve.protocol.LINGER_S", 1.0)
+    with Running(tmp_path / "home") as running, Raw(running, "/v1/rounds", "predict", 1000) as raw:
+        assert raw.begun().startswith(b"HTTP/1.1 403")
+        start, ended = time.monotonic(), False
+        while not ended and time.monotonic() - start < 8:
+            try:
+                raw.send(b" ")
+                time.sleep(0.2)
+            except OSError:
+                ended = True
+        assert ended
+
+
+def test_an_answer_that_is_not_read_is_not_kept_for_ever(tmp_path):
+    with Running(tmp_path / "home", slow="1s") as running:
+        running.learn(alice=40)
+        _, large = npz(99_000)
+        token, room = running.headers("operator")["Authorization"], running.service.batches._room
+        head = f"POST /v1/predictions?probabilities=true HTTP/1.1\r\nHost: x\r\nAuthorization: {token}\r\n"
+        with Raw(running) as raw:
+            raw.send(f"{head}Content-Type: {NPZ}\r\nContent-Length: {len(large)}\r\n\r\n".encode() + large)
+            until(lambda: room.held)
+            until(lambda: not room.held, 20)
+            got = b""
+            with contextlib.suppress(ConnectionResetError):
+                while piece := raw.socket.recv(65536):
+                    got += piece
+        head, _, body = got.partition(b"\r\n\r\n")
+        (whole,) = re.findall(rb"content-length: (\d+)", head)
+        assert len(body) < int(whole), "it was cut off"
+
+
+def test_requests_at_once_are_bounded_and_one_token_cannot_take_them_all(tmp_path):
+    with Running(tmp_path / "home", requests=4) as running:
+        held = [Raw(running, "/v1/predictions", "operator", 100) for _ in range(3)]
+        try:
+            until(lambda: running.get("/v1/token").status_code == 429)
+            full = running.get("/v1/token")
+            assert (full.json()["type"], full.headers["retry-after"]) == ("urn:cause:problem:rate-limited", "1")
+            assert running.get("/v1/token", "auditor").status_code == 200
+            held.append(Raw(running, "/v1/predictions", "predict", 100))
+            until(lambda: running.get("/v1/token", "auditor").status_code == 503)
+            assert unavailable(running.get("/v1/token", "auditor"))
+            assert running.http.get("/healthz").status_code == running.http.get("/readyz").status_code == 200
+        finally:
+            for each in held:
+                each.socket.close()
+        until(lambda: running.get("/v1/token").status_code == 200)
+        assert 'status="500"' not in running.get("/metrics").text, "a client that goes away is no error of ours"
+
+
+def test_streams_are_bounded_for_each_token_and_in_all_and_apart_from_requests(tmp_path):
+    with Running(tmp_path / "home", streams=5, requests=1) as running:
+        running.secrets["second"] = running.service.tokens.create(["operator"])[1]
+        secrets = [running.service.tokens.create(["auditor"])[1] for _ in range(5)]
+        running.secrets |= {f"auditor {number}": secret for number, secret in enumerate(secrets)}
+        held = [Raw(running, "/v1/events", f"auditor {number}", method="GET") for number in range(4)]
+        try:
+            assert all(b"event: hello" in raw.begun() or b"event: hello" in raw.begun() for raw in held)
+            assert running.get("/v1/events", "auditor 0").status_code == 429
+            held.append(Raw(running, "/v1/events", "auditor 4", method="GET"))
+            held[-1].begun()
+            assert unavailable(running.get("/v1/events"))
+            assert running.get("/v1/token").status_code == 200
+        finally:
+            for each in held:
+                each.socket.close()
+
+        def listens():
+            with running.http.stream("GET", "/v1/events", headers=running.headers("operator")) as answer:
+                return answer.status_code == 200
+
+        until(listens)
+
+
+def test_connections_are_bounded(tmp_path):
+    with Running(tmp_path / "home", connections=3) as running:
+        held = [Raw(running) for _ in range(3)]
+        try:
+            until(lambda: len(running.server.server_state.connections) == 3)
+            with Raw(running) as one_too_many:
+                answer = one_too_many.read()
+                assert answer.startswith(b"HTTP/1.1 503")
+                assert b"retry-after: 1" in answer
+                assert json.loads(answer.partition(b"\r\n\r\n")[2])["type"] == "urn:cause:problem:unavailable"
+        finally:
+            for each in held:
+                each.socket.close()
+        until(lambda: not running.server.server_state.connections)
+        assert running.http.get("/healthz").status_code == 200
+
+
+def test_every_route_says_that_it_may_be_busy(learned):
+    paths = learned.http.get("/openapi.json").json()["paths"]
+    for path, methods in paths.items():
+        for operation in methods.values():
+            if path not in ("/healthz", "/readyz"):
+                told = operation["responses"]["503"]
+                assert PROBLEM in told["content"]
+                assert "Retry-After" in told["headers"]
+            if "requestBody" in operation:
+                assert PROBLEM in operation["responses"]["408"]["content"]
+
+
+def test_an_evaluation_is_counted_among_what_waits(learned):
+    batches, body = learned.service.batches, labelled(30_000)
+    with ThreadPoolExecutor(2) as pool:
+        with learned.service.device.state:
+            first = pool.submit(asked, learned, npz(30_000)[1])
+            until(lambda: batches._room.held)
+            assert unavailable(learned.post("/v1/evaluations", body=body, Content_Type=NPZ))
+        assert first.result().status_code == 200
+    done = learned.post("/v1/evaluations", body=body, Content_Type=NPZ)
+    assert done.json()["samples"] == 30_000
+    assert sum(each["samples"] for each in done.json()["classes"]) == 30_000
+    until(lambda: not batches._room.held)
+    assert learned.service.device.classes == CLASSES

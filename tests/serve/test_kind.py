@@ -1,0 +1,109 @@
+"""All samples of a device are of one kind. What is refused tells nothing of what a particular user uploaded."""
+
+import io
+
+import numpy as np
+import pytest
+
+from cause.learners.torch import TorchLearner
+from tests.home.homes import CLASSES, FEATURES, opened
+from tests.serve.services import Running, rows
+
+NPZ = "application/x-npz"
+DRAW = np.random.default_rng(3)
+BYTES = DRAW.integers(0, 256, size=(3, FEATURES)).astype(np.uint8)
+NUMBERS = DRAW.normal(size=(3, FEATURES))
+ATTEMPTS = {
+    "float32": NUMBERS.astype(np.float32),
+    "float64": NUMBERS,
+    "float16": NUMBERS.astype(np.float16),
+    "too large": np.full((3, FEATURES), 1e300),
+    "bytes": BYTES,
+    "whole": BYTES.astype(np.float32),
+    "int64": BYTES.astype(np.int64),
+    "in rows": NUMBERS.astype(np.float32).reshape(3, 2, 3),
+    "longer": np.zeros((3, FEATURES + 1), np.float32),
+}
+
+
+def npz(x):
+    buffer = io.BytesIO()
+    np.savez(buffer, x=x, y=np.arange(len(x)) % CLASSES)
+    return buffer.getvalue()
+
+
+def upload(running, user, x, who="ingest"):
+    return running.post(f"/v1/users/{user}/samples", who, npz(x), Content_Type=NPZ)
+
+
+def told(answer):
+    """An answer without what is of this upload alone."""
+    return answer.status_code, {name: value for name, value in answer.json().items() if name != "id"}
+
+
+@pytest.mark.parametrize("first", ["float32", "bytes", "in rows"])
+@pytest.mark.parametrize("waits", ["float32", "float64", "bytes", "whole", "in rows"])
+def test_what_is_refused_does_not_depend_on_what_waits_of_the_user(tmp_path, first, waits):
+    with Running(tmp_path / "home") as running:
+        assert upload(running, "first", ATTEMPTS[first]).status_code == 201
+        upload(running, "alice", ATTEMPTS[waits], "alice")
+        for name, x in ATTEMPTS.items():
+            alike = [told(upload(running, user, x)) for user in ("alice", f"nobody {name}")]
+            assert alike[0] == alike[1], name
+        assert running.post("/v1/rounds").status_code == 202, "what waits goes together"
+        kinds = {(each.dtype, each.shape) for each in metas(running)}
+        assert kinds == {(np.dtype(np.uint8 if first == "bytes" else np.float32), (FEATURES,))}
+
+
+def metas(running):
+    home = running.service.home
+    return [home.store_.meta(bytes(name)) for (name,) in home.database.rows("SELECT key FROM blocks")]
+
+
+def test_the_first_samples_decide_and_a_refusal_names_only_the_devices_kind(tmp_path):
+    with Running(tmp_path / "home") as running:
+        assert upload(running, "first", BYTES).status_code == 201
+        assert upload(running, "bob", BYTES.astype(np.float64)).status_code == 201, "they are whole"
+        refused = upload(running, "bob", NUMBERS)
+        assert refused.status_code == 422
+        assert refused.json()["detail"] == "this device's samples are uint8: there are inputs that are not"
+    with Running(tmp_path / "home") as again:
+        assert upload(again, "zoe", NUMBERS).status_code == 422, "also after a start"
+        assert again.post("/v1/rounds").status_code == 202
+        assert upload(again, "zoe", NUMBERS).status_code == 422
+
+
+def test_samples_that_could_not_be_staged_decide_nothing(tmp_path):
+    opened(tmp_path / "home", storage="1kB").close()
+    with Running(tmp_path / "home") as running:
+        assert upload(running, "ann", np.zeros((3_000, FEATURES), np.uint8)).status_code == 409
+        assert upload(running, "ann", NUMBERS[:1]).status_code == 201
+
+
+def test_pictures_and_rows_of_one_user_go_together(tmp_path):
+    learner = TorchLearner("cnn", classes=CLASSES, shape=(3, 8, 8), epochs=1)
+    opened(tmp_path / "home", learner=learner, slots=None, memory="64MB").close()
+    last = DRAW.integers(0, 256, size=(4, 8, 8, 3)).astype(np.uint8)
+    first = np.moveaxis(last, -1, 1)
+    with Running(tmp_path / "home") as running:
+        for x in (last, first, first.reshape(4, -1), last.astype(np.float32)):
+            assert upload(running, "ann", x).status_code == 201
+        assert running.post("/v1/rounds").status_code == 202
+        held = running.service.home.blocks["ann", 1].inputs(range(16))
+        assert sorted(each.tobytes() for each in held) == sorted(each.tobytes() for each in [*first] * 4)
+
+
+def test_uploads_as_json_are_what_they_were(tmp_path):
+    with Running(tmp_path / "home") as running:
+        assert running.post("/v1/users/ann/samples", "ingest", rows("ann", 1, 5)).status_code == 201
+        assert upload(running, "ann", NUMBERS).status_code == 201, "float64 is kept as float32"
+        assert upload(running, "ann", ATTEMPTS["too large"]).status_code == 422
+
+
+def test_what_would_be_too_large_as_the_devices_kind_is_refused(tmp_path):
+    with Running(tmp_path / "home", unpacked="64kB") as running:
+        assert upload(running, "ann", NUMBERS).status_code == 201
+        many = np.zeros((4_000, FEATURES), np.uint8)
+        assert many.nbytes < 2**16 < 4 * many.nbytes
+        assert upload(running, "ann", many).status_code == 413
+        assert upload(running, "ann", many[:2_000]).status_code == 201
