@@ -237,10 +237,10 @@ class Cause:
     def stage(self, user: str, x: ArrayLike, y: ArrayLike, *, call: str | None = None) -> "Called":
         """Keep an upload for the next round that `close_round` makes. The same call a second time changes nothing."""
         check_user(user)
+        self.learner.check(ArrayUpload.unnamed(user, x, y))  # before anybody has to wait for it
         with self.state:
             self._resume()
             self._expire_staged()  # where no round is closed, nobody else does
-            self.learner.check(ArrayUpload(user, self.ledger.round + 1, x, y))
             return self._home().inbox.stage(token_hex(16) if call is None else call, user, x, y)
 
     def close_round(self, *, call: str | None = None) -> Arrived:

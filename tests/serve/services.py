@@ -32,6 +32,15 @@ def rows(user: str, round_: int, count: int) -> bytes:
     return json.dumps({"samples": told}).encode()
 
 
+def until(ready, seconds=20.0):
+    """Wait for it, and what it came to."""
+    end = time.monotonic() + seconds
+    while not (found := ready()):
+        assert time.monotonic() < end, "it takes too long"
+        time.sleep(0.01)
+    return found
+
+
 class Running:
     """A service in this process, and a client."""
 

@@ -16,7 +16,7 @@ import pytest
 from cause.requests import Request
 from cause.serve.batching import MOST
 from tests.home.homes import CLASSES, FEATURES
-from tests.serve.services import Running, inputs, rows
+from tests.serve.services import Running, inputs, rows, until
 
 NPZ = "application/x-npz"
 PROBLEM = "application/problem+json"
@@ -39,13 +39,6 @@ def asked(running, body, kind=NPZ, who="operator", query=""):
     return httpx.post(
         f"{running.http.base_url}/v1/predictions{query}", headers=headers, content=body, timeout=30, trust_env=False
     )
-
-
-def until(true, seconds=10.0):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def unavailable(answer):

@@ -1,5 +1,8 @@
 """Decoded heads are kept only while they vote, whoever forgets and whenever."""
 
+import threading
+import time
+
 import pytest
 
 from cause.serve.heads import Heads, NobodyVotesError
@@ -7,6 +10,7 @@ from cause.serve.service import Service
 from cause.serve.settings import ServeSettings
 from cause.system import Cause
 from tests.home.homes import bayes, learn, opened, samples
+from tests.serve.services import until
 
 
 def test_heads_that_saw_what_expires_are_let_go(tmp_path):
@@ -42,3 +46,44 @@ def test_a_head_that_is_forgotten_while_it_is_decoded_is_not_kept(monkeypatch):
     with pytest.raises(NobodyVotesError):
         heads.predict(samples("b", 1, 2)[0])
     assert heads._ready == {}
+
+
+def test_the_service_lets_go_of_what_is_too_old_when_nobody_calls(tmp_path, monkeypatch):
+    monkeypatch.setattr("cause.serve.trainer.TIDY_S", 0.05)
+    monkeypatch.setattr("cause.serve.trainer.LOOK_S", 0.05)
+    opened(tmp_path / "home", retain="10 days").close()
+    service = Service(tmp_path / "home", ServeSettings(repair="never"))
+    try:
+        device, now = service.device, service.home.clock()
+        device.stage("a", *samples("a", 1, 9))
+        device.close_round()
+        device.catch_up()
+        device.stage("b", *samples("b", 2, 4))
+        service.start()
+        time.sleep(0.2)
+        assert (device.ledger.rounds_of("a"), len(service.home.inbox.uploads())) == ([1], 1)
+        service.home.clock = lambda: now + 11 * 86_400
+        until(lambda: device.ledger.rounds_of("a") == [] and not service.home.inbox.uploads())
+    finally:
+        service.close()
+
+
+def test_nobody_waits_for_an_upload_that_is_looked_at(tmp_path, monkeypatch):
+    with opened(tmp_path / "home") as device:
+        learn(device, a=5)
+        looking, seen, go_on = device.learner.check, threading.Event(), threading.Event()
+
+        def slowly(upload):
+            seen.set()
+            assert go_on.wait(20)
+            looking(upload)
+
+        monkeypatch.setattr(device.learner, "check", slowly)
+        thread = threading.Thread(target=device.stage, args=("b", *samples("b", 2, 4)))
+        thread.start()
+        assert seen.wait(20)
+        assert device.state.acquire(timeout=5)
+        device.state.release()
+        go_on.set()
+        thread.join()
+        assert len(device.home.inbox.uploads()) == 1

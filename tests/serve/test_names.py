@@ -5,14 +5,13 @@ import json
 import logging
 import sys
 import threading
-import time
 
 import pytest
 
 from cause.errors import InputError, LearnerError, RequestError
 from cause.serve import server
 from cause.serve.schemas import Problem
-from tests.serve.services import Running, rows
+from tests.serve.services import Running, rows, until
 from tests.serve.test_access import routes
 
 NAME = "Zebedee-Quux-71"
@@ -36,13 +35,6 @@ def log(monkeypatch):
     root.setLevel(level_)
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)
-
-
-def until(true, seconds=15.0):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def failing(error):

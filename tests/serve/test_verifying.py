@@ -1,7 +1,6 @@
 """Replays in the background: what is forgotten meanwhile ends them."""
 
 import multiprocessing
-import time
 
 import pytest
 
@@ -11,14 +10,7 @@ from cause.serve.events import Events
 from cause.serve.verifying import Verifications
 from cause.system import Cause
 from tests.executors.modules import Held
-
-
-def until(ready, seconds=20.0):
-    end = time.monotonic() + seconds
-    while not (found := ready()):
-        assert time.monotonic() < end, "it takes too long"
-        time.sleep(0.02)
-    return found
+from tests.serve.services import until
 
 
 @pytest.fixture

@@ -113,10 +113,12 @@ class Service:
         seen, now = hashlib.sha256(body).digest(), time.monotonic()
         with self._lock:
             bodies = self._bodies.setdefault(kind, OrderedDict())
-            at, before = bodies.get(id_, (now, seen))
-            if before != seen and now - at < REMEMBERED_S:
+            while bodies and now - next(iter(bodies.values()))[0] >= REMEMBERED_S:
+                bodies.popitem(last=False)
+            if bodies.get(id_, (now, seen))[1] != seen:
                 raise ProblemError(422, "this Idempotency-Key came with another request before")
             bodies[id_] = (now, seen)
+            bodies.move_to_end(id_)
             while len(bodies) > MOST_REMEMBERED:
                 bodies.popitem(last=False)
         return hmac.digest(self._call_key, name + b"\0" + seen, "sha256").hex()[:32] if bound else id_

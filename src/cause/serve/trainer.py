@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import os
 import threading
 import time
@@ -20,6 +21,8 @@ LOOK_S = 1.0
 """How often it looks whether it is time."""
 AGAIN_S = 5.0
 """How long it waits after an error."""
+TIDY_S = 3600.0
+"""How often what is too old goes, also where nobody uploads anything."""
 QUIET_S, PATIENCE_S = 0.2, 3.0
 log = logging.getLogger("cause.serve")
 
@@ -56,6 +59,7 @@ class Trainer:
         self._wake, self._stopping, self._asked = threading.Event(), threading.Event(), threading.Event()
         self._erased = threading.Event()
         self._closed_at = time.monotonic()
+        self._tidied_at = -math.inf
         device.watch = self._watch
         self._thread = threading.Thread(target=self._run, name="trainer", daemon=True)
 
@@ -104,6 +108,7 @@ class Trainer:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
+                self._tidy_if_due()
                 self._close_if_due()
                 self._let_come()
                 if not self._work():
@@ -120,6 +125,11 @@ class Trainer:
     def _failed(self, error: Exception, text: str) -> None:
         self.problem = Problem(kind_of(error), text)
         log.error("training failed: %s", kind_of(error), extra={"detail": where(error)})
+
+    def _tidy_if_due(self) -> None:
+        if time.monotonic() - self._tidied_at >= TIDY_S:
+            self.device.expire(repair="later")
+            self._tidied_at = time.monotonic()
 
     def _close_if_due(self) -> None:
         home = home_of(self.device)
@@ -161,7 +171,9 @@ class Trainer:
         """Serve what an error kept from taking effect; requests that left nothing to train again are done with."""
         home = home_of(self.device)
         if home.database.row("SELECT 1 FROM requests WHERE effective IS NULL") is not None:
-            self.device.catch_up(except_=self.device.ledger.shards())
+            with self.device.state:
+                everything = self.device.ledger.shards()
+            self.device.catch_up(except_=everything)
         with self.device.state:
             behind = set(self.device.waiting())
             rows = home.database.rows("SELECT covered FROM requests WHERE effective IS NOT NULL AND repaired IS NULL")

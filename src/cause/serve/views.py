@@ -90,9 +90,9 @@ def _training(step: Any) -> s.Training:
 
 def shards(service: Service) -> list[s.Shard]:
     device = service.device
-    since = dict(service.home.database.rows("SELECT shard, since FROM behind"))
     found = []
     with device.state:
+        since = dict(service.home.database.rows("SELECT shard, since FROM behind"))
         active = device.controller.at(max(1, device.ledger.round))
         for shard in device.ledger.shards():
             lineage, head = device.ledger.lineage(shard), device.memory.head(shard)
