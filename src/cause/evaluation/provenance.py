@@ -23,8 +23,16 @@ def provenance(program: Sequence[str] = ("cause",)) -> dict[str, Any]:
         "command": shlex.join([*program, *sys.argv[1:]]),
         "commit": commit(),
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": hardware(),
+        "machine": hardware() | _card(),
     }
+
+
+def _card() -> dict[str, str]:
+    """The GPU, where this process has used one."""
+    torch = sys.modules.get("torch")  # a result that needs no torch does not load it
+    if torch is None or not torch.cuda.is_initialized():
+        return {}
+    return {"card": torch.cuda.get_device_name()}
 
 
 def write_result(path: Path, result: Any, program: Sequence[str] = ("cause",)) -> None:

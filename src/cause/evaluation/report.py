@@ -31,6 +31,7 @@ def tables(folder: Path) -> dict[str, str]:
         "accuracy": _accuracy(records),
         "accuracy of all": _systems(records, "accuracy-paper-{}-{}", ours="accuracy-paper-{1}"),
         "accuracy at 20 epochs": _systems(records, "accuracy-20-epochs-{}-{}"),
+        "speed on a card": _speed(records["gpu"]["result"]),
     }
     return made | {f"{name} source": _source(record) for name, record in records.items()}
 
@@ -53,8 +54,9 @@ def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _source(record: dict[str, Any]) -> str:
     machine = record["machine"]
+    card = f"{machine['card']}, " if "card" in machine else ""
     return (
-        f"`{record['command']}`, commit `{record['commit'][:12]}`, {record['date']}, {machine['processor']}, "
+        f"`{record['command']}`, commit `{record['commit'][:12]}`, {record['date']}, {card}{machine['processor']}, "
         f"{machine['cores']} cores, Python {machine['python']}"
     )
 
@@ -139,6 +141,19 @@ def _accuracy(records: dict[str, Any]) -> str:
         rows.append([f"{name}, majority vote", *(f"{each['majority']:.1%}" for each in found)])
         rows.append([f"{name}, soft vote", *(f"{each['soft']:.1%}" for each in found)])
     return _markdown(["accuracy", "S = 1", "S = 4", "S = 16"], rows)
+
+
+def _speed(result: dict[str, Any]) -> str:
+    """Images a second; ratios are to the plain loop of the same run."""
+    plain = result["dense, plain loop"]
+    rows = [[name, f"{value:,}", f"{value / plain:.1f}"] for name, value in result.items() if isinstance(value, int)]
+    for kind, rates in result["together"].items():
+        for processes, rate in zip(result["workers"], rates, strict=True):
+            name = (
+                f"{kind}, recorded, batch {result['batch']}, {processes} process{'es' if processes > 1 else ''}, whole"
+            )
+            rows.append([name, f"{rate:,}", f"{rate / plain:.1f}"])
+    return _markdown(["ResNet-34, 32×32", "images/s", "× the plain loop"], [r for r in rows if r[0] != "batch"])
 
 
 def _systems(records: dict[str, Any], names: str, ours: str | None = None) -> str:
