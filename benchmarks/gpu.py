@@ -1,6 +1,7 @@
 """Images a second of TorchLearner on a GPU: eager, recorded, several processes at once, beside a plain loop.
 
 python -m benchmarks.gpu [--workers 1 2 4 8] [--out results/gpu.json]
+python -m benchmarks.gpu --segments 1 6 [--device cpu --model cnn]: what a short segment costs, alone and beside others
 """
 
 import argparse
@@ -123,14 +124,64 @@ def together(counts: list[int], parents: list[State | None], batch: int) -> dict
     return rates
 
 
+def _segments(asked: tuple[str, str], gate: Barrier, out: Any) -> None:
+    """Segments as S = 16 has them: seconds of each part, with recorded steps and without."""
+    model, device = asked
+    for count, epochs in ((90, 3), (312, 20)):
+        given = lesson(count)
+        for graphs in (True, False):
+            trainer = TorchLearner(paper(model, epochs=epochs), device=device, graphs=graphs)
+            blob = trainer.encode(trainer.train(None, given, b"s" * 32))  # finds out what the network bears
+            gate.wait(300)
+            marks = [time.perf_counter()]
+            for _ in range(3):
+                parent = trainer.decode(blob)
+                marks.append(time.perf_counter())
+                state = trainer.train(parent, given, b"s" * 32)
+                marks.append(time.perf_counter())
+                blob = trainer.encode(state)
+                marks.append(time.perf_counter())
+            parts = np.diff(marks).reshape(-1, 3).mean(axis=0)
+            name = f"{count} samples, {epochs} epochs, {'recorded' if graphs else 'eager'}"
+            out.put((name, dict(zip(("decode", "train", "encode"), parts.round(3).tolist(), strict=True))))
+
+
+def segments(processes: int, model: str, device: str) -> dict[str, dict[str, float]]:
+    """Seconds of the parts of a short segment: the mean over processes that train at once."""
+    spawn = multiprocessing.get_context("spawn")
+    gate, out = spawn.Barrier(processes), spawn.Queue()
+    workers = [
+        spawn.Process(target=_segments, args=((model, device), gate, out), daemon=True) for _ in range(processes)
+    ]
+    for worker in workers:
+        worker.start()
+    found = [out.get(timeout=300) for _ in range(4 * processes)]
+    for worker in workers:
+        worker.join()
+    means: dict[str, dict[str, float]] = {}
+    for name in dict.fromkeys(name for name, _ in found):
+        own = [parts for each, parts in found if each == name]
+        means[name] = {part: round(sum(each[part] for each in own) / len(own), 3) for part in own[0]}
+    return means
+
+
 def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workers", type=int, nargs="*", default=[1, 2, 4, 8])
     parser.add_argument("--only-workers", action="store_true")
     parser.add_argument("--batch", type=int, default=512, help="of the processes at once")
+    parser.add_argument("--segments", type=int, nargs="*", help="only what a short segment costs, in so many processes")
+    parser.add_argument("--device", default="cuda", help="of the short segments")
+    parser.add_argument("--model", default="resnet34", help="of the short segments")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
+    if asked.segments:
+        found = {f"{count} at once": segments(count, asked.model, asked.device) for count in asked.segments}
+        print(json.dumps(found, indent=1))
+        if asked.out:
+            write_result(asked.out, found, ("python", "-m", "benchmarks.gpu"))
+        return
     small = pruned()
     result: dict[str, Any] = {"workers": asked.workers, "batch": asked.batch}
 
