@@ -355,6 +355,28 @@ def test_streams_are_bounded_for_each_token_and_in_all_and_apart_from_requests(t
         until(listens)
 
 
+def test_a_client_that_goes_away_and_had_asked_for_more_ends_its_stream(tmp_path, caplog):
+    with Running(tmp_path / "home", streams=4) as running:
+        listeners = running.service.events._listeners
+        for more in ("", "/healthz", "/v1/token"):
+            raw = Raw(running, "/v1/events", "auditor", method="GET")
+            until(lambda: listeners)
+            if more:
+                token = running.headers("auditor")["Authorization"]
+                raw.send(f"GET {more} HTTP/1.1\r\nHost: x\r\nAuthorization: {token}\r\n\r\n".encode())
+                assert b"event: hello" in raw.begun() or b"event: hello" in raw.begun()
+                time.sleep(0.1)
+            raw.socket.close()
+
+            def noticed():
+                running.service.events.tell("upload.staged", samples=1)  # nobody is there to read it
+                return not listeners
+
+            until(noticed)
+        assert not caplog.records, "a client that goes away is no error of ours"
+        assert running.get("/v1/token", "auditor").status_code == 200
+
+
 def test_connections_are_bounded(tmp_path):
     with Running(tmp_path / "home", connections=3) as running:
         held = [Raw(running) for _ in range(3)]
