@@ -153,6 +153,35 @@ def test_what_is_too_large_is_refused_whether_it_says_so_or_not(tmp_path):
         assert running.state() == before
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"POST /v1/rounds HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
+        b"POST /v1/rounds HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcde",
+        b"POST /v1/rounds HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+)
+def test_what_is_not_http_is_refused_as_all_else_is(running, sent):
+    with socket.create_connection(("127.0.0.1", running.port)) as raw:
+        raw.settimeout(10)
+        raw.sendall(sent)
+        answer = b"".join(iter(lambda: raw.recv(65536), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"application/problem+json" in head
+    assert json.loads(body)["type"] == "urn:cause:problem:bad-request"
+
+
+@pytest.mark.parametrize(("path", "status"), [("/v1/status", 401), ("/healthz", 200), ("/v1/nowhere", 401)])
+def test_a_request_to_speak_websocket_passes_the_gate_as_all_others_do(running, path, status):
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+    answer = running.http.get(path, headers={**upgrade, "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="})
+    assert answer.status_code == status
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
 def test_headers_without_end_are_refused(running):
     huge = running.http.get("/v1/token", headers=running.headers("operator") | {"X-Long": "a" * 20_000})
     assert huge.status_code == 431

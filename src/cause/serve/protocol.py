@@ -31,6 +31,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._asked: list[RequestResponseCycle] = []  # and not yet answered: a client need not wait for its answers
+        self.ws_protocol_class = None  # nothing here speaks WebSocket, and what did would pass by gate and bounds
         super().connection_made(transport)
         if len(self.connections) > self.most_connections:
             self._refuse(503, f"too many connections: at most {self.most_connections}")
@@ -75,6 +76,9 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if not self._in_head and self.cycle.response_complete:
             self._allow(LINGER_S)
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(400, "this is not HTTP as it should be")
 
     def pause_writing(self) -> None:
         super().pause_writing()
