@@ -4,6 +4,8 @@ import io
 import json
 import socket
 import struct
+import subprocess
+import sys
 import zipfile
 
 import numpy as np
@@ -220,3 +222,35 @@ def test_json_that_would_take_more_memory_than_samples_may_is_refused_unread(tmp
         assert (refused.status_code, running.state()) == (413, before)
         assert "npz" in refused.json()["detail"]
         assert running.post("/v1/users/ann/samples", body=rows("ann", 1, 20)).status_code == 201
+
+
+READING = """
+import resource, sys
+from cause.serve.inputs import Form, Reader
+from cause.serve.problems import ProblemError
+body = sys.argv[1].encode() * (int(sys.argv[2]) // len(sys.argv[1]))
+body = b'{"inputs": [' + body[:-1] + b"]}"
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    Reader(Form(6, None, 4), 64 << 20).inputs("application/json", body)
+except ProblemError as problem:
+    print(problem.status, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.parametrize("part", ["[[[[[[[[]]]]]]]],", "[0],", '{"":0},', "[],"])
+def test_json_made_of_many_small_lists_takes_no_more_memory_than_samples_may(part):
+    ran = subprocess.run(
+        [sys.executable, "-c", READING, part, str(2**22 - 1000)], capture_output=True, text=True, check=True
+    )
+    status, kilobytes = map(int, ran.stdout.split())
+    assert status == 422
+    assert kilobytes < 64 * 1024
+
+
+def test_as_many_samples_as_may_come_as_json_do(running):
+    sample = {"x": [0.5] * FEATURES, "y": 1}
+    for count, status in ((4_096, 201), (4_097, 422)):
+        body = json.dumps({"samples": [sample] * count, "dtype": "float32"}).encode()
+        assert running.post("/v1/users/many/samples", body=body).status_code == status
+    assert running.post("/v1/users/many/erasures", body={}).json()["staged"] == 4_096

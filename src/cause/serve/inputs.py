@@ -22,6 +22,8 @@ from cause.units import format_bytes
 
 MOST_SAMPLES = 100_000
 MOST_JSON = 4_096
+MOST_LISTS = 2 * (MOST_JSON + 1)
+"""Lists and objects of so many samples, and of the body itself."""
 PICTURES = ("image/png", "image/jpeg", "image/webp", "image/bmp")
 NPZ, TENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "application/json"
 LARGEST = 1e9  # of a number in JSON: float32 holds it
@@ -127,6 +129,8 @@ class Reader:
         if len(body) * READ > self._most:
             most = self._most // READ
             raise ProblemError(413, f"{len(body):,} bytes of JSON are more than {most:,}: send npz or safetensors")
+        if body.count(b"[") + body.count(b"{") > MOST_LISTS:  # before it is read: two bytes make a list, of 256
+            raise ProblemError(422, f"at most {MOST_JSON:,} samples come as JSON: send npz or safetensors")
         try:
             if labels:
                 told = _Samples.model_validate_json(body)
