@@ -15,6 +15,7 @@ import pytest
 
 from cause.requests import Request
 from cause.serve.batching import MOST
+from cause.serve.inputs import erasure_of
 from tests.home.homes import CLASSES, FEATURES
 from tests.serve.services import Running, inputs, rows
 
@@ -202,6 +203,36 @@ def test_bodies_that_arrive_are_bounded_and_short_ones_still_get_through(tmp_pat
             assert running.post("/v1/users/bob/samples", body=rows("bob", 1, 5)).status_code == 201
         until(lambda: not running.service.bodies._room.held)
         assert running.post("/v1/users/bob/samples", body=large, Content_Type=NPZ).status_code == 201
+
+
+@pytest.mark.parametrize("path", ["/v1/users/ann/erasures", "/v1/users/ann/erasures/plan"])
+def test_long_erasures_are_counted_among_what_arrives_and_read_where_they_hold_up_nobody(tmp_path, monkeypatch, path):
+    threads = []
+
+    def read(kind, body):
+        threads.append(threading.current_thread().name)
+        return erasure_of(kind, body)
+
+    monkeypatch.setattr("cause.serve.routes.users.erasure_of", read)
+    with Running(tmp_path / "home") as running:
+        room = running.service.bodies._room
+        pairs = json.dumps({"samples": [[2**31 - 1, 2**31 - 1]] * 10_000}).encode()
+        with Raw(running, path, "operator", len(pairs)) as raw:
+            raw.send(pairs[:-1])
+            until(lambda: room.held == len(pairs))
+            raw.send(pairs[-1:])
+            assert raw.begun().startswith(b"HTTP/1.1 409"), "there is no such round"
+        until(lambda: not room.held)
+        with Raw(running, path, "operator", len(pairs)) as raw:
+            raw.send(pairs[:-1])
+            until(lambda: room.held)
+        until(lambda: not room.held)
+        assert running.post(path, body=json.dumps({"samples": [[1, 1]] * 10_001}).encode()).status_code == 422
+        assert running.post(path, body=b" " * (2**18 + 1)).status_code == 413
+        with Raw(running, path, "bob", len(pairs)) as raw:
+            assert raw.begun().startswith(b"HTTP/1.1 403"), "before anything of it comes"
+        assert len(threads) == 2
+        assert all("AnyIO" in name for name in threads)
 
 
 def test_only_so_many_bodies_are_unpacked_at_once_and_never_where_requests_arrive(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Bodies with samples: what arrives together is bounded, and so is how many are unpacked at once."""
+"""Bodies: what arrives together is bounded, and so is how many are unpacked at once."""
 
 import asyncio
 from collections.abc import Callable
@@ -28,6 +28,14 @@ class Bodies:
                 return work(body)
             async with self._slots:
                 return await run_in_threadpool(work, body)
+        finally:
+            share.let_go()
+
+    async def read(self, request: Request, work: Callable[[bytes], T]) -> T:
+        """What becomes of a body without samples: in a thread, and it waits for none that is unpacked."""
+        share = self._room.share()
+        try:
+            return await run_in_threadpool(work, await self._read(request, share))
         finally:
             share.let_go()
 

@@ -1,4 +1,4 @@
-"""Samples in a request's body: read in memory only, never more than a limit, nothing evaluated."""
+"""What is in a request's body: read in memory only, never more than a limit, nothing evaluated."""
 
 import io
 import json
@@ -18,12 +18,15 @@ from cause.data.zipped import Arrays
 from cause.errors import InputError
 from cause.learners.base import Learner
 from cause.serve.problems import ProblemError
+from cause.serve.schemas import Erasure
 from cause.units import format_bytes
 
 MOST_SAMPLES = 100_000
 MOST_JSON = 4_096
 MOST_LISTS = 2 * (MOST_JSON + 1)
 """Lists and objects of so many samples, and of the body itself."""
+MOST_PAIRS = 10_000
+"""Of round and position, in an erasure."""
 PICTURES = ("image/png", "image/jpeg", "image/webp", "image/bmp")
 NPZ, TENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "application/json"
 LARGEST = 1e9  # of a number in JSON: float32 holds it
@@ -229,6 +232,24 @@ def _safetensors(body: bytes, most: int) -> dict[str, NDArray[Any]]:
         return found
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         raise ProblemError(422, "not safetensors, or damaged") from None
+
+
+def erasure_of(kind: str, body: bytes) -> Erasure:
+    """What is to be forgotten."""
+    kind = kind.partition(";")[0].strip().lower()
+    if kind != JSON and not kind.endswith("+json"):
+        raise ProblemError(422, f"what to forget comes as {JSON}")
+    if body.count(b"[") + body.count(b"{") > MOST_PAIRS + 3:  # before it is read, as samples are
+        raise ProblemError(422, f"at most {MOST_PAIRS:,} samples are named at once")
+    try:
+        return Erasure.model_validate_json(body)
+    except ValidationError as error:
+        raise ProblemError(422, "the request is not as the schema says", errors=told_of(error)) from None
+
+
+def erasure_schema() -> dict[str, Any]:
+    """The request body of an erasure, for the schema."""
+    return {"required": True, "content": {JSON: {"schema": Erasure.model_json_schema()}}}
 
 
 def told_of(error: ValidationError) -> list[dict[str, Any]]:
