@@ -16,6 +16,7 @@ import pytest
 from cause.requests import Request
 from cause.serve.batching import MOST
 from cause.serve.inputs import erasure_of
+from cause.serve.shown import InPieces
 from tests.home.homes import CLASSES, FEATURES
 from tests.serve.services import Running, inputs, rows
 
@@ -203,6 +204,59 @@ def test_bodies_that_arrive_are_bounded_and_short_ones_still_get_through(tmp_pat
             assert running.post("/v1/users/bob/samples", body=rows("bob", 1, 5)).status_code == 201
         until(lambda: not running.service.bodies._room.held)
         assert running.post("/v1/users/bob/samples", body=large, Content_Type=NPZ).status_code == 201
+
+
+def test_one_token_cannot_take_all_the_room_for_what_arrives(tmp_path):
+    with Running(tmp_path / "home", arriving="1MB", waiting="4MB") as running:
+        running.learn(alice=40)
+        room, large = running.service.bodies._room, labelled(15_000)
+        assert 2**20 // 4 < len(large) < 2**20 // 2
+        held = [Raw(running, "/v1/predictions", "predict", 2**19) for _ in range(3)]
+        try:
+            until(lambda: room.held == 2**19)
+            assert sum(raw.begun().startswith(b"HTTP/1.1 503") for raw in held[1:]) == 2
+            assert running.post("/v1/users/bob/samples", body=large, Content_Type=NPZ).status_code == 201
+        finally:
+            for raw in held:
+                raw.socket.close()
+        until(lambda: not room.held)
+        assert running.post("/v1/users/bob/samples", "ingest", large, Content_Type=NPZ).status_code == 201
+
+
+def test_one_token_cannot_take_all_the_room_for_what_waits(learned):
+    batches, part = learned.service.batches, npz(2_500)[1]
+    with ThreadPoolExecutor(2) as pool:
+        with learned.service.device.state:
+            first = pool.submit(asked, learned, part)
+            until(lambda: batches._room.held)
+            size = batches._room.held
+            assert 2**18 < size < 2**19, "a second one would fit"
+            assert 2 * size > 2**20 * 3 // 4 > size
+            assert unavailable(asked(learned, part))
+            other = pool.submit(asked, learned, part, who="predict")
+            until(lambda: batches._room.held == 2 * size)
+        assert (first.result().status_code, other.result().status_code) == (200, 200)
+    until(lambda: not batches._room.held)
+
+
+def test_an_answer_that_is_read_slowly_holds_no_more_than_itself(learned):
+    _, large = npz(20_000)
+    token, room = learned.headers("predict")["Authorization"], learned.service.batches._room
+    head = f"POST /v1/predictions HTTP/1.1\r\nHost: x\r\nAuthorization: {token}\r\nContent-Type: {NPZ}\r\n"
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+
+        async def answering(self, scope, receive, send):
+            seen.append(room.held)
+            await called(self, scope, receive, send)
+
+        called = InPieces.__call__
+        patch.setattr(InPieces, "__call__", answering)
+        with Raw(learned) as raw:
+            raw.send(f"{head}Content-Length: {len(large)}\r\n\r\n".encode() + large)
+            assert raw.begun().startswith(b"HTTP/1.1 200")
+    assert seen == [0], "labels alone are short"
+    until(lambda: not room.held)
 
 
 @pytest.mark.parametrize("path", ["/v1/users/ann/erasures", "/v1/users/ann/erasures/plan"])

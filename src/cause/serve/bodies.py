@@ -21,7 +21,7 @@ class Bodies:
 
     async def unpacked(self, request: Request, work: Callable[[bytes], T], *, quick: bool = False) -> T:
         """What becomes of a body. One that is short and `quick` is read here: a thread would take longer to begin."""
-        share = self._room.share()
+        share = self._room.share(request.state.token.id)
         try:
             body = await self._read(request, share)
             if quick and len(body) <= FREE:
@@ -33,7 +33,7 @@ class Bodies:
 
     async def read(self, request: Request, work: Callable[[bytes], T]) -> T:
         """What becomes of a body without samples: in a thread, and it waits for none that is unpacked."""
-        share = self._room.share()
+        share = self._room.share(request.state.token.id)
         try:
             return await run_in_threadpool(work, await self._read(request, share))
         finally:
