@@ -259,6 +259,33 @@ def test_an_answer_that_is_read_slowly_holds_no_more_than_itself(learned):
     until(lambda: not room.held)
 
 
+def test_a_tokens_many_erasures_keep_nobody_elses_waiting(tmp_path):
+    with Running(tmp_path / "home") as running:
+        running.learn(alice=20, bob=20)
+        begun, erasures = [], running.service.erasures
+        erase = erasures.erase
+        erasures.erase = lambda *asked: (begun.append(asked[0].user), erase(*asked))[1]
+        with ThreadPoolExecutor(60) as pool:
+
+            def erased(who, body):
+                headers = running.headers(who) | {"Content-Type": "application/json"}
+                url = f"{running.http.base_url}/v1/users/{who}/erasures"
+                return httpx.post(url, headers=headers, content=body, timeout=60, trust_env=False)
+
+            running.headers("alice"), running.headers("bob")
+            with erasures._lock:  # one of them takes long
+                many = [pool.submit(erased, "alice", b"{}") for _ in range(50)]
+                until(lambda: begun == ["alice"])
+                time.sleep(0.5)
+                assert running.http.get("/v1/requests", headers=running.headers("auditor"), timeout=5).is_success
+                own = pool.submit(erased, "bob", b'{"rounds": [1]}')
+                until(lambda: "bob" in begun)
+                assert begun == ["alice", "bob"]
+            assert own.result().json()["samples"] == 20
+            assert {each.result().status_code for each in many} == {202}
+        assert not running.service.bodies._turns._locks
+
+
 @pytest.mark.parametrize("path", ["/v1/users/ann/erasures", "/v1/users/ann/erasures/plan"])
 def test_long_erasures_are_counted_among_what_arrives_and_read_where_they_hold_up_nobody(tmp_path, monkeypatch, path):
     threads = []

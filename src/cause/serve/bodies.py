@@ -9,6 +9,7 @@ from starlette.concurrency import run_in_threadpool
 
 from cause.serve.problems import ProblemError
 from cause.serve.room import FREE, Room, Share
+from cause.serve.turns import Turns
 
 T = TypeVar("T")
 
@@ -17,7 +18,7 @@ class Bodies:
     """Reads them on an event loop, and lets threads unpack them."""
 
     def __init__(self, arriving_bytes: int, unpackings: int) -> None:
-        self._room, self._slots = Room(arriving_bytes), asyncio.Semaphore(unpackings)
+        self._room, self._slots, self._turns = Room(arriving_bytes), asyncio.Semaphore(unpackings), Turns()
 
     async def unpacked(self, request: Request, work: Callable[[bytes], T], *, quick: bool = False) -> T:
         """What becomes of a body. One that is short and `quick` is read here: a thread would take longer to begin."""
@@ -32,10 +33,16 @@ class Bodies:
             share.let_go()
 
     async def read(self, request: Request, work: Callable[[bytes], T]) -> T:
-        """What becomes of a body without samples: in a thread, and it waits for none that is unpacked."""
-        share = self._room.share(request.state.token.id)
+        """What becomes of a body without samples: in a thread, and it waits for none that is unpacked.
+
+        Of each token one at a time: they would wait for each other there, and there are not many threads.
+        """
+        who = request.state.token.id
+        share = self._room.share(who)
         try:
-            return await run_in_threadpool(work, await self._read(request, share))
+            body = await self._read(request, share)
+            async with self._turns.of(who):
+                return await run_in_threadpool(work, body)
         finally:
             share.let_go()
 
