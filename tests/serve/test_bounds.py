@@ -283,7 +283,37 @@ def test_a_tokens_many_erasures_keep_nobody_elses_waiting(tmp_path):
                 assert begun == ["alice", "bob"]
             assert own.result().json()["samples"] == 20
             assert {each.result().status_code for each in many} == {202}
-        assert not running.service.bodies._turns._locks
+        assert not len(running.service.bodies._turns)
+
+
+def test_a_tokens_many_uploads_keep_nobody_elses_waiting(tmp_path):
+    with Running(tmp_path / "home") as running:
+        begun, device, first = [], running.service.device, threading.Event()
+        stage = device.stage
+
+        def staging(user, *samples, **more):
+            begun.append(user)
+            first.wait(20)
+            return stage(user, *samples, **more)
+
+        device.stage = staging
+        running.headers("alice"), running.headers("bob")
+        with ThreadPoolExecutor(40) as pool:
+
+            def uploaded(who, number):
+                headers = running.headers(who) | {"Content-Type": "application/json"}
+                url = f"{running.http.base_url}/v1/users/{who}/samples"
+                return httpx.post(url, headers=headers, content=rows(who, number, 3), timeout=60, trust_env=False)
+
+            answers = [pool.submit(uploaded, "alice", number) for number in range(20)]
+            until(lambda: len(running.server.server_state.tasks) >= 20)
+            answers.append(pool.submit(uploaded, "bob", 1))
+            until(lambda: len(running.server.server_state.tasks) >= 21)
+            time.sleep(0.2)
+            first.set()
+            assert {each.result().status_code for each in answers} == {201}
+        assert begun.index("bob") <= 2, "after the one that is staged, and the one that waits for its slot"
+        assert not len(running.service.bodies._unpacking)
 
 
 @pytest.mark.parametrize("path", ["/v1/users/ann/erasures", "/v1/users/ann/erasures/plan"])

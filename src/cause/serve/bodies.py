@@ -18,16 +18,18 @@ class Bodies:
     """Reads them on an event loop, and lets threads unpack them."""
 
     def __init__(self, arriving_bytes: int, unpackings: int) -> None:
-        self._room, self._slots, self._turns = Room(arriving_bytes), asyncio.Semaphore(unpackings), Turns()
+        self._room, self._slots = Room(arriving_bytes), asyncio.Semaphore(unpackings)
+        self._unpacking, self._turns = Turns(unpackings), Turns(1)
 
     async def unpacked(self, request: Request, work: Callable[[bytes], T], *, quick: bool = False) -> T:
         """What becomes of a body. One that is short and `quick` is read here: a thread would take longer to begin."""
-        share = self._room.share(request.state.token.id)
+        who = request.state.token.id
+        share = self._room.share(who)
         try:
             body = await self._read(request, share)
             if quick and len(body) <= FREE:
                 return work(body)
-            async with self._slots:
+            async with self._unpacking.of(who), self._slots:  # of one token no more wait for a slot than there are
                 return await run_in_threadpool(work, body)
         finally:
             share.let_go()
