@@ -142,7 +142,7 @@ def test_whatever_is_taken_can_be_trained_on(estimator):
     below = ArrayUpload("mallory", 1, x, np.arange(12) % CLASSES)
     device = Cause(learner=SklearnLearner(estimator, classes=CLASSES, features=4), shards=1, slots=4)
     if type(estimator).__name__ in ("MultinomialNB", "ComplementNB"):
-        with pytest.raises(InputError, match="mallory' go down to -1, but .*NB learns from numbers from 0 up"):
+        with pytest.raises(InputError, match=r"mallory' go down to -1, but .*NB learns from numbers from 0 up"):
             device.learn([below])
         assert device.ledger.round == 0
         below = ArrayUpload("mallory", 1, np.abs(x), np.arange(12) % CLASSES)

@@ -11,6 +11,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from cause.data.zipped import Arrays
 from tests.home.homes import FEATURES
 from tests.serve.services import Running, rows
 
@@ -254,3 +255,14 @@ def test_as_many_samples_as_may_come_as_json_do(running):
         body = json.dumps({"samples": [sample] * count, "dtype": "float32"}).encode()
         assert running.post("/v1/users/many/samples", body=body).status_code == status
     assert running.post("/v1/users/many/erasures", body={}).json()["staged"] == 4_096
+
+
+def test_an_archive_that_is_all_table_is_refused_unread(running, monkeypatch):
+    line = struct.pack("<4s4B4HL2L5H2L", b"PK\x01\x02", 20, 0, 20, *[0] * 3, 0, 33, *[0] * 3, 1, *[0] * 6) + b"a"
+    opened = []
+    monkeypatch.setattr("cause.serve.inputs.Arrays", lambda *archive: opened.append(archive) or Arrays(*archive))
+    for count, reads in ((10_001, 0), (10_000, 1)):
+        end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count, count, count * len(line), 0, 0)
+        refused = running.post("/v1/predictions", body=line * count + end, Content_Type="application/x-npz")
+        assert (refused.status_code, len(opened)) == (422, reads)
+    assert "no array" in refused.json()["detail"], "it was a table as zipfile reads it"

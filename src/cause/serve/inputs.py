@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from cause.data.dataset import labels_of
 from cause.data.npz import inputs_of
 from cause.data.pictures import decode
-from cause.data.zipped import Arrays
+from cause.data.zipped import MOST_ENTRIES, Arrays
 from cause.errors import InputError
 from cause.learners.base import Learner
 from cause.serve.problems import ProblemError
@@ -31,6 +31,8 @@ PICTURES = ("image/png", "image/jpeg", "image/webp", "image/bmp")
 NPZ, TENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "application/json"
 LARGEST = 1e9  # of a number in JSON: float32 holds it
 HEADER_BYTES = 65_536
+ENTRY = b"PK\x01\x02"
+"""Begins each line of a zip file's table."""
 TENSOR_TYPES = {
     "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4", "U64": "<u8", "I64": "<i8",
     "F16": "<f2", "F32": "<f4", "F64": "<f8", "BOOL": "?",
@@ -159,6 +161,8 @@ class Reader:
         return x if self.form.shape is None else x.reshape(-1, *self.form.shape)
 
     def _npz(self, body: bytes, labels: bool) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
+        if body.count(ENTRY) > MOST_ENTRIES:  # before they are read: a body of nothing else takes seconds
+            raise ProblemError(422, f"an npz file has at most {MOST_ENTRIES:,} arrays")
         arrays = Arrays(Named(body), self._most)
         for name in ("x", "y") if labels else ("x",):
             if name not in arrays:
