@@ -561,3 +561,30 @@ def test_an_evaluation_is_counted_among_what_waits(learned):
     assert sum(each["samples"] for each in done.json()["classes"]) == 30_000
     until(lambda: not batches._room.held)
     assert learned.service.device.classes == CLASSES
+
+
+def test_clients_that_go_away_leave_nothing_behind(tmp_path):
+    with Running(tmp_path / "home") as running:
+        running.learn(alice=40)
+        service, gate = running.service, running.app.middleware_stack
+        while not hasattr(gate, "_requests"):
+            gate = gate.app
+        body = labelled(3_500)
+        assert len(body) > 65_536
+        paths = ("users/bob/samples", "users/bob/erasures", "users/bob/erasures/plan", "predictions", "evaluations")
+        token = running.headers("operator")["Authorization"]
+        for path in (*paths, "predictions?probabilities=true", "rounds", "events"):
+            method = "GET" if path == "events" else "POST"
+            head = f"{method} /v1/{path} HTTP/1.1\r\nHost: x\r\nAuthorization: {token}\r\nContent-Type: {NPZ}\r\n"
+            lengths = (f"Content-Length: {len(body)}", f"Content-Length: {2**25}", "Transfer-Encoding: chunked")
+            for length, sent in ((length, sent) for length in lengths for sent in (0, 1_000, len(body))):
+                chunk = f"{len(body):x}\r\n".encode() if "chunked" in length else b""
+                with Raw(running) as raw, contextlib.suppress(OSError):
+                    raw.send(f"{head}{length}\r\n\r\n".encode() + chunk + body[:sent])
+                    time.sleep(0.02)
+        until(lambda: not gate._requests._all and not gate._streams._all)
+        assert (service.bodies._room.held, service.batches._room.held) == (0, 0)
+        assert (service.bodies._slots._value, len(service.bodies._turns), len(service.bodies._unpacking)) == (1, 0, 0)
+        assert (len(service.batches._waiting), service.bodies._room._of, service.batches._room._of) == (0, {}, {})
+        assert 'status="500"' not in running.get("/metrics").text
+        assert running.post("/v1/users/bob/samples", body=body, Content_Type=NPZ).status_code == 201
