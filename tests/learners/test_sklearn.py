@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import Perceptron, SGDClassifier
 from sklearn.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
 
-from cause.arrays import TraceData
+from cause.arrays import ArrayUpload, TraceData
 from cause.errors import InputError, LearnerError
 from cause.learners.sklearn import FAMILIES, SklearnLearner
 from cause.presets import FIXED, PRESETS, System
@@ -132,6 +132,21 @@ def test_wrong_features_and_labels_are_refused():
         SklearnLearner(GaussianNB(), classes=CLASSES, features=9).check(upload())
     with pytest.raises(InputError, match="classes"):
         SklearnLearner(GaussianNB(), classes=2, features=64).check(upload(count=40))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+def test_whatever_is_taken_can_be_trained_on(estimator):
+    """One user's inputs would else stop the training of all."""
+    x = np.ones((12, 4), np.float32)
+    x[7, 2] = -1.0
+    below = ArrayUpload("mallory", 1, x, np.arange(12) % CLASSES)
+    device = Cause(learner=SklearnLearner(estimator, classes=CLASSES, features=4), shards=1, slots=4)
+    if type(estimator).__name__ in ("MultinomialNB", "ComplementNB"):
+        with pytest.raises(InputError, match=r"mallory' go down to -1, but .*NB learns from numbers from 0 up"):
+            device.learn([below])
+        assert device.ledger.round == 0
+        below = ArrayUpload("mallory", 1, np.abs(x), np.arange(12) % CLASSES)
+    assert len(device.learn([below]).trained) == 1
 
 
 def test_a_small_board_needs_no_torch(tmp_path):

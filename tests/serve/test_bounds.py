@@ -15,6 +15,8 @@ import pytest
 
 from cause.requests import Request
 from cause.serve.batching import MOST
+from cause.serve.inputs import erasure_of
+from cause.serve.shown import InPieces
 from tests.home.homes import CLASSES, FEATURES
 from tests.serve.services import Running, inputs, rows, until
 
@@ -197,6 +199,146 @@ def test_bodies_that_arrive_are_bounded_and_short_ones_still_get_through(tmp_pat
         assert running.post("/v1/users/bob/samples", body=large, Content_Type=NPZ).status_code == 201
 
 
+def test_one_token_cannot_take_all_the_room_for_what_arrives(tmp_path):
+    with Running(tmp_path / "home", arriving="1MB", waiting="4MB") as running:
+        running.learn(alice=40)
+        room, large = running.service.bodies._room, labelled(15_000)
+        assert 2**20 // 4 < len(large) < 2**20 // 2
+        held = [Raw(running, "/v1/predictions", "predict", 2**19) for _ in range(3)]
+        try:
+            until(lambda: room.held == 2**19)
+            assert sum(raw.begun().startswith(b"HTTP/1.1 503") for raw in held[1:]) == 2
+            assert running.post("/v1/users/bob/samples", body=large, Content_Type=NPZ).status_code == 201
+        finally:
+            for raw in held:
+                raw.socket.close()
+        until(lambda: not room.held)
+        assert running.post("/v1/users/bob/samples", "ingest", large, Content_Type=NPZ).status_code == 201
+
+
+def test_one_token_cannot_take_all_the_room_for_what_waits(learned):
+    batches, part = learned.service.batches, npz(2_500)[1]
+    with ThreadPoolExecutor(2) as pool:
+        with learned.service.device.state:
+            first = pool.submit(asked, learned, part)
+            until(lambda: batches._room.held)
+            size = batches._room.held
+            assert 2**18 < size < 2**19, "a second one would fit"
+            assert 2 * size > 2**20 * 3 // 4 > size
+            assert unavailable(asked(learned, part))
+            other = pool.submit(asked, learned, part, who="predict")
+            until(lambda: batches._room.held == 2 * size)
+        assert (first.result().status_code, other.result().status_code) == (200, 200)
+    until(lambda: not batches._room.held)
+
+
+def test_an_answer_that_is_read_slowly_holds_no_more_than_itself(learned):
+    _, large = npz(20_000)
+    token, room = learned.headers("predict")["Authorization"], learned.service.batches._room
+    head = f"POST /v1/predictions HTTP/1.1\r\nHost: x\r\nAuthorization: {token}\r\nContent-Type: {NPZ}\r\n"
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+
+        async def answering(self, scope, receive, send):
+            seen.append(room.held)
+            await called(self, scope, receive, send)
+
+        called = InPieces.__call__
+        patch.setattr(InPieces, "__call__", answering)
+        with Raw(learned) as raw:
+            raw.send(f"{head}Content-Length: {len(large)}\r\n\r\n".encode() + large)
+            assert raw.begun().startswith(b"HTTP/1.1 200")
+    assert seen == [0], "labels alone are short"
+    until(lambda: not room.held)
+
+
+def test_a_tokens_many_erasures_keep_nobody_elses_waiting(tmp_path):
+    with Running(tmp_path / "home") as running:
+        running.learn(alice=20, bob=20)
+        begun, erasures = [], running.service.erasures
+        erase = erasures.erase
+        erasures.erase = lambda *asked: (begun.append(asked[0].user), erase(*asked))[1]
+        with ThreadPoolExecutor(60) as pool:
+
+            def erased(who, body):
+                headers = running.headers(who) | {"Content-Type": "application/json"}
+                url = f"{running.http.base_url}/v1/users/{who}/erasures"
+                return httpx.post(url, headers=headers, content=body, timeout=60, trust_env=False)
+
+            running.headers("alice"), running.headers("bob")
+            with erasures._lock:  # one of them takes long
+                many = [pool.submit(erased, "alice", b"{}") for _ in range(50)]
+                until(lambda: begun == ["alice"])
+                time.sleep(0.5)
+                assert running.http.get("/v1/requests", headers=running.headers("auditor"), timeout=5).is_success
+                own = pool.submit(erased, "bob", b'{"rounds": [1]}')
+                until(lambda: "bob" in begun)
+                assert begun == ["alice", "bob"]
+            assert own.result().json()["samples"] == 20
+            assert {each.result().status_code for each in many} == {202}
+        assert not len(running.service.bodies._turns)
+
+
+def test_a_tokens_many_uploads_keep_nobody_elses_waiting(tmp_path):
+    with Running(tmp_path / "home") as running:
+        begun, device, first = [], running.service.device, threading.Event()
+        stage = device.stage
+
+        def staging(user, *samples, **more):
+            begun.append(user)
+            first.wait(20)
+            return stage(user, *samples, **more)
+
+        device.stage = staging
+        running.headers("alice"), running.headers("bob")
+        with ThreadPoolExecutor(40) as pool:
+
+            def uploaded(who, number):
+                headers = running.headers(who) | {"Content-Type": "application/json"}
+                url = f"{running.http.base_url}/v1/users/{who}/samples"
+                return httpx.post(url, headers=headers, content=rows(who, number, 3), timeout=60, trust_env=False)
+
+            answers = [pool.submit(uploaded, "alice", number) for number in range(20)]
+            until(lambda: len(running.server.server_state.tasks) >= 20)
+            answers.append(pool.submit(uploaded, "bob", 1))
+            until(lambda: len(running.server.server_state.tasks) >= 21)
+            time.sleep(0.2)
+            first.set()
+            assert {each.result().status_code for each in answers} == {201}
+        assert begun.index("bob") <= 2, "after the one that is staged, and the one that waits for its slot"
+        assert not len(running.service.bodies._unpacking)
+
+
+@pytest.mark.parametrize("path", ["/v1/users/ann/erasures", "/v1/users/ann/erasures/plan"])
+def test_long_erasures_are_counted_among_what_arrives_and_read_where_they_hold_up_nobody(tmp_path, monkeypatch, path):
+    threads = []
+
+    def read(kind, body):
+        threads.append(threading.current_thread().name)
+        return erasure_of(kind, body)
+
+    monkeypatch.setattr("cause.serve.routes.users.erasure_of", read)
+    with Running(tmp_path / "home") as running:
+        room = running.service.bodies._room
+        pairs = json.dumps({"samples": [[2**31 - 1, 2**31 - 1]] * 10_000}).encode()
+        with Raw(running, path, "operator", len(pairs)) as raw:
+            raw.send(pairs[:-1])
+            until(lambda: room.held == len(pairs))
+            raw.send(pairs[-1:])
+            assert raw.begun().startswith(b"HTTP/1.1 409"), "there is no such round"
+        until(lambda: not room.held)
+        with Raw(running, path, "operator", len(pairs)) as raw:
+            raw.send(pairs[:-1])
+            until(lambda: room.held)
+        until(lambda: not room.held)
+        assert running.post(path, body=json.dumps({"samples": [[1, 1]] * 10_001}).encode()).status_code == 422
+        assert running.post(path, body=b" " * (2**18 + 1)).status_code == 413
+        with Raw(running, path, "bob", len(pairs)) as raw:
+            assert raw.begun().startswith(b"HTTP/1.1 403"), "before anything of it comes"
+        assert len(threads) == 2
+        assert all("AnyIO" in name for name in threads)
+
+
 def test_only_so_many_bodies_are_unpacked_at_once_and_never_where_requests_arrive(tmp_path, monkeypatch):
     with Running(tmp_path / "home", unpackings=2) as running:
         reader, lock = running.service.reader, threading.Lock()
@@ -348,6 +490,28 @@ def test_streams_are_bounded_for_each_token_and_in_all_and_apart_from_requests(t
         until(listens)
 
 
+def test_a_client_that_goes_away_and_had_asked_for_more_ends_its_stream(tmp_path, caplog):
+    with Running(tmp_path / "home", streams=4) as running:
+        listeners = running.service.events._listeners
+        for more in ("", "/healthz", "/v1/token"):
+            raw = Raw(running, "/v1/events", "auditor", method="GET")
+            until(lambda: listeners)
+            if more:
+                token = running.headers("auditor")["Authorization"]
+                raw.send(f"GET {more} HTTP/1.1\r\nHost: x\r\nAuthorization: {token}\r\n\r\n".encode())
+                assert b"event: hello" in raw.begun() or b"event: hello" in raw.begun()
+                time.sleep(0.1)
+            raw.socket.close()
+
+            def noticed():
+                running.service.events.tell("upload.staged", samples=1)  # nobody is there to read it
+                return not listeners
+
+            until(noticed)
+        assert not caplog.records, "a client that goes away is no error of ours"
+        assert running.get("/v1/token", "auditor").status_code == 200
+
+
 def test_connections_are_bounded(tmp_path):
     with Running(tmp_path / "home", connections=3) as running:
         held = [Raw(running) for _ in range(3)]
@@ -390,3 +554,30 @@ def test_an_evaluation_is_counted_among_what_waits(learned):
     assert sum(each["samples"] for each in done.json()["classes"]) == 30_000
     until(lambda: not batches._room.held)
     assert learned.service.device.classes == CLASSES
+
+
+def test_clients_that_go_away_leave_nothing_behind(tmp_path):
+    with Running(tmp_path / "home") as running:
+        running.learn(alice=40)
+        service, gate = running.service, running.app.middleware_stack
+        while not hasattr(gate, "_requests"):
+            gate = gate.app
+        body = labelled(3_500)
+        assert len(body) > 65_536
+        paths = ("users/bob/samples", "users/bob/erasures", "users/bob/erasures/plan", "predictions", "evaluations")
+        token = running.headers("operator")["Authorization"]
+        for path in (*paths, "predictions?probabilities=true", "rounds", "events"):
+            method = "GET" if path == "events" else "POST"
+            head = f"{method} /v1/{path} HTTP/1.1\r\nHost: x\r\nAuthorization: {token}\r\nContent-Type: {NPZ}\r\n"
+            lengths = (f"Content-Length: {len(body)}", f"Content-Length: {2**25}", "Transfer-Encoding: chunked")
+            for length, sent in ((length, sent) for length in lengths for sent in (0, 1_000, len(body))):
+                chunk = f"{len(body):x}\r\n".encode() if "chunked" in length else b""
+                with Raw(running) as raw, contextlib.suppress(OSError):
+                    raw.send(f"{head}{length}\r\n\r\n".encode() + chunk + body[:sent])
+                    time.sleep(0.02)
+        until(lambda: not gate._requests._all and not gate._streams._all)
+        assert (service.bodies._room.held, service.batches._room.held) == (0, 0)
+        assert (service.bodies._slots._value, len(service.bodies._turns), len(service.bodies._unpacking)) == (1, 0, 0)
+        assert (len(service.batches._waiting), service.bodies._room._of, service.batches._room._of) == (0, {}, {})
+        assert 'status="500"' not in running.get("/metrics").text
+        assert running.post("/v1/users/bob/samples", body=body, Content_Type=NPZ).status_code == 201

@@ -2,10 +2,12 @@
 
 import asyncio
 import signal
+import threading
 
 import pytest
 
 from cause.serve.events import Events
+from tests.serve.services import Running
 
 
 @pytest.fixture
@@ -41,3 +43,36 @@ def test_a_stop_signal_that_comes_while_a_stream_begins_ends_it(ended):
         assert len(asyncio.run(streamed())) == 2
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("ends", ["revoked", "expired"])
+def test_a_stream_ends_with_its_token(tmp_path, monkeypatch, ends):
+    with Running(tmp_path / "home") as running:
+        tokens, events = running.service.tokens, running.service.events
+        token, running.secrets["leaving"] = tokens.create(["auditor"], expires_s=100)
+        with running.http.stream("GET", "/v1/events", headers=running.headers("leaving")) as answer:
+            lines = answer.iter_lines()
+            assert next(lines) == "event: hello"
+            events.tell("upload.staged", samples=1, staged=1)
+            while next(lines) != "event: upload.staged":
+                pass
+            if ends == "revoked":
+                tokens.revoke(token.id)
+            else:
+                monkeypatch.setattr(tokens, "_clock", lambda: token.expires)
+            again = threading.Timer(2.0, events.close)  # or it would wait for ever
+            again.start()
+            events.tell("upload.staged", samples=2, staged=3)
+            assert not any('"samples": 2' in line for line in lines)
+            again.cancel()
+            assert not events._closed, "the stream ended by itself"
+
+
+def test_a_stream_on_which_nothing_happens_ends_with_its_token_too(monkeypatch):
+    monkeypatch.setattr("cause.serve.events.BEAT_S", 0.05)
+    left = [True, True, False]
+
+    async def streamed():
+        return [text async for text in Events().stream(None, {}, lambda: left.pop(0))]
+
+    assert asyncio.run(asyncio.wait_for(streamed(), 5))[1:] == [": still here\n\n"] * 2

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from cause.errors import InputError, LearnerError, RequestError
+from cause.errors import HomeError, InputError, LearnerError, RequestError
 from cause.serve import server
 from cause.serve.schemas import Problem
 from tests.serve.services import Running, rows, until
@@ -110,6 +110,12 @@ def test_no_log_and_no_answer_to_others_names_a_user(tmp_path, log, monkeypatch)
             until(lambda: running.get(f"/v1/verifications/{made['id']}", "auditor").json()["state"] == "failed")
             told = running.get(f"/v1/verifications/{made['id']}", "auditor").json()
             assert told["detail"] == "something does not fit the device (InputError)"
+
+        with monkeypatch.context() as patch:  # a disk that fails, say: the answer sends its reader to the log
+            patch.setattr(device, "stage", failing(HomeError(TEXT)))
+            refused = running.post("/v1/users/bob/samples", "ingest", rows("bob", 3, 2))
+            assert (refused.status_code, NAME in refused.text) == (503, False)
+            assert "the home cannot be used (HomeError)" in log.getvalue()
 
         async def ends_badly(*_):
             yield "event: hello\n\n"

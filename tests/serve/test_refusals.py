@@ -4,11 +4,14 @@ import io
 import json
 import socket
 import struct
+import subprocess
+import sys
 import zipfile
 
 import numpy as np
 import pytest
 
+from cause.data.zipped import Arrays
 from tests.home.homes import FEATURES
 from tests.serve.services import Running, rows
 
@@ -153,6 +156,35 @@ def test_what_is_too_large_is_refused_whether_it_says_so_or_not(tmp_path):
         assert running.state() == before
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"POST /v1/rounds HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
+        b"POST /v1/rounds HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcde",
+        b"POST /v1/rounds HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+)
+def test_what_is_not_http_is_refused_as_all_else_is(running, sent):
+    with socket.create_connection(("127.0.0.1", running.port)) as raw:
+        raw.settimeout(10)
+        raw.sendall(sent)
+        answer = b"".join(iter(lambda: raw.recv(65536), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"application/problem+json" in head
+    assert json.loads(body)["type"] == "urn:cause:problem:bad-request"
+
+
+@pytest.mark.parametrize(("path", "status"), [("/v1/status", 401), ("/healthz", 200), ("/v1/nowhere", 401)])
+def test_a_request_to_speak_websocket_passes_the_gate_as_all_others_do(running, path, status):
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+    answer = running.http.get(path, headers={**upgrade, "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="})
+    assert answer.status_code == status
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
 def test_headers_without_end_are_refused(running):
     huge = running.http.get("/v1/token", headers=running.headers("operator") | {"X-Long": "a" * 20_000})
     assert huge.status_code == 431
@@ -191,3 +223,46 @@ def test_json_that_would_take_more_memory_than_samples_may_is_refused_unread(tmp
         assert (refused.status_code, running.state()) == (413, before)
         assert "npz" in refused.json()["detail"]
         assert running.post("/v1/users/ann/samples", body=rows("ann", 1, 20)).status_code == 201
+
+
+READING = """
+import resource, sys
+from cause.serve.inputs import Form, Reader
+from cause.serve.problems import ProblemError
+body = sys.argv[1].encode() * (int(sys.argv[2]) // len(sys.argv[1]))
+body = b'{"inputs": [' + body[:-1] + b"]}"
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    Reader(Form(6, None, 4), 64 << 20).inputs("application/json", body)
+except ProblemError as problem:
+    print(problem.status, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.parametrize("part", ["[[[[[[[[]]]]]]]],", "[0],", '{"":0},', "[],"])
+def test_json_made_of_many_small_lists_takes_no_more_memory_than_samples_may(part):
+    ran = subprocess.run(
+        [sys.executable, "-c", READING, part, str(2**22 - 1000)], capture_output=True, text=True, check=True
+    )
+    status, kilobytes = map(int, ran.stdout.split())
+    assert status == 422
+    assert kilobytes < 64 * 1024
+
+
+def test_as_many_samples_as_may_come_as_json_do(running):
+    sample = {"x": [0.5] * FEATURES, "y": 1}
+    for count, status in ((4_096, 201), (4_097, 422)):
+        body = json.dumps({"samples": [sample] * count, "dtype": "float32"}).encode()
+        assert running.post("/v1/users/many/samples", body=body).status_code == status
+    assert running.post("/v1/users/many/erasures", body={}).json()["staged"] == 4_096
+
+
+def test_an_archive_that_is_all_table_is_refused_unread(running, monkeypatch):
+    line = struct.pack("<4s4B4HL2L5H2L", b"PK\x01\x02", 20, 0, 20, *[0] * 3, 0, 33, *[0] * 3, 1, *[0] * 6) + b"a"
+    opened = []
+    monkeypatch.setattr("cause.serve.inputs.Arrays", lambda *archive: opened.append(archive) or Arrays(*archive))
+    for count, reads in ((10_001, 0), (10_000, 1)):
+        end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count, count, count * len(line), 0, 0)
+        refused = running.post("/v1/predictions", body=line * count + end, Content_Type="application/x-npz")
+        assert (refused.status_code, len(opened)) == (422, reads)
+    assert "no array" in refused.json()["detail"], "it was a table as zipfile reads it"

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cause.data.dataset import bad
+from cause.data.parts import too_many_parts
 from cause.errors import InputError
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "PPM")
@@ -22,6 +23,8 @@ def decode(data: bytes, source: object, most_pixels: int | None = None) -> NDArr
     except ImportError:
         raise InputError("pictures need Pillow: pip install 'cause[plot]'") from None
     most_pixels = MOST_PIXELS if most_pixels is None else most_pixels
+    if told := too_many_parts(data):
+        raise bad(source, f"{told} in one picture")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns of what is refused below, in one line, anyway

@@ -23,6 +23,8 @@ from cause.samples import Lesson, Piece, Upload
 
 FAMILIES = ("SGDClassifier", "Perceptron", "GaussianNB", "MultinomialNB", "BernoulliNB", "ComplementNB")
 """Estimators whose fitted state is arrays and numbers, and whose `partial_fit` goes on from it."""
+COUNTS = ("MultinomialNB", "ComplementNB")
+"""Those of them that refuse inputs below 0 when they are trained, and with them all that is trained beside."""
 
 State = dict[str, NDArray[Any]]
 
@@ -82,7 +84,12 @@ class SklearnLearner:
 
     def check(self, upload: Upload) -> None:
         check_labels(upload, self.classes)
-        self._inputs(cast(_WithData, upload).arrays(upload.positions[:1])[0], whose=f" of user {upload.user!r}")
+        counts, whose = type(self._estimator).__name__ in COUNTS, f" of user {upload.user!r}"
+        looked_at = upload.positions if counts else upload.positions[:1]
+        x = self._inputs(cast(_WithData, upload).arrays(looked_at)[0], whose)
+        if counts and x.min() < 0:
+            told = type(self._estimator).__name__
+            raise InputError(f"inputs{whose} go down to {x.min():g}, but {told} learns from numbers from 0 up")
 
     def train(self, parent: State | None, lesson: Lesson, seed: bytes, tick: Tick = silent) -> State:
         pieces = [*lesson.pieces, *lesson.rehearsed]

@@ -1,5 +1,6 @@
 """The application: routes, errors, the schema, static files."""
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,7 +22,9 @@ from cause.serve.heads import NobodyVotesError
 from cause.serve.routes import device, evidence, meta, predictions, users
 from cause.serve.schemas import Problem
 from cause.serve.service import Service
+from cause.serve.unnamed import kind_of, where
 
+log = logging.getLogger("cause.serve")
 STATIC = Path(__file__).parent / "static"
 PUBLIC = ("/healthz", "/readyz")
 UNTRACED: Any = {"tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False}
@@ -100,6 +103,7 @@ def _handle(app: FastAPI) -> None:
             return problems.answer(409, str(error))
         if isinstance(error, InputError):
             return problems.answer(422, str(error))
+        log.error("a request failed: %s", kind_of(error), extra={"detail": where(error)})
         return problems.answer(503, "the device cannot do this now: its log tells more", {"Retry-After": "5"})
 
 

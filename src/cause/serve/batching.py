@@ -88,9 +88,9 @@ class Batches:
         self._thread = threading.Thread(target=self._run, name="predictions", daemon=True)
         self._thread.start()
 
-    async def predict(self, x: NDArray[Any]) -> Predicted:
-        """What the heads say to these inputs; a 503 when too much waits already."""
-        share = self._room.share()
+    async def predict(self, x: NDArray[Any], who: str) -> Predicted:
+        """What the heads say to these inputs; a 503 when too much waits already, of all or of who asks."""
+        share = self._room.share(who)
         if not share.hold(x.nbytes + len(x) * self._answer_bytes):
             raise ProblemError(503, "too many inputs wait for their prediction: ask again", {"Retry-After": "1"})
         try:

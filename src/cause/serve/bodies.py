@@ -1,4 +1,4 @@
-"""Bodies with samples: what arrives together is bounded, and so is how many are unpacked at once."""
+"""Bodies: what arrives together is bounded, and so is how many are unpacked at once."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from starlette.concurrency import run_in_threadpool
 
 from cause.serve.problems import ProblemError
 from cause.serve.room import FREE, Room, Share
+from cause.serve.turns import Turns
 
 T = TypeVar("T")
 
@@ -18,15 +19,31 @@ class Bodies:
 
     def __init__(self, arriving_bytes: int, unpackings: int) -> None:
         self._room, self._slots = Room(arriving_bytes), asyncio.Semaphore(unpackings)
+        self._unpacking, self._turns = Turns(unpackings), Turns(1)
 
     async def unpacked(self, request: Request, work: Callable[[bytes], T], *, quick: bool = False) -> T:
         """What becomes of a body. One that is short and `quick` is read here: a thread would take longer to begin."""
-        share = self._room.share()
+        who = request.state.token.id
+        share = self._room.share(who)
         try:
             body = await self._read(request, share)
             if quick and len(body) <= FREE:
                 return work(body)
-            async with self._slots:
+            async with self._unpacking.of(who), self._slots:  # of one token no more wait for a slot than there are
+                return await run_in_threadpool(work, body)
+        finally:
+            share.let_go()
+
+    async def read(self, request: Request, work: Callable[[bytes], T]) -> T:
+        """What becomes of a body without samples: in a thread, and it waits for none that is unpacked.
+
+        Of each token one at a time: they would wait for each other there, and there are not many threads.
+        """
+        who = request.state.token.id
+        share = self._room.share(who)
+        try:
+            body = await self._read(request, share)
+            async with self._turns.of(who):
                 return await run_in_threadpool(work, body)
         finally:
             share.let_go()

@@ -4,7 +4,7 @@ import asyncio
 import json
 import threading
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,8 +70,10 @@ class Events:
                 self._send(listener, None)
             self._listeners.clear()
 
-    async def stream(self, after: int | None, hello: dict[str, Any]) -> AsyncIterator[str]:
-        """The events after one that was seen, or from now on."""
+    async def stream(
+        self, after: int | None, hello: dict[str, Any], allowed: Callable[[], bool] = lambda: True
+    ) -> AsyncIterator[str]:
+        """The events after one that was seen, or from now on, as long as that is allowed."""
         listener = Listener()
         with self._lock:
             missed = [] if after is None else [event for event in self._kept if event.id > after]
@@ -84,12 +86,12 @@ class Events:
             while not self._closed:
                 try:
                     told = await asyncio.wait_for(listener.queue.get(), BEAT_S)
+                    text = None if told is None else told.text()
                 except TimeoutError:
-                    yield ": still here\n\n"
-                    continue
-                if told is None:
+                    text = ": still here\n\n"
+                if text is None or not allowed():
                     return
-                yield told.text()
+                yield text
         finally:
             with self._lock:
                 self._listeners.discard(listener)

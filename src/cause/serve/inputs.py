@@ -1,4 +1,4 @@
-"""Samples in a request's body: read in memory only, never more than a limit, nothing evaluated."""
+"""What is in a request's body: read in memory only, never more than a limit, nothing evaluated."""
 
 import io
 import json
@@ -14,18 +14,25 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from cause.data.dataset import labels_of
 from cause.data.npz import inputs_of
 from cause.data.pictures import decode
-from cause.data.zipped import Arrays
+from cause.data.zipped import MOST_ENTRIES, Arrays
 from cause.errors import InputError
 from cause.learners.base import Learner
 from cause.serve.problems import ProblemError
+from cause.serve.schemas import Erasure
 from cause.units import format_bytes
 
 MOST_SAMPLES = 100_000
 MOST_JSON = 4_096
+MOST_LISTS = 2 * (MOST_JSON + 1)
+"""Lists and objects of so many samples, and of the body itself."""
+MOST_PAIRS = 10_000
+"""Of round and position, in an erasure."""
 PICTURES = ("image/png", "image/jpeg", "image/webp", "image/bmp")
 NPZ, TENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "application/json"
 LARGEST = 1e9  # of a number in JSON: float32 holds it
 HEADER_BYTES = 65_536
+ENTRY = b"PK\x01\x02"
+"""Begins each line of a zip file's table."""
 TENSOR_TYPES = {
     "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4", "U64": "<u8", "I64": "<i8",
     "F16": "<f2", "F32": "<f4", "F64": "<f8", "BOOL": "?",
@@ -127,6 +134,8 @@ class Reader:
         if len(body) * READ > self._most:
             most = self._most // READ
             raise ProblemError(413, f"{len(body):,} bytes of JSON are more than {most:,}: send npz or safetensors")
+        if body.count(b"[") + body.count(b"{") > MOST_LISTS:  # before it is read: two bytes make a list, of 256
+            raise ProblemError(422, f"at most {MOST_JSON:,} samples come as JSON: send npz or safetensors")
         try:
             if labels:
                 told = _Samples.model_validate_json(body)
@@ -152,6 +161,8 @@ class Reader:
         return x if self.form.shape is None else x.reshape(-1, *self.form.shape)
 
     def _npz(self, body: bytes, labels: bool) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
+        if body.count(ENTRY) > MOST_ENTRIES:  # before they are read: a body of nothing else takes seconds
+            raise ProblemError(422, f"an npz file has at most {MOST_ENTRIES:,} arrays")
         arrays = Arrays(Named(body), self._most)
         for name in ("x", "y") if labels else ("x",):
             if name not in arrays:
@@ -225,6 +236,24 @@ def _safetensors(body: bytes, most: int) -> dict[str, NDArray[Any]]:
         return found
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         raise ProblemError(422, "not safetensors, or damaged") from None
+
+
+def erasure_of(kind: str, body: bytes) -> Erasure:
+    """What is to be forgotten."""
+    kind = kind.partition(";")[0].strip().lower()
+    if kind != JSON and not kind.endswith("+json"):
+        raise ProblemError(422, f"what to forget comes as {JSON}")
+    if body.count(b"[") + body.count(b"{") > MOST_PAIRS + 3:  # before it is read, as samples are
+        raise ProblemError(422, f"at most {MOST_PAIRS:,} samples are named at once")
+    try:
+        return Erasure.model_validate_json(body)
+    except ValidationError as error:
+        raise ProblemError(422, "the request is not as the schema says", errors=told_of(error)) from None
+
+
+def erasure_schema() -> dict[str, Any]:
+    """The request body of an erasure, for the schema."""
+    return {"required": True, "content": {JSON: {"schema": Erasure.model_json_schema()}}}
 
 
 def told_of(error: ValidationError) -> list[dict[str, Any]]:

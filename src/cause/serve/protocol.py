@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from cause.serve.problems import KINDS, PREFIX
 
@@ -30,6 +30,8 @@ class BoundedProtocol(HttpToolsProtocol):
     _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._asked: list[RequestResponseCycle] = []  # and not yet answered: a client need not wait for its answers
+        self.ws_protocol_class = None  # nothing here speaks WebSocket, and what did would pass by gate and bounds
         super().connection_made(transport)
         if len(self.connections) > self.most_connections:
             self._refuse(503, f"too many connections: at most {self.most_connections}")
@@ -40,6 +42,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._allow(None)
         self._read_on()
         super().connection_lost(exc)
+        for cycle in self._asked:  # uvicorn tells the last one only, and a stream would never end
+            cycle.disconnected = True
+            cycle.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -59,6 +64,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_head = False
         self._allow(None)
         super().on_headers_complete()
+        self._asked.append(self.cycle)
 
     def on_message_complete(self) -> None:
         self._in_head, self._head, self._tail = True, 0, b""
@@ -66,9 +72,13 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
+        self._asked = [cycle for cycle in self._asked if not cycle.response_complete]
         super().on_response_complete()
         if not self._in_head and self.cycle.response_complete:
             self._allow(LINGER_S)
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(400, "this is not HTTP as it should be")
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -105,6 +105,13 @@ class Tokens:
         same = hmac.compare_digest(_digest(secret), digest)
         return token if token is not None and same and token.valid(self._clock()) else None
 
+    def holds(self, token: Token) -> bool:
+        """Whether a token that was found is valid still."""
+        with self._lock:
+            self._look()
+            _, known = self._known.get(token.id, (_NOBODY, None))
+        return known is not None and known.valid(self._clock())
+
     def is_of(self, token: Token, user: str) -> bool:
         """Whether a token was made for this user; nothing is looked up for it."""
         return hmac.compare_digest(self.code(user), token.user or _NOBODY)

@@ -1,5 +1,6 @@
 """Health, metrics, events, and who is asking."""
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -82,7 +83,8 @@ def router(service: Service) -> APIRouter:
     ) -> StreamingResponse:
         """What happens, as it happens."""
         seen = after if last_event_id is None else int(last_event_id)
-        told = service.events.stream(seen, {"round": service.device.ledger.round})
+        hello = {"round": service.device.ledger.round}
+        told = service.events.stream(seen, hello, partial(service.tokens.holds, token))
         return StreamingResponse(told, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     return routes

@@ -46,10 +46,11 @@ def router(service: Service) -> APIRouter:
         kind = request.headers.get("content-type", "")
         quick = kind.startswith(QUICK)
         x = await service.bodies.unpacked(request, partial(reader.inputs, kind), quick=quick)
-        done = await service.batches.predict(x)
+        done = await service.batches.predict(x, token.id)
         try:
             work = partial(_text, done, probabilities)
             text = work() if len(x) <= PART else await service.bodies.apart(work)
+            done.share.hold(len(text))  # it is what is left, however slowly it is read
         except BaseException:
             done.share.let_go()
             raise
@@ -70,7 +71,7 @@ def router(service: Service) -> APIRouter:
         """How many labelled samples are answered right. Only the result is kept."""
         kind = request.headers.get("content-type", "")
         x, y = await service.bodies.unpacked(request, lambda body: reader.labelled(kind, body, label))
-        done = await service.batches.predict(x)
+        done = await service.batches.predict(x, token.id)
         try:
             told = await run_in_threadpool(_evaluated, service, done.answer, y)
         finally:

@@ -13,7 +13,7 @@ from cause.requests import Request as Asked
 from cause.serve import schemas as s
 from cause.serve import views
 from cause.serve.access import UserId, for_user
-from cause.serve.inputs import schema
+from cause.serve.inputs import erasure_of, erasure_schema, schema
 from cause.serve.problems import ProblemError, documented
 from cause.serve.service import Service
 from cause.serve.shown import reply
@@ -69,30 +69,45 @@ def router(service: Service) -> APIRouter:
         return reply(request, views.user(service, user))
 
     @routes.post(
-        "/v1/users/{user}/erasures", status_code=202, response_model=s.Request, responses=documented(408, 409, 422)
+        "/v1/users/{user}/erasures",
+        status_code=202,
+        response_model=s.Request,
+        responses=documented(408, 409, 422),
+        openapi_extra={"requestBody": erasure_schema()},
     )
-    def erase(
-        user: UserId,
-        request: Request,
-        body: s.Erasure,
-        token: Annotated[Token, own],
-        idempotency_key: Key = None,
+    async def erase(
+        user: UserId, request: Request, token: Annotated[Token, own], idempotency_key: Key = None
     ) -> Response:
         """Forget. When this answers it is in effect: nothing that is stored or served has seen the samples."""
-        asked = _asked(user, body)
-        seen = b"\0".join((user.encode(), body.model_dump_json().encode()))
-        # bound: of another user's erasure it must never be said that it was done before
-        id_ = service.call_id(token.id, "erasure", idempotency_key, seen, bound=True) or token_hex(16)
-        new = service.erasures.erase(asked, id_)
-        service.trainer.erased()
-        told = views.request(service, id_)
-        assert told is not None
-        return reply(request, told, 202, {"Location": f"/v1/requests/{id_}"} | ({} if new else REPLAYED))
 
-    @routes.post("/v1/users/{user}/erasures/plan", response_model=s.Plan, responses=documented(408, 409, 422))
-    def plan(user: UserId, request: Request, body: s.Erasure, token: Annotated[Token, own]) -> Response:
+        def work(body: bytes) -> Response:
+            wanted = erasure_of(request.headers.get("content-type", ""), body)
+            asked = _asked(user, wanted)
+            seen = b"\0".join((user.encode(), wanted.model_dump_json().encode()))
+            # bound: of another user's erasure it must never be said that it was done before
+            id_ = service.call_id(token.id, "erasure", idempotency_key, seen, bound=True) or token_hex(16)
+            new = service.erasures.erase(asked, id_)
+            service.trainer.erased()
+            told = views.request(service, id_)
+            assert told is not None
+            return reply(request, told, 202, {"Location": f"/v1/requests/{id_}"} | ({} if new else REPLAYED))
+
+        return await service.bodies.read(request, work)
+
+    @routes.post(
+        "/v1/users/{user}/erasures/plan",
+        response_model=s.Plan,
+        responses=documented(408, 409, 422),
+        openapi_extra={"requestBody": erasure_schema()},
+    )
+    async def plan(user: UserId, request: Request, token: Annotated[Token, own]) -> Response:
         """What an erasure would touch and cost. Changes nothing."""
-        return reply(request, views.plan(service, _asked(user, body)))
+
+        def work(body: bytes) -> Response:
+            wanted = erasure_of(request.headers.get("content-type", ""), body)
+            return reply(request, views.plan(service, _asked(user, wanted)))
+
+        return await service.bodies.read(request, work)
 
     return routes
 
