@@ -9,7 +9,7 @@ from threading import RLock
 from typing import Any
 
 from cause.errors import Cancelled
-from cause.executors import Executor, ShardWork, Task
+from cause.executors import Executor, ShardError, ShardWork, Task
 from cause.holdings import Holdings
 from cause.keyed import digest, training_seed
 from cause.learners import Learner
@@ -47,16 +47,18 @@ class Training:
     ) -> tuple[list[SegmentKey], int]:
         """Train every shard whose head is not its newest segment, ascending; what was trained, and the RSN.
 
-        `stop` is asked after each segment. With `once`, what is forgotten meanwhile is left for the next call.
+        `stop` is asked after each segment. With `once`, what is forgotten meanwhile is left for the next call. When a
+        shard cannot be trained the others are, and then its error is raised.
         """
         trained: list[SegmentKey] = []
+        failed: dict[int, Exception] = {}
         rsn, held = 0, self._held
         with self._turn:
             stopped, again = False, True
             while again and not stopped:
                 left: set[int] = set()
                 try:
-                    for key, retrained in self._pass(learner, executor, watch, except_, left):
+                    for key, retrained in self._pass(learner, executor, watch, {*except_, *failed}, left):
                         trained.append(key)
                         rsn += retrained
                         stopped = stop is not None and stop()
@@ -65,14 +67,20 @@ class Training:
                     again = bool(left)  # forgotten meanwhile, or found damaged: that starts again
                 except Cancelled:
                     again = True
+                except ShardError as error:
+                    failed[error.shard] = error.cause
+                    stopped = stop is not None and stop()
+                    continue
                 if again and not stopped:
                     stopped = once or (stop is not None and stop())
             with held.lock:
                 held.journal.caught_up(held.waiting())
+        if failed:
+            raise failed[min(failed)]
         return trained, rsn
 
     def _pass(
-        self, learner: Learner, executor: Executor, watch: Watch | None, except_: Sequence[int], left: set[int]
+        self, learner: Learner, executor: Executor, watch: Watch | None, except_: Collection[int], left: set[int]
     ) -> Generator[tuple[SegmentKey, int], None, None]:
         """One pass over what waits; each segment once it is stored, and how many samples were trained again.
 

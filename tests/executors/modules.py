@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torch import nn
 
+from cause.errors import LearnerError
 from cause.learners import CountingLearner
 from cause.learners.torch import TorchLearner
 from cause.progress import silent
@@ -69,3 +70,16 @@ class Raising(TorchLearner):
             pass
 
         raise Local("no such thing")
+
+
+class Refusing(CountingLearner):
+    """Counts, but not the samples of a shard while there is a file with its number."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder = str(folder)
+
+    def train(self, parent, lesson, seed, tick=silent):
+        if Path(self.folder, str(lesson.segment.shard)).exists():
+            raise LearnerError(f"shard {lesson.segment.shard} cannot be counted")
+        return super().train(parent, lesson, seed, tick)

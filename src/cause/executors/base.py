@@ -32,6 +32,14 @@ class ShardWork:
     """Whether this is still what is to be trained; asked before each task. No longer once some of it was forgotten."""
 
 
+class ShardError(Exception):
+    """A shard's segment cannot be trained; its cause says why. The other shards have nothing to do with it."""
+
+    def __init__(self, shard: int, cause: Exception) -> None:
+        super().__init__(f"shard {shard}: {cause}")
+        self.shard, self.cause = shard, cause
+
+
 class Executor(Protocol):
     """Trains what it is given. Where and when is its own affair; the bits are not."""
 
@@ -42,7 +50,8 @@ class Executor(Protocol):
     def train(self, learner: Learner, work: Sequence[ShardWork], told: Told) -> Generator[bytes | None, None, None]:
         """The encoded sub-model of every task: shard after shard as given, each shard's in order.
 
-        None for the tasks of a shard that are not trained, because the shard's work is no longer current.
+        None for the tasks of a shard that are not trained, because the shard's work is no longer current. Raises
+        `ShardError` when one cannot be trained.
         """
 
     def cancel(self, shards: Collection[int] | None = None) -> None:

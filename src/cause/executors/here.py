@@ -3,7 +3,7 @@
 from collections.abc import Collection, Generator, Sequence
 
 from cause.errors import Cancelled
-from cause.executors.base import ShardWork, Told, train_segment
+from cause.executors.base import ShardError, ShardWork, Told, train_segment
 from cause.learners import Learner
 from cause.progress import Tick
 from cause.samples import SegmentKey
@@ -26,9 +26,12 @@ class Here:
                         parent = blob if number else shard.parent()
                         blob = train_segment(learner, parent, task, self._tick(told, task.lesson.segment))
                         self.in_flight_bytes = max(self.in_flight_bytes, len(blob))
-                    except Exception:
+                    except Cancelled:
                         if shard.current():
                             raise
+                    except Exception as error:
+                        if shard.current():
+                            raise ShardError(shard.shard, error) from error
                         # some of it was forgotten meanwhile: its samples went while they were read, or trained on
                 yield blob if shard.current() else None
 

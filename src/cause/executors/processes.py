@@ -12,7 +12,7 @@ from pickle import PicklingError
 from threading import Lock
 
 from cause.errors import Cancelled, InputError, LearnerError
-from cause.executors.base import ShardWork, Told
+from cause.executors.base import ShardError, ShardWork, Told
 from cause.executors.worker import Assignment, Epoch, Failed, Ready, Trained, work
 from cause.learners import Learner
 
@@ -173,7 +173,7 @@ class Processes:
                 # what pickle says of a lambda, a local class …
                 raise InputError(f"the learner or its data cannot be sent to a worker process: {error}") from None
             else:
-                raise
+                raise ShardError(shard.number, error) from error
 
     def _listen(self, told: Told) -> None:
         """Wait until a worker says something or dies."""
@@ -203,7 +203,7 @@ class Processes:
                 self._trained(worker, message.blob)
             elif isinstance(message, Failed):
                 if not worker.cancelled and worker.shard.current:
-                    raise message.error
+                    raise ShardError(worker.shard.number, message.error)
                 self._replace(worker)
 
     def _trained(self, worker: _Worker, blob: bytes) -> None:
@@ -243,7 +243,8 @@ class Processes:
         if shard.deaths >= TRIES:
             how = f"exit code {worker.process.exitcode}"
             hint = "" if worker.ready else "; a script that uses workers needs `if __name__ == '__main__':`"
-            raise LearnerError(f"a worker died {TRIES} times over segment {shard.segment} ({how}){hint}")
+            died = LearnerError(f"a worker died {TRIES} times over segment {shard.segment} ({how}){hint}")
+            raise ShardError(shard.number, died)
 
     def _take_off(self, worker: _Worker) -> None:
         """End a busy worker. It leaves the books when it is dead: whoever cancels must not miss one that is dying."""

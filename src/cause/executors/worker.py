@@ -34,7 +34,7 @@ class Trained:
 class Failed:
     """The learner raised."""
 
-    error: BaseException
+    error: Exception
 
 
 @dataclass(frozen=True, slots=True)
