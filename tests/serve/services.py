@@ -22,7 +22,7 @@ from cause.serve.settings import ServeSettings
 from tests.home.homes import CLASSES, FEATURES, MASTER, opened, samples
 
 JSON = {"Content-Type": "application/json"}
-SETTINGS = {"port": 0, "attempts": 100_000.0, "rate": 100_000.0, "grace": "5s"}
+SETTINGS = {"port": 0, "attempts": 100_000.0, "rate": 100_000.0, "erasures": 100_000, "grace": "5s"}
 
 
 def rows(user: str, round_: int, count: int) -> bytes:

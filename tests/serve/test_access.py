@@ -180,6 +180,17 @@ def test_too_many_requests_and_attempts_are_refused(tmp_path):
         assert int(running.http.get("/v1/token").headers["retry-after"]) >= 1
 
 
+def test_a_users_token_fills_the_log_only_so_fast_and_an_operators_as_fast_as_it_likes(tmp_path):
+    with Running(tmp_path / "home", erasures=3) as running:
+        receipts = running.service.home.database
+        told = [running.post("/v1/users/ann/erasures", "ann", {}) for _ in range(5)]
+        assert [answer.status_code for answer in told] == [202, 202, 202, 429, 429]
+        assert 1000 <= int(told[-1].headers["retry-after"]) <= 1200
+        assert running.post("/v1/users/bob/erasures", "bob", {}).status_code == 202
+        assert {running.post("/v1/users/ann/erasures", body={}).status_code for _ in range(5)} == {202}
+        assert receipts.row("SELECT COUNT(*) FROM requests") == (9,)
+
+
 def test_failed_attempts_keep_nobody_out_who_has_a_token_and_the_same_address(tmp_path):
     with Running(tmp_path / "home", attempts=0.1) as running:
         assert [running.http.get("/v1/token").status_code for _ in range(3)] == [401, 429, 429]

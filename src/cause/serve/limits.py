@@ -11,7 +11,7 @@ KEPT = 10_000
 
 
 class Rate:
-    """So many a second for each name, and twice that at once.
+    """So many a second for each name, and twice that at once, or as many as is said.
 
     >>> now = [0.0]
     >>> rate = Rate(1.0, clock=lambda: now[0])
@@ -22,8 +22,8 @@ class Rate:
     0
     """
 
-    def __init__(self, per_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._per_s, self._most, self._clock = per_s, max(1.0, 2 * per_s), clock
+    def __init__(self, per_s: float, most: float | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_s, self._most, self._clock = per_s, max(1.0, 2 * per_s) if most is None else most, clock
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._lock = threading.Lock()
 

@@ -55,6 +55,8 @@ class ServeSettings:
     """How long headers may take to arrive, and a body, and an answer to be read; large bodies have more."""
     rate: float = 1000.0
     """Requests a second for each token; the burst is twice that."""
+    erasures: int = 60
+    """An hour for each user's own token, all at once if it likes: each leaves a receipt for ever."""
     attempts: float = 5.0
     """Failed attempts a second for each address."""
     tls_cert: str | None = None
@@ -78,7 +80,7 @@ class ServeSettings:
             raise InputError(f"rates are above 0, not {self.rate} and {self.attempts}")
         if (self.tls_cert is None) != (self.tls_key is None):
             raise InputError("TLS needs both a certificate and its key: tls_cert and tls_key")
-        for name in ("unpackings", "connections", "requests", "streams"):
+        for name in ("unpackings", "connections", "requests", "streams", "erasures"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
         for text in (self.close_every, self.grace, self.slow):

@@ -14,6 +14,7 @@ from cause.serve import schemas as s
 from cause.serve import views
 from cause.serve.access import UserId, for_user
 from cause.serve.inputs import erasure_of, erasure_schema, schema
+from cause.serve.limits import Rate
 from cause.serve.problems import ProblemError, documented
 from cause.serve.service import Service
 from cause.serve.shown import reply
@@ -28,6 +29,7 @@ def router(service: Service) -> APIRouter:
     routes = APIRouter(tags=["users"])
     upload = for_user(service.tokens, "ingest", "operator")
     own = for_user(service.tokens, "operator")
+    often = Rate(service.settings.erasures / 3600, service.settings.erasures)
 
     @routes.post(
         "/v1/users/{user}/samples",
@@ -79,6 +81,8 @@ def router(service: Service) -> APIRouter:
         user: UserId, request: Request, token: Annotated[Token, own], idempotency_key: Key = None
     ) -> Response:
         """Forget. When this answers it is in effect: nothing that is stored or served has seen the samples."""
+        if "operator" not in token.scopes and (wait := often.taken(token.id)):
+            raise ProblemError(429, "too many erasures with this token", {"Retry-After": str(wait)})
 
         def work(body: bytes) -> Response:
             wanted = erasure_of(request.headers.get("content-type", ""), body)
