@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-browser test-data screenshots exactness torture fuzz load lint format bench results docs clean
+.PHONY: demo test test-browser test-data screenshots exactness torture fuzz load image test-image lint format bench results docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -37,6 +37,18 @@ fuzz: $(STAMP)  ## schemathesis over the whole schema of the service, with all c
 
 load: $(STAMP)  ## 64 clients while a round trains, and 50 kills of a service in use
 	$(BIN)/python -m tests.serve.load --clients 64 --seconds 20 --kills 50
+
+# A client of docker may be there without its engine. podman and buildah leave HEALTHCHECK out of other formats.
+image:  ## the container image `cause`; BUILD='--build-arg EXTRAS=serve,sklearn,torch' and such go to the engine
+	@if docker info >/dev/null 2>&1; then docker build -t cause $(BUILD) .; \
+	elif command -v podman >/dev/null; then podman build --format docker -t cause $(BUILD) .; \
+	elif command -v buildah >/dev/null; then buildah bud --format docker -t cause $(BUILD) .; \
+	else echo "an image is built by docker, podman or buildah: install and start one of them" >&2; exit 2; fi
+
+ENGINE ?= $(shell if docker info >/dev/null 2>&1; then echo docker; else command -v podman; fi)
+test-image: $(STAMP)  ## run the image with its limits: learn, forget, stop, start; RUN='--ulimit …' goes to the engine
+	@test -n "$(ENGINE)" || { echo "an image is run by docker or podman: install and start one of them" >&2; exit 2; }
+	$(BIN)/python -m tests.serve.image --engine "$(ENGINE)" --options "$(RUN)"
 
 lint: $(STAMP)  ## style and types
 	$(BIN)/ruff check .
