@@ -16,7 +16,7 @@ demo: $(STAMP)  ## the main job: every system learns the digits, forgets, and is
 	$(BIN)/cause compare --seeds 5
 
 test: lint  ## everything a change must pass
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n $(shell python3 -c 'import os; print((os.cpu_count() or 1) + 1)') --dist loadfile
 
 test-browser: $(STAMP)  ## the dashboard in Debian's Chromium; fails where there is none, which `make test` skips
 	CAUSE_BROWSER=required $(BIN)/python -m pytest tests/browser

@@ -78,10 +78,8 @@ def test_bad_input_is_one_line(capsys, args, message):
 
 
 def test_pruning_to_70_percent_costs_at_most_two_points():
-    settings = {"users": 12, "rounds": 4, "shards": 1, "rho": 0.0, "epochs": 12}
-    pruned, dense = (
-        sum(run(Job(system, seed=seed, **settings)).accuracy for seed in range(2)) / 2
-        for system in ("cause-no-sc", "cause-no-sc:pruning=none")
-    )
+    settings = {"users": 12, "rounds": 3, "shards": 1, "rho": 0.0, "epochs": 12}
+    systems = ("cause-no-sc", "cause-no-sc:pruning=none")
+    pruned, dense = (run(Job(system, seed=0, **settings)).accuracy for system in systems)
     assert dense > 0.9
     assert pruned >= dense - 0.02

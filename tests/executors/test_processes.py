@@ -92,8 +92,8 @@ def test_an_idle_worker_that_was_killed_is_replaced(two):
 
 
 def test_a_worker_that_dies_each_time_is_an_error_and_repair_goes_on(two, tmp_path):
-    device = Cause(learner=Dying(RECIPE, tmp_path), system=PLAIN, shards=2, slots=12, classes=CLASSES, executor=two)
-    for life in range(20):
+    device = Cause(learner=Dying(RECIPE, tmp_path), system=PLAIN, shards=1, slots=12, classes=CLASSES, executor=two)
+    for life in range(5):
         (tmp_path / str(life)).touch()
     uploads = [with_data(upload) for upload in SCENE.rounds[0].uploads()]
     with pytest.raises(LearnerError, match=r"a worker died 3 times over segment \(\d,1\) \(exit code -9\)"):

@@ -1,4 +1,4 @@
-"""Killed at every moment of a trace and at random moments of random ones, a device loses nothing and gives nothing."""
+"""Killed at many moments of a trace and at random moments of random ones, a device loses nothing and gives nothing."""
 
 import pytest
 
@@ -56,27 +56,37 @@ def wrong(outcomes):
     return [f"{outcome.where}: {problem}" for outcome in outcomes for problem in outcome.problems]
 
 
-def test_a_kill_at_every_moment_of_a_trace_does_no_harm():
+def moments_of(tortured, step):
+    """Some of the moments of each call, others in each."""
+    every = enumerate(tortured.moments)
+    return [(call, moment) for call, moments in every for moment in range(1 + call % step, moments + 1, step)]
+
+
+def test_a_kill_at_every_second_moment_of_a_trace_does_no_harm():
     with torture(SHORT) as tortured:
-        every = [(call, k) for call, moments in enumerate(tortured.moments) for k in range(1, moments + 1)]
+        every = [
+            (call, k) for call, moments in enumerate(tortured.moments) for k in range(1 + call % 2, moments + 1, 2)
+        ]
         outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
     assert wrong(outcomes) == []
     assert all(outcome.killed for outcome in outcomes)
-    assert len(outcomes) > 120
+    assert len(outcomes) > 60
 
 
 def test_a_kill_at_any_moment_neither_loses_nor_doubles_what_waits_for_its_round():
     with torture(STAGED) as tortured:
-        every = [(call, k) for call, moments in enumerate(tortured.moments) for k in range(1, moments + 1, 3)]
+        every = [
+            (call, k) for call, moments in enumerate(tortured.moments) for k in range(1 + call % 3, moments + 1, 5)
+        ]
         outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
     assert wrong(outcomes) == []
-    assert len(outcomes) > 60
+    assert len(outcomes) > 36
 
 
 def test_kills_at_random_moments_of_random_traces_do_no_harm():
-    outcomes = spread(lambda seed: random_kills(seed, "bayes", 6), range(12))
+    outcomes = spread(lambda seed: random_kills(seed, "bayes", 6), range(8))
     assert wrong(outcomes) == []
-    assert sum(outcome.killed for outcome in outcomes) >= 60
+    assert sum(outcome.killed for outcome in outcomes) >= 40
 
 
 def test_a_network_survives_kills_too():
