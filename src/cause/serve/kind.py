@@ -1,25 +1,19 @@
 """The kind of a device's samples: numbers of one type, in one shape. Uploads are made so, or refused.
 
-What is refused follows from what the device is, and from the first samples that it took: never from what a particular
-user uploaded.
+Which ones follows from the learner and the settings, never from what anybody uploaded: somebody's samples would
+otherwise decide how others' are kept, and still do so when they are forgotten.
 """
 
 import math
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cause.errors import CauseError
-from cause.home.home import Home
 from cause.serve.inputs import Form
 from cause.serve.problems import ProblemError
 from cause.units import format_bytes
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -27,7 +21,13 @@ class Kind:
     """One type, one shape."""
 
     dtype: np.dtype[Any]
-    shape: tuple[int, ...]
+    shape: tuple[int, ...] | None
+    """None where the learner does not say: then inputs stay in theirs."""
+
+    @classmethod
+    def of(cls, form: Form, samples: str) -> "Kind":
+        """As the learner and the settings have it."""
+        return cls(np.dtype(samples), form.shape or (None if form.values is None else (form.values,)))
 
     def made(self, x: NDArray[Any], most_bytes: int) -> NDArray[Any]:
         """These inputs as such, or a 422; a 413 if they would take more than so many bytes.
@@ -35,7 +35,7 @@ class Kind:
         >>> Kind(np.dtype("uint8"), (2,)).made(np.array([[0.0, 7.0]]), 100)
         array([[0, 7]], dtype=uint8)
         """
-        x = shaped(x, self.shape)
+        x = x if self.shape is None else shaped(x, self.shape)
         if x.dtype == self.dtype:
             return x
         if x.size * self.dtype.itemsize > most_bytes:
@@ -59,47 +59,3 @@ def shaped(x: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     if values != math.prod(shape):
         raise ProblemError(422, f"an input has {values} values, not {math.prod(shape)}")
     return np.ascontiguousarray(x.reshape(-1, *shape))
-
-
-class Kinds:
-    """The kind of one device's samples: of those that it holds, or else of the first that it takes."""
-
-    def __init__(self, home: Home, form: Form, most_bytes: int) -> None:
-        self._home, self._form, self._most = home, form, most_bytes
-        self._lock = threading.Lock()
-        self._known: Kind | None = self._held()
-
-    def taken(self, x: NDArray[Any], take: Callable[[NDArray[Any]], T]) -> T:
-        """Let samples be taken as what they must be. Those that are taken first decide."""
-        if self._known is not None:
-            return take(self._known.made(x, self._most))
-        with self._lock:
-            if self._known is not None:
-                return take(self._known.made(x, self._most))
-            dtype = np.dtype(np.uint8 if x.dtype == np.uint8 else np.float32)
-            kind = Kind(dtype, self._shape(x.shape[1:]))
-            done = take(kind.made(x, self._most))
-            self._known = kind
-            return done
-
-    def _shape(self, given: tuple[int, ...]) -> tuple[int, ...]:
-        if self._form.shape is not None:
-            return self._form.shape
-        return given if self._form.values is None else (self._form.values,)
-
-    def _held(self) -> Kind | None:
-        """Of the oldest block: of a round's, or of what is staged."""
-        for table in ("blocks", "staged"):
-            row = self._home.database.row(f"SELECT key FROM {table} ORDER BY rowid LIMIT 1")
-            if row is not None:
-                try:
-                    meta = self._home.store_.meta(bytes(row[0]))
-                except CauseError:  # damaged: `cause doctor` tells
-                    continue
-                return Kind(_dtype(meta.dtype), self._shape(meta.shape))
-        return None
-
-
-def _dtype(given: np.dtype[Any]) -> np.dtype[Any]:
-    """Bytes stay bytes; whole numbers of other types become float32, as in the requests' forms."""
-    return given if given == np.uint8 or given.kind == "f" else np.dtype(np.float32)

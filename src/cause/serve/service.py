@@ -24,7 +24,7 @@ from cause.serve.events import Events
 from cause.serve.heads import Heads
 from cause.serve.inputs import Form, Reader
 from cause.serve.journal import TellingJournal
-from cause.serve.kind import Kinds
+from cause.serve.kind import Kind
 from cause.serve.metrics import Metrics
 from cause.serve.problems import ProblemError
 from cause.serve.settings import ServeSettings
@@ -61,7 +61,7 @@ class Service:
             self.reader = Reader(Form.of(self.device.learner, self.device.classes), settings.unpacked_bytes)
             policy = settings.repair or ("now" if config.settings.repair == "now" else "deadline")
             self.trainer = Trainer(self.device, self.events, settings, policy)
-            self.kinds = Kinds(self.home, self.reader.form, settings.unpacked_bytes)
+            self.kind = Kind.of(self.reader.form, settings.samples)
             self.erasures = Erasures(self.device, self.heads)
             self.bodies = Bodies(settings.arriving_bytes, settings.unpackings)
             said = self.device.classes * (8 * self.device.controller.most + NUMBER_BYTES)

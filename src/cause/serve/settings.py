@@ -17,6 +17,9 @@ REPAIRS = (*TIMES, "never")
 LARGEST_BYTES = 1 << 20  # of a configuration
 
 
+SAMPLES = ("float32", "uint8")
+
+
 @dataclass(frozen=True)
 class ServeSettings:
     """The table `[serve]`.
@@ -35,6 +38,8 @@ class ServeSettings:
     """Close a round when so many samples are staged."""
     repair: str | None = None
     """When what was forgotten is repaired: now, idle, deadline or never; None: as the home is configured."""
+    samples: str = "float32"
+    """What numbers uploads are kept as: float32, or uint8 for pictures of bytes, in a quarter of the room."""
     body: str = "32MB"
     """The largest request."""
     unpacked: str = "64MB"
@@ -74,6 +79,7 @@ class ServeSettings:
             raise InputError(f"the service needs at least 1 worker process, not {self.workers}")
         if self.repair is not None:
             check_choice("repair", self.repair, REPAIRS)
+        check_choice("samples", self.samples, SAMPLES)
         if self.close_samples is not None and self.close_samples < 1:
             raise InputError(f"a round is closed at 1 staged sample or more, not at {self.close_samples}")
         if not (self.rate > 0 and self.attempts > 0):

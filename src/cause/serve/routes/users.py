@@ -53,7 +53,8 @@ def router(service: Service) -> APIRouter:
             seen = b"\0".join((user.encode(), kind.encode(), str(label).encode(), body))
             call = service.call_id(token.id, "upload", idempotency_key, seen)
             known = call is not None and service.home.inbox.called(call) is not None
-            done = service.kinds.taken(x, lambda made: _staged(service, token, user, made, y, call))
+            made = service.kind.made(x, service.settings.unpacked_bytes)
+            done = _staged(service, token, user, made, y, call)
             staged = service.home.inbox.waits(done.id)
             state = "staged" if staged else "learned" if done.round is not None else "erased"
             if not known:
