@@ -12,6 +12,7 @@ from pickle import PicklingError
 from threading import Lock
 
 from cause.errors import Cancelled, InputError, LearnerError
+from cause.executors import wire
 from cause.executors.base import ShardError, ShardWork, Told
 from cause.executors.worker import Assignment, Epoch, Failed, Ready, Trained, work
 from cause.learners import Learner
@@ -163,7 +164,7 @@ class Processes:
         assert shard is not None
         known, worker.learner, worker.ready = worker.ready and worker.learner is learner, learner, True
         try:
-            worker.pipe.send(shard.next(None if known else learner))
+            wire.send(worker.pipe, shard.next(None if known else learner), worker.process.pid)
         except Exception as error:
             if worker.cancelled or not shard.current:  # its samples went while they were read
                 self._replace(worker)
@@ -187,7 +188,7 @@ class Processes:
                 self._replace(worker)
                 continue
             try:
-                message = worker.pipe.recv()
+                message = wire.receive(worker.pipe)
             except (EOFError, OSError):  # also in the middle of a message
                 self._buried(worker)
                 continue

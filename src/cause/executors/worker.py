@@ -6,6 +6,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from cause.errors import CauseError, LearnerError
+from cause.executors import wire
 from cause.executors.base import Task, train_segment
 from cause.learners import Learner
 
@@ -50,23 +51,25 @@ def work(pipe: Connection) -> None:
     """Train what comes through the pipe until it is closed."""
     learner: Learner | None = None
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):  # whoever asked is gone
-        pipe.send(Ready())
+        wire.send(pipe, Ready())
         while True:
             learner = _served(pipe, learner)
 
 
 def _served(pipe: Connection, learner: Learner | None) -> Learner:
     """One order. Nothing of it outlives this call: a worker that waits for the next one holds nobody's samples."""
-    order: Assignment = pipe.recv()
+    order: Assignment = wire.receive(pipe)
     learner = order.learner or learner
     assert learner is not None
-    pipe.send(_answer(learner, order, pipe))
+    wire.send(pipe, _answer(learner, order, pipe))
     return learner
 
 
 def _answer(learner: Learner, order: Assignment, pipe: Connection) -> Trained | Failed:
     try:
-        return Trained(train_segment(learner, order.parent, order.task, lambda *epochs: pipe.send(Epoch(*epochs))))
+        return Trained(
+            train_segment(learner, order.parent, order.task, lambda *epochs: wire.send(pipe, Epoch(*epochs)))
+        )
     except (BrokenPipeError, ConnectionResetError):
         raise
     except CauseError as error:

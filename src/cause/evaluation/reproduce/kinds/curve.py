@@ -14,6 +14,7 @@ from cause.evaluation.reproduce.place import Place
 from cause.evaluation.reproduce.recipes import RECIPES
 from cause.learners import CountingLearner
 from cause.learners.torch import TorchLearner
+from cause.learners.torch.plain import computing
 from cause.models import Factory, factory
 from cause.recipe import Recipe
 from cause.system import Cause
@@ -50,7 +51,12 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
     learner = TorchLearner(recipe, make=watched, device=place.device).composed(system)
     x, y = data.tests(settings["tests"])
     inputs, labels, curve = _inputs(x, recipe, learner.device), torch.from_numpy(y).to(learner.device), list[float]()
-    state = learner.train(None, lesson, seed, lambda *_: curve.append(_accuracy(watched.network, inputs, labels)))
+
+    def look(*_: int) -> None:
+        with computing(learner.device, recipe.compute):
+            curve.append(_accuracy(watched.network, inputs, labels))
+
+    state = learner.train(None, lesson, seed, look)
     state = learner.decode(learner.encode(state))
     accuracy = float((learner.predict(state, x).argmax(axis=1) == y).mean())
     if abs(curve[-1] - accuracy) > FAR:
@@ -62,7 +68,8 @@ def _inputs(x: NDArray[Any], recipe: Recipe, device: torch.device) -> torch.Tens
     if x.shape[1:] != recipe.shape and x.ndim == 4:
         x = np.moveaxis(x, -1, 1)
     own = torch.tensor(np.ascontiguousarray(x, dtype=np.float32)).reshape(-1, *recipe.shape)
-    return own.sub_(recipe.mean).div_(recipe.std).to(device)
+    scaled = own.sub_(recipe.mean).div_(recipe.std).to(device)
+    return scaled.contiguous(memory_format=torch.channels_last) if scaled.is_cuda and scaled.dim() == 4 else scaled
 
 
 @torch.no_grad()
@@ -70,7 +77,7 @@ def _accuracy(network: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
     """Test a network in the middle of its training, and leave it as it was."""
     modes = [(module, module.training) for module in network.modules()]
     network.eval()
-    guessed = torch.cat([network(part).argmax(1) for part in torch.split(x, 1024)])
+    guessed = torch.cat([network(part).argmax(1) for part in torch.split(x, 4096 if x.is_cuda else 1024)])
     for module, training in modes:
         module.training = training
     return float((guessed == y).float().mean())
