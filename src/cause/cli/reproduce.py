@@ -42,6 +42,9 @@ def reproduce(
     ] = None,
     device: Annotated[str, typer.Option(help="Where to train: cpu or cuda.")] = "cpu",
     workers: Annotated[int, typer.Option(help="Simulations, or shards of a training, at once.")] = 1,
+    together: Annotated[
+        int, typer.Option(help="Trainings at once, each in its own process; what measures energy or time runs alone.")
+    ] = 1,
     recipe: Annotated[str, typer.Option(help="How to train: paper or ours.")] = "paper",
     share: Annotated[float | None, typer.Option(help="Share of the training samples, instead of the size's.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of each training, instead of the size's.")] = None,
@@ -79,8 +82,9 @@ def reproduce(
         raise InputError(
             f"give one of --quick, --reduced and --full, not {' and '.join('--' + name for name in asked)}"
         )
-    if not 1 <= workers <= MOST_WORKERS:
-        raise InputError(f"--workers must be from 1 to {MOST_WORKERS}, not {workers}")
+    for flag, number in (("--workers", workers), ("--together", together)):
+        if not 1 <= number <= MOST_WORKERS:
+            raise InputError(f"{flag} must be from 1 to {MOST_WORKERS}, not {number}")
     RECIPES[recipe]
     name = asked[0] if asked else "quick"
     folder = out or Path("out") / f"reproduce-{name}"
@@ -98,7 +102,7 @@ def reproduce(
     wanted = [cell for figure in figures for cell in wanted_cells(figure, size, {})]
     chosen_only = parse_only(only or [], wanted)
     with _telling() as told:
-        place = Place(data, device, workers)
+        place = Place(data, device, workers, together)
         done = run_all(figures, size, place, folder, only=chosen_only, told=told, minutes=minutes)
     _deliver(done, json)
 

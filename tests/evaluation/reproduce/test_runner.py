@@ -12,7 +12,7 @@ import pytest
 
 from cause.cli import main
 from cause.errors import InputError
-from cause.evaluation.reproduce import kinds
+from cause.evaluation.reproduce import kinds, runner
 from cause.evaluation.reproduce.archive import Archive
 from cause.evaluation.reproduce.cell import Cell, Done
 from cause.evaluation.reproduce.figures import FIGURES
@@ -111,6 +111,48 @@ def test_several_processes_give_the_same(tmp_path):
     reproduce(POLICIES, TINY, Place(workers=2), tmp_path / "two")
     one, two = (json.loads((tmp_path / n / "policies.json").read_text())["result"] for n in ("one", "two"))
     assert one["summary"] == two["summary"]
+
+
+def test_trainings_at_once_learn_the_same(tmp_path):
+    only = {"system": ["cause", "cause-no-sc"], "shards": ["2"], "kind": ["train"]}
+    for name, together in (("one", 1), ("two", 2)):
+        reproduce([FIGURES["controller"]], TINY, Place(together=together), tmp_path / name, only=only)
+    one, two = (json.loads((tmp_path / n / "controller.json").read_text())["result"] for n in ("one", "two"))
+    assert one["summary"] == two["summary"]
+    assert len(one["cells"]) == 2
+
+
+def test_what_is_measured_runs_alone_and_last(tmp_path, monkeypatch):
+    together, here = [], []
+
+    def several(cells, place, at_once, until):
+        together.extend(cells)
+        return iter(())
+
+    def one_by_one(cells, place, until):
+        here.extend(cells)
+        return iter(())
+
+    monkeypatch.setattr(runner, "_several", several)
+    monkeypatch.setattr(runner, "_one_by_one", one_by_one)
+    figures = [FIGURES[name] for name in ("linearity", "forgetting", "epochs", "pruning")]
+    reproduce(figures, TINY, Place(together=2), tmp_path)
+    assert {cell.kind for cell in together} == {"curve", "prune"}
+    assert {cell.kind for cell in here} == {"cost", "train"}
+    assert all(cell.settings["rho"] > 0 for cell in here if cell.kind == "train")
+
+
+def test_a_training_that_fails_does_not_keep_the_others_from_their_end():
+    cells = [c for c in FIGURES["controller"].cells(TINY) if c.kind == "train" and c.settings["shards"] == 2]
+    bad, done = Cell("train", {**cells[0].settings, "system": "nobody"}), []
+
+    def run_all():
+        for each in runner._several([bad, *cells], Place(), 2, None):
+            done.append(each.cell.key)
+
+    with pytest.raises(InputError, match="nobody"):
+        run_all()
+    assert sorted(done) == sorted(cell.key for cell in cells)
 
 
 def test_shards_in_worker_processes_learn_the_same(tmp_path):

@@ -16,6 +16,8 @@ class Place:
     root: str | None = None
     device: str = "cpu"
     workers: int = 1
+    together: int = 1
+    """Trainings at once, but for those that measure energy or time."""
 
     def data(self, name: str) -> Split:
         """A data set; the last one stays in memory."""

@@ -169,23 +169,27 @@ def run_cell(cell: Cell, place: Place) -> Done:
 
 
 def _run(missing: Sequence[Cell], place: Place, until: float | None) -> Iterator[Done]:
-    """Simulations several at once, then trainings one after the other; none is begun when time is up."""
+    """Simulations and trainings several at once, then what is measured, alone; none is begun when time is up."""
     source = provenance()
     if place.device.startswith("cuda") and any(kinds.TRAINS[cell.kind] for cell in missing):
         import torch
 
         source["machine"]["card"] = torch.cuda.get_device_name(place.device)
     light = [cell for cell in missing if not kinds.TRAINS[cell.kind]]
-    heavy = [cell for cell in missing if kinds.TRAINS[cell.kind]]
+    alone = [cell for cell in missing if kinds.measures(cell.kind, cell.settings)]
+    heavy = sorted((c for c in missing if c not in light and c not in alone), key=_longest_first)
     try:
-        for done in (
-            _several(light, place, until) if place.workers > 1 and len(light) > 1 else _one_by_one(light, place, until)
-        ):
-            yield Done(done.cell, done.result, done.seconds, source)
-        for done in _one_by_one(heavy, place, until):
-            yield Done(done.cell, done.result, done.seconds, source)
+        for cells, at_once in ((light, place.workers), (heavy, place.together), (alone, 1)):
+            several = min(at_once, len(cells)) > 1
+            for done in _several(cells, place, at_once, until) if several else _one_by_one(cells, place, until):
+                yield Done(done.cell, done.result, done.seconds, source)
     finally:
         place.close()
+
+
+def _longest_first(cell: Cell) -> tuple[str, int]:
+    """A data set after the other, since each process reads it; many shards are many trainings."""
+    return cell.settings["dataset"], -100 if cell.kind == "prune" else -cell.settings["shards"]
 
 
 def _one_by_one(cells: Sequence[Cell], place: Place, until: float | None) -> Iterator[Done]:
@@ -195,13 +199,20 @@ def _one_by_one(cells: Sequence[Cell], place: Place, until: float | None) -> Ite
         yield run_cell(cell, place)
 
 
-def _several(cells: Sequence[Cell], place: Place, until: float | None) -> Iterator[Done]:
-    pool = ProcessPoolExecutor(min(place.workers, len(cells)), multiprocessing.get_context("spawn"))
+def _several(cells: Sequence[Cell], place: Place, at_once: int, until: float | None) -> Iterator[Done]:
+    """In processes of their own. One that fails does not keep the others from their end."""
+    pool = ProcessPoolExecutor(min(at_once, len(cells)), multiprocessing.get_context("spawn"))
+    failed: Exception | None = None
     try:
-        plain = Place(place.root, place.device, 1)
+        plain = Place(place.root, place.device, 1, place.together)
         for future in as_completed([pool.submit(run_cell, cell, plain) for cell in cells]):
-            yield future.result()
+            try:
+                yield future.result()
+            except Exception as error:
+                failed = failed or error
             if until is not None and time.monotonic() > until:
-                return
+                break
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+    if failed:
+        raise failed

@@ -70,7 +70,9 @@ def summarise(done: Sequence[Done]) -> Summary:
         "training, s",
         "pruning, s",
     ]
-    return Summary(columns, rows, panels, claims, [note])
+    at_once = sorted({each.result.get("together", 1) for each in of_kind(done, "prune")} - {1})
+    timed = [f"Times were taken with up to {most} trainings at once on the device." for most in at_once[-1:]]
+    return Summary(columns, rows, panels, claims, [note, *timed])
 
 
 def _means(done: Sequence[Done]) -> dict[str, float]:

@@ -13,6 +13,11 @@ Run = Callable[[Settings, Place], dict[str, Any]]
 TRAINS = {"count": False, "control": False, "train": True, "curve": True, "prune": True, "cost": True}
 
 
+def measures(kind: str, settings: Settings) -> bool:
+    """Whether it measures energy or time: then nothing else may run beside it."""
+    return kind == "cost" or (kind == "train" and settings["rho"] > 0)
+
+
 def run(kind: str, settings: Settings, place: Place) -> dict[str, Any]:
     """Make a run. A kind is a file here; torch is imported only by those that train."""
     made: Run = import_module(f"{__name__}.{kind}").run

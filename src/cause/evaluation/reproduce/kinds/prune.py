@@ -54,6 +54,7 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
         "train_s": round(train_s, 3),
         "prune_s": None if method == "none" else round(_prune_s(recipe, learner.device), 3),
         "samples": lesson.total,
+        "together": place.together,
         "environment": learner.environment,
     }
 
