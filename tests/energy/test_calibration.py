@@ -84,6 +84,15 @@ def test_one_run_without_energy_leaves_joules_unknown():
     assert (model.joules_line, model.unavailable) == (None, "it broke")
 
 
+def test_a_line_that_falls_is_no_cost():
+    """As on a card that others used while its idle power was taken."""
+    runs = [TrainingRun(size, Measurement("wall", size / 100, -size * 1.0, 2)) for size in (100, 200, 300)]
+    model = fit(runs, NoMeter(""))
+    assert model.joules_line is None
+    assert "something else used the device" in model.unavailable
+    assert model.seconds(100) == pytest.approx(1.0)
+
+
 def test_a_cost_is_never_below_nothing():
     assert Line(1.0, -50.0, 1.0, 0.0).at(10, 1) == 0.0
 

@@ -66,12 +66,14 @@ def calibrate(
 def fit(
     runs: Sequence[TrainingRun], meter: Meter, name: str = "", machine: dict[str, Any] | None = None
 ) -> EnergyModel:
-    """The model of measured runs. A single run without energy leaves joules unknown."""
+    """The model of measured runs. A single run without energy leaves joules unknown, and so does a line that falls."""
     sizes = [run.samples for run in runs]
     seconds = Line.through(sizes, [run.measurement.seconds for run in runs])
     joules = [energy for run in runs if (energy := run.measurement.above_idle_joules) is not None]
     reasons = [run.measurement.unavailable for run in runs if run.measurement.joules is None]
     line = None if reasons else Line.through(sizes, joules)
     reason = (reasons[0] or "a reading failed") if reasons else None
+    if line is not None and line.slope <= 0:  # also when the idle power was taken while others were at work
+        line, reason = None, "energy did not grow with the samples: something else used the device"
     where = hardware() if machine is None else machine
     return EnergyModel(name, meter.source, line, seconds, meter.idle_watts, reason, where)

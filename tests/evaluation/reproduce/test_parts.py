@@ -119,6 +119,22 @@ def test_a_reading_that_fails_leaves_the_energy_unknown():
     assert bill.as_dict()["unavailable"] == "the meter went away"
 
 
+def test_less_energy_than_idle_is_unknown():
+    from cause.energy import SampledMeter
+
+    class Tally:
+        joules, readings = 0.0, 0
+
+        def add(self, now_s):
+            self.readings += 1
+
+    bill = Bill(SampledMeter("a meter", 0.001, Tally, idle_watts=1e6))
+    bill.serve(Device(), [])
+    told = bill.as_dict()
+    assert told["joules"] is None
+    assert "something else used the device" in told["unavailable"]
+
+
 def test_a_copy_without_its_repository_says_its_commit(monkeypatch):
     def no_git(*args, **kwargs):
         raise OSError

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from dataclasses import replace
 
@@ -69,6 +70,53 @@ def test_a_killed_process_loses_at_most_one_run(tmp_path):
     assert kept
     report = reproduce(POLICIES, replace(TINY, seeds=3, workload=50_000), Place(), tmp_path)
     assert (report.found, report.ran) == (kept, 18 - kept)
+
+
+ASLEEP = """
+    import os, sys, time
+    from pathlib import Path
+    from cause.evaluation.reproduce import runner
+    from cause.evaluation.reproduce.place import Place
+
+    def asleep(cell, place):
+        Path(sys.argv[1], str(os.getpid())).touch()
+        time.sleep(60)
+
+    if __name__ == "__main__":
+        runner.run_cell = asleep
+        list(runner._several([1, 2], Place(), 2, None))
+"""
+
+
+def test_a_killed_process_leaves_nobody_at_work(tmp_path):
+    """The processes of a pool would otherwise go on with what they were given, and keep a card busy."""
+    (tmp_path / "pool.py").write_text(textwrap.dedent(ASLEEP))
+    at_work = tmp_path / "pids"
+    at_work.mkdir()
+    process = subprocess.Popen([sys.executable, str(tmp_path / "pool.py"), str(at_work)])
+    try:
+        _until(lambda: len(list(at_work.iterdir())) == 2)
+    finally:
+        process.kill()
+        process.wait()
+    pids = [int(each.name) for each in at_work.iterdir()]
+    assert len(pids) == 2
+    _until(lambda: not any(map(_lives, pids)))
+    assert not any(map(_lives, pids))
+
+
+def _until(happened):
+    end = time.monotonic() + 30
+    while not happened() and time.monotonic() < end:
+        time.sleep(0.05)
+
+
+def _lives(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_another_setting_is_another_run(tmp_path, ran):

@@ -2,11 +2,13 @@
 
 import json
 import multiprocessing
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from cause.errors import InputError
@@ -201,7 +203,8 @@ def _one_by_one(cells: Sequence[Cell], place: Place, until: float | None) -> Ite
 
 def _several(cells: Sequence[Cell], place: Place, at_once: int, until: float | None) -> Iterator[Done]:
     """In processes of their own. One that fails does not keep the others from their end."""
-    pool = ProcessPoolExecutor(min(at_once, len(cells)), multiprocessing.get_context("spawn"))
+    spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(at_once, len(cells)), spawn, initializer=_end_with_parent)
     failed: Exception | None = None
     try:
         plain = Place(place.root, place.device, 1, place.together)
@@ -216,3 +219,15 @@ def _several(cells: Sequence[Cell], place: Place, at_once: int, until: float | N
         pool.shutdown(wait=False, cancel_futures=True)
     if failed:
         raise failed
+
+
+def _end_with_parent() -> None:
+    """In a process of the pool: when the one that asked was killed, do not keep a card busy for nobody."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()

@@ -70,10 +70,11 @@ class Bill:
         return rsn
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """For JSON. Less than idle is no energy of ours: others used the device when its idle power was taken."""
+        known = self._joules is None or self._joules >= 0
         return {
-            "joules": self._joules,
-            "unavailable": self._unavailable,
+            "joules": self._joules if known else None,
+            "unavailable": self._unavailable if known else "less energy than idle: something else used the device",
             "source": self._meter.source,
             "idle_watts": self._meter.idle_watts,
         }
