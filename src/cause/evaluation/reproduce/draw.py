@@ -34,10 +34,21 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
     save(figure, path)
 
 
+def ticks_of(panel: Panel) -> list[Any]:
+    """What stands on the x axis: numbers in their order, names in that of the lines.
+
+    >>> from cause.evaluation.reproduce.summary import Series
+    >>> ticks_of(Panel("", "", "", [Series("ours", [70], [0.5]), Series("theirs", [10, 70], [0.5, 0.6])]))
+    [10, 70]
+    """
+    ticks = list(dict.fromkeys(x for line in panel.series for x in line.x))
+    return ticks if any(isinstance(tick, str) for tick in ticks) else sorted(ticks)
+
+
 def _panel(axis: Any, panel: Panel, names: Sequence[str]) -> None:
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(alpha=0.3)
-    ticks = list(dict.fromkeys(x for line in panel.series for x in line.x))
+    ticks = ticks_of(panel)
     few = len(ticks) <= 12
     for line in panel.series:
         at = [ticks.index(x) for x in line.x] if few else line.x

@@ -128,7 +128,6 @@ REDUCED = Size(
 )  # fmt: skip
 QUICK = Size(
     "quick", share=0.02, epochs=2, rounds=3, users=30, tests=500, seeds=5, shards=(1, 4, 16), prune_epochs=6,
-    cost_samples=32, cost_ratios=(0.25, 0.5, 0.75, 1.0), cost_repeats=1, energy_backbones=("resnet34", "mobilenetv2"),
-    network="cnn",
+    cost_samples=32, cost_ratios=(0.25, 0.5, 0.75, 1.0), cost_repeats=1, network="cnn",
 )  # fmt: skip
 SIZES = {"quick": QUICK, "reduced": REDUCED, "full": FULL}

@@ -71,7 +71,8 @@ def summarise(done: Sequence[Done]) -> Summary:
         "pruning, s",
     ]
     at_once = sorted({each.result.get("together", 1) for each in of_kind(done, "prune")} - {1})
-    timed = [f"Times were taken with up to {most} trainings at once on the device." for most in at_once[-1:]]
+    told = "Times were taken beside other trainings on the device, {} of this run at once: alone they are shorter."
+    timed = [told.format(most) for most in at_once[-1:]]
     return Summary(columns, rows, panels, claims, [note, *timed])
 
 
