@@ -50,7 +50,8 @@ def summarise(done: Sequence[Done]) -> Summary:
         if theirs:
             lines.append(Series("RCMP", [r for r, _ in theirs], [a for _, a in theirs], paper=True))
         panels.append(Panel(name, "pruned, %", "accuracy", lines))
-        for (method, rate), mean in found.items():
+        for method, rate in sorted(found, key=lambda each: (list(METHODS).index(each[0]) if each[1] else -1, each[1])):
+            mean = found[method, rate]
             paper_row = reported.get("original" if method == "none" else str(rate)) if method != "one-shot" else None
             rows.append(_row(name, METHODS.get(method, "unpruned"), rate, mean, whole, paper_row, size))
             if rate == 70 and whole is not None:
