@@ -49,12 +49,18 @@ def _panel(axis: Any, panel: Panel, names: Sequence[str]) -> None:
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(alpha=0.3)
     ticks = ticks_of(panel)
-    few = len(ticks) <= 12
-    for line in panel.series:
+    few = len(ticks) <= 12 or panel.bars
+    for number, line in enumerate(panel.series):
         at = [ticks.index(x) for x in line.x] if few else line.x
         look: dict[str, Any] = {"linestyle": ":", "markerfacecolor": "none"} if line.paper else {}
         label = f"{line.name} (paper)" if line.paper else line.name
         colour = colour_of(names.index(line.name))
+        if panel.bars:
+            wide = 0.8 / len(panel.series)
+            left = [place - 0.4 + (number + 0.5) * wide for place in at]
+            hollow = {"fill": False, "edgecolor": colour} if line.paper else {"color": colour}
+            axis.bar(left, line.y, wide, yerr=line.error, label=label, **hollow)
+            continue
         axis.errorbar(
             at, line.y, yerr=line.error, color=colour, marker="o" if few else None, capsize=3, label=label, **look
         )

@@ -41,6 +41,8 @@ class Panel:
     ylabel: str
     series: list[Series]
     log: bool = False
+    bars: bool = False
+    """Nothing lies between two points: they are different things, not more or less of one."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,8 @@ def summarise(done: Sequence[Done]) -> Summary:
     panels, claims = [], []
     for group in found:
         unit, shown = _measured(group)
-        panels.append(Panel(group.name, "system", unit, [Series("measured", list(shown), list(shown.values()))]))
+        line = Series("measured", list(shown), list(shown.values()))
+        panels.append(Panel(group.name, "system", unit, [line], bars=True))
         for other, share in paper.ENERGY_SHARDS.values["share"].items():
             if "cause" in shown and shown.get(other):
                 what = f"CAUSE's {unit} of forgetting as a share of {other}'s, S = 16, ρ = 0.3"
