@@ -170,7 +170,7 @@ def test_trainings_at_once_learn_the_same(tmp_path):
     assert len(one["cells"]) == 2
 
 
-def test_what_is_measured_runs_alone_and_last(tmp_path, monkeypatch):
+def test_what_is_measured_runs_alone(tmp_path, monkeypatch):
     together, here = [], []
 
     def several(cells, place, at_once, until):

@@ -171,7 +171,7 @@ def run_cell(cell: Cell, place: Place) -> Done:
 
 
 def _run(missing: Sequence[Cell], place: Place, until: float | None) -> Iterator[Done]:
-    """Simulations and trainings several at once, then what is measured, alone; none is begun when time is up."""
+    """Simulations several at once, what is measured alone, then the other trainings; none is begun when time is up."""
     source = provenance()
     if place.device.startswith("cuda") and any(kinds.TRAINS[cell.kind] for cell in missing):
         import torch
@@ -181,7 +181,7 @@ def _run(missing: Sequence[Cell], place: Place, until: float | None) -> Iterator
     alone = [cell for cell in missing if kinds.measures(cell.kind, cell.settings)]
     heavy = sorted((c for c in missing if c not in light and c not in alone), key=_longest_first)
     try:
-        for cells, at_once in ((light, place.workers), (heavy, place.together), (alone, 1)):
+        for cells, at_once in ((light, place.workers), (alone, 1), (heavy, place.together)):
             several = min(at_once, len(cells)) > 1
             for done in _several(cells, place, at_once, until) if several else _one_by_one(cells, place, until):
                 yield Done(done.cell, done.result, done.seconds, source)
