@@ -4,6 +4,8 @@ import functools
 import gzip
 import io
 import struct
+import tarfile
+import time
 import zipfile
 import zlib
 from pathlib import Path
@@ -14,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cause.data import Dataset, files, load, pictures
+from cause.data.uploads import read_inputs
 from cause.errors import InputError
 from tests.data import official
 
@@ -69,6 +72,45 @@ def test_archives_with_links_or_doubles_are_refused(tmp_path):
     assert "neither a file nor a folder" in refused(path)
     official.tar(path, [("a/data_batch_1.bin", bytes(3073)), ("b/data_batch_1.bin", bytes(3073))])
     assert "twice" in refused(path)
+
+
+def test_a_file_with_holes_in_an_archive_is_refused(tmp_path):
+    """Its real size is only claimed: reading it would take all memory there is."""
+    path = tmp_path / "cifar-10-binary.tar.gz"
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for name in (f"cifar-10-batches-bin/data_batch_{i}.bin" for i in range(1, 6)):
+            info = tarfile.TarInfo(name)
+            info.size = 512
+            claimed = {"major": "1", "minor": "0", "name": name, "realsize": str(3073 * 100)}
+            info.pax_headers = {f"GNU.sparse.{key}": value for key, value in claimed.items()}
+            archive.addfile(info, io.BytesIO(b"1\n0\n0\n".ljust(512, b"\0")))
+    assert "'cifar-10-batches-bin/data_batch_1.bin' is a file with holes" in refused(path)
+
+
+def test_a_long_row_of_digits_in_a_header_is_refused_at_once(tmp_path):
+    path = tmp_path / "slow.npz"
+    npz_with(path, x=claims("(" + "1" * 36 + "x"), y=npy(np.zeros(1)))
+    started = time.perf_counter()
+    assert "its header is damaged" in refused(path)
+    assert time.perf_counter() - started < 1
+
+
+def test_mosaics_hold_no_more_pixels_together_than_the_limit(tmp_path, monkeypatch):
+    path = tmp_path / "many.npz"
+    pictures_ = {f"train_{i:03}": official.png(np.zeros((64, 64, 3), np.uint8)) for i in range(8)}
+    np.savez(path, y_train=np.arange(32) % 10, y_test=np.zeros(0, np.int64), **pictures_)
+    assert len(load(path)) == 32
+    monkeypatch.setattr(files, "MOST_BYTES", 8 * 64 * 64 * 3 - 1)
+    assert "of pixels" in refused(path)
+
+
+def test_pictures_to_predict_are_no_more_together_than_the_limit(tmp_path, monkeypatch):
+    for name in "abc":
+        official.picture(tmp_path / f"{name}.png", np.zeros((32, 32, 3), np.uint8))
+    assert len(read_inputs(tmp_path)) == 3
+    monkeypatch.setattr(files, "MOST_BYTES", 3 * 32 * 32 * 3 - 1)
+    with pytest.raises(InputError, match="of pixels"):
+        read_inputs(tmp_path)
 
 
 def test_wrong_idx(tmp_path):

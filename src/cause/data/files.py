@@ -47,7 +47,8 @@ def head(path: Path, count: int) -> bytes:
 def members(path: Path, wanted: Collection[str], most: int | None = None) -> dict[str, bytes]:
     """The named files of a tar archive, packed or not, by their last name. Nothing is written to disk.
 
-    An archive with a name that leads out of it, or with anything but files and folders, is refused whole.
+    An archive with a name that leads out of it, or with anything but files and folders, is refused whole; so is a file
+    with holes, which may be of any size and still take a few bytes here.
     """
     found: dict[str, bytes] = {}
     try:
@@ -62,6 +63,8 @@ def members(path: Path, wanted: Collection[str], most: int | None = None) -> dic
                         raise bad(path, f"refused: it holds {member.name!r}, which leads out of the archive")
                     if not (member.isfile() or member.isdir()):
                         raise bad(path, f"refused: {member.name!r} is neither a file nor a folder")
+                    if member.issparse():
+                        raise bad(path, f"refused: {member.name!r} is a file with holes")
                     if member.isfile() and name.name in wanted:
                         if name.name in found:
                             raise bad(path, f"it holds {name.name!r} twice")

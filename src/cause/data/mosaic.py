@@ -13,10 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from cause.data import files
 from cause.data.dataset import Dataset, bad, check_split, class_count, labels_of
 from cause.data.pictures import decode
 from cause.data.zipped import Arrays, is_zip
 from cause.machine import cores
+from cause.units import format_bytes
 
 SIDE = 32
 _PART = re.compile(r"(.+)_part\d+")
@@ -73,8 +75,13 @@ def _split(strips: Sequence[tuple[Arrays, str]], train: int, test: int, split: s
 def _images(pictures: Sequence[tuple[Arrays, str]]) -> NDArray[np.uint8] | None:
     if not pictures:
         return None
+    found = list[NDArray[np.uint8]]()
     with ThreadPoolExecutor(cores()) as pool:  # Pillow decodes outside the interpreter's lock
-        return np.concatenate(list(pool.map(_tiles, pictures)))
+        for at in range(0, len(pictures), cores()):  # a few at a time: small files may hold large pictures
+            found += pool.map(_tiles, pictures[at : at + cores()])
+            if sum(tiles.nbytes for tiles in found) > files.MOST_BYTES:
+                raise bad(pictures[0][0].path, f"more than {format_bytes(files.MOST_BYTES)} of pixels")
+    return np.concatenate(found)
 
 
 def _tiles(picture: tuple[Arrays, str]) -> NDArray[np.uint8]:

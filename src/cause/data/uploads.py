@@ -15,6 +15,7 @@ from cause.data.front import load
 from cause.data.pictures import SUFFIXES, decode
 from cause.data.zipped import Arrays, is_zip
 from cause.errors import InputError
+from cause.units import format_bytes
 
 Uploads = dict[str, tuple[NDArray[Any], NDArray[np.int64]]]
 
@@ -118,6 +119,8 @@ def _pixels(pictures: Sequence[Path]) -> NDArray[Any]:
         decoded.append(decode(files.read(picture, folder.MOST_PICTURE_BYTES), picture))
         if decoded[-1].shape != decoded[0].shape:
             raise bad(picture, f"its shape is {decoded[-1].shape}, the first picture's {decoded[0].shape}")
+        if len(decoded) * decoded[0].nbytes > files.MOST_BYTES:
+            raise bad(picture.parent, f"more than {format_bytes(files.MOST_BYTES)} of pixels")
     return np.stack(decoded)
 
 

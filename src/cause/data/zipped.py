@@ -19,9 +19,10 @@ from cause.units import format_bytes
 MOST_ENTRIES = 10_000
 PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 DAMAGED = (*files.DAMAGED, zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError)
+# Digits must be parted by commas: where they need not be, a long row of them is tried in billions of ways.
 _HEADER = re.compile(
     r"\{'descr': '([<>|](?:b1|[iu][1248]|f[248]|U\d{1,4}))', 'fortran_order': (True|False), "
-    r"'shape': \(((?:\d{1,15},? ?){0,8})\), \}\s*"
+    r"'shape': \(((?:\d{1,15}(?:, \d{1,15}){0,7},?)?)\), \}\s*"
 )
 
 
