@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cause.evaluation.reproduce.cell import Cell, Done
+from cause.evaluation.reproduce.cell import FORMAT, UNMARKED, Cell, Done
 from cause.files import write_text
 
 CELLS = "cells"
+_PARTS = {"kind": str, "settings": dict, "seconds": int | float, "result": dict, "source": dict}
 
 
 class Archive:
@@ -35,28 +36,35 @@ class Archive:
 
     def of_result(self, name: str) -> list[Done]:
         """The runs that a result was made from."""
-        return list(_of_result(_load(self.folder / f"{name}.json")))
+        return list(_of_result(load(self.folder / f"{name}.json")))
 
     def _read(self) -> Iterator[Done]:
         for path in sorted(self.folder.glob("*.json")):
-            yield from _of_result(_load(path))
+            yield from _of_result(load(path))
         for path in sorted((self.folder / CELLS).glob("*.json")):
-            told = _load(path)
-            if {"kind", "settings", "seconds", "result", "source"} <= told.keys():
-                yield Done.from_dict(told)
+            yield from _run(load(path))
 
 
-def _load(path: Path) -> dict[str, Any]:
+def load(path: Path) -> dict[str, Any]:
     """A file's object; nothing where it is missing or damaged: that run is then made again."""
     try:
         told = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return told if isinstance(told, dict) else {}
 
 
 def _of_result(told: dict[str, Any]) -> Iterator[Done]:
     result = told.get("result")
-    if isinstance(result, dict) and {"cells", "sources"} <= result.keys():
-        for each in result["cells"]:
-            yield Done.from_dict({**each, "source": result["sources"][each["source"]]})
+    if not isinstance(result, dict):
+        return
+    cells, sources = (found if isinstance(found := result.get(name), list) else [] for name in ("cells", "sources"))
+    for each in cells:
+        if isinstance(each, dict) and each.get("source") in range(len(sources)):
+            yield from _run({**each, "source": sources[each["source"]]})
+
+
+def _run(told: dict[str, Any]) -> Iterator[Done]:
+    """The run that this is, if it is one, and of a kind that still means the same."""
+    if told.get("format", UNMARKED) == FORMAT and all(isinstance(told.get(n), kind) for n, kind in _PARTS.items()):
+        yield Done.from_dict(told)

@@ -8,6 +8,8 @@ from typing import Any
 
 FORMAT = 2
 """Counted up when a kind of run comes to mean something else: what was run before is then run again."""
+UNMARKED = 2
+"""The format of runs that do not say theirs: they were kept before it was written down."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +53,8 @@ class Done:
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         own = {"kind": self.cell.kind, "settings": dict(self.cell.settings)}
-        return {**own, "seconds": round(self.seconds, 3), "result": self.result, "source": self.source}
+        made = {"seconds": round(self.seconds, 3), "result": self.result, "source": self.source}
+        return {"format": FORMAT, **own, **made}
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> "Done":

@@ -1,10 +1,10 @@
 """The report: one page made of the result files alone, so that it can be made again at any time."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cause.evaluation.reproduce.archive import load
 from cause.files import write_text
 
 NAME = "RESULTS.md"
@@ -18,13 +18,19 @@ energies were measured. Where energy is a product of simulated samples and a mea
 
 def write_page(folder: Path, order: Sequence[str]) -> Path:
     """Write the page of a folder's results."""
-    there = [name for name in order if (folder / f"{name}.json").exists()]
+    there = {name: load(folder / f"{name}.json") for name in order if (folder / f"{name}.json").exists()}
+    whole = {name: record for name, record in there.items() if _is_whole(record)}
     path = folder / NAME
-    write_text(path, page({name: json.loads((folder / f"{name}.json").read_bytes()) for name in there}, folder))
+    write_text(path, page(whole, folder, damaged=[name for name in there if name not in whole]))
     return path
 
 
-def page(results: Mapping[str, dict[str, Any]], folder: Path) -> str:
+def _is_whole(record: Mapping[str, Any]) -> bool:
+    result = record.get("result")
+    return isinstance(result, dict) and {"title", "where", "says", "summary", "sources"} <= result.keys()
+
+
+def page(results: Mapping[str, dict[str, Any]], folder: Path, damaged: Sequence[str] = ()) -> str:
     """The page."""
     summary = [
         [f"[{record['result']['title']}](#{name})", claim["claim"], claim["paper"], claim["ours"], claim["size"]]
@@ -33,6 +39,7 @@ def page(results: Mapping[str, dict[str, Any]], folder: Path) -> str:
     ]
     parts = [
         HEAD,
+        *(f"`{name}.json` is damaged and left out: `cause reproduce {name}` makes it anew.\n" for name in damaged),
         "## Every claim\n",
         markdown(["", "claim", "paper", "ours", "size of our runs"], summary, names=5),
         "",
