@@ -12,13 +12,15 @@ from dataclasses import replace
 import pytest
 
 from cause.cli import main
-from cause.errors import InputError
+from cause.errors import InputError, LearnerError
+from cause.evaluation.reproduce import archive as archive_
+from cause.evaluation.reproduce import cell as cell_
 from cause.evaluation.reproduce import kinds, runner
 from cause.evaluation.reproduce.archive import Archive
 from cause.evaluation.reproduce.cell import Cell, Done
 from cause.evaluation.reproduce.figures import FIGURES
 from cause.evaluation.reproduce.place import Place
-from cause.evaluation.reproduce.runner import parse_only, reproduce, rewrite, wanted_cells
+from cause.evaluation.reproduce.runner import parse_only, reproduce, rewrite, wanted_cells, write_figure
 from tests.evaluation.reproduce.tiny import TINY
 
 POLICIES = [FIGURES["policies"]]
@@ -270,6 +272,7 @@ def test_the_command_tells_what_it_did(capsys, tmp_path):
         (["shards", "--only", "colour=red"], "unknown setting in --only 'colour'"),
         (["shards", "--only", "shards=3"], "--only leaves nothing to run"),
         (["all", "--report"], "--report: there are no results"),
+        (["sc-function", "--minutes", "nan"], "--minutes must be 0 or more, not nan"),
     ],
 )
 def test_bad_input_is_one_line(capsys, tmp_path, monkeypatch, args, message):
@@ -294,3 +297,122 @@ def test_runs_of_two_folders_make_one_figure(tmp_path, ran):
     assert len(report.results["policies"]["rows"]) > 0
     with pytest.raises(InputError, match="--take: there are no such results in"):
         rewrite(POLICIES, one, [tmp_path])
+
+
+def test_what_another_call_added_meanwhile_stays(tmp_path):
+    """Two processes with the same folder: the one that ends last must not undo the other's result."""
+    ended = []
+
+    def meanwhile(done, number, total):
+        if not ended:
+            ended.append(reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["16"]}))
+
+    reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["8"]}, told=meanwhile)
+    assert {done["slots"] for done in Archive(tmp_path).of_result("policies")} == {8, 16}
+
+
+def test_runs_of_an_older_format_are_made_again(tmp_path, monkeypatch):
+    assert reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["8"]}).ran == 6
+    for module in (archive_, cell_):
+        monkeypatch.setattr(module, "FORMAT", cell_.FORMAT + 1)
+    report = reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["8"]})
+    assert (report.found, report.ran) == (0, 6)
+    assert len(Archive(tmp_path).of_result("policies")) == 6  # the older ones are gone from it
+
+
+def test_runs_without_a_format_are_of_the_one_before_it_was_written_down(tmp_path, monkeypatch):
+    settings = {"shards": 4, "p": 0.5, "gamma": 0.5, "rounds": 2}
+    told = {"kind": "control", "settings": settings, "seconds": 0.1, "result": {"active": [3, 3]}, "source": {}}
+    (tmp_path / "cells").mkdir()
+    (tmp_path / "cells" / "old.json").write_text(json.dumps(told))
+    assert Cell("control", settings) in Archive(tmp_path)
+    monkeypatch.setattr(archive_, "FORMAT", 3)
+    assert Cell("control", settings) not in Archive(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "", "{", "[]", "[" * 100_000, '{"result": 5}', '{"result": {"cells": 1, "sources": {}}}',
+        '{"result": {"cells": [{}], "sources": []}}', '{"result": {"cells": [[]], "sources": [[]]}}',
+        '{"result": {"cells": [{"source": 1, "kind": "count"}], "sources": [{}]}}',
+        '{"kind": "train", "settings": [], "seconds": 1, "result": 3, "source": null}',
+        '{"result": {"title": "", "where": "", "says": "", "sources": []}}',
+    ],
+)  # fmt: skip
+def test_damaged_files_in_the_folder_do_not_keep_others_from_their_results(tmp_path, told):
+    for path in (tmp_path / "shards.json", tmp_path / "cells" / "train-0.json", tmp_path / "sc-function.json"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(told)
+    report = reproduce([FIGURES["sc-function"]], TINY, Place(), tmp_path)
+    assert report.ran == 10
+    page = report.page.read_text()
+    assert "`shards.json` is damaged and left out: `cause reproduce shards` makes it anew." in page
+    assert "`sc-function.json`" not in page
+
+
+def test_a_run_that_fails_is_told_when_the_others_are_done_and_their_results_made(tmp_path, monkeypatch):
+    run = kinds.run
+
+    def failing(kind, settings, place):
+        if settings["slots"] == 8 and settings["system"] == "cause:policy=fifo":
+            raise LearnerError("it broke")
+        return run(kind, settings, place)
+
+    monkeypatch.setattr(kinds, "run", failing)
+    figures = [FIGURES["policies"], FIGURES["rsn-rounds"]]
+    with pytest.raises(LearnerError, match="it broke"):
+        reproduce(figures, TINY, Place(), tmp_path)
+    assert [len(Archive(tmp_path).of_result(figure.name)) for figure in figures] == [17, 6]
+    assert (tmp_path / "RESULTS.md").exists()
+
+
+def test_a_result_without_a_picture_is_made(tmp_path):
+    """Costs alone, without simulations to multiply them with."""
+    line = {"slope": 1.0, "intercept": 0.0, "r2": 1.0, "half_width": 0.0}
+    result = {"points": [], "seconds_line": line, "joules_line": line, "unavailable": None}
+    cell, archive = TINY.cost("mobilenetv2", "none"), Archive(tmp_path)
+    archive.add(Done(cell, result, 0.1, {"date": "2026-01-01", "machine": {}}))
+    assert write_figure(FIGURES["energy-shards"], archive, [cell])["claims"] == []
+
+
+def test_settings_of_different_figures_choose_among_their_own_runs():
+    cells = [cell for name in ("policies", "sc-function") for cell in wanted_cells(FIGURES[name], TINY, {})]
+    only = parse_only(["slots=8", "p=0.25"], cells)
+    chosen = [cell for name in ("policies", "sc-function") for cell in wanted_cells(FIGURES[name], TINY, only)]
+    assert {cell.kind for cell in chosen} == {"count", "control"}
+    with pytest.raises(InputError, match="--only leaves nothing to run"):
+        parse_only(["slots=8", "p=0.26"], cells)
+
+
+def slow(cell, place):
+    cell.touch()
+    time.sleep(1)
+    return cell
+
+
+def test_when_time_is_up_those_under_way_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "run_cell", slow)
+    cells = [tmp_path / str(number) for number in range(5)]
+    kept = list(runner._several(cells, Place(), 2, time.monotonic() + 0.5))
+    assert sorted(kept) == sorted(tmp_path.iterdir()) == cells[:2]
+    assert list(runner._several(cells[2:], Place(), 2, time.monotonic() - 1)) == []
+    assert sorted(tmp_path.iterdir()) == cells[:2]
+
+
+def killed(cell, place):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_ended_from_outside_is_one_line(monkeypatch):
+    monkeypatch.setattr(runner, "run_cell", killed)
+    with pytest.raises(LearnerError, match="one of 2 processes was ended from outside"):
+        list(runner._several([1, 2, 3], Place(), 2, None))
+
+
+def test_what_has_ended_is_shown_without_data_or_device(tmp_path, monkeypatch):
+    """After a kill, `--minutes 0` makes the results of what there is."""
+    monkeypatch.delenv("CAUSE_DATA", raising=False)
+    size = replace(TINY, datasets=None, device="cuda")
+    report = reproduce([FIGURES["controller"]], size, Place(device="cuda"), tmp_path, minutes=0)
+    assert (report.ran, report.left) == (0, len(wanted_cells(FIGURES["controller"], size, {})))

@@ -5,13 +5,13 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from cause.errors import InputError
+from cause.errors import InputError, LearnerError
 from cause.evaluation.provenance import provenance
 from cause.evaluation.reproduce import kinds
 from cause.evaluation.reproduce.archive import Archive
@@ -54,11 +54,11 @@ def chosen(names: Sequence[str]) -> list[Figure]:
 
 def wanted_cells(figure: Figure, size: Size, only: Only) -> list[Cell]:
     """The runs of a figure whose settings are among those asked for; a run without such a setting stays."""
-    return [
-        cell
-        for cell in unique(figure.cells(size))
-        if all(str(_settings(cell).get(name, values[0])) in values for name, values in only.items())
-    ]
+    return [cell for cell in unique(figure.cells(size)) if _is_among(cell, only)]
+
+
+def _is_among(cell: Cell, only: Only) -> bool:
+    return all(str(_settings(cell).get(name, values[0])) in values for name, values in only.items())
 
 
 def _settings(cell: Cell) -> dict[str, Any]:
@@ -80,7 +80,8 @@ def parse_only(texts: Sequence[str], cells: Sequence[Cell]) -> dict[str, list[st
         only[name] = [*only.get(name, []), *filter(None, listed.split(","))]
         if not only[name]:
             raise InputError(f"--only needs values: {name}=…,…")
-    if only and not any(all(str(_settings(c).get(n)) in v for n, v in only.items()) for c in cells):
+    chosen = [cell for cell in cells if _is_among(cell, only)]
+    if not all(any(name in _settings(cell) for cell in chosen) for name in only):
         raise InputError(f"--only leaves nothing to run: {' '.join(texts)}")
     return only
 
@@ -97,25 +98,31 @@ def reproduce(
 ) -> Report:
     """Run what these figures lack, and make their results."""
     only = only or {}
+    if minutes is not None and not minutes >= 0:
+        raise InputError(f"--minutes must be 0 or more, not {minutes}")
     cells = {figure.name: wanted_cells(figure, size, only) for figure in figures}
     check_writable(out / "cells" / "x.json")
     archive = Archive(out)
     wanted = unique(cell for own in cells.values() for cell in own)
     missing = [cell for cell in wanted if cell not in archive]
     trained = [cell for cell in missing if kinds.TRAINS[cell.kind]]
-    if trained:  # nothing begins that cannot end
+    if trained and minutes != 0:  # nothing begins that cannot end
         datasets = {cell.settings["dataset"] for cell in trained}
         check_trainable(place.device, digits=any(name.startswith("digits") for name in datasets))
         check_there(datasets, place.root)
-    ran, found = 0, len(wanted) - len(missing)
-    for done in _run(missing, place, None if minutes is None else time.monotonic() + 60 * minutes):
+    ran, found, failed = 0, len(wanted) - len(missing), list[Exception]()
+    until = None if minutes is None else time.monotonic() + 60 * minutes
+    for done in _run(missing, place, until, failed.append) if minutes != 0 else ():
         archive.add(done)
         ran += 1
         if told:
             told(done, found + ran, len(wanted))
     written = {figure.name: write_figure(figure, archive, cells[figure.name]) for figure in figures}
     results = {name: result for name, result in written.items() if result}
-    return Report(ran, found, len(missing) - ran, results, write_page(out, list(FIGURES)))
+    page = write_page(out, list(FIGURES))
+    if failed:
+        raise failed[0]
+    return Report(ran, found, len(missing) - ran, results, page)
 
 
 def rewrite(figures: Sequence[Figure], out: Path, others: Sequence[Path] = ()) -> Report:
@@ -139,10 +146,13 @@ def rewrite(figures: Sequence[Figure], out: Path, others: Sequence[Path] = ()) -
 
 
 def write_figure(figure: Figure, archive: Archive, wanted: Sequence[Cell]) -> dict[str, Any]:
-    """A figure's result, from all of its runs that are there: those wanted now, and those of earlier calls."""
-    before = archive.of_result(figure.name)
-    cells = unique([*(done.cell for done in before), *wanted])
-    done = [archive[cell] for cell in cells if cell in archive]
+    """A figure's result, from all of its runs that are there: those wanted now, and those of other calls.
+
+    Other calls may have ended since this one began: what they added to the result stays in it.
+    """
+    made = {each.cell.key: each for each in archive.of_result(figure.name)}
+    made |= {cell.key: archive[cell] for cell in wanted if cell in archive}
+    done = list(made.values())
     if not done:
         return {}
     sources: list[dict[str, Any]] = []
@@ -158,7 +168,7 @@ def write_figure(figure: Figure, archive: Archive, wanted: Sequence[Cell]) -> di
     record = {**newest, "result": {**result, "summary": summary, "sources": sources, "cells": kept}}
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
     write_text(archive.folder / f"{figure.name}.json", text)
-    if can_draw():
+    if can_draw() and summary["panels"]:
         draw(panels_of(summary["panels"]), archive.folder / f"{figure.name}.png")
     return {name: summary[name] for name in ("columns", "rows", "claims", "notes")}
 
@@ -170,8 +180,13 @@ def run_cell(cell: Cell, place: Place) -> Done:
     return Done(cell, result, time.perf_counter() - started, {})
 
 
-def _run(missing: Sequence[Cell], place: Place, until: float | None) -> Iterator[Done]:
-    """Simulations several at once, what is measured alone, then the other trainings; none is begun when time is up."""
+def _run(
+    missing: Sequence[Cell], place: Place, until: float | None, failed: Callable[[Exception], None]
+) -> Iterator[Done]:
+    """Simulations several at once, what is measured alone, then the other trainings; none is begun when time is up.
+
+    What fails is told, and does not keep the others from their end.
+    """
     source = provenance()
     if place.device.startswith("cuda") and any(kinds.TRAINS[cell.kind] for cell in missing):
         import torch
@@ -183,8 +198,12 @@ def _run(missing: Sequence[Cell], place: Place, until: float | None) -> Iterator
     try:
         for cells, at_once in ((light, place.workers), (alone, 1), (heavy, place.together)):
             several = min(at_once, len(cells)) > 1
-            for done in _several(cells, place, at_once, until) if several else _one_by_one(cells, place, until):
-                yield Done(done.cell, done.result, done.seconds, source)
+            ran = _several(cells, place, at_once, until) if several else _one_by_one(cells, place, until)
+            try:
+                for done in ran:
+                    yield Done(done.cell, done.result, done.seconds, source)
+            except Exception as error:
+                failed(error)
     finally:
         place.close()
 
@@ -195,26 +214,49 @@ def _longest_first(cell: Cell) -> tuple[str, int]:
 
 
 def _one_by_one(cells: Sequence[Cell], place: Place, until: float | None) -> Iterator[Done]:
+    failed: Exception | None = None
     for cell in cells:
-        if until is not None and time.monotonic() > until:
-            return
-        yield run_cell(cell, place)
+        if _is_over(until):
+            break
+        try:
+            yield run_cell(cell, place)
+        except Exception as error:
+            failed = failed or error
+    if failed:
+        raise failed
+
+
+def _is_over(until: float | None) -> bool:
+    return until is not None and time.monotonic() > until
 
 
 def _several(cells: Sequence[Cell], place: Place, at_once: int, until: float | None) -> Iterator[Done]:
-    """In processes of their own. One that fails does not keep the others from their end."""
+    """In processes of their own. One that fails does not keep the others from their end.
+
+    None is handed out before a process is free for it: when time is up, those under way end and are kept.
+    """
     spawn = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(at_once, len(cells)), spawn, initializer=_end_with_parent)
     failed: Exception | None = None
+    plain, left, under_way = Place(place.root, place.device, 1, place.together), list(cells), set[Future[Done]]()
     try:
-        plain = Place(place.root, place.device, 1, place.together)
-        for future in as_completed([pool.submit(run_cell, cell, plain) for cell in cells]):
-            try:
-                yield future.result()
-            except Exception as error:
-                failed = failed or error
-            if until is not None and time.monotonic() > until:
+        while True:
+            while left and len(under_way) < at_once and not _is_over(until):
+                under_way.add(pool.submit(run_cell, left.pop(0), plain))
+            if not under_way:
                 break
+            ended, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+            for future in ended:
+                try:
+                    yield future.result()
+                except BrokenExecutor:
+                    left = []
+                    failed = LearnerError(
+                        f"one of {at_once} processes was ended from outside, perhaps for want of memory: what had "
+                        "ended is kept; run fewer at once"
+                    )
+                except Exception as error:
+                    failed = failed or error
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     if failed:
