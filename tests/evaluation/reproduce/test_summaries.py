@@ -15,12 +15,13 @@ def counted(system, rsn, **settings):
     return Done(Cell("count", {**cell.settings, "seeds": len(rsn)}), result, 1.0, SOURCE)
 
 
-def trained(system, accuracy, shards, **settings):
+def trained(system, accuracy, shards, seed=0, **settings):
     (cell,) = FULL.training("cifar10", "resnet34", system, shards=shards, **settings)
+    cell = Cell("train", {**cell.settings, "seed": seed})
     return Done(cell, {"accuracy": accuracy, "accuracy_of_heads": [accuracy - 0.1]}, 1.0, SOURCE)
 
 
-def cost(backbone, pruning, seconds, joules):
+def cost(backbone, pruning, seconds, joules, machine=None, **settings):
     def line(slope):
         return {"slope": slope, "intercept": 0.0, "r2": 0.99, "half_width": 0.0}
 
@@ -28,7 +29,8 @@ def cost(backbone, pruning, seconds, joules):
         "points": [], "seconds_line": line(seconds), "joules_line": None if joules is None else line(joules),
         "unavailable": None if joules is not None else "no meter here",
     }  # fmt: skip
-    return Done(FULL.cost(backbone, pruning), result, 1.0, SOURCE)
+    cell = Cell("cost", {**FULL.cost(backbone, pruning).settings, **settings})
+    return Done(cell, result, 1.0, {**SOURCE, "machine": machine or {}})
 
 
 def ours(summary, words):
@@ -97,17 +99,18 @@ def test_energy_is_samples_times_what_one_costs(joules, unit, share):
     summary = FIGURES["energy-shards"].summarise(done)
     (claim,) = summary.claims
     assert claim.claim == f"CAUSE's {unit} as a share of sisa's, at S = 16"
-    assert (claim.paper, claim.ours, claim.sentence) == ("25.1 %", share, "Calculated.")
+    assert (claim.paper, claim.ours, claim.sentence) == ("25.1 %", share, "Calculated, mean of resnet34.")
     assert any("no meter here" in note for note in summary.notes) == (joules is None)
 
 
-def test_energy_of_forgetting_is_unknown_when_one_reading_failed():
-    def forgot(system, joules, seed):
-        (cell,) = FULL.training("cifar10", "resnet34", system, shards=16, rho=0.3)
-        energy = {"joules": joules, "unavailable": None if joules else "it broke"}
-        result = {"rsn": 100, "simulated_rsn": 100, "requests": 5, "forget_s": 2.0, "energy": energy}
-        return Done(Cell("train", {**cell.settings, "seed": seed}), result, 1.0, SOURCE)
+def forgot(system, joules, seed=0, machine=None, workers=1):
+    (cell,) = FULL.training("cifar10", "resnet34", system, shards=16, rho=0.3)
+    energy = {"joules": joules, "unavailable": None if joules else "it broke"}
+    result = {"rsn": 100, "simulated_rsn": 100, "requests": 5, "forget_s": 2.0, "energy": energy, "workers": workers}
+    return Done(Cell("train", {**cell.settings, "seed": seed}), result, 1.0, {**SOURCE, "machine": machine or {}})
 
+
+def test_energy_of_forgetting_is_unknown_when_one_reading_failed():
     whole = FIGURES["forgetting"].summarise(
         [forgot("cause", 30.0, 0), forgot("cause", 50.0, 1), forgot("sisa", 80.0, 0)]
     )
@@ -127,16 +130,134 @@ def test_policies_are_compared_seed_by_seed():
     assert ours(FIGURES["policies"].summarise(done), "8 slots") == "10.0 % less ± 0.0 %"
 
 
-def test_pruning_says_what_is_lost_and_what_is_left():
-    def pruned(method, rate, accuracy, size):
-        settings = {"dataset": "cifar10", "backbone": "resnet34", "share": 1.0, "epochs": 50, "device": "cpu",
-                    "method": method, "rate": rate, "seed": 0}  # fmt: skip
-        result = {"accuracy": accuracy, "parameters": size // 4, "bytes": size, "train_s": 9.0, "prune_s": rate and 1.0}
-        return Done(Cell("prune", settings), result, 1.0, SOURCE)
+def pruned(method, rate, accuracy, size):
+    settings = {"dataset": "cifar10", "backbone": "resnet34", "share": 1.0, "epochs": 50, "device": "cpu",
+                "method": method, "rate": rate, "seed": 0}  # fmt: skip
+    result = {"accuracy": accuracy, "parameters": size // 4, "bytes": size, "train_s": 9.0, "prune_s": rate and 1.0}
+    return Done(Cell("prune", settings), result, 1.0, SOURCE)
 
+
+def test_pruning_says_what_is_lost_and_what_is_left():
     summary = FIGURES["pruning"].summarise(
         [pruned("none", 0, 0.72, 80 * 2**20), pruned("iterative", 70, 0.71, 20 * 2**20)]
     )
     lost, left = summary.claims
     assert (lost.paper, lost.ours) == ("-0.83 points", "1.00 points")
     assert (left.paper, left.ours) == ("35.1 %", "25.0 %")
+
+
+def test_costs_of_different_machines_sizes_or_devices_are_not_compared():
+    counts = [counted(system, [100, 100], shards=16, rho=0.3) for system in ("cause", "sisa")]
+    board, card = {"processor": "a board"}, {"processor": "a server", "card": "a card"}
+    pruned = cost("resnet34", "iterative-70", 1.0, 1.0, board)
+    for other in (
+        cost("resnet34", "none", 2.0, 2.0, {"processor": "another board"}),
+        cost("resnet34", "none", 2.0, 2.0, card, device="cuda"),
+        cost("resnet34", "none", 2.0, 2.0, board, epochs=3),
+        cost("resnet34", "none", 2.0, 2.0, board, total=10_000, sizes=[1, 2]),
+        cost("resnet34", "none", 2.0, 2.0, board, dataset="digits32"),
+    ):
+        summary = FIGURES["energy-shards"].summarise([*counts, pruned, other])
+        assert summary.claims == []
+        assert len(summary.rows) == len(summary.panels) == 2  # each beside its own size
+    same = cost("resnet34", "none", 2.0, None, board)
+    both = [
+        *counts,
+        pruned,
+        same,
+        *(cost("resnet34", p, 1.0, 1.0, card, device="cuda") for p in ("iterative-70", "none")),
+    ]
+    claims = FIGURES["energy-shards"].summarise(both).claims
+    assert [(claim.ours, claim.size.rpartition(", ")[2]) for claim in claims] == [
+        ("50.0 %", "a board"),
+        ("100.0 %", "a card"),
+    ]
+    assert ["time" in claim.claim for claim in claims] == [True, False]
+
+
+def test_the_papers_energy_at_16_shards_stands_beside_ours_at_16_only():
+    done = [counted(system, [100, 100], shards=4, rho=0.3) for system in ("cause", "sisa")]
+    done += [cost("resnet34", pruning, 1.0, 1.0) for pruning in ("iterative-70", "none")]
+    assert FIGURES["energy-shards"].summarise(done).claims == []
+
+
+def test_a_cost_that_does_not_grow_is_left_out_and_said_so():
+    done = [counted(system, [100, 100], shards=16, rho=0.3) for system in ("cause", "sisa")]
+    done += [cost("resnet34", "iterative-70", -0.5, None), cost("resnet34", "none", 1.0, None)]
+    summary = FIGURES["energy-shards"].summarise(done)
+    assert summary.claims == []
+    assert any("did not grow with the samples: resnet34, iterative-70" in note for note in summary.notes)
+
+
+def test_forgetting_on_different_machines_is_not_compared():
+    summary = FIGURES["forgetting"].summarise(
+        [
+            forgot("cause", 30.0, machine={"processor": "a board"}),
+            forgot("sisa", 60.0, machine={"processor": "another"}),
+        ]
+    )
+    assert (len(summary.rows), summary.claims) == (2, [])
+
+
+def test_forgetting_with_different_workers_says_so():
+    alike = FIGURES["forgetting"].summarise([forgot("cause", 30.0), forgot("sisa", 60.0)])
+    assert alike.notes == []
+    summary = FIGURES["forgetting"].summarise([forgot("cause", 30.0, workers=12), forgot("sisa", 60.0, workers=6)])
+    (note,) = summary.notes
+    assert "(6 for sisa; 12 for cause)" in note
+
+
+def test_policies_of_different_numbers_of_seeds_are_compared_by_those_that_both_have():
+    done = [
+        counted("cause:policy=fibor", [90, 180, 1000], slots=8), counted("cause:policy=random", [100, 200], slots=8),
+    ]  # fmt: skip
+    (claim,) = FIGURES["policies"].summarise(done).claims
+    assert claim.ours == "10.0 % less ± 0.0 %"
+    assert claim.sentence == "Mean RSN 135 against 150."
+
+
+def test_a_system_without_some_points_is_left_out_where_it_lacks_them():
+    done = [counted(system, [100], rho=rho) for system in ("cause", "sisa", "frugal") for rho in (0.1, 0.2)]
+    (claim,) = FIGURES["rsn-rho"].summarise(done[:-1]).claims
+    assert claim.sentence == "Mean over 0.1, 0.2."
+    done = [counted("cause", [100], shards=1), counted("cause-u", [200], shards=1), counted("cause-u", [9], shards=16)]
+    assert ours(FIGURES["partitions"].summarise(done), "over S") == "S = 1: cause"
+    assert FIGURES["partitions"].summarise(done[:1]).claims == []
+
+
+def test_a_change_between_other_shards_than_the_papers_is_marked():
+    done = [trained("cause", 0.8, 4), trained("cause", 0.6, 16)]
+    (claim,) = FIGURES["partitions"].summarise(done).claims
+    assert (claim.paper, claim.ours) == ("16.9 % (S = 1 to 16)", "25.0 %")
+    (claim,) = FIGURES["partitions"].summarise([*done, trained("cause", 0.9, 1)]).claims
+    assert claim.paper == "16.9 %"
+    (claim,) = (
+        FIGURES["rsn-shards"].summarise([counted("cause", [9], shards=2), counted("cause", [8], shards=4)]).claims
+    )
+    assert claim.paper == "−88.45 % (S = 1 to 16)"
+
+
+def test_the_size_tells_different_numbers_of_seeds():
+    done = [trained("cause", 0.8, 4, seed=0), trained("cause", 0.8, 4, seed=1), trained("sisa", 0.6, 4)]
+    assert {row[1].split(", ")[4] for row in FIGURES["shards"].summarise(done).rows} == {"1 and 2 seeds"}
+    assert {row[1].split(", ")[4] for row in FIGURES["shards"].summarise(done[:2]).rows} == {"2 seeds"}
+
+
+def test_rows_and_claims_stand_in_order_whatever_was_run_first():
+    done = [trained(system, 0.5, shards) for shards in (16, 4) for system in ("cause", "sisa")]
+    above = [claim.claim for claim in FIGURES["shards"].summarise(done).claims if "above" in claim.claim]
+    assert ["S = 4" in claim for claim in above] == [True, False]
+    wanted = [("one-shot", 70), ("iterative", 70), ("one-shot", 10), ("none", 0), ("iterative", 10)]
+    rows = FIGURES["pruning"].summarise([pruned(method, rate, 0.7, 2**20) for method, rate in wanted]).rows
+    assert [(row[0].rpartition(", ")[2], row[1]) for row in rows] == [
+        ("unpruned", "0 %"), ("RCMP", "10 %"), ("RCMP", "70 %"), ("one-shot", "10 %"), ("one-shot", "70 %"),
+    ]  # fmt: skip
+
+
+def test_an_accuracy_of_nothing_has_no_ratio():
+    def curve(system, accuracy):
+        (cell,) = FULL.training("cifar100", "vgg16", system)
+        return Done(Cell("curve", cell.settings), {"curve": [accuracy], "samples": 10}, 1.0, SOURCE)
+
+    assert ours(FIGURES["epochs"].summarise([curve("cause", 0.1), curve("sisa", 0.0)]), "above sisa") == "–"
+    assert ours(FIGURES["partitions"].summarise([trained("cause", 0.0, 1), trained("cause", 0.1, 16)]), "lost") == "–"

@@ -1,5 +1,7 @@
 """What becomes of finished runs: a table, pictures, and the paper's claims beside what we found. All of it is JSON."""
 
+import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -88,8 +90,7 @@ def trained_size(done: Sequence[Done]) -> str:
         parts.append(_counted(_listed(done, "rounds"), "round"))
     if "users" in done[0].cell.settings:
         parts.append(_counted(_listed(done, "users"), "user"))
-    seeds = len({each.cell.settings.get("seed", 0) for each in done})
-    parts.append(_counted(str(seeds), "seed"))
+    parts.append(_counted(_seeds(done), "seed"))
     if any(each.cell.settings.get("recipe", "paper") != "paper" for each in done):
         parts.append(f"recipe {_listed(done, 'recipe')}")
     devices = _listed(done, "device")
@@ -103,6 +104,15 @@ def counted_size(done: Sequence[Done]) -> str:
     return f"simulated, {_listed(done, 'seeds')} seeds, {_listed(done, 'samples', lambda n: f'{n:,}')} samples"
 
 
+def _seeds(done: Sequence[Done]) -> str:
+    """How many seeds each run was made with: where they differ, all of these numbers."""
+    same = Counter(
+        json.dumps({name: value for name, value in each.cell.settings.items() if name != "seed"}, sort_keys=True)
+        for each in done
+    )
+    return " and ".join(map(str, sorted(set(same.values()))))
+
+
 def _counted(number: str, what: str) -> str:
     return f"{number} {what}" if number == "1" else f"{number} {what}s"
 
@@ -110,6 +120,16 @@ def _counted(number: str, what: str) -> str:
 def _listed(done: Sequence[Done], name: str, form: Any = str) -> str:
     values = sorted({each.cell.settings[name] for each in done if name in each.cell.settings})
     return " and ".join(map(form, values))
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """A share; none of nothing.
+
+    >>> ratio(1, 4), print(ratio(1, 0))
+    None
+    (0.25, None)
+    """
+    return part / whole if whole else None
 
 
 def percent(value: float | None, digits: int = 1) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from cause.evaluation.reproduce.cell import Cell, Done, by
 from cause.evaluation.reproduce.paper import Reported
-from cause.evaluation.reproduce.size import Size
+from cause.evaluation.reproduce.size import SHARDS, Size
 from cause.evaluation.reproduce.summary import Summary, trained_size
 
 SIZE = ("share", "epochs", "rounds", "users", "recipe", "device")
@@ -55,10 +55,27 @@ class Group:
         return text if same else f"{text} (resnet34 on cifar10)"
 
 
+def machine_of(done: Done) -> str:
+    """Where it was made: times and energies of different machines are not compared."""
+    machine = done.source.get("machine", {})
+    on_card = str(done["device"]).startswith("cuda")
+    return str(machine.get("card" if on_card else "processor", "unknown"))
+
+
 def groups(done: Sequence[Done]) -> list[Group]:
     """Trainings by data set, backbone and size."""
     found = by(done, "dataset", "backbone", *SIZE)
     return [Group(key[0], key[1], trained_size(own), own[0]["recipe"], own) for key, own in found.items()]
+
+
+def over_shards(text: str, few: int, many: int) -> str:
+    """A change that the paper has from its fewest shards to its most, marked where ours is between others.
+
+    >>> over_shards("16.9 %", 1, 16), over_shards("16.9 %", 4, 16)
+    ('16.9 %', '16.9 % (S = 1 to 16)')
+    """
+    first, last = SHARDS[0], SHARDS[-1]
+    return text if (few, many) == (first, last) else f"{text} (S = {first} to {last})"
 
 
 def beside(ours: str, paper: str | None) -> str:

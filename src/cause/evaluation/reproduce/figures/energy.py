@@ -1,10 +1,11 @@
 """Energy of forgetting: retrained samples from the simulator, times what a sample costs on this machine."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from cause.evaluation.reproduce.cell import Cell, Done, by, of_kind, values
-from cause.evaluation.reproduce.figures.base import largest
+from cause.evaluation.reproduce.figures.base import largest, machine_of
 from cause.evaluation.reproduce.figures.linearity import cost_size
 from cause.evaluation.reproduce.size import SYSTEMS, Size
 from cause.evaluation.reproduce.summary import Claim, Panel, Series, Summary, counted_size, mean_of, percent
@@ -26,52 +27,81 @@ def energy_cells(size: Size, setting: str, at: Sequence[Any], fixed: Mapping[str
     return made
 
 
+@dataclass(frozen=True)
+class Costs:
+    """What a sample costs, measured alike: on one machine, with the same data, sizes and epochs."""
+
+    name: str
+    size: str
+    of: dict[tuple[str, str], Done]
+    """By backbone and pruning."""
+
+    @property
+    def unit(self) -> str:
+        """Joules of every network, or seconds when they are unknown for one."""
+        return "J" if all(each.result["joules_line"] for each in self.of.values()) else "s"
+
+    def slope(self, backbone: str, system: str) -> float | None:
+        """Of a sample; none where it was not measured, or did not grow with the samples."""
+        cost = self.of.get((backbone, _pruning(system)))
+        return self._slope(cost) if cost and self._slope(cost) > 0 else None
+
+    def useless(self) -> list[str]:
+        """The networks whose cost did not grow with the samples."""
+        return [f"{backbone}, {pruning}" for (backbone, pruning), cost in self.of.items() if self._slope(cost) <= 0]
+
+    def _slope(self, cost: Done) -> float:
+        return float(cost.result["joules_line" if self.unit == "J" else "seconds_line"]["slope"])
+
+
+def costs_of(done: Sequence[Done]) -> list[Costs]:
+    """Measurements that may be compared, those of the most samples last."""
+    found: dict[tuple[str, str, str], dict[tuple[str, str], Done]] = {}
+    for each in sorted(of_kind(done, "cost"), key=_total):
+        alike = f"{each['total']:,} samples, {each['device']}", f"{cost_size(each)}, {machine_of(each)}"
+        found.setdefault((*alike, each["dataset"]), {})[each["backbone"], each["pruning"]] = each
+    return [Costs(name, size, own) for (name, size, _), own in found.items()]
+
+
 def energy_summary(
-    done: Sequence[Done], setting: str, label: str, shares: Mapping[str, float], last: bool = False
+    done: Sequence[Done], setting: str, label: str, shares: Mapping[str, float], last: Any = None
 ) -> Summary:
-    """CAUSE's energy as a share of the others', mean over the backbones and points, or at the last point."""
-    counted, unit = largest(of_kind(done, "count")), ""
-    costs = {(each["backbone"], each["pruning"]): each for each in sorted(of_kind(done, "cost"), key=_total)}
-    unit, line = (
-        ("J", "joules_line")
-        if costs and all(c.result["joules_line"] for c in costs.values())
-        else ("s", "seconds_line")
-    )
+    """CAUSE's energy as a share of the others', mean over the backbones and points; or at the last point, if given."""
+    counted, costs = largest(of_kind(done, "count")), costs_of(done)
     points = sorted(values(counted, setting))
-    found, rows, panels = {}, [], []
-    for (backbone,), own in by(counted, "backbone").items():
-        lines = []
-        for (system,), runs in by(own, "system").items():
-            cost = costs.get((backbone, _pruning(system)))
-            if cost is None:
-                continue
-            slope = cost.result[line]["slope"]
-            at = {each[setting]: mean_of([each], "rsn").value * slope for each in runs}
-            found.update({(backbone, system, point): value for point, value in at.items()})
-            rows.append(
-                [f"{backbone}, {system}", f"{1e3 * slope:.3g}", *(f"{at[p]:,.1f}" if p in at else "–" for p in points)]
-            )
-            there = [point for point in points if point in at]
-            lines.append(Series(system, there, [at[point] for point in there]))
-        panels.append(Panel(backbone, label, f"{unit}, calculated", lines, log=True))
-    size = "; ".join(filter(None, [counted_size(counted), *sorted({cost_size(each) for each in costs.values()})]))
-    chosen = points[-1:] if last else points
-    what, where = (
-        ("energy" if unit == "J" else "time"),
-        f"at {label} = {points[-1]}" if last and points else f"over {label}",
-    )
-    reasons = sorted({c.result["unavailable"] for c in costs.values() if c.result["unavailable"]})
-    claims = []
-    for other, claimed in shares.items():
-        pairs = [(b, p) for b, s, p in found if s == "cause" and p in chosen and (b, other, p) in found]
-        if pairs:
+    rows, panels, claims = [], [], []
+    for cost in costs:
+        found: dict[tuple[str, str, Any], float] = {}
+        for (backbone,), own in by(counted, "backbone").items():
+            lines = []
+            for (system,), runs in by(own, "system").items():
+                slope = cost.slope(backbone, system)
+                if slope is None:
+                    continue
+                at = {each[setting]: mean_of([each], "rsn").value * slope for each in runs}
+                found.update({(backbone, system, point): value for point, value in at.items()})
+                told = [f"{at[p]:,.1f} {cost.unit}" if p in at else "–" for p in points]
+                rows.append([f"{backbone}, {system}", cost.size, f"{1e3 * slope:.3g} m{cost.unit}", *told])
+                there = [point for point in points if point in at]
+                lines.append(Series(system, there, [at[point] for point in there]))
+            if lines:
+                panels.append(Panel(f"{backbone}, {cost.name}", label, f"{cost.unit}, calculated", lines, log=True))
+        what = "energy" if cost.unit == "J" else "time"
+        where = f"over {label}" if last is None else f"at {label} = {last}"
+        for other, claimed in shares.items():
+            pairs = [(b, p) for b, s, p in found if s == "cause" and last in (None, p) and (b, other, p) in found]
             ratios = [found[b, "cause", p] / found[b, other, p] for b, p in pairs if found[b, other, p] > 0]
-            ours = percent(sum(ratios) / len(ratios)) if ratios else "–"
-            claims.append(
-                Claim(f"CAUSE's {what} as a share of {other}'s, {where}", percent(claimed), ours, size, "Calculated.")
-            )
+            if ratios:
+                claim, ours = f"CAUSE's {what} as a share of {other}'s, {where}", percent(sum(ratios) / len(ratios))
+                backbones = ", ".join(dict.fromkeys(b for b, _ in pairs))
+                size = f"{counted_size(counted)}; {cost.size}"
+                claims.append(Claim(claim, percent(claimed), ours, size, f"Calculated, mean of {backbones}."))
+    reasons = sorted({c.result["unavailable"] for cost in costs for c in cost.of.values() if c.result["unavailable"]})
     notes = [NOTE, *(f"Energy is unknown here, so seconds are shown instead: {reason}." for reason in reasons)]
-    return Summary(["", f"m{unit} a sample", *(f"{label} = {p}" for p in points)], rows, panels, claims, notes)
+    notes += [
+        f"Left out, for it did not grow with the samples: {each}; {c.size}." for c in costs for each in c.useless()
+    ]
+    return Summary(["", "size", "a sample", *(f"{label} = {p}" for p in points)], rows, panels, claims, notes)
 
 
 def _total(done: Done) -> int:

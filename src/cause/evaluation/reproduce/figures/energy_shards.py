@@ -6,7 +6,7 @@ from cause.evaluation.reproduce import paper
 from cause.evaluation.reproduce.cell import Cell, Done
 from cause.evaluation.reproduce.figures.base import Figure
 from cause.evaluation.reproduce.figures.energy import energy_cells, energy_summary
-from cause.evaluation.reproduce.size import Size
+from cause.evaluation.reproduce.size import SHARDS, Size
 from cause.evaluation.reproduce.summary import Summary
 
 
@@ -17,7 +17,7 @@ def cells(size: Size) -> list[Cell]:
 
 def summarise(done: Sequence[Done]) -> Summary:
     """At the most shards, as in the paper."""
-    return energy_summary(done, "shards", "S", paper.ENERGY_SHARDS.values["share"], last=True)
+    return energy_summary(done, "shards", "S", paper.ENERGY_SHARDS.values["share"], last=SHARDS[-1])
 
 
 FIGURE = Figure("energy-shards", "Energy against the number of shards", paper.ENERGY_SHARDS, cells, summarise)

@@ -6,7 +6,17 @@ from cause.evaluation.reproduce import paper
 from cause.evaluation.reproduce.cell import Cell, Done, by, of_kind
 from cause.evaluation.reproduce.figures.base import Figure, beside
 from cause.evaluation.reproduce.size import SYSTEMS, Size
-from cause.evaluation.reproduce.summary import Claim, Panel, Series, Summary, accuracy, mean_of, percent, trained_size
+from cause.evaluation.reproduce.summary import (
+    Claim,
+    Panel,
+    Series,
+    Summary,
+    accuracy,
+    mean_of,
+    percent,
+    ratio,
+    trained_size,
+)
 
 BACKBONES, DATASETS = ("resnet34", "vgg16", "mobilenetv2"), ("cifar10", "svhn", "cifar100")
 
@@ -34,10 +44,12 @@ def summarise(done: Sequence[Done]) -> Summary:
         for system, curve in curves.items():
             seen = mean_of([each for each in own if each["system"] == system], "samples").value
             shown = f"{accuracy(curve[-1])} after {len(curve)} epochs, best {accuracy(max(curve))}"
-            ahead = curves["cause"][-1] / curve[-1] - 1 if "cause" in curves and system != "cause" else None
+            compared = "cause" in curves and system != "cause"
+            share = ratio(curves["cause"][-1], curve[-1]) if compared else None
+            ahead = None if share is None else share - 1
             claimed = percent(reported[system]) if system in reported else None
             rows.append([f"{name}, {system}", size, f"{seen:,.0f}", shown, beside(percent(ahead), claimed)])
-            if ahead is not None:
+            if compared:
                 sentence = f"{curves['cause'][-1]:.3f} against {curve[-1]:.3f} after {len(curve)} epochs."
                 claims.append(Claim(f"CAUSE above {system}, {name}", claimed or "–", percent(ahead), size, sentence))
         panels.append(Panel(name, "epoch", "accuracy", [Series(s, _steps(c), c) for s, c in curves.items()]))

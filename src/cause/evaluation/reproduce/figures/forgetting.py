@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cause.evaluation.reproduce import paper
 from cause.evaluation.reproduce.cell import Cell, Done, by, of_kind
-from cause.evaluation.reproduce.figures.base import Figure, Group, groups
+from cause.evaluation.reproduce.figures.base import Figure, Group, groups, machine_of
 from cause.evaluation.reproduce.size import SYSTEMS, Size
 from cause.evaluation.reproduce.summary import Claim, Panel, Series, Summary, mean_of, percent
 
@@ -23,10 +23,11 @@ def cells(size: Size) -> list[Cell]:
 
 def summarise(done: Sequence[Done]) -> Summary:
     """Joules and seconds of all requests, and for each retrained sample."""
-    found = groups(of_kind(done, "train"))
+    found = [group for own in _by_machine(of_kind(done, "train")) for group in groups(own)]
     rows = [_row(group, system, own) for group in found for (system,), own in by(group.done, "system").items()]
     reasons = [each.result["energy"]["unavailable"] for group in found for each in group.done if each.result["rsn"]]
     notes = [f"Energy is unknown: {reason}." for reason in dict.fromkeys(reasons) if reason]
+    notes += [_workers(group) for group in found if len(_at_once(group)) > 1]
     columns = ["", "size", "requests", "RSN", "as simulated", "seconds", "joules above idle", "J a retrained sample"]
     panels, claims = [], []
     for group in found:
@@ -40,6 +41,27 @@ def summarise(done: Sequence[Done]) -> Summary:
                 told = percent(shown["cause"] / shown[other])
                 claims.append(Claim(what, percent(share), told, f"measured, {group.size}", sentence))
     return Summary(columns, rows, panels, claims, notes)
+
+
+def _by_machine(done: Sequence[Done]) -> list[list[Done]]:
+    found: dict[str, list[Done]] = {}
+    for each in done:
+        found.setdefault(machine_of(each), []).append(each)
+    return list(found.values())
+
+
+def _at_once(group: Group) -> dict[int, list[str]]:
+    """The systems by the number of shards that were trained at once: it changes seconds, and what idles meanwhile."""
+    found: dict[int, list[str]] = {}
+    for each in group.done:
+        systems = found.setdefault(each.result.get("workers", 1), [])
+        systems += [] if each["system"] in systems else [each["system"]]
+    return dict(sorted(found.items()))
+
+
+def _workers(group: Group) -> str:
+    told = "; ".join(f"{number} for {', '.join(systems)}" for number, systems in _at_once(group).items())
+    return f"Shards trained at once differ ({told}): these seconds do not compare, and joules only roughly."
 
 
 def _row(group: Group, system: str, done: Sequence[Done]) -> list[str]:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from cause.evaluation.reproduce import paper
 from cause.evaluation.reproduce.cell import Cell, Done, by, of_kind
-from cause.evaluation.reproduce.figures.base import Figure, Group, groups, largest
+from cause.evaluation.reproduce.figures.base import Figure, Group, groups, largest, over_shards
 from cause.evaluation.reproduce.figures.rsn_rho import RHOS
 from cause.evaluation.reproduce.figures.shards import accuracy_table
 from cause.evaluation.reproduce.figures.sweeps import rsn_of, swept, table_of
 from cause.evaluation.reproduce.size import SHARDS, Size
-from cause.evaluation.reproduce.summary import Claim, Summary, counted_size, mean_of, percent
+from cause.evaluation.reproduce.summary import Claim, Summary, counted_size, mean_of, percent, ratio
 
 SYSTEMS = ("cause", "cause-u", "cause-c")
 
@@ -41,7 +41,7 @@ def summarise(done: Sequence[Done]) -> Summary:
             table += [[f"RSN, {label}", counted_size(own), *made.columns[1:]]]
             table += [[row[0], "", *row[1:]] for row in made.rows]
             panels += made.panels
-            claims.append(_least(own, setting, label))
+            claims += _least(own, setting, label)
     padded = [[*row, *[""] * (width - len(row))] for row in table]
     return Summary(["", "size", *[""] * (width - 2)], padded, panels, claims)
 
@@ -52,11 +52,13 @@ def _lost(group: Group) -> list[Claim]:
         at = {key[0]: mean_of(each, "accuracy").value for key, each in by(own, "shards").items()}
         few, many = min(at), max(at)
         if few < many:
+            share = ratio(at[many], at[few])
+            theirs = over_shards(percent(paper.PARTITIONS.values["accuracy lost"][system]), few, many)
             claims.append(
                 Claim(
                     f"accuracy of {system} lost from S = {few} to {many}, {group.name}",
-                    group.theirs(percent(paper.PARTITIONS.values["accuracy lost"][system])),
-                    percent(1 - at[many] / at[few]),
+                    group.theirs(theirs),
+                    percent(None if share is None else 1 - share),
                     group.size,
                     "Relative to the accuracy at the fewest shards.",
                 )
@@ -64,14 +66,18 @@ def _lost(group: Group) -> list[Claim]:
     return claims
 
 
-def _least(done: Sequence[Done], setting: str, label: str) -> Claim:
+def _least(done: Sequence[Done], setting: str, label: str) -> list[Claim]:
+    """Where all that were run can be compared."""
     found = rsn_of(done, setting)
-    points = sorted({point for _, point in found})
+    names = list(dict.fromkeys(name for name, _ in found))
+    points = [point for point in sorted({p for _, p in found}) if all((name, point) in found for name in names)]
+    if len(names) < 2 or not points:
+        return []
     least = [min((m.value, name) for (name, p), m in found.items() if p == point)[1] for point in points]
     told = ", ".join(f"{label} = {point}: {name}" for point, name in zip(points, least, strict=True))
-    apart = "; ".join(f"{name} {found[name, points[-1]].value:,.0f}" for name in dict.fromkeys(n for n, _ in found))
+    apart = "; ".join(f"{name} {found[name, points[-1]].value:,.0f}" for name in names)
     sentence = f"At {label} = {points[-1]}: {apart}."
-    return Claim(f"who retrains least, over {label}", "CAUSE (UCDP)", told, counted_size(done), sentence)
+    return [Claim(f"who retrains least, over {label}", "CAUSE (UCDP)", told, counted_size(done), sentence)]
 
 
 FIGURE = Figure("partitions", "Partitions: CAUSE, CAUSE-U, CAUSE-C", paper.PARTITIONS, cells, summarise)

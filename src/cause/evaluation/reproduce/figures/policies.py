@@ -1,6 +1,7 @@
 """FiboR against other policies, where memory is plenty and where it binds."""
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from cause.evaluation.reproduce import paper
 from cause.evaluation.reproduce.cell import Cell, Done, by, of_kind
@@ -38,12 +39,11 @@ def summarise(done: Sequence[Done]) -> Summary:
     claims = []
     for slots, name in names.items():
         if ("fibor", slots) in found and ("random", slots) in found:
-            pairs = zip(_rsn(found["random", slots]), _rsn(found["fibor", slots]), strict=True)
-            saved = Mean.of([1 - mine / other for other, mine in pairs if other])
-            means = " against ".join(
-                thousands(mean_of(found[name, slots], "rsn").value) for name in ("fibor", "random")
-            )
-            means = f"Mean RSN {means}."
+            # seeds count from 0: the pairs are those that both have
+            pairs = list(zip(_rsn(found["random", slots]), _rsn(found["fibor", slots]), strict=False))
+            saved = Mean.of([1 - mine / other if other else 0.0 for other, mine in pairs])
+            random, fibor = (fmean(column) for column in zip(*pairs, strict=True))
+            means = f"Mean RSN {thousands(fibor)} against {thousands(random)}."
             less = "less" if saved.value >= 0 else "more"
             sentence = "Memory does not bind there: every policy keeps everything." if slots is None else means
             claims.append(

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from cause.evaluation.reproduce import paper
 from cause.evaluation.reproduce.cell import Cell, Done, of_kind
-from cause.evaluation.reproduce.figures.base import Figure, largest
+from cause.evaluation.reproduce.figures.base import Figure, largest, over_shards
 from cause.evaluation.reproduce.figures.sweeps import rsn_of, swept, table_of
 from cause.evaluation.reproduce.size import SHARDS, SYSTEMS, Size
 from cause.evaluation.reproduce.summary import Claim, Series, Summary, counted_size, percent
@@ -26,6 +26,7 @@ def summarise(done: Sequence[Done]) -> Summary:
         if len(points) > 1:
             change = found[system, points[-1]].value / found[system, points[0]].value - 1
             claimed = f"−{percent(paper.RSN_SHARDS.values['fall'], 2)}" if system == "cause" else "grows"
+            claimed = over_shards(claimed, points[0], points[-1])
             claims.append(
                 Claim(
                     f"change of {system}'s RSN from S = {points[0]} to {points[-1]}",

@@ -89,7 +89,7 @@ def _against(ours: float, theirs: float | None) -> str:
 
 def _above(group: Group) -> list[Claim]:
     claims = []
-    for (s,), own in by(group.done, "shards").items():
+    for (s,), own in sorted(by(group.done, "shards").items()):
         at = {key[0]: mean_of(each, "accuracy").value for key, each in by(own, "system").items()}
         others = {name: value for name, value in at.items() if name != "cause"}
         if s > 1 and "cause" in at and others:

@@ -46,9 +46,14 @@ def less_than(done: Sequence[Done], setting: str, paper: Mapping[str, float]) ->
     for other, claimed in paper.items():
         points = [point for system, point in found if system == "cause" and (other, point) in found]
         if points:
-            means = {name: _less(found, name, other, points) for name in ("cause", OURS) if (name, points[0]) in found}
+            means = {
+                name: _less(found, name, other, points)
+                for name in ("cause", OURS)
+                if all((name, point) in found for point in points)
+            }
             ours = percent(means["cause"])
-            further = f"{OURS}: {percent(means[OURS])} less." if OURS in means else "Mean over the points."
+            further = f" {OURS}: {percent(means[OURS])} less." if OURS in means else ""
+            further = f"Mean over {', '.join(map(str, sorted(points, key=_number)))}.{further}"
             claims.append(
                 Claim(f"CAUSE retrains less than {other}", percent(claimed), ours, counted_size(done), further)
             )
