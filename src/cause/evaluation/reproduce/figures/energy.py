@@ -66,9 +66,15 @@ def costs_of(done: Sequence[Done]) -> list[Costs]:
 def energy_summary(
     done: Sequence[Done], setting: str, label: str, shares: Mapping[str, float], last: Any = None
 ) -> Summary:
-    """CAUSE's energy as a share of the others', mean over the backbones and points; or at the last point, if given."""
+    """CAUSE's energy as a share of the others', mean over the backbones and points; or at the last point.
+
+    Where the paper has the shares at one point only, `last` says which: they are marked where ours are at another.
+    """
     counted, costs = largest(of_kind(done, "count")), costs_of(done)
     points = sorted(values(counted, setting))
+    chosen = points if last is None else points[-1:]
+    where = f"over {label}" if last is None else f"at {label} = {', '.join(map(str, chosen))}"
+    mark = "" if last is None or chosen == [last] else f" ({label} = {last})"
     rows, panels, claims = [], [], []
     for cost in costs:
         found: dict[tuple[str, str, Any], float] = {}
@@ -87,15 +93,14 @@ def energy_summary(
             if lines:
                 panels.append(Panel(f"{backbone}, {cost.name}", label, f"{cost.unit}, calculated", lines, log=True))
         what = "energy" if cost.unit == "J" else "time"
-        where = f"over {label}" if last is None else f"at {label} = {last}"
         for other, claimed in shares.items():
-            pairs = [(b, p) for b, s, p in found if s == "cause" and last in (None, p) and (b, other, p) in found]
+            pairs = [(b, p) for b, s, p in found if s == "cause" and p in chosen and (b, other, p) in found]
             ratios = [found[b, "cause", p] / found[b, other, p] for b, p in pairs if found[b, other, p] > 0]
             if ratios:
                 claim, ours = f"CAUSE's {what} as a share of {other}'s, {where}", percent(sum(ratios) / len(ratios))
                 backbones = ", ".join(dict.fromkeys(b for b, _ in pairs))
                 size = f"{counted_size(counted)}; {cost.size}"
-                claims.append(Claim(claim, percent(claimed), ours, size, f"Calculated, mean of {backbones}."))
+                claims.append(Claim(claim, percent(claimed) + mark, ours, size, f"Calculated, mean of {backbones}."))
     reasons = sorted({c.result["unavailable"] for cost in costs for c in cost.of.values() if c.result["unavailable"]})
     notes = [NOTE, *(f"Energy is unknown here, so seconds are shown instead: {reason}." for reason in reasons)]
     notes += [
