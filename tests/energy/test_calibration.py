@@ -116,6 +116,11 @@ def test_a_model_is_saved_and_read_again(tmp_path, known):
         ({"joules_line": {"slope": 1}}, "'joules_line' must be a line"),
         ({"joules_line": {"slope": "1", "intercept": 0, "r2": 1, "half_width": 0}}, "of finite numbers"),
         ({"more": 1}, "is not an energy model"),
+        ({"seconds_line": {"slope": 10**400, "intercept": 0, "r2": 1, "half_width": 0}}, "must be a line of finite"),
+        (
+            {"seconds_line": {"slope": float("nan"), "intercept": 0, "r2": 1, "half_width": 0}},
+            "must be a line of finite",
+        ),
     ],
 )
 def test_a_damaged_model_is_refused_in_one_line(tmp_path, change, message):

@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -266,6 +267,27 @@ def test_the_idle_baseline_is_subtracted():
     assert (record.joules, record.above_idle_joules) == (pytest.approx(90.0), pytest.approx(60.0))
     nothing = NoMeter("none here")
     assert with_idle(nothing) is nothing
+
+
+def test_an_idle_reading_that_fails_leaves_energy_unknown_and_the_work_undisturbed():
+    def lost():
+        raise MeterError("GPU is lost")
+
+    meter = with_idle(SampledMeter("a card", 0.001, lambda: PowerTally(lost)), 0.0)
+    record = measured(meter, lambda: None)
+    assert (record.joules, record.unavailable) == (None, "a card: GPU is lost")
+
+
+@pytest.mark.parametrize(
+    ("device", "shown", "card"),
+    [("cuda:1", "", "GPU-b"), ("cuda:1", "1,0", "GPU-a"), ("cuda:1", "GPU-a, GPU-b", "GPU-b"), ("cuda", "1", "GPU-b")],
+)
+def test_the_card_that_works_is_the_one_that_is_measured(monkeypatch, device, shown, card):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
+    meters = {"nvml": partial(nvml, library=Nvml(energies_mj=[0]))}
+    assert find_meter(device, meters).source == f"NVML energy of Card {card}"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert find_meter("cuda:1", meters).unavailable == "nvml: CUDA_VISIBLE_DEVICES=0 shows no card 1"
 
 
 def test_the_machine_is_asked_in_order_and_for_the_device(tmp_path):

@@ -12,6 +12,8 @@ from cause.errors import InputError, MeterError
 from cause.evaluation.statistics import student_t
 from cause.files import write_text
 
+MOST = 1e300  # of a number in a file: no NaN, no infinity, no integer that is no float
+
 
 @dataclass(frozen=True)
 class Line:
@@ -89,7 +91,7 @@ class EnergyModel:
                 continue
             names = {each.name for each in fields(Line)}
             numbers = list(line.values()) if isinstance(line, dict) and set(line) == names else [None]
-            if not all(isinstance(n, int | float) and not isinstance(n, bool) and math.isfinite(n) for n in numbers):
+            if not all(isinstance(n, int | float) and not isinstance(n, bool) and abs(n) <= MOST for n in numbers):
                 raise InputError(f"{str(source)!r}: {name!r} must be a line of finite numbers")
         made = {name: None if line is None else Line(**line) for name, line in lines.items()}
         return cls(**{**told, **made})

@@ -12,12 +12,12 @@ from cause.errors import MeterError
 COUNTER_HZ, POWER_HZ = 1.0, 20.0  # a counter needs only its first and last value; power is integrated
 
 
-def nvml(device: int | str | None = None, library: Any = None) -> SampledMeter:
-    """One card, by its number or UUID as NVML knows it; without one, the first that CUDA_VISIBLE_DEVICES shows."""
+def nvml(device: int | str | None = None, library: Any = None, *, ordinal: int = 0) -> SampledMeter:
+    """One card, by its number or UUID as NVML knows it; without one, that which CUDA counts as `ordinal`."""
     lib = _library() if library is None else library
     try:
         lib.nvmlInit()
-        handle = _handle(lib, _first_visible() if device is None else device)
+        handle = _handle(lib, _visible(ordinal) if device is None else device)
         name = _text(lib.nvmlDeviceGetName(handle))
     except lib.NVMLError as error:
         raise MeterError(f"no NVIDIA card through NVML: {error}") from None
@@ -44,10 +44,16 @@ def _handle(lib: Any, device: int | str) -> Any:
     return lib.nvmlDeviceGetHandleByUUID(device)
 
 
-def _first_visible() -> int | str:
+def _visible(ordinal: int) -> int | str:
     """NVML numbers all cards of the machine; CUDA only those that the process may see."""
-    first = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
-    return int(first) if first.isdigit() else first or 0
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES", "").strip()
+    if not shown:
+        return ordinal
+    cards = [card.strip() for card in shown.split(",")]
+    if ordinal >= len(cards):
+        raise MeterError(f"CUDA_VISIBLE_DEVICES={shown} shows no card {ordinal}")
+    card = cards[ordinal]
+    return int(card) if card.isdigit() else card
 
 
 def _guarded(lib: Any, read: Callable[[], float]) -> Callable[[], float]:

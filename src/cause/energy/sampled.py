@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from cause.energy.base import Measurement, Meter, Running
+from cause.energy.none import NoMeter
 from cause.energy.tally import Tally
 from cause.errors import MeterError
 
@@ -71,11 +72,14 @@ class _Readings:
 
 
 def with_idle(meter: Meter, seconds: float = 2.0, sleep: Callable[[float], None] = time.sleep) -> Meter:
-    """The meter with the power of the idle machine as its baseline; one that measures nothing stays as it is."""
+    """The meter with the power of the idle machine as its baseline; one that measures nothing stays as it is.
+
+    Where the readings fail, energy is unknown, and the work that was to be measured goes on.
+    """
     if not isinstance(meter, SampledMeter):
         return meter
     with meter.measure() as running:
         sleep(seconds)
     if running.record.unavailable is not None:
-        raise MeterError(f"{meter.source}: {running.record.unavailable}")
+        return NoMeter(f"{meter.source}: {running.record.unavailable}")
     return replace(meter, idle_watts=running.record.mean_watts)
