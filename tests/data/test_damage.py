@@ -6,6 +6,7 @@ import io
 import struct
 import tarfile
 import time
+import warnings
 import zipfile
 import zlib
 from pathlib import Path
@@ -266,6 +267,17 @@ def test_a_picture_far_over_the_limit_is_refused_without_a_warning(tmp_path):
 def test_wrong_tables(tmp_path, text, message):
     (tmp_path / "t.csv").write_bytes(text.encode(errors="surrogateescape"))
     assert message in refused(tmp_path / "t.csv")
+
+
+def test_a_number_that_is_too_large_is_refused_without_a_warning(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,label\n1e40,1\n")
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        assert "numbers must be finite" in refused(path)
+        with pytest.raises(InputError, match="must be finite"):
+            read_inputs(path)
+    assert warned == []
 
 
 def test_what_is_not_there_or_not_known(tmp_path):

@@ -2,10 +2,11 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cause.data import files
 from cause.data.dataset import Dataset, bad, check_split, class_count, labels_of
@@ -59,7 +60,7 @@ def read(
             if len(row) != len(header):
                 raise bad(f"{file}:{lines.line_num}", f"{len(row)} values, but {len(header)} columns")
             try:
-                x.append(np.array([row[column] for column in columns], dtype=np.float32))
+                x.append(floats(row[column] for column in columns))
                 y.append(int(row[at[label]]))
             except (ValueError, OverflowError):
                 raise bad(f"{file}:{lines.line_num}", "numbers and a whole number as label are needed") from None
@@ -76,3 +77,9 @@ def read(
     name = path.name.removesuffix(".gz").removesuffix(SUFFIX)
     whose = np.array(users) if user in at else None
     return Dataset(np.stack(x), labels, class_count(labels, classes), name, split, whose, file)
+
+
+def floats(texts: Iterable[str]) -> NDArray[np.float32]:
+    """A row of numbers; what is too large for one becomes infinite, which is refused like any other infinity."""
+    with np.errstate(over="ignore"):
+        return np.array(list(texts), dtype=np.float32)

@@ -101,7 +101,7 @@ def _rows(path: Path) -> NDArray[np.float32]:
             if row and len(row) != len(header):
                 raise bad(f"{path}:{lines.line_num}", f"{len(row)} values, but {len(header)} columns")
             if row:
-                rows.append(np.array([row[at] for at in columns], dtype=np.float32))
+                rows.append(table.floats(row[at] for at in columns))
     except UnicodeDecodeError:
         raise bad(path, "not text in UTF-8") from None
     except csv.Error as error:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cause.data.dataset import labels_of
 from cause.data.rows import TraceRows
 from cause.errors import InputError
 from cause.samples import Part
@@ -54,12 +55,11 @@ def share_out(
     >>> shared.trace.samples, len(set(np.concatenate(list(shared.rows.values())).tolist()))
     (60, 60)
     """
-    labels = np.asarray(y, dtype=np.int64)
+    labels = labels_of(y, "labels")
     if len(x) != len(labels) or not len(labels):
         raise InputError(f"there are {len(x)} inputs and {len(labels)} labels to share out: one label for each input")
-    if labels.min() < 0 or labels.max() >= classes:
-        wrong = labels.min() if labels.min() < 0 else labels.max()
-        raise InputError(f"label {wrong}, but there are {classes} classes (from 0)")
+    if labels.max() >= classes:
+        raise InputError(f"label {labels.max()}, but there are {classes} classes (from 0)")
     wanted = len(labels) if samples is None else samples
     if not 1 <= wanted <= len(labels):
         raise InputError(f"from 1 to {len(labels):,} samples can be shared out, not {wanted:,}")
