@@ -15,6 +15,7 @@ from cause.machine import hardware
 
 COMMIT = "CAUSE_COMMIT"
 """Names the commit where the code runs as a copy without its repository."""
+CHANGED = "-changed"
 
 
 def provenance(program: Sequence[str] = ("cause",)) -> dict[str, Any]:
@@ -25,6 +26,16 @@ def provenance(program: Sequence[str] = ("cause",)) -> dict[str, Any]:
         "date": datetime.now(UTC).date().isoformat(),
         "machine": hardware() | _card(),
     }
+
+
+def short(commit: str) -> str:
+    """A commit for people; that the code was changed since must not be cut off.
+
+    >>> short("0123456789abcdef-changed"), short("unknown")
+    ('0123456789ab-changed', 'unknown')
+    """
+    name, mark, _ = commit.partition(CHANGED)
+    return name[:12] + mark
 
 
 def _card() -> dict[str, str]:
@@ -52,4 +63,4 @@ def commit() -> str:
         dirty = subprocess.run([*git, "status", "--porcelain", "--", str(here)], capture_output=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return found + ("-changed" if dirty.strip() else "")
+    return found + (CHANGED if dirty.strip() else "")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cause.evaluation.ablation import VARIANTS
+from cause.evaluation.provenance import short
 from cause.evaluation.reproduce.size import SYSTEMS
 
 # The paper's table on the shard controller, at S = 1, 2, 4, 8, 16.
@@ -56,7 +57,7 @@ def _source(record: dict[str, Any]) -> str:
     machine = record["machine"]
     card = f"{machine['card']}, " if "card" in machine else ""
     return (
-        f"`{record['command']}`, commit `{record['commit'][:12]}`, {record['date']}, {card}{machine['processor']}, "
+        f"`{record['command']}`, commit `{short(record['commit'])}`, {record['date']}, {card}{machine['processor']}, "
         f"{machine['cores']} cores, Python {machine['python']}"
     )
 

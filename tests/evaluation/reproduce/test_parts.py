@@ -9,6 +9,7 @@ from cause.evaluation.reproduce.cell import Cell
 from cause.evaluation.reproduce.data import Split, at_hand, load_split
 from cause.evaluation.reproduce.figures import FIGURES
 from cause.evaluation.reproduce.kinds.train import Bill, Visits
+from cause.evaluation.reproduce.page import source_line
 from cause.evaluation.reproduce.place import Place
 from cause.evaluation.reproduce.recipes import RECIPES, ours, paper
 from cause.evaluation.reproduce.runner import run_cell
@@ -144,3 +145,9 @@ def test_a_copy_without_its_repository_says_its_commit(monkeypatch):
     assert provenance.commit() == "unknown"
     monkeypatch.setenv("CAUSE_COMMIT", "0" * 40)
     assert provenance.commit() == "0" * 40
+
+
+def test_a_page_says_that_the_code_was_changed():
+    source = {"command": "cause", "commit": "0" * 40, "date": "", "machine": {"processor": "p", "cores": 2}}
+    assert "commit `000000000000`," in source_line(source)
+    assert "commit `000000000000-changed`," in source_line({**source, "commit": "0" * 40 + "-changed"})

@@ -107,6 +107,26 @@ def test_a_killed_process_leaves_nobody_at_work(tmp_path):
     assert not any(map(_lives, pids))
 
 
+def test_a_process_that_is_told_to_end_does_not_wait_for_its_runs(tmp_path):
+    stoppable = "import signal\n" + textwrap.dedent(ASLEEP).replace(
+        "runner.run_cell = asleep", "runner.run_cell = asleep; signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))"
+    )
+    (tmp_path / "pool.py").write_text(stoppable)
+    at_work = tmp_path / "pids"
+    at_work.mkdir()
+    process = subprocess.Popen([sys.executable, str(tmp_path / "pool.py"), str(at_work)])
+    try:
+        _until(lambda: len(list(at_work.iterdir())) == 2)
+        process.terminate()
+        assert process.wait(timeout=20) == 143
+    finally:
+        process.kill()
+        process.wait()
+    pids = [int(each.name) for each in at_work.iterdir()]
+    _until(lambda: not any(map(_lives, pids)))
+    assert not any(map(_lives, pids))
+
+
 def _until(happened):
     end = time.monotonic() + 30
     while not happened() and time.monotonic() < end:

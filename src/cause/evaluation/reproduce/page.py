@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cause.evaluation.provenance import short
 from cause.evaluation.reproduce.archive import load
 from cause.files import write_text
 
@@ -66,7 +67,7 @@ def source_line(source: Mapping[str, Any]) -> str:
     """Where a result was made."""
     machine = source["machine"]
     where = ", ".join(filter(None, [machine.get("card"), machine["processor"], f"{machine['cores']} cores"]))
-    return f"`{source['command']}`, commit `{source['commit'][:12]}`, {source['date']}, {where}"
+    return f"`{source['command']}`, commit `{short(source['commit'])}`, {source['date']}, {where}"
 
 
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> str:

@@ -258,6 +258,9 @@ def _several(cells: Sequence[Cell], place: Place, at_once: int, until: float | N
                 except Exception as error:
                     failed = failed or error
     finally:
+        if under_way:  # stopped: without this the interpreter would wait for runs that nobody keeps
+            for process in list((pool._processes or {}).values()):
+                process.kill()
         pool.shutdown(wait=False, cancel_futures=True)
     if failed:
         raise failed
