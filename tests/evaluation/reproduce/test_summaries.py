@@ -262,3 +262,26 @@ def test_an_accuracy_of_nothing_has_no_ratio():
 
     assert ours(FIGURES["epochs"].summarise([curve("cause", 0.1), curve("sisa", 0.0)]), "above sisa") == "–"
     assert ours(FIGURES["partitions"].summarise([trained("cause", 0.0, 1), trained("cause", 0.1, 16)]), "lost") == "–"
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "words"),
+    [
+        ("rsn-rho", {"rho": 0.1}, "sisa"), ("rsn-rounds", {}, "share of sisa's"),
+        ("energy-shards", {"shards": 16, "rho": 0.3}, "sisa"),
+    ],
+)  # fmt: skip
+def test_systems_are_compared_by_the_seeds_that_all_have(name, setting, words):
+    done = [counted("cause", [20, 20, 800], **setting), counted("sisa", [40, 40], **setting)]
+    done += [cost("resnet34", pruning, 1.0, 1.0) for pruning in ("iterative-70", "none")]
+    (claim,) = [claim for claim in FIGURES[name].summarise(done).claims if words in claim.claim]
+    assert (claim.ours, claim.size.split(", ")[1]) == ("50.0 %", "2 seeds")
+
+
+def test_shards_and_the_controller_are_compared_by_the_seeds_that_all_have():
+    done = [counted("cause", [20, 20, 800], shards=16), counted("cause", [40, 40], shards=1)]
+    assert ours(FIGURES["rsn-shards"].summarise(done), "change of cause") == "−50.0 %"
+    done = [counted("cause", [20, 20, 800], shards=4), counted("cause-no-sc", [40, 40], shards=4)]
+    assert ours(FIGURES["controller"].summarise(done), "RSN with SC") == "50.0 %"
+    done = [counted("cause", [20, 20, 800], shards=4), counted("cause-u", [40, 40], shards=4)]
+    assert ours(FIGURES["partitions"].summarise(done), "over S") == "S = 4: cause"

@@ -34,6 +34,20 @@ def largest(done: Iterable[Done]) -> list[Done]:
     return list(found.values())
 
 
+def evenly(done: Sequence[Done]) -> list[Done]:
+    """Simulations cut to the seeds that all of them have: only on the same workloads can systems be compared."""
+    fewest = min((each["seeds"] for each in done), default=0)
+    return [
+        Done(
+            Cell(each.cell.kind, {**each.cell.settings, "seeds": fewest}),
+            {name: by_seed[:fewest] for name, by_seed in each.result.items()},
+            each.seconds,
+            each.source,
+        )
+        for each in done
+    ]
+
+
 @dataclass(frozen=True)
 class Group:
     """Trainings that may be compared: the same data set, backbone and size."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cause.evaluation.reproduce import paper
 from cause.evaluation.reproduce.cell import Cell, Done, by, of_kind
-from cause.evaluation.reproduce.figures.base import Figure, Group, beside, groups, largest
+from cause.evaluation.reproduce.figures.base import Figure, Group, beside, evenly, groups, largest
 from cause.evaluation.reproduce.figures.shards import accuracy_table
 from cause.evaluation.reproduce.figures.sweeps import rsn_of, swept
 from cause.evaluation.reproduce.size import SHARDS, Size
@@ -47,7 +47,8 @@ def summarise(done: Sequence[Done]) -> Summary:
         lines.append(Series(system, list(theirs), list(theirs.values()), paper=True))
     panels.append(Panel("RSN", "S", "retrained samples", lines, log=True))
     gains = [claim for group in trained for claim in _gains(group)]
-    claims = [*gains, *_rsn_claims(found, counted_size(counted))]
+    even = evenly(counted)
+    claims = [*gains, *_rsn_claims(rsn_of(even, "shards"), counted_size(even))]
     return Summary(["", "size", *(f"S = {s}" for s in shards)], rows, panels, claims)
 
 

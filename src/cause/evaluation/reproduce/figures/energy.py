@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cause.evaluation.reproduce.cell import Cell, Done, by, of_kind, values
-from cause.evaluation.reproduce.figures.base import largest, machine_of
+from cause.evaluation.reproduce.figures.base import evenly, largest, machine_of
 from cause.evaluation.reproduce.figures.linearity import cost_size
 from cause.evaluation.reproduce.size import SYSTEMS, Size
 from cause.evaluation.reproduce.summary import Claim, Panel, Series, Summary, counted_size, mean_of, percent
@@ -70,7 +70,7 @@ def energy_summary(
 
     Where the paper has the shares at one point only, `last` says which: they are marked where ours are at another.
     """
-    counted, costs = largest(of_kind(done, "count")), costs_of(done)
+    counted, costs = evenly(largest(of_kind(done, "count"))), costs_of(done)
     points = sorted(values(counted, setting))
     chosen = points if last is None else points[-1:]
     where = f"over {label}" if last is None else f"at {label} = {', '.join(map(str, chosen))}"

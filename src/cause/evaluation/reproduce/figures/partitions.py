@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cause.evaluation.reproduce import paper
 from cause.evaluation.reproduce.cell import Cell, Done, by, of_kind
-from cause.evaluation.reproduce.figures.base import Figure, Group, groups, largest, over_shards
+from cause.evaluation.reproduce.figures.base import Figure, Group, evenly, groups, largest, over_shards
 from cause.evaluation.reproduce.figures.rsn_rho import RHOS
 from cause.evaluation.reproduce.figures.shards import accuracy_table
 from cause.evaluation.reproduce.figures.sweeps import rsn_of, swept, table_of
@@ -68,6 +68,7 @@ def _lost(group: Group) -> list[Claim]:
 
 def _least(done: Sequence[Done], setting: str, label: str) -> list[Claim]:
     """Where all that were run can be compared."""
+    done = evenly(done)
     found = rsn_of(done, setting)
     names = list(dict.fromkeys(name for name, _ in found))
     points = [point for point in sorted({p for _, p in found}) if all((name, point) in found for name in names)]

@@ -1,11 +1,10 @@
 """FiboR against other policies, where memory is plenty and where it binds."""
 
 from collections.abc import Sequence
-from statistics import fmean
 
 from cause.evaluation.reproduce import paper
 from cause.evaluation.reproduce.cell import Cell, Done, by, of_kind
-from cause.evaluation.reproduce.figures.base import Figure, largest
+from cause.evaluation.reproduce.figures.base import Figure, evenly, largest
 from cause.evaluation.reproduce.size import Size
 from cause.evaluation.reproduce.summary import Claim, Panel, Series, Summary, counted_size, mean_of, percent, thousands
 from cause.evaluation.statistics import Mean
@@ -21,7 +20,7 @@ def cells(size: Size) -> list[Cell]:
 
 def summarise(done: Sequence[Done]) -> Summary:
     """RSN by policy and memory; FiboR against random by pairs of the same seed."""
-    counted = largest(of_kind(done, "count"))
+    counted = evenly(largest(of_kind(done, "count")))
     found = {(_policy(key[0]), key[1]): own for key, own in by(counted, "system", "slots").items()}
     names = {slots: "2 GB (67 slots)" if slots is None else f"{slots} slots" for slots in SLOTS}
     policies = list(dict.fromkeys(policy for policy, _ in found))
@@ -39,11 +38,12 @@ def summarise(done: Sequence[Done]) -> Summary:
     claims = []
     for slots, name in names.items():
         if ("fibor", slots) in found and ("random", slots) in found:
-            # seeds count from 0: the pairs are those that both have
-            pairs = list(zip(_rsn(found["random", slots]), _rsn(found["fibor", slots]), strict=False))
+            pairs = zip(_rsn(found["random", slots]), _rsn(found["fibor", slots]), strict=True)
             saved = Mean.of([1 - mine / other if other else 0.0 for other, mine in pairs])
-            random, fibor = (fmean(column) for column in zip(*pairs, strict=True))
-            means = f"Mean RSN {thousands(fibor)} against {thousands(random)}."
+            means = " against ".join(
+                thousands(mean_of(found[name, slots], "rsn").value) for name in ("fibor", "random")
+            )
+            means = f"Mean RSN {means}."
             less = "less" if saved.value >= 0 else "more"
             sentence = "Memory does not bind there: every policy keeps everything." if slots is None else means
             claims.append(

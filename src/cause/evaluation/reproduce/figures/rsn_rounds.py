@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from cause.evaluation.reproduce import paper
 from cause.evaluation.reproduce.cell import Cell, Done, of_kind
-from cause.evaluation.reproduce.figures.base import Figure, largest
+from cause.evaluation.reproduce.figures.base import Figure, evenly, largest
 from cause.evaluation.reproduce.figures.sweeps import OURS
 from cause.evaluation.reproduce.size import SYSTEMS, Size
-from cause.evaluation.reproduce.summary import Claim, Panel, Series, Summary, counted_size, percent, thousands
+from cause.evaluation.reproduce.summary import Claim, Panel, Series, Summary, counted_size, percent, ratio, thousands
 from cause.evaluation.statistics import Mean
 
 
@@ -18,7 +18,7 @@ def cells(size: Size) -> list[Cell]:
 
 def summarise(done: Sequence[Done]) -> Summary:
     """RSN of each round, and what CAUSE retrains in the end as a share of the others."""
-    counted = largest(of_kind(done, "count"))
+    counted = evenly(largest(of_kind(done, "count")))
     found = {
         each["system"]: [Mean.of(column) for column in zip(*each.result["rsn_per_round"], strict=True)]
         for each in counted
@@ -43,7 +43,7 @@ def summarise(done: Sequence[Done]) -> Summary:
         )
         for other, share in reported["share"].items():
             if other in found:
-                ours = last / found[other][-1].value
+                ours = ratio(last, found[other][-1].value)
                 sentence = f"{thousands(last)} against {thousands(found[other][-1].value)} samples."
                 claims.append(
                     Claim(f"CAUSE's last round as a share of {other}'s", percent(share), percent(ours), size, sentence)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from cause.evaluation.reproduce import paper
 from cause.evaluation.reproduce.cell import Cell, Done, of_kind
-from cause.evaluation.reproduce.figures.base import Figure, largest, over_shards
+from cause.evaluation.reproduce.figures.base import Figure, evenly, largest, over_shards
 from cause.evaluation.reproduce.figures.sweeps import rsn_of, swept, table_of
 from cause.evaluation.reproduce.size import SHARDS, SYSTEMS, Size
 from cause.evaluation.reproduce.summary import Claim, Series, Summary, counted_size, percent
@@ -19,7 +19,8 @@ def cells(size: Size) -> list[Cell]:
 def summarise(done: Sequence[Done]) -> Summary:
     """How RSN changes from the fewest shards to the most."""
     counted = largest(of_kind(done, "count"))
-    made, found = table_of(counted, "shards", "S"), rsn_of(counted, "shards")
+    even = evenly(counted)
+    made, found = table_of(counted, "shards", "S"), rsn_of(even, "shards")
     claims = []
     for system in SYSTEMS:
         points = sorted(shards for name, shards in found if name == system)
@@ -32,7 +33,7 @@ def summarise(done: Sequence[Done]) -> Summary:
                     f"change of {system}'s RSN from S = {points[0]} to {points[-1]}",
                     claimed,
                     f"{'+' if change > 0 else '−'}{percent(abs(change))}",
-                    counted_size(counted),
+                    counted_size(even),
                     _why(system),
                 )
             )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cause.evaluation.reproduce.cell import Cell, Done, by, of_kind, values
-from cause.evaluation.reproduce.figures.base import largest
+from cause.evaluation.reproduce.figures.base import evenly, largest
 from cause.evaluation.reproduce.paper import Reported
 from cause.evaluation.reproduce.size import SYSTEMS, Size
 from cause.evaluation.reproduce.summary import Claim, Panel, Series, Summary, counted_size, mean_of, percent, thousands
@@ -41,6 +41,7 @@ def table_of(done: Sequence[Done], setting: str, label: str, logarithmic: bool =
 
 def less_than(done: Sequence[Done], setting: str, paper: Mapping[str, float]) -> list[Claim]:
     """How much less CAUSE retrains than the others, mean over the points, beside the paper's figures."""
+    done = evenly(done)
     found = rsn_of(done, setting)
     claims = []
     for other, claimed in paper.items():
