@@ -16,10 +16,15 @@ def check_device(device: str) -> None:
     """Refuse a device that torch does not have here."""
     import torch
 
-    if device.partition(":")[0] not in ("cpu", "cuda"):
-        raise InputError(f"unknown device {device!r}: cpu or cuda")
-    if device != "cpu" and not torch.cuda.is_available():
-        raise InputError(f"torch sees no CUDA card here: {device!r} cannot be used")
+    if device == "cpu":
+        return
+    name, _, number = device.partition(":")
+    if name != "cuda" or (number and not number.isdecimal()):
+        raise InputError(f"unknown device {device!r}: cpu, cuda, or cuda:1 for the second card")
+    cards = torch.cuda.device_count()
+    if int(number or 0) >= cards:
+        seen = f"{cards} CUDA card{'s' if cards > 1 else ''}" if cards else "no CUDA card"
+        raise InputError(f"torch sees {seen} here: {device!r} cannot be used")
 
 
 def learner_for(epochs: int, device: str) -> TorchLearner:

@@ -5,6 +5,7 @@ import pytest
 
 from cause.errors import InputError
 from cause.evaluation import provenance
+from cause.evaluation.calibration import check_device
 from cause.evaluation.reproduce.cell import Cell
 from cause.evaluation.reproduce.data import Split, at_hand, load_split
 from cause.evaluation.reproduce.figures import FIGURES
@@ -151,3 +152,24 @@ def test_a_page_says_that_the_code_was_changed():
     source = {"command": "cause", "commit": "0" * 40, "date": "", "machine": {"processor": "p", "cores": 2}}
     assert "commit `000000000000`," in source_line(source)
     assert "commit `000000000000-changed`," in source_line({**source, "commit": "0" * 40 + "-changed"})
+
+
+def test_a_share_that_is_asked_for_is_taken_of_small_data_too():
+    quick = QUICK.changed(datasets=("digits",))
+    for size, share in ((quick, 1.0), (quick.changed(epochs=1), 1.0), (quick.changed(share=0.1), 0.1)):
+        for name in ("shards", "pruning", "epochs", "forgetting"):
+            assert {cell.settings["share"] for cell in FIGURES[name].cells(size)} == {share}
+
+
+@pytest.mark.parametrize("device", ["cpu:x", "cuda:x", "cuda:-1", "tpu", ""])
+def test_a_device_that_is_none_is_called_unknown(device):
+    with pytest.raises(InputError, match=f"unknown device '{device}'"):
+        check_device(device)
+
+
+def test_a_card_that_is_not_there_is_refused():
+    import torch
+
+    beyond = torch.cuda.device_count()
+    with pytest.raises(InputError, match=f"here: 'cuda:{beyond}' cannot be used"):
+        check_device(f"cuda:{beyond}")

@@ -22,6 +22,8 @@ class Size:
     name: str = "full"
     share: float = 1.0
     """Of the training samples."""
+    cut: bool = False
+    """Whether that share was asked for: then small data sets are cut, too."""
     epochs: int = PAPER_EPOCHS
     rounds: int = 10
     users: int = 100
@@ -68,6 +70,8 @@ class Size:
         own = {name: value for name, value in given.items() if value is not None}
         if "epochs" in own:
             own["prune_epochs"] = own["cost_epochs"] = own["epochs"]
+        if "share" in own:
+            own["cut"] = True
         return replace(self, **own)
 
     def sets(self, *wanted: tuple[str, str]) -> list[tuple[str, str]]:
@@ -78,7 +82,8 @@ class Size:
 
     def part(self, dataset: str) -> float:
         """The share of a data set's samples."""
-        return SMALL_SETS.get(dataset, self.share) if self.name == "quick" else self.share
+        whole = self.name == "quick" and not self.cut
+        return SMALL_SETS.get(dataset, self.share) if whole else self.share
 
     def counting(self, system: str, **settings: Any) -> Cell:
         """A simulation on the paper's workload, with some settings changed."""
