@@ -1,11 +1,13 @@
 """A reproduction goes on where it was stopped, and runs nothing twice."""
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from dataclasses import replace
 
@@ -328,6 +330,25 @@ def test_what_another_call_added_meanwhile_stays(tmp_path):
             ended.append(reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["16"]}))
 
     reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["8"]}, told=meanwhile)
+    assert {done["slots"] for done in Archive(tmp_path).of_result("policies")} == {8, 16}
+
+
+def test_a_result_is_not_changed_by_two_at_once(tmp_path):
+    """One that is about to write waits for another's end, and adds to what that one wrote."""
+    other = tmp_path / "other"
+    reproduce(POLICIES, TINY, Place(), other, only={"slots": ["16"]})
+    reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["8"]})
+    archive, wanted = Archive(tmp_path), wanted_cells(POLICIES[0], TINY, {"slots": ["8"]})
+    folder = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    try:
+        waiting = threading.Thread(target=write_figure, args=(POLICIES[0], archive, wanted))
+        waiting.start()
+        waiting.join(timeout=3)
+        (tmp_path / "policies.json").write_bytes((other / "policies.json").read_bytes())
+    finally:
+        os.close(folder)
+    waiting.join(timeout=60)
     assert {done["slots"] for done in Archive(tmp_path).of_result("policies")} == {8, 16}
 
 

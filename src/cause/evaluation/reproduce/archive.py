@@ -1,10 +1,14 @@
 """Where finished runs are kept: one file each, so that a run that was stopped goes on where it was."""
 
+import fcntl
 import json
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from cause.errors import InputError
 from cause.evaluation.reproduce.cell import FORMAT, UNMARKED, Cell, Done
 from cause.files import write_text
 
@@ -33,6 +37,21 @@ class Archive:
         told = json.dumps(done.as_dict(), indent=1, ensure_ascii=False)
         write_text(self.folder / CELLS / f"{done.cell.kind}-{done.cell.key}.json", told + "\n")
         self._found[done.cell.key] = done
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """No other process changes a result meanwhile: it is read, added to, and written again."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            folder = os.open(self.folder, os.O_RDONLY)
+        except OSError as error:
+            raise InputError(f"cannot write {str(self.folder)!r}: {error.strerror}") from None
+        try:
+            with suppress(OSError):  # a file system without locks: calls that end in the same moment must not share it
+                fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
 
     def of_result(self, name: str) -> list[Done]:
         """The runs that a result was made from."""

@@ -150,6 +150,11 @@ def write_figure(figure: Figure, archive: Archive, wanted: Sequence[Cell]) -> di
 
     Other calls may have ended since this one began: what they added to the result stays in it.
     """
+    with archive.alone():
+        return _written(figure, archive, wanted)
+
+
+def _written(figure: Figure, archive: Archive, wanted: Sequence[Cell]) -> dict[str, Any]:
     made = {each.cell.key: each for each in archive.of_result(figure.name)}
     made |= {cell.key: archive[cell] for cell in wanted if cell in archive}
     done = list(made.values())
