@@ -164,6 +164,13 @@ def test_a_mat_file_that_claims_more_than_it_holds(tmp_path):
     assert "says it has the shape" in refused(tmp_path / "t.mat")
 
 
+def test_a_mat_file_of_zeros_is_not_gone_through(tmp_path):
+    path = tmp_path / "train_32x32.mat"
+    official.svhn_file(path)
+    path.write_bytes(gzip.compress(path.read_bytes()[:128] + bytes(80)))
+    assert "damaged or cut off" in refused(path)
+
+
 def test_a_mat_file_that_is_cut_where_nothing_is_wanted(tmp_path):
     from scipy.io import savemat
 

@@ -56,6 +56,8 @@ def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
     at = 0
     while at < len(data):
         kind, size = struct.unpack_from(order + "II", data, at)
+        if not kind:  # no type; zeros cost nothing when packed, and would be gone through for minutes
+            raise ValueError("no element")
         if kind >> 16:  # a small element: size and type share a word, the content is in the next
             kind, size, start, after = kind & 0xFFFF, kind >> 16, at + 4, at + 8
             if size > 4:
