@@ -6,6 +6,7 @@ import signal
 import time
 from pathlib import Path
 
+import torch
 from torch import nn
 
 from cause.errors import LearnerError
@@ -70,6 +71,50 @@ class Raising(TorchLearner):
             pass
 
         raise Local("no such thing")
+
+
+class Noting(CountingLearner):
+    """Keeps a tensor, and writes into it whatever it trains on."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = torch.zeros(1)
+
+    def train(self, parent, lesson, seed, tick=silent):
+        self.seen += lesson.total
+        return int(self.seen)
+
+
+class Circular(CountingLearner):
+    """Leaves what it trained in a circle, as networks lie."""
+
+    def train(self, parent, lesson, seed, tick=silent):
+        circle = Circle()
+        circle.own = circle
+        return super().train(parent, lesson, seed, tick)
+
+
+class Circle:
+    """Seen by whoever looks for it."""
+
+
+class Viewing(CountingLearner):
+    """Encodes into what cannot be sent."""
+
+    def encode(self, state):
+        return memoryview(super().encode(state))
+
+
+class Fussy(CountingLearner):
+    """Raises what can be sent, and not be read."""
+
+    def train(self, parent, lesson, seed, tick=silent):
+        raise FussyError("of", "two")
+
+
+class FussyError(LearnerError):
+    def __init__(self, one, other):
+        super().__init__(one + other)
 
 
 class Refusing(CountingLearner):
