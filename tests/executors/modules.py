@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from weakref import WeakSet
 
 import torch
 from torch import nn
@@ -91,11 +92,16 @@ class Circular(CountingLearner):
     def train(self, parent, lesson, seed, tick=silent):
         circle = Circle()
         circle.own = circle
+        CIRCLES.add(circle)
         return super().train(parent, lesson, seed, tick)
 
 
 class Circle:
-    """Seen by whoever looks for it."""
+    """Refers to itself."""
+
+
+CIRCLES: WeakSet[Circle] = WeakSet()
+"""Those that are still there."""
 
 
 class Viewing(CountingLearner):

@@ -24,7 +24,17 @@ from cause.recipe import Recipe
 from cause.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 from cause.system import Cause
 from cause.verify import verify
-from tests.executors.modules import Circle, Circular, Dying, Fussy, Held, Noting, Raising, Viewing, with_frozen_backbone
+from tests.executors.modules import (
+    CIRCLES,
+    Circular,
+    Dying,
+    Fussy,
+    Held,
+    Noting,
+    Raising,
+    Viewing,
+    with_frozen_backbone,
+)
 from tests.learners.test_torch import CLASSES, SCENE, SHAPE, TorchLearner, learner, with_data
 from tests.rooms import clean_room, differences, live
 
@@ -140,6 +150,11 @@ def counted(shard: int) -> Task:
     return Task(Lesson(SegmentKey(shard, 1), (Piece(upload, upload.positions),), 9 + shard), b"")
 
 
+def everything() -> list[object]:
+    gc.unfreeze()  # what is frozen is not listed
+    return gc.get_objects()
+
+
 def test_a_worker_that_waits_for_its_next_order_holds_nothing_of_the_last_one():
     ours, theirs = multiprocessing.Pipe()
     worker = Thread(target=work, args=(theirs,))
@@ -148,7 +163,7 @@ def test_a_worker_that_waits_for_its_next_order_holds_nothing_of_the_last_one():
     wire.send(ours, Assignment(CountingLearner(), None, counted(0)))
     assert wire.receive(ours) == Trained(b"9")
     end = time.monotonic() + 5
-    while held := any(type(each) is Assignment for each in gc.get_objects()):
+    while held := any(type(each) is Assignment for each in everything()):
         if time.monotonic() > end:
             break
         time.sleep(0.02)
@@ -168,11 +183,10 @@ def test_a_worker_that_waits_has_collected_what_lay_in_circles():
         wire.send(ours, Assignment(Circular(), None, counted(0)))
         assert wire.receive(ours) == Trained(b"9")
         end = time.monotonic() + 5
-        while (held := any(type(each) is Circle for each in gc.get_objects())) and time.monotonic() < end:
+        while (held := len(CIRCLES)) and time.monotonic() < end:
             time.sleep(0.02)
     finally:
         gc.enable()
-        gc.unfreeze()
         ours.close()
         worker.join()
         theirs.close()
