@@ -123,6 +123,13 @@ class FussyError(LearnerError):
         super().__init__(one + other)
 
 
+class Large(CountingLearner):
+    """Its sub-models are large."""
+
+    def encode(self, state):
+        return bytes(1 << 20)
+
+
 class Refusing(CountingLearner):
     """Counts, but not the samples of a shard while there is a file with its number."""
 

@@ -30,6 +30,7 @@ from tests.executors.modules import (
     Dying,
     Fussy,
     Held,
+    Large,
     Noting,
     Raising,
     Viewing,
@@ -259,6 +260,22 @@ def test_too_few_open_files_for_a_worker_are_told_in_one_line():
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert list(one.train(CountingLearner(), given(0), lambda *_: None)) == [b"9"]
+
+
+def test_too_few_open_files_for_what_a_worker_says_are_told_in_one_line():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with closing(Processes(1)) as one:
+        learner = Large()
+        assert list(one.train(learner, given(0), lambda *_: None)) == [bytes(1 << 20)]
+        free = os.dup(0)
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+        try:
+            with pytest.raises(InputError, match="cannot start a worker process: Too many open files"):
+                list(one.train(learner, given(0), lambda *_: None))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert list(one.train(learner, given(0), lambda *_: None)) == [bytes(1 << 20)]
 
 
 def test_an_answer_that_cannot_be_sent_is_told(two):

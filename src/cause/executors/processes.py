@@ -1,7 +1,6 @@
 """In worker processes: several shards at once, with the bits of one."""
 
 import contextlib
-import errno
 import multiprocessing
 import os
 import signal
@@ -22,9 +21,6 @@ from cause.learners import Learner
 MOST_WORKERS = 256
 TRIES = 3
 """How often a segment is trained whose worker died; a worker may be killed by accident, but not each time."""
-
-OURS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
-"""What this process, and not a worker, has too little of."""
 
 
 @dataclass
@@ -190,9 +186,9 @@ class Processes:
             raise ShardError(shard.number, error) from error
         try:
             packed.send(worker.pipe)
-        except OSError as error:
+        except OSError:
             if shard.current:
-                self._buried(worker, error)
+                self._buried(worker)
             else:
                 self._replace(worker)
 
@@ -209,8 +205,8 @@ class Processes:
                 continue
             try:
                 message = wire.receive(worker.pipe)
-            except (EOFError, OSError) as error:  # also in the middle of a message
-                self._buried(worker, error)
+            except (EOFError, OSError):  # also in the middle of a message
+                self._buried(worker)
                 continue
             except Exception as error:  # a learner may raise what can be made only where it was raised
                 told_ = f"what a worker said cannot be read: {type(error).__name__}: {error}"
@@ -255,7 +251,7 @@ class Processes:
         self._take_off(worker)
         self._idle.append(_start())
 
-    def _buried(self, worker: _Worker, error: Exception) -> None:
+    def _buried(self, worker: _Worker) -> None:
         """A worker is gone, or cannot be reached: its segment waits again, unless that has happened too often."""
         if worker.cancelled:
             self._replace(worker)
@@ -265,8 +261,7 @@ class Processes:
         self._take_off(worker)
         shard.deaths += 1
         if shard.deaths >= TRIES:
-            here = isinstance(error, OSError) and error.errno in OURS
-            how = str(error) if here else f"exit code {worker.process.exitcode}"
+            how = f"exit code {worker.process.exitcode}"
             hint = "" if worker.ready else "; a script that uses workers needs `if __name__ == '__main__':`"
             died = LearnerError(f"a worker died {TRIES} times over segment {shard.segment} ({how}){hint}")
             raise ShardError(shard.number, died)
