@@ -243,8 +243,11 @@ class Cause:
             self._expire_staged()  # where no round is closed, nobody else does
             return self._home().inbox.stage(token_hex(16) if call is None else call, user, x, y)
 
-    def close_round(self, *, call: str | None = None) -> Arrived:
-        """Make a round of all that is staged, durably; nothing is trained yet: `catch_up` does."""
+    def close_round(self, *, call: str | None = None, expire: bool = True) -> Arrived:
+        """Make a round of all that is staged, durably; nothing is trained yet: `catch_up` does.
+
+        Then what is too old goes; whoever wants to know the one from the other calls `expire` afterwards.
+        """
         home = self._home()
         with self.state:
             self._resume()  # before it is looked at what waits: some of it may be asked to go
@@ -260,7 +263,8 @@ class Cause:
                 except BaseException:
                     self.held.reload()
                     raise
-        self.expire(repair="later")  # before anything is trained on what goes
+        if expire:
+            self.expire(repair="later")  # before anything is trained on what goes
         return Arrived(t, active, len(arrived), sum(len(u.positions) for u in arrived.values()))
 
     def catch_up(self, *, stop: Callable[[], bool] | None = None, except_: Sequence[int] = ()) -> tuple[int, int]:

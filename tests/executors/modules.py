@@ -5,7 +5,9 @@ import os
 import signal
 import time
 from pathlib import Path
+from weakref import WeakSet
 
+import torch
 from torch import nn
 
 from cause.errors import LearnerError
@@ -70,6 +72,62 @@ class Raising(TorchLearner):
             pass
 
         raise Local("no such thing")
+
+
+class Noting(CountingLearner):
+    """Keeps a tensor, and writes into it whatever it trains on."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = torch.zeros(1)
+
+    def train(self, parent, lesson, seed, tick=silent):
+        self.seen += lesson.total
+        return int(self.seen)
+
+
+class Circular(CountingLearner):
+    """Leaves what it trained in a circle, as networks lie."""
+
+    def train(self, parent, lesson, seed, tick=silent):
+        circle = Circle()
+        circle.own = circle
+        CIRCLES.add(circle)
+        return super().train(parent, lesson, seed, tick)
+
+
+class Circle:
+    """Refers to itself."""
+
+
+CIRCLES: WeakSet[Circle] = WeakSet()
+"""Those that are still there."""
+
+
+class Viewing(CountingLearner):
+    """Encodes into what cannot be sent."""
+
+    def encode(self, state):
+        return memoryview(super().encode(state))
+
+
+class Fussy(CountingLearner):
+    """Raises what can be sent, and not be read."""
+
+    def train(self, parent, lesson, seed, tick=silent):
+        raise FussyError("of", "two")
+
+
+class FussyError(LearnerError):
+    def __init__(self, one, other):
+        super().__init__(one + other)
+
+
+class Large(CountingLearner):
+    """Its sub-models are large."""
+
+    def encode(self, state):
+        return bytes(1 << 20)
 
 
 class Refusing(CountingLearner):

@@ -3,6 +3,7 @@
 import gc
 import multiprocessing
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from threading import Thread
 import pytest
 
 from cause.errors import Cancelled, InputError, LearnerError
-from cause.executors import Here, Processes, ShardWork, Task, processes
+from cause.executors import Here, Processes, ShardError, ShardWork, Task, processes, wire
 from cause.executors.worker import Assignment, Ready, Trained, work
 from cause.learners import CountingLearner
 from cause.presets import FIXED, PRESETS, System
@@ -23,7 +24,18 @@ from cause.recipe import Recipe
 from cause.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 from cause.system import Cause
 from cause.verify import verify
-from tests.executors.modules import Dying, Held, Raising, with_frozen_backbone
+from tests.executors.modules import (
+    CIRCLES,
+    Circular,
+    Dying,
+    Fussy,
+    Held,
+    Large,
+    Noting,
+    Raising,
+    Viewing,
+    with_frozen_backbone,
+)
 from tests.learners.test_torch import CLASSES, SCENE, SHAPE, TorchLearner, learner, with_data
 from tests.rooms import clean_room, differences, live
 
@@ -139,15 +151,20 @@ def counted(shard: int) -> Task:
     return Task(Lesson(SegmentKey(shard, 1), (Piece(upload, upload.positions),), 9 + shard), b"")
 
 
+def everything() -> list[object]:
+    gc.unfreeze()  # what is frozen is not listed
+    return gc.get_objects()
+
+
 def test_a_worker_that_waits_for_its_next_order_holds_nothing_of_the_last_one():
     ours, theirs = multiprocessing.Pipe()
     worker = Thread(target=work, args=(theirs,))
     worker.start()
-    assert isinstance(ours.recv(), Ready)
-    ours.send(Assignment(CountingLearner(), None, counted(0)))
-    assert ours.recv() == Trained(b"9")
+    assert isinstance(wire.receive(ours), Ready)
+    wire.send(ours, Assignment(CountingLearner(), None, counted(0)))
+    assert wire.receive(ours) == Trained(b"9")
     end = time.monotonic() + 5
-    while held := any(type(each) is Assignment for each in gc.get_objects()):
+    while held := any(type(each) is Assignment for each in everything()):
         if time.monotonic() > end:
             break
         time.sleep(0.02)
@@ -155,6 +172,120 @@ def test_a_worker_that_waits_for_its_next_order_holds_nothing_of_the_last_one():
     worker.join()
     theirs.close()
     assert not held
+
+
+def test_a_worker_that_waits_has_collected_what_lay_in_circles():
+    ours, theirs = multiprocessing.Pipe()
+    worker = Thread(target=work, args=(theirs,))
+    worker.start()
+    gc.disable()  # a worker that waits makes nothing, so nothing lets it begin by itself
+    try:
+        assert isinstance(wire.receive(ours), Ready)
+        wire.send(ours, Assignment(Circular(), None, counted(0)))
+        assert wire.receive(ours) == Trained(b"9")
+        end = time.monotonic() + 5
+        while (held := len(CIRCLES)) and time.monotonic() < end:
+            time.sleep(0.02)
+    finally:
+        gc.enable()
+        ours.close()
+        worker.join()
+        theirs.close()
+    assert not held
+
+
+def test_what_a_worker_writes_into_its_learner_reaches_nobody_else(two):
+    learner = Noting()
+    assert list(two.train(learner, given(0, 1), lambda *_: None)) == [b"9", b"10"]
+    assert learner.seen == 0
+
+
+def test_a_sub_model_that_was_handed_over_is_held_here_no_more(two):
+    with closing(two.train(CountingLearner(), [ShardWork(0, lambda: None, [counted(991)], lambda: True)], print)) as it:
+        blob = next(it)
+        assert blob == b"1000"
+        assert sys.getrefcount(blob) == 2
+
+
+def test_what_waits_for_its_turn_goes_at_once_also_while_the_caller_has_the_one_before(two, tmp_path):
+    forgotten: list[int] = []
+    work = [*given(1), ShardWork(0, lambda: None, [counted(0), counted(0)], lambda: not forgotten)]
+    (tmp_path / "0").touch()
+
+    def let_the_first_be_last() -> None:
+        while not two._shards or len(two._shards[1].done) < 2:
+            time.sleep(0.02)
+        (tmp_path / "1").touch()
+
+    waiter = Thread(target=let_the_first_be_last)
+    waiter.start()
+    with closing(two.train(Held(tmp_path), work, lambda *_: None)) as blobs:
+        assert [next(blobs), next(blobs)] == [b"10", b"9"]
+        waiting = two._shards[1].done[1]
+        held = sys.getrefcount(waiting)
+        forgotten.append(0)
+        two.cancel([0])
+        assert sys.getrefcount(waiting) == held - 1
+        assert list(blobs) == [None]
+    waiter.join()
+
+
+def test_what_a_worker_said_last_is_gone_when_it_is_cancelled(two, tmp_path):
+    forgotten: list[int] = []
+    (tmp_path / "0").touch()
+    with closing(two.train(Held(tmp_path), given(0, 1, forgotten=forgotten), lambda *_: None)) as blobs:
+        assert next(blobs) == b"9"
+        (worker,) = two._busy
+        (tmp_path / "1").touch()
+        if not worker.ready:
+            assert isinstance(wire.receive(worker.pipe), Ready)
+            two._send(worker, worker.learner)
+        assert worker.pipe.poll(20)
+        forgotten.append(1)
+        two.cancel([1])
+        with pytest.raises(EOFError):
+            wire.receive(worker.pipe)
+        assert list(blobs) == [None]
+
+
+def test_too_few_open_files_for_a_worker_are_told_in_one_line():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with closing(Processes(1)) as one:
+        free = os.dup(0)
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free + 1, hard))
+        try:
+            with pytest.raises(InputError, match="cannot start a worker process: Too many open files"):
+                list(one.train(CountingLearner(), given(0), lambda *_: None))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert list(one.train(CountingLearner(), given(0), lambda *_: None)) == [b"9"]
+
+
+def test_too_few_open_files_for_what_a_worker_says_are_told_in_one_line():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with closing(Processes(1)) as one:
+        learner = Large()
+        assert list(one.train(learner, given(0), lambda *_: None)) == [bytes(1 << 20)]
+        free = os.dup(0)
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+        try:
+            with pytest.raises(InputError, match="cannot start a worker process: Too many open files"):
+                list(one.train(learner, given(0), lambda *_: None))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert list(one.train(learner, given(0), lambda *_: None)) == [bytes(1 << 20)]
+
+
+def test_an_answer_that_cannot_be_sent_is_told(two):
+    with pytest.raises(ShardError, match="training failed in a worker: TypeError"):
+        list(two.train(Viewing(), given(0), lambda *_: None))
+
+
+def test_an_error_that_cannot_be_read_is_told(two):
+    with pytest.raises(ShardError, match="what a worker said cannot be read: TypeError"):
+        list(two.train(Fussy(), given(0), lambda *_: None))
 
 
 def test_what_was_trained_and_waits_for_its_turn_goes_when_its_shard_is_forgotten(two, tmp_path):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 import sqlite3
 import tarfile
@@ -587,3 +588,18 @@ def test_a_home_that_keeps_its_ledger_keeps_its_log(home):
         path.unlink()
     assert restore(archive, home).log is None
     proved(home, held)
+
+
+@pytest.mark.parametrize("lost", [True, False], ids=["the ledger lost", "a ledger that others may read"])
+def test_backups_and_what_is_restored_are_their_owners_alone(home, lost):
+    before = os.umask(0o022)
+    try:
+        archive = saved(home)
+        assert archive.stat().st_mode & 0o777 == 0o600
+        (home / "ledger.db").chmod(0o644)
+        if lost:
+            lose_ledger(home)
+        restore(archive, home)
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in home.rglob("*") if path.is_file()} == {0o600}

@@ -483,3 +483,40 @@ def test_no_table_that_names_keys_is_left_out_when_a_home_is_cleaned(tmp_path):
     rows = "SELECT t.name FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type='table' AND c.name='key'"
     assert {table for (table,) in device.home.database.rows(rows)} == set(KEYED)
     device.close()
+
+
+def modes(folder) -> dict[str, int]:
+    """Of what is not its owner's alone."""
+    found = {str(path.relative_to(folder)): path.stat().st_mode & 0o777 for path in folder.rglob("*")}
+    return {name: mode for name, mode in found.items() if mode & 0o077}
+
+
+@pytest.fixture
+def open_handed():
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def test_every_file_of_a_home_is_its_owners_alone(tmp_path, open_handed):
+    with opened(tmp_path / "home") as device:
+        learn(device, a=9)
+        assert {path.name for path in (tmp_path / "home").glob("ledger.db*")} == {
+            "ledger.db", "ledger.db-shm", "ledger.db-wal"
+        }  # fmt: skip
+        assert modes(tmp_path / "home") == {}
+
+
+def test_a_ledger_that_others_may_read_is_its_owners_alone_once_it_was_opened_for_writing(tmp_path, open_handed):
+    home = tmp_path / "home"
+    opened(home).close()
+    for end in ("", "-wal", "-shm"):
+        (home / f"ledger.db{end}").touch()
+        (home / f"ledger.db{end}").chmod(0o644)
+    Cause(home, read_only=True).close()
+    assert modes(home)["ledger.db"] == 0o644, "who only reads changes nothing"
+    for end in ("-wal", "-shm"):
+        (home / f"ledger.db{end}").touch()
+        (home / f"ledger.db{end}").chmod(0o644)
+    with Cause(home):
+        assert modes(home) == {}

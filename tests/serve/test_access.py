@@ -2,15 +2,17 @@
 
 import json
 import re
+import sqlite3
 import statistics
 import threading
 import time
+from contextlib import closing
 
 import httpx
 import pytest
 
 from cause.errors import InputError
-from cause.serve.tokens import Tokens
+from cause.serve.tokens import FILE, Tokens
 from tests.serve.services import Running
 
 PUBLIC = {"/healthz", "/readyz", "/openapi.json"}
@@ -178,6 +180,21 @@ def test_too_many_requests_and_attempts_are_refused(tmp_path):
         assert attempts[:4] == [401] * 4
         assert attempts[-1] == 429
         assert int(running.http.get("/v1/token").headers["retry-after"]) >= 1
+
+
+def test_while_the_tokens_are_locked_whoever_comes_is_told_to_come_again(tmp_path, caplog):
+    with Running(tmp_path / "home") as running, closing(sqlite3.connect(tmp_path / "home" / FILE)) as other:
+        headers = running.headers("operator")
+        running.service.tokens._connection.execute("PRAGMA busy_timeout=20")
+        other.execute("BEGIN EXCLUSIVE")
+        for secret in (headers, {"Authorization": "Bearer cause_0_unknown"}):
+            told = running.http.get("/v1/token", headers=secret)
+            assert (told.status_code, told.headers["retry-after"]) == (503, "5")
+            assert told.json()["type"] == "urn:cause:problem:unavailable"
+        assert running.http.get("/healthz").status_code == 200
+        assert "the tokens cannot be read: the home cannot be used (HomeError)" in caplog.messages
+        other.execute("ROLLBACK")
+        assert running.http.get("/v1/token", headers=headers).status_code == 200
 
 
 def test_a_users_token_fills_the_log_only_so_fast_and_an_operators_as_fast_as_it_likes(tmp_path):

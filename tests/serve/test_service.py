@@ -12,7 +12,7 @@ import pytest
 
 from cause.client import Client, ServiceError
 from cause.energy.model import EnergyModel, Line
-from cause.errors import VaultError
+from cause.errors import HomeError, VaultError
 from cause.files import write_text
 from cause.home.receipts import Bundle
 from cause.home.salvage import carry_on
@@ -21,7 +21,7 @@ from cause.requests import Request
 from cause.serve.heads import Heads
 from cause.system import Cause
 from tests.home.homes import CLASSES, FEATURES, opened, samples
-from tests.serve.services import Running, inputs, rows
+from tests.serve.services import Running, inputs, rows, until
 
 
 @pytest.fixture
@@ -409,6 +409,32 @@ def test_rounds_close_on_a_schedule(tmp_path):
                 assert time.monotonic() < end
                 time.sleep(0.02)
             running.post("/v1/users/bob/samples", body=rows("bob", round_, 3))
+
+
+def test_a_round_that_was_closed_is_said_to_be_also_when_the_expiry_after_it_fails(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("cause.serve.trainer.AGAIN_S", 0.05)
+    opened(tmp_path / "home", retain="1 rounds").close()
+    with Running(tmp_path / "home") as running:
+        running.learn(alice=9)
+        expired, failing = running.service.home.expired, [True]
+
+        def broken():
+            if failing[0]:
+                raise HomeError("the disk is gone")
+            return expired()
+
+        monkeypatch.setattr(running.service.home, "expired", broken)
+        running.post("/v1/users/bob/samples", body=rows("bob", 2, 9))
+        told = running.post("/v1/rounds", Idempotency_Key="k")
+        assert (told.status_code, told.json()["round"]) == (202, 2)
+        assert "expiry failed: the home cannot be used (HomeError)" in caplog.messages
+        assert running.post("/v1/rounds", Idempotency_Key="k").json()["round"] == 2
+        until(lambda: running.get("/v1/status").json()["problem"] == "the disk is gone")
+        assert running.service.device.ledger.rounds_of("alice") == [1]
+        failing[0] = False
+        until(lambda: running.service.device.ledger.rounds_of("alice") == [])
+        running.settled()
+        until(lambda: running.get("/v1/status").json()["problem"] is None)
 
 
 def test_what_waits_for_repair_waits_until_it_is_asked_for(tmp_path):

@@ -2,6 +2,7 @@
 
 import contextlib
 import multiprocessing
+import os
 import signal
 from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, field
@@ -33,10 +34,17 @@ class _Worker:
     _ending: Lock = field(default_factory=Lock)
 
     def end(self) -> None:
-        """It is dead when this returns, whoever else is ending it at this moment."""
+        """It is dead when this returns, whoever else is ending it at this moment, and what it said last is unsaid."""
         with self._ending:  # two who wait for one process may signal a stranger that got its number
             self.process.kill()
             self.process.join()
+            if not self.pipe.closed:
+                # a whole sub-model may lie in there, which whoever listens may not come to close for long
+                os.dup2(self.process.sentinel, self.pipe.fileno(), inheritable=False)
+
+    def close(self) -> None:
+        with self._ending:
+            self.pipe.close()
 
 
 class _Shard:
@@ -78,6 +86,15 @@ class _Shard:
     def let_go(self) -> None:
         """What was trained is not wanted any more: it may have seen what is being forgotten."""
         self.done, self._parent = [], None
+
+    def taken(self, number: int) -> bytes | None:
+        """What was trained, if it is wanted still. Whoever takes it holds it alone."""
+        done = self.done  # first: while the shard is current, nobody has let go of it
+        if not self.current:
+            self.let_go()
+            return None
+        blob, done[number] = done[number], b""
+        return blob
 
     def trained(self, blob: bytes) -> None:
         self._parent = blob if self.started + 1 < len(self._given.tasks) else None
@@ -126,13 +143,7 @@ class Processes:
                         self._listen(told)
                         waiting = sum(len(blob) for each in shards for blob in each.done)
                         self.in_flight_bytes = max(self.in_flight_bytes, waiting)
-                    done = shard.done  # first: while the shard is current, nobody has let go of it
-                    if shard.current:
-                        blob, done[number] = done[number], b""
-                        yield blob
-                    else:
-                        shard.let_go()
-                        yield None
+                    yield shard.taken(number)
         finally:
             with self._books:
                 self._shards = []
@@ -164,17 +175,22 @@ class Processes:
         assert shard is not None
         known, worker.learner, worker.ready = worker.ready and worker.learner is learner, learner, True
         try:
-            wire.send(worker.pipe, shard.next(None if known else learner), worker.process.pid)
+            packed = wire.pack(shard.next(None if known else learner))
         except Exception as error:
             if worker.cancelled or not shard.current:  # its samples went while they were read
                 self._replace(worker)
-            elif isinstance(error, OSError):
-                self._buried(worker)
-            elif isinstance(error, AttributeError | TypeError | ValueError | PicklingError):
+                return
+            if isinstance(error, AttributeError | TypeError | ValueError | PicklingError):
                 # what pickle says of a lambda, a local class …
                 raise InputError(f"the learner or its data cannot be sent to a worker process: {error}") from None
+            raise ShardError(shard.number, error) from error
+        try:
+            packed.send(worker.pipe)
+        except OSError:
+            if shard.current:
+                self._buried(worker)
             else:
-                raise ShardError(shard.number, error) from error
+                self._replace(worker)
 
     def _listen(self, told: Told) -> None:
         """Wait until a worker says something or dies."""
@@ -192,6 +208,9 @@ class Processes:
             except (EOFError, OSError):  # also in the middle of a message
                 self._buried(worker)
                 continue
+            except Exception as error:  # a learner may raise what can be made only where it was raised
+                told_ = f"what a worker said cannot be read: {type(error).__name__}: {error}"
+                raise ShardError(worker.shard.number, LearnerError(told_)) from error
             if isinstance(message, Ready):
                 assert worker.learner is not None
                 self._send(worker, worker.learner)
@@ -233,7 +252,7 @@ class Processes:
         self._idle.append(_start())
 
     def _buried(self, worker: _Worker) -> None:
-        """A worker is gone: its segment waits again, unless that has happened too often."""
+        """A worker is gone, or cannot be reached: its segment waits again, unless that has happened too often."""
         if worker.cancelled:
             self._replace(worker)
             return
@@ -254,7 +273,7 @@ class Processes:
             self._busy.remove(worker)
             if worker.shard is not None:
                 worker.shard.running = False
-        worker.pipe.close()  # only here, by the thread that listens to it
+        worker.close()  # only here, by the thread that listens to it
 
     def cancel(self, shards: Collection[int] | None = None) -> None:
         """Kill the workers that train these shards, or any: what they hold dies with them; what they made goes, too."""
@@ -276,7 +295,7 @@ class Processes:
             idle, self._idle = self._idle, []
         for worker in idle:
             worker.end()
-            worker.pipe.close()
+            worker.close()
         self.cancel()
         with self._books:
             self._stop = bool(self._shards)  # only what is under way is to stop
@@ -287,6 +306,15 @@ class Processes:
 
 
 def _start() -> _Worker:
+    try:
+        return _started()
+    except OSError as error:
+        raise InputError(
+            f"cannot start a worker process: {error.strerror}: take fewer workers, or allow more"
+        ) from None
+
+
+def _started() -> _Worker:
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=work, args=(theirs,), daemon=True)
     resource_tracker.ensure_running()  # now: its start would undo the mask

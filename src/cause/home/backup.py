@@ -72,7 +72,7 @@ def backup(home: Home, target: str | Path) -> BackedUp:
     counts = {BLOCKS: 0, SUB_MODELS: 0}
     partial = path.with_name(path.name + ".part")
     try:
-        with partial.open("xb") as file:
+        with open(partial, "xb", opener=_private) as file:  # a Path's own takes no opener
             writer = ArchiveWriter(file)
             for name, data in (("manifest.json", signed), (CONFIG, config), (LEDGER, ledger)):
                 writer.add(name, data)
@@ -90,6 +90,11 @@ def backup(home: Home, target: str | Path) -> BackedUp:
         partial.unlink(missing_ok=True)
         raise
     return BackedUp(str(path), manifest.round, counts[BLOCKS], counts[SUB_MODELS], size)
+
+
+def _private(path: str, flags: int) -> int:
+    """A file that is its owner's alone, as all of a home's are."""
+    return os.open(path, flags, 0o600)
 
 
 def _add(writer: ArchiveWriter, folder: str, files: Files, names: list[bytes]) -> int:

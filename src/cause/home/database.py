@@ -1,6 +1,7 @@
 """The ledger's tables: SQLite in WAL mode, every transaction durable, what is deleted overwritten."""
 
 import contextlib
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +19,20 @@ Connect = Callable[[Path, bool], Any]
 
 def connect(path: Path, read_only: bool) -> sqlite3.Connection:
     """SQLite as Python has it."""
+    if not read_only:
+        _keep_to_its_owner(path)
     address = f"file:{quote(str(path.absolute()))}?mode={'ro' if read_only else 'rwc'}"
     return sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=10)
+
+
+def _keep_to_its_owner(path: Path) -> None:
+    """As all files of a home are; SQLite gives those beside the ledger the mode that the ledger has."""
+    with contextlib.suppress(OSError):  # what keeps it from being opened is told by who opens it
+        if not path.exists():
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        for end in ("-shm", "-wal", ""):  # by name: to close the file would let go of SQLite's locks
+            with contextlib.suppress(FileNotFoundError):
+                path.with_name(path.name + end).chmod(0o600)
 
 
 class Database:

@@ -9,13 +9,14 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from cause.errors import HomeError
 from cause.serve import problems
 from cause.serve.crowd import Crowd
 from cause.serve.limits import Rate
 from cause.serve.metrics import Metrics
 from cause.serve.settings import ServeSettings
 from cause.serve.tokens import Token, Tokens
-from cause.serve.unnamed import where
+from cause.serve.unnamed import kind_of, where
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -143,7 +144,11 @@ class Gate:
             return None
         address = (scope.get("client") or ("?",))[0]
         kind, _, secret = (_header(scope, b"authorization") or b"").partition(b" ")
-        token = self._tokens.find(secret.strip().decode("latin-1")) if kind.lower() == b"bearer" else None
+        try:
+            token = self._tokens.find(secret.strip().decode("latin-1")) if kind.lower() == b"bearer" else None
+        except HomeError as error:  # a command may hold their file for long
+            log.error("the tokens cannot be read: %s", kind_of(error), extra={"detail": where(error)})
+            return problems.ProblemError(503, "no token can be looked up now: the log tells more", {"Retry-After": "5"})
         if token is None:
             # a valid token passes whatever others do from its address: behind a proxy all have the same one
             if wait := self._attempts.taken(address):

@@ -90,10 +90,15 @@ class Trainer:
 
     def close_round(self, call: str | None = None) -> Arrived:
         """Make a round of what is staged, and let it be trained."""
-        arrived = self.device.close_round(call=call)
+        arrived = self.device.close_round(call=call, expire=False)
         self._closed_at = time.monotonic()
         told = {"samples": arrived.samples, "users": arrived.users, "active_shards": arrived.active_shards}
         self._events.tell("round.closed", round=arrived.round, **told)
+        try:
+            self.device.expire(repair="later")  # before anything is trained on what goes
+        except Exception as error:  # the round is closed all the same
+            self._failed(error, f"what is too old could not be let go: {kind_of(error)}", "expiry")
+            self._tidied_at = -math.inf  # the next turn begins with it
         self.wake()
         return arrived
 
@@ -122,9 +127,9 @@ class Trainer:
                 self._failed(error, "an unexpected error: the log tells more")
                 self._stopping.wait(AGAIN_S)
 
-    def _failed(self, error: Exception, text: str) -> None:
+    def _failed(self, error: Exception, text: str, what: str = "training") -> None:
         self.problem = Problem(kind_of(error), text)
-        log.error("training failed: %s", kind_of(error), extra={"detail": where(error)})
+        log.error("%s failed: %s", what, kind_of(error), extra={"detail": where(error)})
 
     def _tidy_if_due(self) -> None:
         if time.monotonic() - self._tidied_at >= TIDY_S:
