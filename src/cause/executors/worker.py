@@ -11,6 +11,9 @@ from cause.executors import wire
 from cause.executors.base import Task, train_segment
 from cause.learners import Learner
 
+AT_ONCE_S = 0.01
+"""A worker whose next order comes within this time does not wait."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ready:
@@ -55,7 +58,8 @@ def work(pipe: Connection) -> None:
         wire.send(pipe, Ready())
         while True:
             learner = _served(pipe, learner)
-            gc.collect()  # now: networks lie in circles, and whoever waits never comes to collect them
+            if not pipe.poll(AT_ONCE_S):
+                gc.collect()  # now: networks lie in circles, and whoever waits never comes to collect them
 
 
 def _served(pipe: Connection, learner: Learner | None) -> Learner:

@@ -19,6 +19,8 @@ from cause.errors import HomeError, InputError
 SCOPES = ("user", "ingest", "predict", "operator", "auditor")
 FILE = "access.db"
 EXPIRES_S = 90 * 86_400.0
+LOCKED_S = 2.0
+"""How long to wait while somebody else has the file; the service looks tokens up before it does anything else."""
 _PREFIX = "cause"
 _NOBODY = bytes(32)
 
@@ -51,7 +53,7 @@ class Tokens:
         with _failing(path):
             if not path.exists():
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=LOCKED_S)
             self._connection.execute("PRAGMA secure_delete=ON")
             self._connection.execute(
                 "CREATE TABLE IF NOT EXISTS tokens (id TEXT PRIMARY KEY, digest BLOB NOT NULL, scopes TEXT NOT NULL, "
