@@ -22,7 +22,7 @@ def test_a_write_that_fails_does_no_harm(case, error, for_good):
     with torture(case) as tortured:
         failures = 0
         for call in range(len(case.calls)):
-            count, problems = failing_writes(tortured, call, error=error, for_good=for_good, every=5)
+            count, problems = failing_writes(tortured, call, error=error, for_good=for_good, every=6)
             assert problems == []
             failures += count
     assert failures > 25
