@@ -76,6 +76,27 @@ def test_without_a_meter_seconds_are_fitted_and_joules_refused():
         done.model.joules(1000)
 
 
+class Compiling(Machine):
+    """As a card that compiles for nine seconds when a last batch is of a size that it has not met."""
+
+    def __init__(self):
+        self.met = set()
+
+    def train(self, parent, task, seed):
+        self.now += 0.0 if task.count in self.met else 9.0
+        self.met.add(task.count)
+        return super().train(parent, task, seed)
+
+
+def test_what_only_the_first_run_of_a_size_pays_is_not_in_the_line():
+    machine = Compiling()
+    done = calibrate(machine, lesson, (100, 200, 400), machine.meter(), repeats=2)
+    assert [round(run.measurement.seconds, 1) for run in done.runs] == [0.7, 9.9, 10.3, 0.7, 0.9, 1.3]
+    line = done.model.seconds_line
+    assert (line.slope, line.intercept, line.r2) == (pytest.approx(0.002), pytest.approx(0.5), pytest.approx(1.0))
+    assert done.model.joules_line.slope == pytest.approx(20 * 0.002)
+
+
 def test_one_run_without_energy_leaves_joules_unknown():
     runs = [TrainingRun(size, Measurement("wall", size / 100, size * 1.0, 2)) for size in (100, 200, 300)]
     assert fit(runs, NoMeter("")).joules(10) == pytest.approx(10.0)

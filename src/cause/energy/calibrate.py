@@ -44,7 +44,7 @@ def calibrate(
 
     Every measured run follows a first segment, as almost all retraining does, so pruning is not in it. Sizes take
     turns, so that a machine that warms up does not bend the line. The first two runs, which load libraries and what a
-    pruned network needs, are not counted.
+    pruned network needs, are not counted, nor is the first turn where others follow (see `settled`).
     """
     if repeats < 1 or len(set(sizes)) < 2 or len(sizes) * repeats < 3 or min(sizes) < 1:
         raise InputError(f"three runs or more of two different sizes are needed, not {repeats} of {list(sizes)}")
@@ -63,10 +63,26 @@ def calibrate(
     return Calibration(fit(runs, meter, name), tuple(runs))
 
 
+def settled(sizes: Sequence[int]) -> list[int]:
+    """Which of the runs count, given their sizes in order: those after the first of each size, where all have more.
+
+    The first run of a size pays for its last batch, which is of a size that was not met before: a card prepares for
+    it, and for some layers compiles, for seconds.
+
+    >>> settled([10, 20, 30, 10, 20, 30]), settled([10, 20, 30])
+    ([3, 4, 5], [0, 1, 2])
+    """
+    firsts = {size: place for place, size in reversed(list(enumerate(sizes)))}
+    later = [place for place, size in enumerate(sizes) if place != firsts[size]]
+    enough = len(later) >= 3 and {sizes[place] for place in later} == firsts.keys()
+    return later if enough else list(range(len(sizes)))
+
+
 def fit(
     runs: Sequence[TrainingRun], meter: Meter, name: str = "", machine: dict[str, Any] | None = None
 ) -> EnergyModel:
     """The model of measured runs. A single run without energy leaves joules unknown, and so does a line that falls."""
+    runs = [runs[place] for place in settled([run.samples for run in runs])]
     sizes = [run.samples for run in runs]
     seconds = Line.through(sizes, [run.measurement.seconds for run in runs])
     joules = [energy for run in runs if (energy := run.measurement.above_idle_joules) is not None]

@@ -404,8 +404,7 @@ def test_a_run_that_fails_is_told_when_the_others_are_done_and_their_results_mad
 
 def test_a_result_without_a_picture_is_made(tmp_path):
     """Costs alone, without simulations to multiply them with."""
-    line = {"slope": 1.0, "intercept": 0.0, "r2": 1.0, "half_width": 0.0}
-    result = {"points": [], "seconds_line": line, "joules_line": line, "unavailable": None}
+    result = {"points": [[n, n, n] for n in (1, 2, 3)], "unavailable": None}
     cell, archive = TINY.cost("mobilenetv2", "none"), Archive(tmp_path)
     archive.add(Done(cell, result, 0.1, {"date": "2026-01-01", "machine": {}}))
     assert write_figure(FIGURES["energy-shards"], archive, [cell])["claims"] == []

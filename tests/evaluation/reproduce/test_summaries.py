@@ -22,13 +22,8 @@ def trained(system, accuracy, shards, seed=0, **settings):
 
 
 def cost(backbone, pruning, seconds, joules, machine=None, **settings):
-    def line(slope):
-        return {"slope": slope, "intercept": 0.0, "r2": 0.99, "half_width": 0.0}
-
-    result = {
-        "points": [], "seconds_line": line(seconds), "joules_line": None if joules is None else line(joules),
-        "unavailable": None if joules is not None else "no meter here",
-    }  # fmt: skip
+    points = [[n, n * seconds, None if joules is None else n * joules] for n in (1, 2, 3)]
+    result = {"points": points, "unavailable": None if joules is not None else "no meter here"}
     cell = Cell("cost", {**FULL.cost(backbone, pruning).settings, **settings})
     return Done(cell, result, 1.0, {**SOURCE, "machine": machine or {}})
 
@@ -188,6 +183,19 @@ def test_a_cost_that_does_not_grow_is_left_out_and_said_so():
     summary = FIGURES["energy-shards"].summarise(done)
     assert summary.claims == []
     assert any("did not grow with the samples: resnet34, iterative-70" in note for note in summary.notes)
+
+
+def test_the_first_run_of_a_size_is_not_counted_where_others_follow():
+    done = cost("mobilenetv2", "none", 0.001, 0.02)
+    done.result["points"] = [[n, 9 + 5 / n, 1.0] for n in (1, 2, 3)] + done.result["points"]
+    summary = FIGURES["linearity"].summarise([done])
+    assert ours(summary, "time") == ours(summary, "energy") == "R² = 1.0000"
+    assert summary.rows[0][2:] == ["1", "1.0000", "0.02", "1.0000"]
+    assert "3×, the first not counted, cpu" in summary.rows[0][1]
+    drawn = [series.y for panel in summary.panels for series in panel.series]
+    assert drawn == [pytest.approx([0.001, 0.002, 0.003]), pytest.approx([0.02, 0.04, 0.06])]
+    energy = FIGURES["energy-rho"].summarise([done, counted("sisa", [10, 10], backbone="mobilenetv2")])
+    assert energy.rows[0][2] == "20 mJ"
 
 
 def test_forgetting_on_different_machines_is_not_compared():

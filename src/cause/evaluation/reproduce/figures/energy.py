@@ -6,7 +6,7 @@ from typing import Any
 
 from cause.evaluation.reproduce.cell import Cell, Done, by, of_kind, values
 from cause.evaluation.reproduce.figures.base import evenly, largest, machine_of
-from cause.evaluation.reproduce.figures.linearity import cost_size
+from cause.evaluation.reproduce.figures.linearity import cost_size, joules_line, seconds_line
 from cause.evaluation.reproduce.size import SYSTEMS, Size
 from cause.evaluation.reproduce.summary import Claim, Panel, Series, Summary, counted_size, mean_of, percent
 from cause.presets import parse_system
@@ -39,7 +39,7 @@ class Costs:
     @property
     def unit(self) -> str:
         """Joules of every network, or seconds when they are unknown for one."""
-        return "J" if all(each.result["joules_line"] for each in self.of.values()) else "s"
+        return "J" if all(map(joules_line, self.of.values())) else "s"
 
     def slope(self, backbone: str, system: str) -> float | None:
         """Of a sample; none where it was not measured, or did not grow with the samples."""
@@ -51,7 +51,9 @@ class Costs:
         return [f"{backbone}, {pruning}" for (backbone, pruning), cost in self.of.items() if self._slope(cost) <= 0]
 
     def _slope(self, cost: Done) -> float:
-        return float(cost.result["joules_line" if self.unit == "J" else "seconds_line"]["slope"])
+        line = joules_line(cost) if self.unit == "J" else seconds_line(cost)
+        assert line is not None
+        return line.slope
 
 
 def costs_of(done: Sequence[Done]) -> list[Costs]:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from cause.energy.calibrate import settled
+from cause.energy.model import Line
 from cause.evaluation.reproduce import paper
 from cause.evaluation.reproduce.cell import Cell, Done, of_kind
 from cause.evaluation.reproduce.figures.base import Figure
@@ -20,28 +22,26 @@ def summarise(done: Sequence[Done]) -> Summary:
     measured = of_kind(done, "cost")
     rows, claims = [], []
     for each in measured:
-        seconds, joules = each.result["seconds_line"], each.result["joules_line"]
+        seconds, joules = seconds_line(each), joules_line(each)
         size, name = cost_size(each), each["backbone"]
         rows.append(
-            [name, size, f"{1e3 * seconds['slope']:.3g}", f"{seconds['r2']:.4f}"]
-            + ([f"{joules['slope']:.3g}", f"{joules['r2']:.4f}"] if joules else ["unknown", "–"])
+            [name, size, f"{1e3 * seconds.slope:.3g}", f"{seconds.r2:.4f}"]
+            + ([f"{joules.slope:.3g}", f"{joules.r2:.4f}"] if joules else ["unknown", "–"])
         )
         claims.append(
             Claim(
                 f"time linear in samples, {name}",
                 "linear",
-                f"R² = {seconds['r2']:.4f}",
+                f"R² = {seconds.r2:.4f}",
                 size,
-                f"{1e3 * seconds['slope']:.3g} ms a sample.",
+                f"{1e3 * seconds.slope:.3g} ms a sample.",
             )
         )
-        told = f"R² = {joules['r2']:.4f}" if joules else "energy unknown"
-        reason = (
-            f"{joules['slope']:.3g} J a sample above idle." if joules else f"No meter: {each.result['unavailable']}."
-        )
+        told = f"R² = {joules.r2:.4f}" if joules else "energy unknown"
+        reason = f"{joules.slope:.3g} J a sample above idle." if joules else f"No meter: {each.result['unavailable']}."
         claims.append(Claim(f"energy linear in samples, {name}", "linear", told, size, reason))
     panels = [Panel("time", "retraining ratio", "seconds", [_points(each, 1) for each in measured])]
-    metered = [each for each in measured if each.result["joules_line"]]
+    metered = [each for each in measured if joules_line(each)]
     if metered:
         panels.append(Panel("energy", "retraining ratio", "joules above idle", [_points(each, 2) for each in metered]))
     columns = ["backbone", "size", "ms a sample", "R²", "J a sample", "R²"]
@@ -52,13 +52,35 @@ def cost_size(done: Done) -> str:
     """How large the measured trainings were."""
     sizes = done["sizes"]
     epochs = f"{done['epochs']} epoch{'s' if done['epochs'] > 1 else ''}"
-    return f"measured, {min(sizes):,} to {max(sizes):,} samples, {epochs}, {done['repeats']}×, {done['device']}"
+    some = len(_counted(done)) < len(done.result["points"])
+    times = f"{done['repeats']}×" + (", the first not counted" if some else "")
+    return f"measured, {min(sizes):,} to {max(sizes):,} samples, {epochs}, {times}, {done['device']}"
+
+
+def seconds_line(done: Done) -> Line:
+    """Time against samples."""
+    return _line(done, 1)
+
+
+def joules_line(done: Done) -> Line | None:
+    """Energy against samples, where it was metered."""
+    return None if done.result["unavailable"] else _line(done, 2)
+
+
+def _line(done: Done, column: int) -> Line:
+    points = _counted(done)
+    return Line.through([point[0] for point in points], [point[column] for point in points])
+
+
+def _counted(done: Done) -> list[Any]:
+    """Samples, seconds and joules of the runs that count."""
+    points = done.result["points"]
+    return [points[place] for place in settled([point[0] for point in points])]
 
 
 def _points(done: Done, column: int) -> Series:
     found: dict[int, list[float]] = {}
-    point: Any
-    for point in done.result["points"]:
+    for point in _counted(done):
         found.setdefault(point[0], []).append(point[column])
     ratios = [round(samples / done["total"], 3) for samples in found]
     return Series(done["backbone"], ratios, [sum(each) / len(each) for each in found.values()])

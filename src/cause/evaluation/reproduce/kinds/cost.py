@@ -1,6 +1,5 @@
-"""What retraining costs on this machine: seconds and joules against the samples, and the line through them."""
+"""What retraining costs on this machine: seconds and joules against the samples."""
 
-from dataclasses import asdict
 from typing import Any
 
 from cause.energy import find_meter, with_idle
@@ -15,7 +14,7 @@ from cause.recipes import paper
 
 
 def run(settings: Settings, place: Place) -> dict[str, Any]:
-    """Measure trainings of several sizes and fit a line."""
+    """Measure trainings of several sizes."""
     data, backbone = place.data(settings["dataset"]), settings["backbone"]
     recipe = paper(backbone, data.classes, data.shape, epochs=settings["epochs"], **scaling(data))
     learner = TorchLearner(recipe, device=place.device).composed(System(pruning=settings["pruning"]))
@@ -27,8 +26,6 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
     model = done.model
     return {
         "points": [[run.samples, run.measurement.seconds, run.measurement.above_idle_joules] for run in done.runs],
-        "seconds_line": asdict(model.seconds_line),
-        "joules_line": asdict(model.joules_line) if model.joules_line else None,
         "unavailable": model.unavailable,
         "meter": model.source,
         "idle_watts": model.idle_watts,
