@@ -198,6 +198,22 @@ def test_the_first_run_of_a_size_is_not_counted_where_others_follow():
     assert energy.rows[0][2] == "20 mJ"
 
 
+def test_measurements_of_two_machines_are_drawn_apart():
+    h200 = {"card": "NVIDIA H200"}
+    done = [
+        cost("resnet34", "none", 0.3, None, total=32, machine={"processor": "Xeon"}),
+        cost("resnet34", "none", 0.001, 0.02, h200, device="cuda"),
+        cost("vgg16", "none", 0.001, 0.02, h200, device="cuda"),
+    ]
+    panels = FIGURES["linearity"].summarise(done).panels
+    assert [(panel.title, [line.name for line in panel.series]) for panel in panels] == [
+        ("time, 32 samples, Xeon", ["resnet34"]),
+        ("time, 50,000 samples, NVIDIA H200", ["resnet34", "vgg16"]),
+        ("energy, 50,000 samples, NVIDIA H200", ["resnet34", "vgg16"]),
+    ]
+    assert all(panel.to_scale for panel in panels)
+
+
 def test_forgetting_on_different_machines_is_not_compared():
     summary = FIGURES["forgetting"].summarise(
         [

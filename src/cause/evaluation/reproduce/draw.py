@@ -50,8 +50,9 @@ def _panel(axis: Any, panel: Panel, names: Sequence[str]) -> None:
     axis.grid(alpha=0.3)
     ticks = ticks_of(panel)
     few = len(ticks) <= 12 or panel.bars
+    side_by_side = few and not panel.to_scale
     for number, line in enumerate(panel.series):
-        at = [ticks.index(x) for x in line.x] if few else line.x
+        at = [ticks.index(x) for x in line.x] if side_by_side else line.x
         look: dict[str, Any] = {"linestyle": ":", "markerfacecolor": "none"} if line.paper else {}
         label = f"{line.name} (paper)" if line.paper else line.name
         colour = colour_of(names.index(line.name))
@@ -64,7 +65,7 @@ def _panel(axis: Any, panel: Panel, names: Sequence[str]) -> None:
         axis.errorbar(
             at, line.y, yerr=line.error, color=colour, marker="o" if few else None, capsize=3, label=label, **look
         )
-    if few:
+    if side_by_side:
         axis.set_xticks(range(len(ticks)), [str(tick) for tick in ticks])
     axis.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
     highest = max((y for line in panel.series for y in line.y), default=0)

@@ -45,6 +45,8 @@ class Panel:
     log: bool = False
     bars: bool = False
     """Nothing lies between two points: they are different things, not more or less of one."""
+    to_scale: bool = False
+    """Points lie as far apart as their numbers are, not side by side: for a line that is said to be straight."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from cause.energy.calibrate import settled
 from cause.energy.model import Line
 from cause.evaluation.reproduce import paper
 from cause.evaluation.reproduce.cell import Cell, Done, of_kind
-from cause.evaluation.reproduce.figures.base import Figure
+from cause.evaluation.reproduce.figures.base import Figure, machine_of
 from cause.evaluation.reproduce.size import Size
 from cause.evaluation.reproduce.summary import Claim, Panel, Series, Summary
 
@@ -40,10 +40,7 @@ def summarise(done: Sequence[Done]) -> Summary:
         told = f"R² = {joules.r2:.4f}" if joules else "energy unknown"
         reason = f"{joules.slope:.3g} J a sample above idle." if joules else f"No meter: {each.result['unavailable']}."
         claims.append(Claim(f"energy linear in samples, {name}", "linear", told, size, reason))
-    panels = [Panel("time", "retraining ratio", "seconds", [_points(each, 1) for each in measured])]
-    metered = [each for each in measured if joules_line(each)]
-    if metered:
-        panels.append(Panel("energy", "retraining ratio", "joules above idle", [_points(each, 2) for each in metered]))
+    panels = [panel for alike in _alike(measured) for panel in _panels(alike)]
     columns = ["backbone", "size", "ms a sample", "R²", "J a sample", "R²"]
     return Summary(columns, rows, panels, claims)
 
@@ -76,6 +73,25 @@ def _counted(done: Done) -> list[Any]:
     """Samples, seconds and joules of the runs that count."""
     points = done.result["points"]
     return [points[place] for place in settled([point[0] for point in points])]
+
+
+def _alike(measured: Sequence[Done]) -> list[list[Done]]:
+    """What may stand in one picture: measured on one machine, at one size."""
+    found: dict[tuple[str, str], list[Done]] = {}
+    for each in measured:
+        found.setdefault((machine_of(each), cost_size(each)), []).append(each)
+    return list(found.values())
+
+
+def _panels(alike: Sequence[Done]) -> list[Panel]:
+    where = f"{alike[0]['total']:,} samples, {machine_of(alike[0])}"
+    metered = [each for each in alike if joules_line(each)]
+    told = [("time", "seconds", 1, alike), ("energy", "joules above idle", 2, metered)]
+    return [
+        Panel(f"{what}, {where}", "retraining ratio", unit, [_points(each, column) for each in own], to_scale=True)
+        for what, unit, column, own in told
+        if own
+    ]
 
 
 def _points(done: Done, column: int) -> Series:

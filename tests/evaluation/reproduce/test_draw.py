@@ -1,0 +1,31 @@
+"""Where points lie in a picture."""
+
+import pytest
+
+from cause.evaluation.reproduce.draw import _panel
+from cause.evaluation.reproduce.summary import Panel, Series
+
+pyplot = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture
+def axis():
+    figure, axis = pyplot.subplots()
+    yield axis
+    pyplot.close(figure)
+
+
+def drawn(axis):
+    return [list(line.lines[0].get_xdata()) for line in axis.containers]
+
+
+def test_numbers_of_shards_stand_side_by_side(axis):
+    _panel(axis, Panel("", "S", "", [Series("cause", [1, 4, 16], [0.7, 0.6, 0.5])]), ["cause"])
+    assert drawn(axis) == [[0, 1, 2]]
+    assert [text.get_text() for text in axis.get_xticklabels()] == ["1", "4", "16"]
+
+
+def test_a_line_that_is_said_to_be_straight_is_drawn_to_scale(axis):
+    """Side by side, 0.1, 0.2 and 1.0 would bend it."""
+    _panel(axis, Panel("", "ratio", "", [Series("resnet34", [0.1, 0.2, 1.0], [1, 2, 10])], to_scale=True), ["resnet34"])
+    assert drawn(axis) == [[0.1, 0.2, 1.0]]
