@@ -12,6 +12,7 @@ import pytest
 
 from cause.errors import InputError
 from cause.home.database import Database
+from cause.home.inbox import Inbox
 from cause.serve.tokens import FILE, Tokens
 from tests.serve.services import Running
 
@@ -119,22 +120,27 @@ def test_no_answer_tells_whether_another_user_exists(running):
         assert len(answers) == 1, path
 
 
-def test_a_refusal_asks_the_same_of_the_home_whoever_exists(running, monkeypatch):
-    """So its time does not tell, either."""
+def test_who_is_refused_makes_nobody_be_looked_up(running, monkeypatch):
+    """So the time of a refusal does not tell who exists, either."""
     running.learn(bob=3)
-    asked, rows = [], Database.rows
+    looked_up = []
 
-    def noted(self, statement, values=()):
-        asked.append(statement)
-        return rows(self, statement, values)
+    def watch(kind, name):
+        real = getattr(kind, name)
+        monkeypatch.setattr(kind, name, lambda self, *given: (looked_up.append(name), real(self, *given))[1])
 
-    monkeypatch.setattr(Database, "rows", noted)
-    seen = {}
+    watch(type(running.service.device.ledger), "rounds_of")
+    watch(Inbox, "of")
+    watch(Database, "rows")
+    assert running.get("/v1/users/bob", "bob").status_code == 200
+    assert {"rounds_of", "of"} <= set(looked_up)  # the watch sees what is looked up
+    running.headers("alice")
+    looked_up.clear()
     for user in ("bob", "xyz"):
-        asked.clear()
         assert running.get(f"/v1/users/{user}", "alice").status_code == 403
-        seen[user] = list(asked)
-    assert seen["bob"] == seen["xyz"]
+        for path in ("samples", "erasures", "erasures/plan"):
+            assert running.post(f"/v1/users/{user}/{path}", "alice", {}).status_code == 403
+    assert looked_up == []
 
 
 def test_an_erasure_of_nothing_is_answered_like_any_other(running):

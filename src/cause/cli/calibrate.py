@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def calibrate(
     device: Annotated[str, typer.Option(help="Where to train: cpu or cuda.")] = "cpu",
     epochs: Annotated[int, typer.Option(help="Epochs for each training: as in the recipe that you will use.")] = 5,
-    repeats: Annotated[int, typer.Option(help="Trainings of each size.")] = 3,
+    repeats: Annotated[int, typer.Option(help="Trainings of each size; the first of several is not counted.")] = 3,
     json: o.AsJson = False,
     out: o.OutFile = None,
 ) -> None:
