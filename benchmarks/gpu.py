@@ -2,6 +2,7 @@
 
 python -m benchmarks.gpu [--workers 1 2 4 8] [--out results/gpu.json]
 python -m benchmarks.gpu --segments 1 6 [--device cpu --model cnn]: what a short segment costs, alone and beside others
+python -m benchmarks.gpu --tails [--model mobilenetv2]: what a last batch of a new size costs, filled up and not
 """
 
 import argparse
@@ -18,6 +19,7 @@ import torch
 from cause.arrays import TraceData
 from cause.evaluation.provenance import write_result
 from cause.learners.torch import State, TorchLearner
+from cause.learners.torch.whole import grouped
 from cause.models import factory
 from cause.recipes import ours, paper
 from cause.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
@@ -165,6 +167,35 @@ def segments(processes: int, model: str, device: str) -> dict[str, dict[str, flo
     return means
 
 
+def _tails(model: str, device: str, fills: bool, out: Any) -> None:
+    trainer = TorchLearner(paper(model, epochs=3), device=device)
+    trainer._fills = fills and bool(grouped(factory(model)(10, (3, 32, 32))))
+    batch = trainer.recipe.batch_size
+    state = trainer.train(None, lesson(2 * batch), b"s" * 32)
+    seconds: dict[str, list[float]] = {"first": [], "again": []}
+    for extra in (17, 42, 77, 101):
+        for name in seconds:
+            given, started = lesson(2 * batch + extra), time.perf_counter()
+            trainer.train(state, given, b"s" * 32)
+            seconds[name].append(round(time.perf_counter() - started, 3))
+    out.put(seconds)
+
+
+def tails(model: str, device: str) -> dict[str, dict[str, list[float]]]:
+    """Seconds of segments that end with a batch of a new size, and of the same again; filled up to whole and not.
+
+    Each way in a process of its own: what was compiled stays there.
+    """
+    spawn, found = multiprocessing.get_context("spawn"), {}
+    for fills in (True, False):
+        out = spawn.Queue()
+        worker = spawn.Process(target=_tails, args=(model, device, fills, out), daemon=True)
+        worker.start()
+        found["filled" if fills else "as they are"] = out.get(timeout=300)
+        worker.join()
+    return found
+
+
 def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -172,12 +203,17 @@ def main() -> None:
     parser.add_argument("--only-workers", action="store_true")
     parser.add_argument("--batch", type=int, default=512, help="of the processes at once")
     parser.add_argument("--segments", type=int, nargs="*", help="only what a short segment costs, in so many processes")
+    parser.add_argument("--tails", action="store_true", help="only what a last batch of a new size costs")
     parser.add_argument("--device", default="cuda", help="of the short segments")
     parser.add_argument("--model", default="resnet34", help="of the short segments")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
-    if asked.segments:
-        found = {f"{count} at once": segments(count, asked.model, asked.device) for count in asked.segments}
+    if asked.segments or asked.tails:
+        found: dict[str, Any] = {
+            f"{count} at once": segments(count, asked.model, asked.device) for count in asked.segments or ()
+        }
+        if asked.tails:
+            found["last batches"] = tails(asked.model, asked.device)
         print(json.dumps(found, indent=1))
         if asked.out:
             write_result(asked.out, found, ("python", "-m", "benchmarks.gpu"))

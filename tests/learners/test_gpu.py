@@ -104,6 +104,13 @@ class Counting(Viewing):
         return super().forward(x) / self.steps
 
 
+def depthwise(classes, shape):
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 1), nn.Conv2d(16, 16, 3, groups=16, padding=1), nn.BatchNorm2d(16), nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, classes),
+    )  # fmt: skip
+
+
 WAYS = {
     "adam": {},
     "ours": OURS,
@@ -115,6 +122,7 @@ WAYS = {
     "one-shot": {**OURS, "pruning": "one-shot"},
     "half size": {**OURS, "precision": "bf16"},
     "dropout": {**OURS, "make": dropping},
+    "depthwise": {**OURS, "make": depthwise},
     "frozen": {**OURS, "make": with_frozen},
     "views": {**OURS, "make": lambda classes, shape: Viewing()},
 }
@@ -141,6 +149,23 @@ def test_every_network_is_trained_with_the_same_bits(model, replays):
     one, two = (make().encode(make().train(None, given, b"s" * 32)) for _ in range(2))
     assert one == two
     assert replays
+
+
+def test_depthwise_convolutions_meet_whole_batches_only(monkeypatch):
+    """For each size of a batch cuDNN compiles them anew, for seconds."""
+    met, forward = set(), nn.Conv2d._conv_forward
+
+    def noted(self, x, *rest):
+        if self.groups > 1:
+            met.add(len(x))
+        return forward(self, x, *rest)
+
+    monkeypatch.setattr(nn.Conv2d, "_conv_forward", noted)
+    trainer = learner(depthwise, **OURS)
+    chain(trainer)
+    assert met == {16}
+    assert "whole batches" in trainer.environment
+    assert "whole batches" not in learner(**OURS).environment
 
 
 @pytest.mark.parametrize("module", [Waiting, Drawing, Counting, Synchronizing])

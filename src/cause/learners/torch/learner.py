@@ -26,6 +26,7 @@ from cause.learners.torch.isolation import WORKSPACE, fix_workspace, isolated, s
 from cause.learners.torch.parts import frozen, masks_of, prune_at, target_bytes, train_mode
 from cause.learners.torch.plain import PlainSteps, Steps, computing
 from cause.learners.torch.recorded import DeviceSteps
+from cause.learners.torch.whole import doublings, fill, grouped, multiples
 from cause.models import factory
 from cause.presets import System
 from cause.progress import Tick, silent
@@ -101,6 +102,7 @@ class TorchLearner:
         self._frozen: State = {}
         with self._isolated(digest("frozen parts")):
             network = self._build()
+        self._fills = self.device.type == "cuda" and bool(grouped(network))
         self._frozen = {
             name: tensor.clone() for name, tensor in network.state_dict().items() if name in frozen(network)
         }
@@ -145,6 +147,7 @@ class TorchLearner:
         if self.device.type == "cuda":
             parts += [torch.cuda.get_device_name(self.device), f"cuda {torch.version.cuda}"]
             parts += [f"cudnn {torch.backends.cudnn.version()}", f"cublas {os.environ.get(WORKSPACE)}"]
+            parts += ["whole batches"] if self._fills else []  # without, bits are others
         return ", ".join(parts)
 
     @property
@@ -173,6 +176,8 @@ class TorchLearner:
         pruner = self._pruner(network, samples, len(y)) if first and recipe.pruning == "iterative" else None
         pruned_at = prune_at(recipe, epochs) if first else {}
         train_mode(network, alone=len(y) == 1)
+        if self._fills:
+            fill(network, multiples(recipe.batch_size))
         steps = self._steps(network, samples, y, masks, uses(cuts, epochs))
         for epoch in range(epochs):
             if epoch in pruned_at:
@@ -271,7 +276,10 @@ class TorchLearner:
 
     def predictor(self, state: State) -> Callable[[Any], NDArray[np.floating]]:
         """What predicts with a state again and again: the network is built once."""
-        return partial(self._predict, self.network(state))
+        network = self.network(state)
+        if self._fills:
+            fill(network, doublings)
+        return partial(self._predict, network)
 
     def _predict(self, network: nn.Module, x: Any) -> NDArray[np.floating]:
         with self._isolated(digest("predict")), torch.no_grad():
