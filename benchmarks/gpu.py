@@ -18,8 +18,7 @@ import torch
 
 from cause.arrays import TraceData
 from cause.evaluation.provenance import write_result
-from cause.learners.torch import State, TorchLearner
-from cause.learners.torch.whole import grouped
+from cause.learners.torch import State, TorchLearner, whole
 from cause.models import factory
 from cause.recipes import ours, paper
 from cause.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
@@ -168,8 +167,8 @@ def segments(processes: int, model: str, device: str) -> dict[str, dict[str, flo
 
 
 def _tails(model: str, device: str, fills: bool, out: Any) -> None:
+    whole.DEVICES = (device,) if fills else ()
     trainer = TorchLearner(paper(model, epochs=3), device=device)
-    trainer._fills = fills and bool(grouped(factory(model)(10, (3, 32, 32))))
     batch = trainer.recipe.batch_size
     state = trainer.train(None, lesson(2 * batch), b"s" * 32)
     seconds: dict[str, list[float]] = {"first": [], "again": []}

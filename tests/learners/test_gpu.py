@@ -13,6 +13,7 @@ from cause.recipe import Recipe
 from cause.samples import Lesson, Piece, SegmentKey
 from cause.system import Cause
 from cause.verify import verify
+from tests.learners.test_whole import Noted
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
@@ -151,19 +152,12 @@ def test_every_network_is_trained_with_the_same_bits(model, replays):
     assert replays
 
 
-def test_depthwise_convolutions_meet_whole_batches_only(monkeypatch):
+def test_depthwise_convolutions_meet_few_sizes_of_batches():
     """For each size of a batch cuDNN compiles them anew, for seconds."""
-    met, forward = set(), nn.Conv2d._conv_forward
-
-    def noted(self, x, *rest):
-        if self.groups > 1:
-            met.add(len(x))
-        return forward(self, x, *rest)
-
-    monkeypatch.setattr(nn.Conv2d, "_conv_forward", noted)
-    trainer = learner(depthwise, **OURS)
-    chain(trainer)
-    assert met == {16}
+    trainer = learner(depthwise, **{**OURS, "batch_size": 48}, graphs=False)
+    with Noted() as noted:
+        chain(trainer)
+    assert noted.sizes == {32, 48}
     assert "whole batches" in trainer.environment
     assert "whole batches" not in learner(**OURS).environment
 

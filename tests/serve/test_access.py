@@ -11,8 +11,6 @@ import httpx
 import pytest
 
 from cause.errors import InputError
-from cause.home.database import Database
-from cause.home.inbox import Inbox
 from cause.serve.tokens import FILE, Tokens
 from tests.serve.services import Running
 
@@ -120,27 +118,36 @@ def test_no_answer_tells_whether_another_user_exists(running):
         assert len(answers) == 1, path
 
 
+class Watched:
+    """Stands for something, and notes what requests ask of it: the trainer looks whenever it likes."""
+
+    def __init__(self, real, asked):
+        self.__dict__.update(_real=real, _asked=asked)
+
+    def __getattr__(self, name):
+        if threading.current_thread().name != "trainer":
+            self._asked.append(name)
+        return getattr(self._real, name)
+
+    def __setattr__(self, name, value):
+        setattr(self._real, name, value)
+
+
 def test_who_is_refused_makes_nobody_be_looked_up(running, monkeypatch):
     """So the time of a refusal does not tell who exists, either."""
     running.learn(bob=3)
-    looked_up = []
-
-    def watch(kind, name):
-        real = getattr(kind, name)
-        monkeypatch.setattr(kind, name, lambda self, *given: (looked_up.append(name), real(self, *given))[1])
-
-    watch(type(running.service.device.ledger), "rounds_of")
-    watch(Inbox, "of")
-    watch(Database, "rows")
+    asked, device, home = [], running.service.device, running.service.home
+    for owner, name in ((device, "ledger"), (home, "inbox"), (home, "database")):
+        monkeypatch.setattr(owner, name, Watched(getattr(owner, name), asked))
     assert running.get("/v1/users/bob", "bob").status_code == 200
-    assert {"rounds_of", "of"} <= set(looked_up)  # the watch sees what is looked up
+    assert {"rounds_of", "pieces_of", "of"} <= set(asked)  # the watch sees what is looked up
     running.headers("alice")
-    looked_up.clear()
+    asked.clear()
     for user in ("bob", "xyz"):
         assert running.get(f"/v1/users/{user}", "alice").status_code == 403
         for path in ("samples", "erasures", "erasures/plan"):
             assert running.post(f"/v1/users/{user}/{path}", "alice", {}).status_code == 403
-    assert looked_up == []
+    assert asked == []
 
 
 def test_an_erasure_of_nothing_is_answered_like_any_other(running):

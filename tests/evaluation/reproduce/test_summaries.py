@@ -198,6 +198,16 @@ def test_the_first_run_of_a_size_is_not_counted_where_others_follow():
     assert energy.rows[0][2] == "20 mJ"
 
 
+def test_energy_that_falls_is_unknown_also_where_only_the_counted_runs_fall():
+    done = cost("vgg16", "none", 0.001, -0.02)
+    done.result["points"] = [[n, n, 9.0 * n] for n in (1, 2, 3)] + done.result["points"]
+    summary = FIGURES["linearity"].summarise([done])
+    assert ours(summary, "energy") == "energy unknown"
+    assert summary.rows[0][4:] == ["unknown", "–"]
+    assert "energy did not grow with the samples" in summary.claims[1].sentence
+    assert len(summary.panels) == 1
+
+
 def test_measurements_of_two_machines_are_drawn_apart():
     h200 = {"card": "NVIDIA H200"}
     done = [

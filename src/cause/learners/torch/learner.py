@@ -26,7 +26,7 @@ from cause.learners.torch.isolation import WORKSPACE, fix_workspace, isolated, s
 from cause.learners.torch.parts import frozen, masks_of, prune_at, target_bytes, train_mode
 from cause.learners.torch.plain import PlainSteps, Steps, computing
 from cause.learners.torch.recorded import DeviceSteps
-from cause.learners.torch.whole import doublings, fill, grouped, multiples
+from cause.learners.torch.whole import filling, is_filled
 from cause.models import factory
 from cause.presets import System
 from cause.progress import Tick, silent
@@ -102,7 +102,7 @@ class TorchLearner:
         self._frozen: State = {}
         with self._isolated(digest("frozen parts")):
             network = self._build()
-        self._fills = self.device.type == "cuda" and bool(grouped(network))
+        self._filled = is_filled(network, self.device)
         self._frozen = {
             name: tensor.clone() for name, tensor in network.state_dict().items() if name in frozen(network)
         }
@@ -147,7 +147,7 @@ class TorchLearner:
         if self.device.type == "cuda":
             parts += [torch.cuda.get_device_name(self.device), f"cuda {torch.version.cuda}"]
             parts += [f"cudnn {torch.backends.cudnn.version()}", f"cublas {os.environ.get(WORKSPACE)}"]
-            parts += ["whole batches"] if self._fills else []  # without, bits are others
+            parts += ["whole batches"] if self._filled else []  # without, bits are others
         return ", ".join(parts)
 
     @property
@@ -176,8 +176,6 @@ class TorchLearner:
         pruner = self._pruner(network, samples, len(y)) if first and recipe.pruning == "iterative" else None
         pruned_at = prune_at(recipe, epochs) if first else {}
         train_mode(network, alone=len(y) == 1)
-        if self._fills:
-            fill(network, multiples(recipe.batch_size))
         steps = self._steps(network, samples, y, masks, uses(cuts, epochs))
         for epoch in range(epochs):
             if epoch in pruned_at:
@@ -276,17 +274,14 @@ class TorchLearner:
 
     def predictor(self, state: State) -> Callable[[Any], NDArray[np.floating]]:
         """What predicts with a state again and again: the network is built once."""
-        network = self.network(state)
-        if self._fills:
-            fill(network, doublings)
-        return partial(self._predict, network)
+        return partial(self._predict, self.network(state))
 
     def _predict(self, network: nn.Module, x: Any) -> NDArray[np.floating]:
         with self._isolated(digest("predict")), torch.no_grad():
             inputs, at_once = self._samples(np.asarray(x)), AT_ONCE
             if isinstance(inputs, Resident):
                 inputs, at_once = inputs.laid(lay_out(network, self._two(inputs)[0], self.recipe)), AT_ONCE_ON_GPU
-            with computing(self.device, self.recipe.compute):
+            with filling(network, self.device, at_once), computing(self.device, self.recipe.compute):
                 parts = [torch.softmax(network(part).float(), dim=1) for part in inputs.parts(at_once)]
         return torch.cat(parts).cpu().numpy()
 

@@ -1,69 +1,63 @@
 """Grouped convolutions that meet few sizes of batches: on a card each new size is compiled for, for seconds.
 
-cuDNN compiles kernels for depthwise convolutions when it first meets a shape. Segments end with a batch of any size, so
-that almost every retraining would wait. Batches of such convolutions are filled with zeros up to a size that comes
-often; what becomes of the zeros is cut off again, and nothing else of the network sees them.
+cuDNN compiles kernels for depthwise convolutions when it first meets a shape, and segments end with a batch of any
+size. So such a batch is filled with zeros up to a size that comes often, right before the convolution, and cut right
+after it: nothing else of the network sees the zeros, and no module is changed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
-Whole = Callable[[int], int]
-LEAST = 64
-"""Inputs of a small prediction: filling up to here costs a card nothing."""
+DEVICES = ("cuda",)
+LEAST = 32
+"""Filling up to here costs a card next to nothing."""
 
 
-def multiples(size: int) -> Whole:
-    """Up to whole batches of a size: for training.
+def whole(count: int, most: int) -> int:
+    """The size that a batch is filled up to: a power of two, and no more than the largest that is usual.
 
-    >>> [multiples(128)(count) for count in (1, 128, 129)]
-    [128, 128, 256]
+    >>> [whole(count, most=100) for count in (1, 33, 65, 100, 101)]
+    [32, 64, 100, 100, 101]
     """
-    return lambda count: -(-count // size) * size
+    return count if count >= most else min(most, max(LEAST, 1 << (count - 1).bit_length()))
 
 
-def doublings(count: int) -> int:
-    """Up to a power of two: for predictions, of which there may be any number.
-
-    >>> [doublings(count) for count in (1, 65, 4096)]
-    [64, 128, 4096]
-    """
-    return max(LEAST, 1 << (count - 1).bit_length())
+def is_filled(network: nn.Module, device: torch.device) -> bool:
+    """Has it convolutions whose batches are filled up there?"""
+    return device.type in DEVICES and any(isinstance(m, nn.Conv2d) and m.groups > 1 for m in network.modules())
 
 
-def grouped(network: nn.Module) -> list[nn.modules.conv._ConvNd]:
-    """Its convolutions whose channels lie in groups."""
-    return [m for m in network.modules() if isinstance(m, nn.modules.conv._ConvNd) and m.groups > 1]
+def filling(network: nn.Module, device: torch.device, most: int) -> AbstractContextManager[object]:
+    """In it, the network's grouped convolutions meet whole batches. It holds for the thread that entered it."""
+    return _Filling(most) if is_filled(network, device) else nullcontext()
 
 
-def fill(network: nn.Module, whole: Whole) -> None:
-    """From now on, let its grouped convolutions see batches that are whole."""
-    for module in grouped(network):
-        if not isinstance(module, _Filled):
-            module.__class__ = _filled(type(module))
-        module.whole = whole  # type: ignore[assignment]  # not a tensor, not a module: a plain attribute
+class _Filling(TorchFunctionMode):
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
 
-
-class _Filled(nn.modules.conv._ConvNd):
-    """Put before a class of convolutions. It keeps nothing of a batch: several threads may use the network."""
-
-    whole: Whole
-
-    def forward(self, x: torch.Tensor, *rest: object) -> torch.Tensor:
-        count, dimensions = len(x), self.weight.dim()
-        lacking = self.whole(count) - count if x.dim() == dimensions else 0  # without a batch there is none to fill
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        named = kwargs or {}
+        if func is not torch.conv2d or len(args) < 2:
+            return func(*args, **named)
+        x, weight, *rest = args
+        if x.dim() != 4 or weight.shape[1] == x.shape[1]:  # a single picture, or all channels in one group
+            return func(*args, **named)
+        count = len(x)
+        lacking = whole(count, self._most) - count
         if not lacking:
-            return super().forward(x, *rest)  # type: ignore[no-any-return]
-        filled = nn.functional.pad(x, (0, 0) * (dimensions - 1) + (0, lacking))
-        return super().forward(filled, *rest)[:count]  # type: ignore[no-any-return]
-
-
-_KINDS: dict[type, type[_Filled]] = {}
-
-
-def _filled(kind: type) -> type[_Filled]:
-    if kind not in _KINDS:
-        _KINDS[kind] = type(kind.__name__, (_Filled, kind), {})
-    return _KINDS[kind]
+            return func(*args, **named)
+        filled = nn.functional.pad(x, (0, 0, 0, 0, 0, 0, 0, lacking))
+        return func(filled, weight, *rest, **named)[:count]

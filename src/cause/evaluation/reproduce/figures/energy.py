@@ -6,7 +6,7 @@ from typing import Any
 
 from cause.evaluation.reproduce.cell import Cell, Done, by, of_kind, values
 from cause.evaluation.reproduce.figures.base import evenly, largest, machine_of
-from cause.evaluation.reproduce.figures.linearity import cost_size, joules_line, seconds_line
+from cause.evaluation.reproduce.figures.linearity import cost_size, joules_line, seconds_line, unknown_energy
 from cause.evaluation.reproduce.size import SYSTEMS, Size
 from cause.evaluation.reproduce.summary import Claim, Panel, Series, Summary, counted_size, mean_of, percent
 from cause.presets import parse_system
@@ -103,7 +103,7 @@ def energy_summary(
                 backbones = ", ".join(dict.fromkeys(b for b, _ in pairs))
                 size = f"{counted_size(counted)}; {cost.size}"
                 claims.append(Claim(claim, percent(claimed) + mark, ours, size, f"Calculated, mean of {backbones}."))
-    reasons = sorted({c.result["unavailable"] for cost in costs for c in cost.of.values() if c.result["unavailable"]})
+    reasons = sorted({unknown_energy(c) for cost in costs for c in cost.of.values() if not joules_line(c)})
     notes = [NOTE, *(f"Energy is unknown here, so seconds are shown instead: {reason}." for reason in reasons)]
     notes += [
         f"Left out, for it did not grow with the samples: {each}; {c.size}." for c in costs for each in c.useless()

@@ -38,7 +38,7 @@ def summarise(done: Sequence[Done]) -> Summary:
             )
         )
         told = f"R² = {joules.r2:.4f}" if joules else "energy unknown"
-        reason = f"{joules.slope:.3g} J a sample above idle." if joules else f"No meter: {each.result['unavailable']}."
+        reason = f"{joules.slope:.3g} J a sample above idle." if joules else f"No energy: {unknown_energy(each)}."
         claims.append(Claim(f"energy linear in samples, {name}", "linear", told, size, reason))
     panels = [panel for alike in _alike(measured) for panel in _panels(alike)]
     columns = ["backbone", "size", "ms a sample", "R²", "J a sample", "R²"]
@@ -60,8 +60,14 @@ def seconds_line(done: Done) -> Line:
 
 
 def joules_line(done: Done) -> Line | None:
-    """Energy against samples, where it was metered."""
-    return None if done.result["unavailable"] else _line(done, 2)
+    """Energy against samples; none where a run was not metered, or where the line falls: see `unknown_energy`."""
+    line = None if any(joules is None for _, _, joules in _counted(done)) else _line(done, 2)
+    return line if line and line.slope > 0 else None
+
+
+def unknown_energy(done: Done) -> str:
+    """Why there is no line."""
+    return done.result["unavailable"] or "energy did not grow with the samples"
 
 
 def _line(done: Done, column: int) -> Line:

@@ -72,7 +72,7 @@ def summarise(done: Sequence[Done]) -> Summary:
         "pruning, s",
     ]
     at_once = sorted({each.result.get("together", 1) for each in of_kind(done, "prune")} - {1})
-    told = "Times were taken beside other trainings on the device, {} of this run at once: alone they are shorter."
+    told = "Times were taken beside other trainings on the device, up to {} at once: alone they are shorter."
     timed = [told.format(most) for most in at_once[-1:]]
     return Summary(columns, rows, panels, claims, [note, *timed])
 
