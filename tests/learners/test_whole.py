@@ -136,6 +136,13 @@ def test_it_is_still_recordable():
     assert habits_of(network(plain), torch.randn(2, 3, 8, 8), two, recipe).recordable
 
 
+def small(classes, shape):
+    return nn.Sequential(
+        nn.Conv2d(3, 24, 3, stride=4), nn.BatchNorm2d(24), nn.Conv2d(24, 24, 3, groups=24), nn.BatchNorm2d(24),
+        nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(24, classes),
+    )  # fmt: skip
+
+
 def lesson(count, round_):
     draw = np.random.default_rng([count, round_])
     x = draw.integers(0, 256, (count, *SHAPE), dtype=np.uint8)
@@ -145,8 +152,8 @@ def lesson(count, round_):
 
 def test_segments_of_any_size_are_learned_pruned_and_predicted_with_whole_batches(met):
     def chain():
-        recipe = Recipe("mobilenetv2", CLASSES, SHAPE, epochs=2, batch_size=8, pruning="iterative", steps=1, mean=120.0)
-        learner = TorchLearner(recipe)
+        recipe = Recipe("mine", CLASSES, SHAPE, epochs=2, batch_size=8, pruning="iterative", steps=1, round_to=1)
+        learner = TorchLearner(recipe, make=small)
         one = learner.encode(learner.train(None, lesson(11, 1), b"s" * 32))
         met.clear()  # a pruner has followed two samples through the network
         two = learner.encode(learner.train(learner.decode(one), lesson(13, 2), b"t" * 32))

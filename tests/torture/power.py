@@ -28,7 +28,8 @@ def power_losses(
 ) -> Losses:
     """A case's whole life on a recording disk, and up to `most` of the states that a power loss could leave.
 
-    For each prefix of the writes up to `each` states are drawn, and of all of them `most`.
+    For each prefix of the writes up to `each` states are drawn, and of all of them `most`. Under sabotage the first
+    state that has a problem is the last.
     """
     case, scratch, reference = tortured.case, tortured.scratch, tortured.reference
 
@@ -67,6 +68,8 @@ def power_losses(
                 found.append(f"{type(error).__name__}: {error}")
             report({"state": done, "problems": [f"after {done} writes, in call {heard.begun}: {one}" for one in found]})
             shutil.rmtree(folder)
+            if found and sabotage:
+                break  # it is caught
         report({"writes": len(disk.operations)})
 
     lines, _ = forked(work, sabotage)

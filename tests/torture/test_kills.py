@@ -62,31 +62,27 @@ def moments_of(tortured, step):
     return [(call, moment) for call, moments in every for moment in range(1 + call % step, moments + 1, step)]
 
 
-def test_a_kill_at_every_second_moment_of_a_trace_does_no_harm():
+def test_a_kill_at_every_third_moment_of_a_trace_does_no_harm():
     with torture(SHORT) as tortured:
-        every = [
-            (call, k) for call, moments in enumerate(tortured.moments) for k in range(1 + call % 2, moments + 1, 2)
-        ]
+        every = moments_of(tortured, 3)
         outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
     assert wrong(outcomes) == []
     assert all(outcome.killed for outcome in outcomes)
-    assert len(outcomes) > 60
+    assert len(outcomes) > 40
 
 
 def test_a_kill_at_any_moment_neither_loses_nor_doubles_what_waits_for_its_round():
     with torture(STAGED) as tortured:
-        every = [
-            (call, k) for call, moments in enumerate(tortured.moments) for k in range(1 + call % 3, moments + 1, 5)
-        ]
+        every = moments_of(tortured, 7)
         outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
     assert wrong(outcomes) == []
-    assert len(outcomes) > 36
+    assert len(outcomes) > 25
 
 
 def test_kills_at_random_moments_of_random_traces_do_no_harm():
-    outcomes = spread(lambda seed: random_kills(seed, "bayes", 6), range(8))
+    outcomes = spread(lambda seed: random_kills(seed, "bayes", 6), range(6))
     assert wrong(outcomes) == []
-    assert sum(outcome.killed for outcome in outcomes) >= 40
+    assert sum(outcome.killed for outcome in outcomes) >= 30
 
 
 def test_a_network_survives_kills_too():
@@ -158,8 +154,8 @@ def test_a_device_that_does_not_keep_its_promises_is_caught(sabotage, lasting, s
     with torture(EVICTING, sabotage, lasting=lasting) as tortured:
         last = len(EVICTING.calls) - 1
         every = max(1, tortured.moments[last] // 12)
-        outcomes = [tortured.kill(last, moment) for moment in range(1, tortured.moments[last] + 30, every)]
-    assert any(seen in problem for problem in wrong(outcomes))
+        outcomes = (tortured.kill(last, moment) for moment in range(1, tortured.moments[last] + 30, every))
+        assert any(seen in problem for outcome in outcomes for problem in outcome.problems)
 
 
 @pytest.mark.parametrize("instead", [{"joint_key": lambda keys: next(iter(keys))}, {"seal": bare, "open_sealed": bare}])

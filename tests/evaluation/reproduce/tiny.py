@@ -6,7 +6,7 @@ from cause.evaluation.reproduce.size import QUICK
 
 TINY = replace(
     QUICK, name="tiny", share=0.2, epochs=1, rounds=2, users=8, tests=100, seeds=2, shards=(1, 2), prune_epochs=2,
-    cost_samples=32, backbones=("mobilenetv2",), energy_backbones=("mobilenetv2",), datasets=("digits",), verify=1,
+    cost_samples=16, backbones=("mobilenetv2",), energy_backbones=("mobilenetv2",), datasets=("digits",), verify=1,
     workload=3_000,
 )  # fmt: skip
 # of each figure, as much as is needed to see all of it work
