@@ -75,7 +75,7 @@ def test_workload_on_standard_output_is_the_same_trace(capsys, tmp_path):
     [
         ["simulate", "--users", "5", "--rounds", "2", "--samples", "50"],
         ["compare", "cause", "sisa", "--users", "5", "--rounds", "2", "--samples", "50", "--seeds", "2", "--jobs", "1"],
-        ["ablate", "--seeds", "1", "--jobs", "1"],
+        ["ablate", "--seeds", "1", "--jobs", "1", "--rho", "0.02"],
         ["balance", "--seeds", "1", "--users", "40"],
         ["systems"],
         ["doctor"],

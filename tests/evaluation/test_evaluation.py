@@ -22,7 +22,7 @@ def quiet(done, total):
 
 @pytest.mark.parametrize(("shards", "most"), [(4, 0.30), (16, 0.10)])
 def test_cause_retrains_a_fraction_of_what_sisa_does(shards, most):
-    rows = compare(jobs(["cause", "sisa"], Workload(), Setting(shards=shards), 10), 2, quiet)
+    rows = compare(jobs(["cause", "sisa"], Workload(), Setting(shards=shards), 4), 2, quiet)
     assert ratio(rows[0], rows, "sisa") <= most
 
 

@@ -152,7 +152,7 @@ def test_the_whole_interface_in_any_order():
     run_state_machine_as_test(
         Device,
         settings=settings(
-            max_examples=400 if deep else 35,
+            max_examples=400 if deep else 28,
             stateful_step_count=40 if deep else 15,
             suppress_health_check=list(HealthCheck),
             deadline=None,
