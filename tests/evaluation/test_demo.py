@@ -11,7 +11,7 @@ from cause.evaluation.demo import SYSTEMS, Job, device_for, run
 from cause.evaluation.digits import share_out
 from cause.learners.torch import TorchLearner
 
-SMALL = {"users": 8, "rounds": 3, "rho": 0.5, "epochs": 1, "seed": 2}
+SMALL = {"users": 8, "rounds": 2, "rho": 0.5, "epochs": 1, "seed": 2}
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
