@@ -7,12 +7,10 @@ import pytest
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.checkpoint import checkpoint
 
 from cause.arrays import ArrayUpload
 from cause.learners.torch import TorchLearner, whole
 from cause.learners.torch.habits import habits_of
-from cause.learners.torch.plain import descend
 from cause.learners.torch.whole import filling, is_filled
 from cause.recipe import Recipe
 from cause.samples import Lesson, Piece, SegmentKey
@@ -131,25 +129,6 @@ def test_other_threads_and_what_comes_after_are_left_alone(met):
     met.clear()
     shared(x)
     assert met == {3}
-
-
-class Checkpointed(nn.Module):
-    """Forgets what lies between, and computes it again on the way back."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner = network(plain)
-
-    def forward(self, x):
-        return checkpoint(self.inner, x, use_reentrant=False)
-
-
-def test_what_is_computed_again_on_the_way_back_meets_the_same_batches(met):
-    recipe, labels = Recipe("mine", CLASSES, (3, 8, 8)), torch.zeros(5, dtype=torch.int64)
-    again = Checkpointed()
-    descend(again, torch.randn(5, 3, 8, 8), labels, recipe)
-    assert met == {32}
-    assert again.inner[0].weight.grad is not None
 
 
 def test_it_is_still_recordable():

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from cause.learners.torch.isolation import host_generators
-from cause.learners.torch.plain import computing, descend
+from cause.learners.torch.plain import computing, loss_of
 from cause.learners.torch.whole import filling
 from cause.recipe import Recipe
 
@@ -68,7 +68,7 @@ def _recordable(twin: nn.Module, x: torch.Tensor, y: torch.Tensor, recipe: Recip
     try:
         with _no_waiting(x.device):
             for _ in range(2):
-                descend(twin, x, y, recipe)
+                loss_of(twin, x, y, recipe).backward()
     except RuntimeError:
         return False
     return host_generators() == generators and _notes(twin) == notes
