@@ -13,7 +13,7 @@ from cause.recipe import Recipe
 from cause.samples import Lesson, Piece, SegmentKey
 from cause.system import Cause
 from cause.verify import verify
-from tests.learners.test_whole import Noted
+from tests.learners.test_whole import Again, Noted
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
@@ -152,11 +152,19 @@ def test_every_network_is_trained_with_the_same_bits(model, replays):
     assert replays
 
 
-def test_depthwise_convolutions_meet_few_sizes_of_batches():
+def computed_again(classes, shape):
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 1), Again(False), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, classes)
+    )
+
+
+@pytest.mark.parametrize("make", [depthwise, computed_again])
+def test_depthwise_convolutions_meet_few_sizes_of_batches(make):
     """For each size of a batch cuDNN compiles them anew, for seconds."""
-    trainer = learner(depthwise, **{**OURS, "batch_size": 48}, graphs=False)
+    trainer = learner(make, **{**OURS, "batch_size": 48}, graphs=False)
     with Noted() as noted:
-        chain(trainer)
+        first = chain(trainer)
+    assert chain(learner(make, **{**OURS, "batch_size": 48})) == first
     assert noted.sizes == {32, 48}
     assert "whole batches" in trainer.environment
     assert "whole batches" not in learner(**OURS).environment

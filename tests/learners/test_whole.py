@@ -1,12 +1,14 @@
 """Grouped convolutions meet few sizes of batches, and nothing else of a network notices."""
 
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
 from cause.arrays import ArrayUpload
 from cause.learners.torch import TorchLearner, whole
@@ -27,7 +29,7 @@ def on_a_processor(monkeypatch):
 
 
 class Noted(TorchDispatchMode):
-    """The sizes of batches that grouped convolutions really met, in this thread."""
+    """The sizes of batches that grouped convolutions really met, forward and backward, in this thread."""
 
     def __init__(self):
         super().__init__()
@@ -36,6 +38,8 @@ class Noted(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func is torch.ops.aten.convolution.default and args[8] > 1 and not args[6]:
             self.sizes.add(len(args[0]))
+        if func is torch.ops.aten.convolution_backward.default and args[9] > 1 and not args[7]:
+            self.sizes |= {len(args[0]), len(args[1])}
         return func(*args, **(kwargs or {}))
 
 
@@ -72,24 +76,41 @@ def transposed():
     return nn.Sequential(plain(), nn.ConvTranspose2d(8, 8, 3, groups=8, padding=1))
 
 
+class Again(nn.Module):
+    """Its inside is computed again on the way back, where torch asks for what it met on the way there."""
+
+    def __init__(self, reentrant):
+        super().__init__()
+        self.inside, self.reentrant = plain(), reentrant
+
+    def forward(self, x):
+        return checkpoint(self.inside, x, use_reentrant=self.reentrant)
+
+
 def network(middle):
     torch.manual_seed(0)
     return nn.Sequential(nn.Conv2d(3, 8, 1), middle(), nn.ReLU(), nn.Flatten(), nn.Linear(512, CLASSES))
 
 
-@pytest.mark.parametrize("middle", [plain, own, parametrized, transposed])
+def same():
+    return nn.Conv2d(8, 8, 3, groups=2, padding="same", bias=False)
+
+
+@pytest.mark.parametrize(
+    "middle", [plain, own, parametrized, transposed, same, partial(Again, False), partial(Again, True)]
+)
 @pytest.mark.parametrize("count", [1, 5, 40, 50, 51])
 def test_outputs_gradients_and_statistics_are_those_of_the_batch_itself(middle, count, met):
     one, two = network(middle), network(middle)
     x = torch.randn(count, 3, 8, 8).contiguous(memory_format=torch.channels_last)
     wanted = one(x)
     met.clear()
-    with filling(two, CPU, most=50):
+    with filling(two, x, most=50):
         told = two(x)
+        told.square().sum().backward()
     assert met == {{1: 32, 5: 32, 40: 50, 50: 50, 51: 51}[count]}
     torch.testing.assert_close(told, wanted)
     wanted.square().sum().backward()
-    told.square().sum().backward()
     for (name, ours), theirs in zip(one.named_parameters(), two.parameters(), strict=True):
         torch.testing.assert_close(theirs.grad, ours.grad, msg=name, rtol=1e-3, atol=1e-3)
     for name, buffer in one.named_buffers():
@@ -99,7 +120,7 @@ def test_outputs_gradients_and_statistics_are_those_of_the_batch_itself(middle, 
 def test_a_single_picture_without_a_batch_stays_one():
     conv, picture = nn.Conv2d(8, 8, 3, groups=8), torch.randn(8, 5, 5)
     wanted = conv(picture)
-    with filling(conv, CPU, most=50):
+    with filling(conv, picture, most=50):
         assert torch.equal(conv(picture), wanted)
         assert conv(torch.zeros(0, 8, 5, 5)).shape == (0, 8, 3, 3)
 
@@ -120,7 +141,7 @@ def test_other_threads_and_what_comes_after_are_left_alone(met):
             shared(x)
         theirs.append(noted.sizes)
 
-    with filling(shared, CPU, most=50):
+    with filling(shared, x, most=50):
         other = threading.Thread(target=predict)
         other.start()
         other.join()
