@@ -8,10 +8,11 @@ from scipy import stats
 
 from cause.cli import main
 from cause.energy import NoMeter, SampledMeter
+from cause.energy import calibrate as measuring
 from cause.energy.base import Measurement
 from cause.energy.calibrate import TrainingRun, calibrate, fit
 from cause.energy.model import EnergyModel, Line
-from cause.energy.tally import PowerTally
+from cause.energy.tally import CounterTally, PowerTally
 from cause.errors import InputError, MeterError
 from cause.learners import CountingLearner
 from cause.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
@@ -25,14 +26,17 @@ def lesson(samples):
 class Machine(CountingLearner):
     """Takes 2 ms a sample and 0.5 s a training, on a clock that only it moves."""
 
-    now = 0.0
+    now, training_s, sample_s = 0.0, 0.5, 0.002
 
     def train(self, parent, task, seed):
-        self.now += 0.5 + 0.002 * task.count
+        self.now += self.training_s + self.sample_s * task.count
         return super().train(parent, task, seed)
 
+    def clock(self):
+        return self.now
+
     def meter(self, idle_watts=5.0):
-        return SampledMeter("wall", 0.001, lambda: PowerTally(lambda: 25.0), idle_watts, clock=lambda: self.now)
+        return SampledMeter("wall", 0.001, lambda: PowerTally(lambda: 25.0), idle_watts, clock=self.clock)
 
 
 def test_the_line_is_that_of_scipy():
@@ -54,7 +58,7 @@ def test_too_few_points_make_no_line(points):
 
 def test_joules_are_those_above_idle():
     machine = Machine()
-    done = calibrate(machine, lesson, (100, 200, 400), machine.meter(), name="test", repeats=2)
+    done = calibrate(machine, lesson, (100, 200, 400), machine.meter(), name="test", repeats=2, clock=machine.clock)
     model = done.model
     assert [run.samples for run in done.runs] == [100, 200, 400] * 2
     assert model.seconds_line.slope == pytest.approx(0.002)
@@ -69,7 +73,9 @@ def test_joules_are_those_above_idle():
 
 def test_without_a_meter_seconds_are_fitted_and_joules_refused():
     machine = Machine()
-    done = calibrate(machine, lesson, (100, 200, 400), NoMeter("no meter at all", clock=lambda: machine.now))
+    meter = NoMeter("no meter at all", clock=machine.clock)
+    done = calibrate(machine, lesson, (100, 200, 400), meter, clock=machine.clock)
+    assert {run.trainings for run in done.runs} == {1}
     assert done.model.seconds(1000) == pytest.approx(2.0)
     assert done.model.joules_line is None
     with pytest.raises(MeterError, match="joules are unknown on this machine: no meter at all"):
@@ -90,11 +96,38 @@ class Compiling(Machine):
 
 def test_what_only_the_first_run_of_a_size_pays_is_not_in_the_line():
     machine = Compiling()
-    done = calibrate(machine, lesson, (100, 200, 400), machine.meter(), repeats=2)
+    done = calibrate(machine, lesson, (100, 200, 400), machine.meter(), repeats=2, clock=machine.clock)
     assert [round(run.measurement.seconds, 1) for run in done.runs] == [0.7, 9.9, 10.3, 0.7, 0.9, 1.3]
     line = done.model.seconds_line
     assert (line.slope, line.intercept, line.r2) == (pytest.approx(0.002), pytest.approx(0.5), pytest.approx(1.0))
     assert done.model.joules_line.slope == pytest.approx(20 * 0.002)
+
+
+class Coarse(Machine):
+    """Fast, with a counter as a card's, which learns of energy some time after it was spent: each half second."""
+
+    training_s, sample_s = 0.0, 0.0003
+
+    def meter(self, idle_watts=5.0):
+        def joules():
+            return [25.0 * (self.now // 0.5) * 0.5]
+
+        return SampledMeter("card", 0.001, lambda: CounterTally(joules, [None]), idle_watts, clock=self.clock)
+
+
+def test_short_trainings_are_repeated_until_a_counter_has_had_its_time(monkeypatch):
+    def found():
+        machine = Coarse()
+        return calibrate(machine, lesson, (100, 200, 400), machine.meter(), clock=machine.clock)
+
+    done = found()
+    assert done.model.joules_line.slope == pytest.approx(20 * 0.0003, rel=0.2)
+    for run in done.runs:
+        assert run.measurement.seconds == pytest.approx(0.0003 * run.samples)
+        assert run.trainings == pytest.approx(2.0 / run.measurement.seconds, abs=1)
+    monkeypatch.setattr(measuring, "READING_S", 0.0)
+    coarse = found().model.joules_line
+    assert coarse is None or coarse.r2 < 0.9
 
 
 def test_one_run_without_energy_leaves_joules_unknown():

@@ -1,7 +1,8 @@
 """Measure a learner at several sizes and fit what a sample costs."""
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cause.energy.base import Measurement, Meter
@@ -13,13 +14,17 @@ from cause.machine import hardware
 from cause.progress import Progress
 from cause.samples import Lesson
 
+READING_S = 2.0
+"""How long a reading lasts at least: energy counters advance in steps, those of cards by some joules at a time."""
+
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """One training that was measured."""
+    """One training that was measured; the mean of several, where one was too short for the meter."""
 
     samples: int
     measurement: Measurement
+    trainings: int = 1
 
 
 @dataclass(frozen=True)
@@ -39,11 +44,13 @@ def calibrate(
     name: str = "",
     repeats: int = 3,
     progress: Progress | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Calibration:
     """Train on `lesson(size)` for each size and fit joules and seconds per sample.
 
     Every measured run follows a first segment, as almost all retraining does, so pruning is not in it. Sizes take
-    turns, so that a machine that warms up does not bend the line. The first two runs, which load libraries and what a
+    turns, so that a machine that warms up does not bend the line. Where there is a meter, a training is repeated until
+    it has had its time (`READING_S`), and counted as their mean. The first two runs, which load libraries and what a
     pruned network needs, are not counted, nor is the first turn where others follow (see `settled`).
     """
     if repeats < 1 or len(set(sizes)) < 2 or len(sizes) * repeats < 3 or min(sizes) < 1:
@@ -55,12 +62,20 @@ def calibrate(
     for turn in range(repeats):
         for place, size in enumerate(sizes):
             task, parent = lesson(size), learner.decode(first)
+            until, trainings = clock() + (0.0 if meter.unavailable else READING_S), 0
             with meter.measure() as running:
-                learner.train(parent, task, derive(key, turn, place))
-            runs.append(TrainingRun(size, running.record))
+                while not trainings or clock() < until:
+                    learner.train(parent, task, derive(key, turn, place))
+                    trainings += 1
+            runs.append(TrainingRun(size, _mean(running.record, trainings), trainings))
             if progress:
                 progress(len(runs), repeats * len(sizes))
     return Calibration(fit(runs, meter, name), tuple(runs))
+
+
+def _mean(measured: Measurement, trainings: int) -> Measurement:
+    joules = None if measured.joules is None else measured.joules / trainings
+    return replace(measured, seconds=measured.seconds / trainings, joules=joules)
 
 
 def settled(sizes: Sequence[int]) -> list[int]:

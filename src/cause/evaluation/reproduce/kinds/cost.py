@@ -26,6 +26,7 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
     model = done.model
     return {
         "points": [[run.samples, run.measurement.seconds, run.measurement.above_idle_joules] for run in done.runs],
+        "trainings": [run.trainings for run in done.runs],
         "unavailable": model.unavailable,
         "meter": model.source,
         "idle_watts": model.idle_watts,
