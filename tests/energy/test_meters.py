@@ -1,5 +1,6 @@
 """Every meter against a machine that is known, and against machines that have none."""
 
+import math
 import os
 import threading
 import time
@@ -12,6 +13,7 @@ from cause.energy.base import Running
 from cause.energy.ina3221 import ina3221
 from cause.energy.nvml import nvml
 from cause.energy.rapl import rapl
+from cause.energy.sampled import LOOKS
 from cause.energy.tally import PowerTally
 from cause.errors import MeterError
 from tests.energy.machines import Nvml, hwmon_tree, iio_tree, rapl_tree, write
@@ -267,6 +269,24 @@ def test_the_idle_baseline_is_subtracted():
     assert (record.joules, record.above_idle_joules) == (pytest.approx(90.0), pytest.approx(60.0))
     nothing = NoMeter("none here")
     assert with_idle(nothing) is nothing
+
+
+def test_a_card_that_has_just_worked_is_waited_for():
+    clock = Clock()
+
+    def watts():
+        return 117.0 + 13.0 * math.exp(-clock.now / 6)
+
+    def pass_time(seconds):
+        clock.now += seconds
+
+    meter = with_idle(SampledMeter("warm", 0.001, lambda: PowerTally(watts), clock=clock), 2.0, pass_time)
+    assert meter.idle_watts == pytest.approx(117.0, rel=0.01)
+    assert 6 < clock.now < 24
+    never = SampledMeter("ever less", 0.001, lambda: PowerTally(lambda: 130.0 * 0.9**clock.now), clock=clock)
+    began = clock.now
+    with_idle(never, 2.0, pass_time)
+    assert clock.now - began == 2.0 * LOOKS
 
 
 def test_an_idle_reading_that_fails_leaves_energy_unknown_and_the_work_undisturbed():

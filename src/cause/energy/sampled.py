@@ -11,6 +11,11 @@ from cause.energy.none import NoMeter
 from cause.energy.tally import Tally
 from cause.errors import MeterError
 
+LOOKS = 15
+"""How often the idle machine is looked at, at most."""
+STEADY = 0.005
+"""Its power is that of an idle machine when it falls by no more than this share from one look to the next."""
+
 
 @dataclass(frozen=True)
 class SampledMeter:
@@ -74,12 +79,18 @@ class _Readings:
 def with_idle(meter: Meter, seconds: float = 2.0, sleep: Callable[[float], None] = time.sleep) -> Meter:
     """The meter with the power of the idle machine as its baseline; one that measures nothing stays as it is.
 
+    A device that has just worked takes more for a while, so it is looked at again until its power falls no longer.
     Where the readings fail, energy is unknown, and the work that was to be measured goes on.
     """
     if not isinstance(meter, SampledMeter):
         return meter
-    with meter.measure() as running:
-        sleep(seconds)
-    if running.record.unavailable is not None:
-        return NoMeter(f"{meter.source}: {running.record.unavailable}")
+    watts = float("inf")
+    for _ in range(LOOKS):
+        with meter.measure() as running:
+            sleep(seconds)
+        if running.record.unavailable is not None:
+            return NoMeter(f"{meter.source}: {running.record.unavailable}")
+        before, watts = watts, running.record.mean_watts or 0.0
+        if watts >= (1 - STEADY) * before:
+            break
     return replace(meter, idle_watts=running.record.mean_watts)
