@@ -215,6 +215,8 @@ def main() -> None:
             found["last batches"] = tails(asked.model, asked.device)
         print(json.dumps(found, indent=1))
         if asked.out:
+            if torch.cuda.is_available():
+                torch.cuda.init()  # only other processes have used the card, and the result is to name it
             write_result(asked.out, found, ("python", "-m", "benchmarks.gpu"))
         return
     small = pruned()
