@@ -6,7 +6,7 @@ from typing import Any
 
 from cause.evaluation.reproduce.cell import Cell, Done, by
 from cause.evaluation.reproduce.paper import Reported
-from cause.evaluation.reproduce.size import SHARDS, Size
+from cause.evaluation.reproduce.size import PAPER_EPOCHS, SHARDS, Size
 from cause.evaluation.reproduce.summary import Summary, trained_size
 
 SIZE = ("share", "epochs", "rounds", "users", "recipe", "device")
@@ -67,6 +67,12 @@ class Group:
         """A figure that the paper has for ResNet-34 on CIFAR-10 only, marked where ours is of something else."""
         same = (self.backbone, self.dataset) == ("resnet34", "cifar10")
         return text if same else f"{text} (resnet34 on cifar10)"
+
+    @property
+    def visits(self) -> str:
+        """Why accuracy may be lower than the paper's: how much less was learned from; nothing where it was as much."""
+        share = self.done[0]["share"] * self.done[0]["epochs"] / PAPER_EPOCHS
+        return "" if share >= 1 else f" Our trainings visit {100 * share:.3g} % as many samples as the paper's."
 
 
 def machine_of(done: Done) -> str:

@@ -65,7 +65,7 @@ def _gains(group: Group) -> list[Claim]:
         if all((system, s) in found for system in PAIR):
             theirs = [reported[system][str(s)] for system in PAIR] if str(s) in reported["cause"] else None
             on, off = (found[system, s] for system in PAIR)
-            sentence = f"{100 * (on - off):+.1f} points by the controller."
+            sentence = f"{100 * (on - off):+.1f} points by the controller.{group.visits}"
             told = group.theirs(f"{theirs[0]:.3f} / {theirs[1]:.3f}") if theirs else "–"
             what = f"accuracy with / without SC, S = {s}, {group.name}"
             claims.append(Claim(what, told, f"{on:.3f} / {off:.3f}", group.size, sentence))

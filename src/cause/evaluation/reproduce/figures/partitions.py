@@ -60,7 +60,7 @@ def _lost(group: Group) -> list[Claim]:
                     group.theirs(theirs),
                     percent(None if share is None else 1 - share),
                     group.size,
-                    "Relative to the accuracy at the fewest shards.",
+                    f"Relative to the accuracy at the fewest shards.{group.visits}",
                 )
             )
     return claims

@@ -77,14 +77,16 @@ def _falls(group: Group) -> list[Claim]:
             _shown(reported(group, "cause", s)) or "–",
             accuracy(mean_of(at[s], "accuracy")),
             group.size,
-            _against(mean_of(at[s], "accuracy").value, reported(group, "cause", s)),
+            _against(mean_of(at[s], "accuracy").value, reported(group, "cause", s), group),
         )
         for s in sorted(at)
     ]
 
 
-def _against(ours: float, theirs: float | None) -> str:
-    return "The paper has no figure of it." if theirs is None else f"{100 * (ours - theirs):+.1f} points."
+def _against(ours: float, theirs: float | None, group: Group) -> str:
+    if theirs is None:
+        return "The paper has no figure of it."
+    return f"{100 * (ours - theirs):+.1f} points.{group.visits}"
 
 
 def _above(group: Group) -> list[Claim]:
@@ -95,11 +97,19 @@ def _above(group: Group) -> list[Claim]:
         if s > 1 and "cause" in at and others:
             best = max(others, key=lambda name: others[name])
             told = f"{at['cause']:.3f} against {others[best]:.3f} ({best})"
-            above = "above" if at["cause"] > others[best] else "not above"
-            claims.append(
-                Claim(f"CAUSE above all others at S = {s}, {group.name}", "yes", told, group.size, f"CAUSE is {above}.")
-            )
+            sentence = "CAUSE is above." if at["cause"] > others[best] else f"CAUSE is not above.{_reason(group, best)}"
+            claims.append(Claim(f"CAUSE above all others at S = {s}, {group.name}", "yes", told, group.size, sentence))
     return claims
+
+
+def _reason(group: Group, best: str) -> str:
+    """What one part of a system does alone: with one shard two of them have all else in common."""
+    alone = by([each for each in group.done if each["shards"] == 1], "system")
+    at = {key[0]: mean_of(own, "accuracy").value for key, own in alone.items()}
+    part, with_it = ("ARCANE's optimizer", "arcane") if best == "arcane" else ("CAUSE's pruning", "cause")
+    if group.recipe != "paper" or not {with_it, "sisa"} <= at.keys():
+        return ""
+    return f" With one shard {part} alone makes {100 * (at[with_it] - at['sisa']):+.1f} points."
 
 
 def _single(done: Sequence[Done]) -> float:
