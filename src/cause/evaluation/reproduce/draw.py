@@ -48,6 +48,7 @@ def ticks_of(panel: Panel) -> list[Any]:
 def _panel(axis: Any, panel: Panel, names: Sequence[str]) -> None:
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(alpha=0.3)
+    axis.set_axisbelow(True)
     ticks = ticks_of(panel)
     few = len(ticks) <= 12 or panel.bars
     side_by_side = few and not panel.to_scale
@@ -67,13 +68,22 @@ def _panel(axis: Any, panel: Panel, names: Sequence[str]) -> None:
         )
     if side_by_side:
         axis.set_xticks(range(len(ticks)), [str(tick) for tick in ticks])
-    axis.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
-    highest = max((y for line in panel.series for y in line.y), default=0)
-    if panel.log and min((y for line in panel.series for y in line.y), default=0) > 0:
-        axis.set_yscale("log")
-    if highest > 5000:
-        in_thousands(axis.yaxis)
-        axis.yaxis.set_minor_formatter(axis.yaxis.get_major_formatter())
-        axis.tick_params(axis="y", which="minor", labelsize=6)
-    if panel.series:
+    axis.set(xlabel=panel.xlabel, ylabel=panel.ylabel)
+    axis.set_title(panel.title, fontsize=10)
+    _scale(axis, panel)
+    if len(panel.series) > 1:
         axis.legend(frameon=False, fontsize=7)
+
+
+def _scale(axis: Any, panel: Panel) -> None:
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    heights = [y for line in panel.series for y in line.y] or [0]
+    if panel.log and min(heights) > 0:
+        axis.set_yscale("log")
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_minor_locator(NullLocator())
+    elif panel.to_scale and min(heights) >= 0:
+        axis.set_ylim(bottom=0)
+    if max(heights) > 5000:
+        in_thousands(axis.yaxis)

@@ -31,7 +31,7 @@ def energy_cells(size: Size, setting: str, at: Sequence[Any], fixed: Mapping[str
 class Costs:
     """What a sample costs, measured alike: on one machine, with the same data, sizes and epochs."""
 
-    name: str
+    machine: str
     size: str
     of: dict[tuple[str, str], Done]
     """By backbone and pruning."""
@@ -60,9 +60,9 @@ def costs_of(done: Sequence[Done]) -> list[Costs]:
     """Measurements that may be compared, those of the most samples last."""
     found: dict[tuple[str, str, str], dict[tuple[str, str], Done]] = {}
     for each in sorted(of_kind(done, "cost"), key=_total):
-        alike = f"{each['total']:,} samples, {each['device']}", f"{cost_size(each)}, {machine_of(each)}"
+        alike = machine_of(each), f"{cost_size(each)}, {machine_of(each)}"
         found.setdefault((*alike, each["dataset"]), {})[each["backbone"], each["pruning"]] = each
-    return [Costs(name, size, own) for (name, size, _), own in found.items()]
+    return [Costs(machine, size, own) for (machine, size, _), own in found.items()]
 
 
 def energy_summary(
@@ -93,7 +93,7 @@ def energy_summary(
                 there = [point for point in points if point in at]
                 lines.append(Series(system, there, [at[point] for point in there]))
             if lines:
-                panels.append(Panel(f"{backbone}, {cost.name}", label, f"{cost.unit}, calculated", lines, log=True))
+                panels.append(Panel(f"{backbone}, {cost.machine}", label, f"{cost.unit}, calculated", lines, log=True))
         what = "energy" if cost.unit == "J" else "time"
         for other, claimed in shares.items():
             pairs = [(b, p) for b, s, p in found if s == "cause" and p in chosen and (b, other, p) in found]

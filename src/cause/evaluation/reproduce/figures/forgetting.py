@@ -33,7 +33,8 @@ def summarise(done: Sequence[Done]) -> Summary:
     for group in found:
         unit, shown = _measured(group)
         line = Series("measured", list(shown), list(shown.values()))
-        panels.append(Panel(group.name, "system", unit, [line], bars=True))
+        shown_unit = f"{unit} above idle" if unit == "joules" else unit
+        panels.append(Panel(f"{group.name}, S = 16, ρ = 0.3", "system", shown_unit, [line], bars=True))
         for other, share in paper.ENERGY_SHARDS.values["share"].items():
             if "cause" in shown and shown.get(other):
                 what = f"CAUSE's {unit} of forgetting as a share of {other}'s, S = 16, ρ = 0.3"

@@ -34,7 +34,7 @@ def table_of(done: Sequence[Done], setting: str, label: str, logarithmic: bool =
         rows.append([system, *(thousands(found.get((system, point))) for point in points)])
         means = [found[system, point] for point in own]
         series.append(Series(system, own, [m.value for m in means], [m.half_width or 0.0 for m in means]))
-    panel = Panel("", label, "retrained samples", series, log=logarithmic)
+    panel = Panel("RSN", label, "retrained samples", series, log=logarithmic)
     note = f"Mean RSN ± half width of the 95 % confidence interval; {counted_size(done)}."
     return Summary(["RSN", *(f"{label} = {point}" for point in points)], rows, [panel], [], [note])
 
