@@ -1,9 +1,9 @@
-"""Grouped convolutions that meet few sizes of batches: on a card each new size is compiled for, for seconds.
+"""Grouped convolutions that meet few sizes of batches: a card stands still for seconds when it first meets one.
 
-cuDNN compiles kernels for depthwise convolutions when it first meets a shape, and segments end with a batch of any
-size. So such a batch is filled with zeros up to a size that comes often, right before the convolution, and cut right
-after it: nothing else of the network sees the zeros, and no module is changed. It is done below autograd, which keeps
-and checks the samples alone: a network may compute parts again on the way back.
+cuDNN prepares for each shape of a depthwise convolution, and segments end with a batch of any size. So such a batch is
+filled with zeros up to a size that comes often, right before the convolution, and cut right after it: nothing else of
+the network sees the zeros, and no module is changed. It is done below autograd, which keeps and checks the samples
+alone: a network may compute parts again on the way back.
 """
 
 from collections.abc import Callable, Mapping, Sequence
