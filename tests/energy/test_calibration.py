@@ -115,6 +115,30 @@ class Coarse(Machine):
         return SampledMeter("card", 0.001, lambda: CounterTally(joules, [None]), idle_watts, clock=self.clock)
 
 
+class InPlace(Machine):
+    """Trains what it is given, as a learner may: each training must be given a state of its own."""
+
+    parents = ()
+
+    def decode(self, blob):
+        return [super().decode(blob)]
+
+    def encode(self, state):
+        return super().encode(state[0])
+
+    def train(self, parent, task, seed):
+        if parent is not None:
+            assert not any(parent is each for each in self.parents)
+            self.parents = (*self.parents, parent)
+        return [super().train(parent and parent[0], task, seed)]
+
+
+def test_every_training_starts_from_a_state_of_its_own():
+    machine = InPlace()
+    done = calibrate(machine, lesson, (100, 200, 400), machine.meter(), clock=machine.clock)
+    assert sum(run.trainings for run in done.runs) == len(machine.parents) - 1 > len(done.runs)
+
+
 def test_short_trainings_are_repeated_until_a_counter_has_had_its_time(monkeypatch):
     def found():
         machine = Coarse()

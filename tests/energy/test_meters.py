@@ -280,13 +280,28 @@ def test_a_card_that_has_just_worked_is_waited_for():
     def pass_time(seconds):
         clock.now += seconds
 
-    meter = with_idle(SampledMeter("warm", 0.001, lambda: PowerTally(watts), clock=clock), 2.0, pass_time)
-    assert meter.idle_watts == pytest.approx(117.0, rel=0.01)
-    assert 6 < clock.now < 24
+    told = []
+    warm = SampledMeter("warm", 0.001, lambda: PowerTally(watts), clock=clock)
+    meter = with_idle(warm, 2.0, pass_time, lambda *at: told.append(at))
+    assert meter.idle_watts == pytest.approx(117.0, abs=1.0)
+    assert clock.now < 2.0 * LOOKS
+    assert told[0] == (1, LOOKS)
+    assert told[-1] == (LOOKS, LOOKS)
     never = SampledMeter("ever less", 0.001, lambda: PowerTally(lambda: 130.0 * 0.9**clock.now), clock=clock)
     began = clock.now
     with_idle(never, 2.0, pass_time)
     assert clock.now - began == 2.0 * LOOKS
+
+
+def test_what_begins_while_a_machine_is_watched_is_not_its_idle_power():
+    clock = Clock()
+
+    def pass_time(seconds):
+        clock.now += seconds
+
+    meter = SampledMeter("joined", 0.001, lambda: PowerTally(lambda: 117.0 if clock.now < 3 else 600.0), clock=clock)
+    assert with_idle(meter, 2.0, pass_time).idle_watts == pytest.approx(117.0)
+    assert clock.now == 6.0
 
 
 def test_an_idle_reading_that_fails_leaves_energy_unknown_and_the_work_undisturbed():

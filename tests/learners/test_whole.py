@@ -1,6 +1,7 @@
 """Grouped convolutions meet few sizes of batches, and nothing else of a network notices."""
 
 import threading
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
@@ -29,24 +30,32 @@ def on_a_processor(monkeypatch):
 
 
 class Noted(TorchDispatchMode):
-    """The sizes of batches that grouped convolutions really met, forward and backward, in this thread."""
+    """The sizes of batches that convolutions really met, forward and backward, in this thread."""
 
     def __init__(self):
         super().__init__()
-        self.sizes = set()
+        self.sizes, self.others = set(), set()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if func is torch.ops.aten.convolution.default and args[8] > 1 and not args[6]:
-            self.sizes.add(len(args[0]))
-        if func is torch.ops.aten.convolution_backward.default and args[9] > 1 and not args[7]:
-            self.sizes |= {len(args[0]), len(args[1])}
+        if func is torch.ops.aten.convolution.default:
+            self._sizes(args[8], args[6]).add(len(args[0]))
+        if func is torch.ops.aten.convolution_backward.default:
+            self._sizes(args[9], args[7]).update({len(args[0]), len(args[1])})
         return func(*args, **(kwargs or {}))
+
+    def _sizes(self, groups, transposed):
+        return self.sizes if groups > 1 and not transposed else self.others
 
 
 @pytest.fixture
-def met():
+def noted():
     with Noted() as noted:
-        yield noted.sizes
+        yield noted
+
+
+@pytest.fixture
+def met(noted):
+    return noted.sizes
 
 
 class Normalising(nn.Conv2d):
@@ -96,32 +105,91 @@ def same():
     return nn.Conv2d(8, 8, 3, groups=2, padding="same", bias=False)
 
 
-@pytest.mark.parametrize(
-    "middle", [plain, own, parametrized, transposed, same, partial(Again, False), partial(Again, True)]
-)
-@pytest.mark.parametrize("count", [1, 5, 40, 50, 51])
-def test_outputs_gradients_and_statistics_are_those_of_the_batch_itself(middle, count, met):
-    one, two = network(middle), network(middle)
-    x = torch.randn(count, 3, 8, 8).contiguous(memory_format=torch.channels_last)
-    wanted = one(x)
-    met.clear()
-    with filling(two, x, most=50):
-        told = two(x)
-        told.square().sum().backward()
-    assert met == {{1: 32, 5: 32, 40: 50, 50: 50, 51: 51}[count]}
-    torch.testing.assert_close(told, wanted)
-    wanted.square().sum().backward()
+def learned(net, x, filled=True):
+    with filling(net, x.device, most=50) if filled else nullcontext():
+        told = net(x)
+    told.square().sum().backward()
+    return told
+
+
+def assert_alike(one, two):
+    """The same gradients and statistics, but for rounding."""
     for (name, ours), theirs in zip(one.named_parameters(), two.parameters(), strict=True):
         torch.testing.assert_close(theirs.grad, ours.grad, msg=name, rtol=1e-3, atol=1e-3)
     for name, buffer in one.named_buffers():
         torch.testing.assert_close(two.get_buffer(name), buffer, msg=name)
 
 
-def test_a_single_picture_without_a_batch_stays_one():
+@pytest.mark.parametrize("middle", [plain, own, parametrized, transposed, same])
+@pytest.mark.parametrize("count", [1, 5, 40, 50, 51])
+def test_outputs_gradients_and_statistics_are_those_of_the_batch_itself(middle, count, noted):
+    one, two = network(middle), network(middle)
+    x = torch.randn(count, 3, 8, 8).contiguous(memory_format=torch.channels_last)
+    wanted = learned(one, x, filled=False)
+    noted.sizes.clear()
+    torch.testing.assert_close(learned(two, x), wanted)
+    assert noted.sizes == {{1: 1, 5: 32, 40: 50, 50: 50, 51: 51}[count]}
+    assert noted.others == {count}
+    assert_alike(one, two)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_what_is_computed_again_on_the_way_back_is_not_filled(reentrant, met):
+    """torch compares the sizes of both times, and there nothing could be filled."""
+    one, two = network(partial(Again, reentrant)), network(partial(Again, reentrant))
+    x = torch.randn(5, 3, 8, 8)
+    wanted = learned(one, x, filled=False)
+    assert torch.equal(learned(two, x), wanted)
+    assert met == {5}
+    assert_alike(one, two)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # torch's compiler looks at it
+def test_compiled_parts_stay_compiled_and_are_not_filled():
+    sizes = []
+
+    def backend(graph, examples):
+        sizes.extend(len(each) for each in examples if each.dim() == 4 and each.shape[1] == 8)
+        return graph.forward
+
+    one, two = network(plain), network(lambda: torch.compile(plain(), backend=backend, fullgraph=True, dynamic=False))
+    for count in (5, 50, 5):
+        x = torch.randn(count, 3, 8, 8)
+        assert torch.equal(learned(two, x), learned(one, x, filled=False))
+    assert_alike(one, two)
+    assert sizes == [5, 50]
+
+
+def test_a_first_layer_whose_input_needs_no_gradient_is_filled(met):
+    def first():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Conv2d(3, 6, 3, groups=3, bias=False), nn.Flatten(), nn.Linear(216, CLASSES))
+
+    one, two, x = first(), first(), torch.randn(5, 3, 8, 8)
+    wanted = learned(one, x, filled=False)
+    met.clear()
+    torch.testing.assert_close(learned(two, x), wanted)
+    assert met == {32}
+    assert_alike(one, two)
+
+
+def test_sounds_and_volumes_stay_as_they_are(met):
+    for conv, x in (
+        (nn.Conv1d(8, 8, 3, groups=8), torch.randn(5, 8, 9)),
+        (nn.Conv3d(8, 8, 3, groups=8), torch.randn(5, 8, 4, 4, 4)),
+    ):
+        wanted = conv(x)
+        with filling(network(plain), CPU, most=50):
+            assert torch.equal(conv(x), wanted)
+    assert met == {5}
+
+
+def test_a_single_picture_without_a_batch_stays_one(met):
     conv, picture = nn.Conv2d(8, 8, 3, groups=8), torch.randn(8, 5, 5)
     wanted = conv(picture)
-    with filling(conv, picture, most=50):
+    with filling(conv, CPU, most=50):
         assert torch.equal(conv(picture), wanted)
+        assert met == {1}
         assert conv(torch.zeros(0, 8, 5, 5)).shape == (0, 8, 3, 3)
 
 
@@ -141,7 +209,7 @@ def test_other_threads_and_what_comes_after_are_left_alone(met):
             shared(x)
         theirs.append(noted.sizes)
 
-    with filling(shared, x, most=50):
+    with filling(shared, CPU, most=50):
         other = threading.Thread(target=predict)
         other.start()
         other.join()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def calibrate(
     device: Annotated[str, typer.Option(help="Where to train: cpu or cuda.")] = "cpu",
     epochs: Annotated[int, typer.Option(help="Epochs for each training: as in the recipe that you will use.")] = 5,
-    repeats: Annotated[int, typer.Option(help="Trainings of each size; the first of several is not counted.")] = 3,
+    repeats: Annotated[int, typer.Option(help="Readings of each size; the first of several is not counted.")] = 3,
     json: o.AsJson = False,
     out: o.OutFile = None,
 ) -> None:
@@ -34,7 +34,8 @@ def calibrate(
 
     check_device(device)
     learner = learner_for(epochs, device)
-    meter = with_idle(find_meter(device))
+    with progress_bar("idle power") as progress:
+        meter = with_idle(find_meter(device), progress=progress)
     with progress_bar("training") as progress:
         done = measuring.calibrate(
             learner, lesson_of, SIZES, meter, name=f"digits cnn, {epochs} epochs, {device}", repeats=repeats,
@@ -56,8 +57,9 @@ def _show(done: "Calibration") -> None:
     idle = "" if model.idle_watts is None else f" Idle: {model.idle_watts:.1f} W, subtracted."
     note = f"No meter: {model.unavailable}" if model.unavailable else f"Meter: {model.source}.{idle}"
     sizes = sorted({run.samples for run in done.runs})
+    trainings = sum(run.trainings for run in done.runs)
     print_table(
-        f"Cost of a retrained sample: {model.learner}, {len(done.runs)} trainings of {sizes[0]} to {sizes[-1]} samples",
+        f"Cost of a retrained sample: {model.learner}, {trainings} trainings of {sizes[0]} to {sizes[-1]} samples",
         ["", "per sample", "± 95 %", "per training", "R²"],
         rows,
         note=note,

@@ -15,7 +15,7 @@ from cause.progress import Progress
 from cause.samples import Lesson
 
 READING_S = 2.0
-"""How long a reading lasts at least: energy counters advance in steps, those of cards by some joules at a time."""
+"""How long a reading lasts at least: an H200's counter was off by some 10 J in readings of a quarter of a second."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,11 @@ def calibrate(
 ) -> Calibration:
     """Train on `lesson(size)` for each size and fit joules and seconds per sample.
 
-    Every measured run follows a first segment, as almost all retraining does, so pruning is not in it. Sizes take
-    turns, so that a machine that warms up does not bend the line. Where there is a meter, a training is repeated until
-    it has had its time (`READING_S`), and counted as their mean. The first two runs, which load libraries and what a
-    pruned network needs, are not counted, nor is the first turn where others follow (see `settled`).
+    Every measured run starts from a first segment's encoded state, as almost all retraining does: pruning is not in it.
+    Sizes take turns, so that a machine that warms up does not bend the line. Where there is a meter, a training is
+    repeated until it has had its time (`READING_S`), and counted as their mean. The first two runs, which load
+    libraries and what a pruned network needs, are not counted, nor is the first turn where others follow (see
+    `settled`).
     """
     if repeats < 1 or len(set(sizes)) < 2 or len(sizes) * repeats < 3 or min(sizes) < 1:
         raise InputError(f"three runs or more of two different sizes are needed, not {repeats} of {list(sizes)}")
@@ -61,11 +62,11 @@ def calibrate(
     runs = []
     for turn in range(repeats):
         for place, size in enumerate(sizes):
-            task, parent = lesson(size), learner.decode(first)
-            until, trainings = clock() + (0.0 if meter.unavailable else READING_S), 0
+            task, trainings = lesson(size), 0
+            until = clock() + (READING_S if meter.unavailable is None else 0.0)
             with meter.measure() as running:
                 while not trainings or clock() < until:
-                    learner.train(parent, task, derive(key, turn, place))
+                    learner.train(learner.decode(first), task, derive(key, turn, place))
                     trainings += 1
             runs.append(TrainingRun(size, _mean(running.record, trainings), trainings))
             if progress:

@@ -10,11 +10,14 @@ from cause.energy.base import Measurement, Meter, Running
 from cause.energy.none import NoMeter
 from cause.energy.tally import Tally
 from cause.errors import MeterError
+from cause.progress import Progress
 
 LOOKS = 15
 """How often the idle machine is looked at, at most."""
-STEADY = 0.005
-"""Its power is that of an idle machine when it falls by no more than this share from one look to the next."""
+FALLS = 0.003
+"""By which share power is lower when it still falls: single looks at an idle H200 lay within so much of their mean."""
+ENOUGH = 2
+"""Its power has stopped falling when so many looks in a row were no lower."""
 
 
 @dataclass(frozen=True)
@@ -76,21 +79,31 @@ class _Readings:
         return Measurement(source, seconds, self._tally.joules, self._tally.readings, idle_watts)
 
 
-def with_idle(meter: Meter, seconds: float = 2.0, sleep: Callable[[float], None] = time.sleep) -> Meter:
+def with_idle(
+    meter: Meter,
+    seconds: float = 2.0,
+    sleep: Callable[[float], None] = time.sleep,
+    progress: Progress | None = None,
+) -> Meter:
     """The meter with the power of the idle machine as its baseline; one that measures nothing stays as it is.
 
-    A device that has just worked takes more for a while, so it is looked at again until its power falls no longer.
-    Where the readings fail, energy is unknown, and the work that was to be measured goes on.
+    A device that has just worked takes more for a while, so it is looked at until its power has stopped falling, and
+    the least that was seen is taken: what else begins meanwhile only adds to it. Where the readings fail, energy is
+    unknown, and the work that was to be measured goes on.
     """
     if not isinstance(meter, SampledMeter):
         return meter
-    watts = float("inf")
-    for _ in range(LOOKS):
+    least, steady = float("inf"), 0
+    for look in range(1, LOOKS + 1):
         with meter.measure() as running:
             sleep(seconds)
         if running.record.unavailable is not None:
             return NoMeter(f"{meter.source}: {running.record.unavailable}")
-        before, watts = watts, running.record.mean_watts or 0.0
-        if watts >= (1 - STEADY) * before:
+        watts = running.record.mean_watts or 0.0
+        steady = 0 if watts < (1 - FALLS) * least else steady + 1
+        least = min(least, watts)
+        if progress:
+            progress(LOOKS if steady == ENOUGH else look, LOOKS)
+        if steady == ENOUGH:
             break
-    return replace(meter, idle_watts=running.record.mean_watts)
+    return replace(meter, idle_watts=least)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from cause.learners.torch.isolation import host_generators
-from cause.learners.torch.plain import backpropagate, computing
+from cause.learners.torch.plain import computing, loss_of
 from cause.learners.torch.whole import filling
 from cause.recipe import Recipe
 
@@ -49,7 +49,7 @@ def lay_out(network: nn.Module, x: torch.Tensor, recipe: Recipe) -> torch.memory
     if x.dim() == 4 and recipe.compute != "fp32":
         set_layout(network, torch.channels_last)
         try:
-            with torch.no_grad(), filling(network, x, recipe.batch_size), computing(x.device, recipe.compute):
+            with torch.no_grad(), filling(network, x.device, recipe.batch_size), computing(x.device, recipe.compute):
                 network(x.contiguous(memory_format=torch.channels_last))
             return torch.channels_last
         except RuntimeError:
@@ -68,7 +68,7 @@ def _recordable(twin: nn.Module, x: torch.Tensor, y: torch.Tensor, recipe: Recip
     try:
         with _no_waiting(x.device):
             for _ in range(2):
-                backpropagate(twin, x, y, recipe)
+                loss_of(twin, x, y, recipe).backward()
     except RuntimeError:
         return False
     return host_generators() == generators and _notes(twin) == notes

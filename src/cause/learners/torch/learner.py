@@ -281,10 +281,8 @@ class TorchLearner:
             inputs, at_once = self._samples(np.asarray(x)), AT_ONCE
             if isinstance(inputs, Resident):
                 inputs, at_once = inputs.laid(lay_out(network, self._two(inputs)[0], self.recipe)), AT_ONCE_ON_GPU
-            parts = []
-            for part in inputs.parts(at_once):
-                with filling(network, part, at_once), computing(self.device, self.recipe.compute):
-                    parts.append(torch.softmax(network(part).float(), dim=1))
+            with filling(network, self.device, at_once), computing(self.device, self.recipe.compute):
+                parts = [torch.softmax(network(part).float(), dim=1) for part in inputs.parts(at_once)]
         return torch.cat(parts).cpu().numpy()
 
     def encode(self, state: State) -> bytes:

@@ -32,12 +32,10 @@ def computing(device: torch.device, compute: str) -> AbstractContextManager[obje
     return nullcontext()
 
 
-def backpropagate(network: nn.Module, x: torch.Tensor, y: torch.Tensor, recipe: Recipe) -> None:
-    """Add to each parameter's gradient how wrong the network is about a batch because of it."""
-    with filling(network, x, recipe.batch_size):
-        with computing(x.device, recipe.compute):
-            loss = nn.functional.cross_entropy(network(x), y, label_smoothing=recipe.label_smoothing)
-        loss.backward()
+def loss_of(network: nn.Module, x: torch.Tensor, y: torch.Tensor, recipe: Recipe) -> torch.Tensor:
+    """How wrong a network is about a batch."""
+    with filling(network, x.device, recipe.batch_size), computing(x.device, recipe.compute):
+        return nn.functional.cross_entropy(network(x), y, label_smoothing=recipe.label_smoothing)
 
 
 class PlainSteps:
@@ -61,7 +59,7 @@ class PlainSteps:
             chosen = order[start:stop]
             x = self._samples.batch(chosen, augmented=self._recipe.augmentation == "crop-flip")
             self._optimizer.zero_grad(set_to_none=True)
-            backpropagate(self._network, x, self._y[chosen], self._recipe)
+            loss_of(self._network, x, self._y[chosen], self._recipe).backward()
             self._optimizer.step()
             if self._schedule is not None:
                 self._schedule.step()

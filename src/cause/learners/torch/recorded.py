@@ -10,7 +10,7 @@ from torch import nn
 from cause.learners.torch.batches import Cut
 from cause.learners.torch.data import Resident
 from cause.learners.torch.optimizers import on_device, rates
-from cause.learners.torch.plain import backpropagate
+from cause.learners.torch.plain import loss_of
 from cause.recipe import Recipe
 
 WORTH = 8
@@ -82,7 +82,7 @@ class DeviceSteps:
         x = self._samples.batch(chosen, augmented=self._recipe.augmentation == "crop-flip")
         self._optimizer.zero_grad(set_to_none=True)
         y = self._y.index_select(0, chosen)
-        backpropagate(self._network, x, y, self._recipe)
+        loss_of(self._network, x, y, self._recipe).backward()
         self._optimizer.step()
         with torch.no_grad():
             for parameter, gone in self._gone:
