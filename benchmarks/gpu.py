@@ -18,8 +18,8 @@ import torch
 
 from cause.arrays import TraceData
 from cause.evaluation.provenance import write_result
-from cause.learners.torch import State, TorchLearner, whole
-from cause.models import factory
+from cause.learners.torch import State, TorchLearner
+from cause.models import depthwise, factory
 from cause.recipes import ours, paper
 from cause.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 
@@ -167,7 +167,7 @@ def segments(processes: int, model: str, device: str) -> dict[str, dict[str, flo
 
 
 def _tails(model: str, device: str, fills: bool, out: Any) -> None:
-    whole.DEVICES = (device,) if fills else ()
+    depthwise.DEVICES = (device,) if fills else ()
     trainer = TorchLearner(paper(model, epochs=3), device=device)
     batch = trainer.recipe.batch_size
     state = trainer.train(None, lesson(2 * batch), b"s" * 32)

@@ -42,7 +42,7 @@ def save(figure: Any, path: Path) -> None:
 def in_thousands(axis: Any) -> None:
     from matplotlib.ticker import FuncFormatter
 
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:,.0f}k"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:,g}k"))
 
 
 def colour_of(index: int) -> str:

@@ -3,13 +3,14 @@
 import torch
 from torch import nn
 
+from cause.models.depthwise import Depthwise
+
 SETTINGS = ((1, 16, 1, 1), (6, 24, 2, 1), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 """Expansion, outputs, blocks, stride of the first."""
 
 
-def _conv(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> list[nn.Module]:
-    padding = kernel // 2
-    return [nn.Conv2d(inputs, outputs, kernel, stride, padding, groups=groups, bias=False), nn.BatchNorm2d(outputs)]
+def _conv(inputs: int, outputs: int, kernel: int) -> list[nn.Module]:
+    return [nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2, bias=False), nn.BatchNorm2d(outputs)]
 
 
 class InvertedResidual(nn.Module):
@@ -19,7 +20,7 @@ class InvertedResidual(nn.Module):
         super().__init__()
         hidden = inputs * expansion
         widen = [*_conv(inputs, hidden, 1), nn.ReLU6()] if expansion > 1 else []
-        filter_ = [*_conv(hidden, hidden, 3, stride, groups=hidden), nn.ReLU6()]
+        filter_ = [Depthwise(hidden, 3, stride), nn.BatchNorm2d(hidden), nn.ReLU6()]
         self.body = nn.Sequential(*widen, *filter_, *_conv(hidden, outputs, 1))
         self.residual = stride == 1 and inputs == outputs
 

@@ -71,7 +71,7 @@ def _panel(axis: Any, panel: Panel, names: Sequence[str]) -> None:
     axis.set(xlabel=panel.xlabel, ylabel=panel.ylabel)
     axis.set_title(panel.title, fontsize=10)
     _scale(axis, panel)
-    if len(panel.series) > 1:
+    if panel.series and not (panel.bars and len(panel.series) == 1):
         axis.legend(frameon=False, fontsize=7)
 
 
@@ -81,7 +81,7 @@ def _scale(axis: Any, panel: Panel) -> None:
     heights = [y for line in panel.series for y in line.y] or [0]
     if panel.log and min(heights) > 0:
         axis.set_yscale("log")
-        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if max(heights) < 1e4 * min(heights) else (1,)))
         axis.yaxis.set_minor_locator(NullLocator())
     elif panel.to_scale and min(heights) >= 0:
         axis.set_ylim(bottom=0)

@@ -12,7 +12,6 @@ from torch import nn
 
 from cause.learners.torch.isolation import host_generators
 from cause.learners.torch.plain import computing, loss_of
-from cause.learners.torch.whole import filling
 from cause.recipe import Recipe
 
 
@@ -49,7 +48,7 @@ def lay_out(network: nn.Module, x: torch.Tensor, recipe: Recipe) -> torch.memory
     if x.dim() == 4 and recipe.compute != "fp32":
         set_layout(network, torch.channels_last)
         try:
-            with torch.no_grad(), filling(network, x.device, recipe.batch_size), computing(x.device, recipe.compute):
+            with torch.no_grad(), computing(x.device, recipe.compute):
                 network(x.contiguous(memory_format=torch.channels_last))
             return torch.channels_last
         except RuntimeError:

@@ -26,8 +26,8 @@ from cause.learners.torch.isolation import WORKSPACE, fix_workspace, isolated, s
 from cause.learners.torch.parts import frozen, masks_of, prune_at, target_bytes, train_mode
 from cause.learners.torch.plain import PlainSteps, Steps, computing
 from cause.learners.torch.recorded import DeviceSteps
-from cause.learners.torch.whole import filling, is_filled
 from cause.models import factory
+from cause.models.depthwise import is_filled
 from cause.presets import System
 from cause.progress import Tick, silent
 from cause.pruning import one_shot
@@ -281,7 +281,7 @@ class TorchLearner:
             inputs, at_once = self._samples(np.asarray(x)), AT_ONCE
             if isinstance(inputs, Resident):
                 inputs, at_once = inputs.laid(lay_out(network, self._two(inputs)[0], self.recipe)), AT_ONCE_ON_GPU
-            with filling(network, self.device, at_once), computing(self.device, self.recipe.compute):
+            with computing(self.device, self.recipe.compute):
                 parts = [torch.softmax(network(part).float(), dim=1) for part in inputs.parts(at_once)]
         return torch.cat(parts).cpu().numpy()
 

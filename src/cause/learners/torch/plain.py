@@ -10,7 +10,6 @@ from torch import nn
 from cause.learners.torch.batches import Cut
 from cause.learners.torch.data import Samples
 from cause.learners.torch.optimizers import fresh
-from cause.learners.torch.whole import filling
 from cause.pruning import one_shot
 from cause.recipe import Recipe
 
@@ -34,7 +33,7 @@ def computing(device: torch.device, compute: str) -> AbstractContextManager[obje
 
 def loss_of(network: nn.Module, x: torch.Tensor, y: torch.Tensor, recipe: Recipe) -> torch.Tensor:
     """How wrong a network is about a batch."""
-    with filling(network, x.device, recipe.batch_size), computing(x.device, recipe.compute):
+    with computing(x.device, recipe.compute):
         return nn.functional.cross_entropy(network(x), y, label_smoothing=recipe.label_smoothing)
 
 

@@ -103,13 +103,20 @@ def _above(group: Group) -> list[Claim]:
 
 
 def _reason(group: Group, best: str) -> str:
-    """What one part of a system does alone: with one shard two of them have all else in common."""
-    alone = by([each for each in group.done if each["shards"] == 1], "system")
-    at = {key[0]: mean_of(own, "accuracy").value for key, own in alone.items()}
-    part, with_it = ("ARCANE's optimizer", "arcane") if best == "arcane" else ("CAUSE's pruning", "cause")
-    if group.recipe != "paper" or not {with_it, "sisa"} <= at.keys():
+    """What the one part makes in which two systems differ when there is one shard, where that speaks for the other."""
+    parts = {"sisa": ("CAUSE's pruning", "cause", -1), "arcane": ("ARCANE's optimizer", "arcane", 1)}
+    alone = {key[0]: own for key, own in by([e for e in group.done if e["shards"] == 1], "system").items()}
+    if group.recipe != "paper" or best not in parts:
         return ""
-    return f" With one shard {part} alone makes {100 * (at[with_it] - at['sisa']):+.1f} points."
+    part, with_it, sign = parts[best]
+    if not {with_it, "sisa"} <= alone.keys() or _seeds(alone[with_it]) != _seeds(alone["sisa"]):
+        return ""
+    makes = 100 * (mean_of(alone[with_it], "accuracy").value - mean_of(alone["sisa"], "accuracy").value)
+    return f" With one shard {part} alone makes {makes:+.1f} points." if sign * makes > 0 else ""
+
+
+def _seeds(done: Sequence[Done]) -> set[int]:
+    return {each["seed"] for each in done}
 
 
 def _single(done: Sequence[Done]) -> float:
