@@ -36,9 +36,14 @@ class Depthwise(nn.Conv2d):
         super().__init__(channels, channels, kernel, stride, kernel // 2, groups=channels, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if torch.compiler.is_compiling() or JIT.is_tracing() or x.device.type not in DEVICES:
-            return super().forward(x)  # what was traced is for batches of any size
+        if _is_traced(x) or x.dim() != 4 or x.device.type not in DEVICES:
+            return super().forward(x)
         lacking = whole(len(x)) - len(x)
         if not lacking:
             return super().forward(x)
         return super().forward(nn.functional.pad(x, (0, 0, 0, 0, 0, 0, 0, lacking)))[: len(x)]
+
+
+def _is_traced(x: torch.Tensor) -> bool:
+    """Does somebody write down what is computed, for batches of any size? Asked of this thread alone."""
+    return type(x) is not torch.Tensor or torch.compiler.is_dynamo_compiling() or JIT.is_tracing()
