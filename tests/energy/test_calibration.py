@@ -97,7 +97,7 @@ class Compiling(Machine):
 def test_what_only_the_first_run_of_a_size_pays_is_not_in_the_line():
     machine = Compiling()
     done = calibrate(machine, lesson, (100, 200, 400), machine.meter(), repeats=2, clock=machine.clock)
-    assert [round(run.measurement.seconds, 1) for run in done.runs] == [0.7, 9.9, 10.3, 0.7, 0.9, 1.3]
+    assert [round(run.seconds, 1) for run in done.runs] == [0.7, 9.9, 10.3, 0.7, 0.9, 1.3]
     line = done.model.seconds_line
     assert (line.slope, line.intercept, line.r2) == (pytest.approx(0.002), pytest.approx(0.5), pytest.approx(1.0))
     assert done.model.joules_line.slope == pytest.approx(20 * 0.002)
@@ -139,6 +139,25 @@ def test_every_training_starts_from_a_state_of_its_own():
     assert sum(run.trainings for run in done.runs) == len(machine.parents) - 1 > len(done.runs)
 
 
+class Unsteady(Machine):
+    """Decodes a large state now faster, now slower, while the card idles."""
+
+    decoded = 0
+
+    def decode(self, blob):
+        self.decoded += 1
+        self.now += (0.9, 0.1, 0.4)[self.decoded % 3]
+        return super().decode(blob)
+
+
+def test_decoding_does_not_bend_the_line_of_time():
+    machine = Unsteady()
+    done = calibrate(machine, lesson, (100, 200, 400), NoMeter("", clock=machine.clock), clock=machine.clock)
+    line = done.model.seconds_line
+    assert (line.slope, line.intercept, line.r2) == (pytest.approx(0.002), pytest.approx(0.5), pytest.approx(1.0))
+    assert all(run.measurement.seconds > run.seconds + 0.09 for run in done.runs)
+
+
 def test_short_trainings_are_repeated_until_a_counter_has_had_its_time(monkeypatch):
     def found():
         machine = Coarse()
@@ -147,24 +166,24 @@ def test_short_trainings_are_repeated_until_a_counter_has_had_its_time(monkeypat
     done = found()
     assert done.model.joules_line.slope == pytest.approx(20 * 0.0003, rel=0.2)
     for run in done.runs:
-        assert run.measurement.seconds == pytest.approx(0.0003 * run.samples)
-        assert run.trainings == pytest.approx(2.0 / run.measurement.seconds, abs=1)
+        assert run.seconds == run.measurement.seconds == pytest.approx(0.0003 * run.samples)
+        assert run.trainings == pytest.approx(2.0 / run.seconds, abs=1)
     monkeypatch.setattr(measuring, "READING_S", 0.0)
     coarse = found().model.joules_line
     assert coarse is None or coarse.r2 < 0.9
 
 
 def test_one_run_without_energy_leaves_joules_unknown():
-    runs = [TrainingRun(size, Measurement("wall", size / 100, size * 1.0, 2)) for size in (100, 200, 300)]
+    runs = [TrainingRun(size, size / 100, Measurement("wall", size / 100, size * 1.0, 2)) for size in (100, 200, 300)]
     assert fit(runs, NoMeter("")).joules(10) == pytest.approx(10.0)
-    runs[1] = TrainingRun(200, Measurement("wall", 2.0, unavailable="it broke"))
+    runs[1] = TrainingRun(200, 2.0, Measurement("wall", 2.0, unavailable="it broke"))
     model = fit(runs, NoMeter(""))
     assert (model.joules_line, model.unavailable) == (None, "it broke")
 
 
 def test_a_line_that_falls_is_no_cost():
     """As on a card that others used while its idle power was taken."""
-    runs = [TrainingRun(size, Measurement("wall", size / 100, -size * 1.0, 2)) for size in (100, 200, 300)]
+    runs = [TrainingRun(size, size / 100, Measurement("wall", size / 100, -size * 1.0, 2)) for size in (100, 200, 300)]
     model = fit(runs, NoMeter(""))
     assert model.joules_line is None
     assert "something else used the device" in model.unavailable

@@ -23,7 +23,10 @@ class TrainingRun:
     """One training that was measured; the mean of several, where one was too short for the meter."""
 
     samples: int
+    seconds: float
+    """Of the training alone: how long its parent takes to decode says nothing about the samples."""
     measurement: Measurement
+    """What the meter read, decoding included."""
     trainings: int = 1
 
 
@@ -50,9 +53,9 @@ def calibrate(
 
     Every measured run starts from a first segment's encoded state, as almost all retraining does: pruning is not in it.
     Sizes take turns, so that a machine that warms up does not bend the line. Where there is a meter, a training is
-    repeated until it has had its time (`READING_S`), and counted as their mean. The first two runs, which load
-    libraries and what a pruned network needs, are not counted, nor is the first turn where others follow (see
-    `settled`).
+    repeated until it has had its time (`READING_S`), and counted as their mean. Seconds are those of training; energy
+    is that of all that was done meanwhile. The first two runs, which load libraries and what a pruned network needs,
+    are not counted, nor is the first turn where others follow (see `settled`).
     """
     if repeats < 1 or len(set(sizes)) < 2 or len(sizes) * repeats < 3 or min(sizes) < 1:
         raise InputError(f"three runs or more of two different sizes are needed, not {repeats} of {list(sizes)}")
@@ -62,13 +65,16 @@ def calibrate(
     runs = []
     for turn in range(repeats):
         for place, size in enumerate(sizes):
-            task, trainings = lesson(size), 0
+            task, trainings, seconds = lesson(size), 0, 0.0
             until = clock() + (READING_S if meter.unavailable is None else 0.0)
             with meter.measure() as running:
                 while not trainings or clock() < until:
-                    learner.train(learner.decode(first), task, derive(key, turn, place))
+                    parent, seed = learner.decode(first), derive(key, turn, place)
+                    started = clock()
+                    learner.train(parent, task, seed)
+                    seconds += clock() - started
                     trainings += 1
-            runs.append(TrainingRun(size, _mean(running.record, trainings), trainings))
+            runs.append(TrainingRun(size, seconds / trainings, _mean(running.record, trainings), trainings))
             if progress:
                 progress(len(runs), repeats * len(sizes))
     return Calibration(fit(runs, meter, name), tuple(runs))
@@ -100,7 +106,7 @@ def fit(
     """The model of measured runs. A single run without energy leaves joules unknown, and so does a line that falls."""
     runs = [runs[place] for place in settled([run.samples for run in runs])]
     sizes = [run.samples for run in runs]
-    seconds = Line.through(sizes, [run.measurement.seconds for run in runs])
+    seconds = Line.through(sizes, [run.seconds for run in runs])
     joules = [energy for run in runs if (energy := run.measurement.above_idle_joules) is not None]
     reasons = [run.measurement.unavailable for run in runs if run.measurement.joules is None]
     line = None if reasons else Line.through(sizes, joules)

@@ -25,7 +25,7 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
     )  # fmt: skip
     model = done.model
     return {
-        "points": [[run.samples, run.measurement.seconds, run.measurement.above_idle_joules] for run in done.runs],
+        "points": [[run.samples, run.seconds, run.measurement.above_idle_joules] for run in done.runs],
         "trainings": [run.trainings for run in done.runs],
         "unavailable": model.unavailable,
         "meter": model.source,
