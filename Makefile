@@ -15,8 +15,9 @@ demo: $(STAMP)  ## the main job: every system learns the digits, forgets, and is
 	$(BIN)/cause demo --plot out/demo.png
 	$(BIN)/cause compare --seeds 5
 
+# compiled modules are kept, whatever is set outside: the tests start hundreds of processes
 test: lint  ## everything a change must pass
-	$(BIN)/python -m pytest -n $(shell python3 -c 'import os; print((os.cpu_count() or 1) + 1)') --dist loadfile
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(shell python3 -c 'import os; print((os.cpu_count() or 1) + 1)') --dist loadfile
 
 test-browser: $(STAMP)  ## the dashboard in Debian's Chromium; fails where there is none, which `make test` skips
 	CAUSE_BROWSER=required $(BIN)/python -m pytest tests/browser

@@ -45,12 +45,12 @@ def test_it_keeps_the_contract_of_scikit_learn(estimator, check):
 
 @pytest.fixture(scope="module")
 def digits():
-    """900 digits in three rounds of five users, and 300 to ask."""
+    """600 digits in three rounds of five users, and 200 to ask."""
     x, y = load_digits(return_X_y=True)
-    x, names = x[:1200] / 16, NAMES[y[:1200]]
-    users = np.random.default_rng(0).choice(USERS, size=900)
-    rounds = [(x[i : i + 300], names[i : i + 300], users[i : i + 300]) for i in (0, 300, 600)]
-    return rounds, x[900:], names[900:]
+    x, names = x[:800] / 16, NAMES[y[:800]]
+    users = np.random.default_rng(0).choice(USERS, size=600)
+    rounds = [(x[i : i + 200], names[i : i + 200], users[i : i + 200]) for i in (0, 200, 400)]
+    return rounds, x[600:], names[600:]
 
 
 def learned(rounds, keep=lambda t, user: True, **settings) -> CauseClassifier:

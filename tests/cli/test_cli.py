@@ -75,7 +75,6 @@ def test_workload_on_standard_output_is_the_same_trace(capsys, tmp_path):
     [
         ["simulate", "--users", "5", "--rounds", "2", "--samples", "50"],
         ["compare", "cause", "sisa", "--users", "5", "--rounds", "2", "--samples", "50", "--seeds", "2", "--jobs", "1"],
-        ["ablate", "--seeds", "1", "--jobs", "1", "--rho", "0.02"],
         ["balance", "--seeds", "1", "--users", "40"],
         ["systems"],
         ["doctor"],
@@ -248,9 +247,16 @@ def test_given_cannot_be_swept_over_shards(capsys, trace):
     assert "from the trace" in err
 
 
+def test_an_ablation_is_json(capsys):
+    code, out, _ = cause(capsys, "ablate", "--seeds", 1, "--jobs", 1, "--rho", 0.02, "--json")
+    assert code == 0
+    assert json.loads(out)["rows"]
+
+
 def test_no_request_at_all_is_shown_without_a_ratio(capsys, tmp_path):
     code, out, _ = cause(capsys, "ablate", "--rho", 0, "--seeds", 1, "--jobs", 1, "--plot", tmp_path / "a.png")
     assert code == 0
+    assert len(out.splitlines()) > 3
     assert "–" in out
     code, _, _ = cause(
         capsys, "compare", "cause", *SMALL, "--sweep", "rho=0", "--seeds", 1, "--plot", tmp_path / "c.png"

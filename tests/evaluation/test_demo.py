@@ -78,7 +78,7 @@ def test_bad_input_is_one_line(capsys, args, message):
 
 
 def test_pruning_to_70_percent_costs_at_most_two_points():
-    settings = {"users": 12, "rounds": 2, "shards": 1, "rho": 0.0, "epochs": 8}
+    settings = {"users": 12, "rounds": 2, "shards": 1, "rho": 0.0, "epochs": 4}
     systems = ("cause-no-sc", "cause-no-sc:pruning=none")
     pruned, dense = (run(Job(system, seed=0, **settings)).accuracy for system in systems)
     assert dense > 0.9

@@ -72,9 +72,9 @@ class Case:
         return replace(own, pruning=pruning, precision=self.precision, rehearsal=self.rehearsal, slices=self.slices)
 
 
-def all_cases() -> Iterator[Case]:
-    """The full product, without what cannot be combined."""
-    for values in product(*DIMENSIONS.values()):
+def all_cases(**fixed: Any) -> Iterator[Case]:
+    """The full product, or where some values are given, without what cannot be combined."""
+    for values in product(*({**DIMENSIONS, **{name: (value,) for name, value in fixed.items()}}.values())):
         named = dict(zip(DIMENSIONS, values, strict=True))
         if feasible(named):
             yield Case(**named)

@@ -24,8 +24,7 @@ _workshop: Workshop | None = None
 
 def set_ups() -> list[Case]:
     """The combinations that need devices of their own, each as the first of its cases."""
-    first = {name: DIMENSIONS[name][0] for name in VARIED}
-    return [case for case in all_cases() if all(getattr(case, name) == value for name, value in first.items())]
+    return list(all_cases(**{name: DIMENSIONS[name][0] for name in VARIED}))
 
 
 def alike(set_ups: Sequence[Case]) -> list[list[Case]]:

@@ -22,10 +22,10 @@ def test_a_write_that_fails_does_no_harm(case, error, for_good):
     with torture(case) as tortured:
         failures = 0
         for call in range(len(case.calls)):
-            count, problems = failing_writes(tortured, call, error=error, for_good=for_good, every=8)
+            count, problems = failing_writes(tortured, call, error=error, for_good=for_good, every=12)
             assert problems == []
             failures += count
-    assert failures > 18
+    assert failures > 12
 
 
 def test_a_leftover_that_nobody_destroys_is_caught(monkeypatch):

@@ -62,27 +62,27 @@ def moments_of(tortured, step):
     return [(call, moment) for call, moments in every for moment in range(1 + call % step, moments + 1, step)]
 
 
-def test_a_kill_at_every_third_moment_of_a_trace_does_no_harm():
+def test_a_kill_at_every_fourth_moment_of_a_trace_does_no_harm():
     with torture(SHORT) as tortured:
-        every = moments_of(tortured, 3)
+        every = moments_of(tortured, 4)
         outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
     assert wrong(outcomes) == []
     assert all(outcome.killed for outcome in outcomes)
-    assert len(outcomes) > 40
+    assert len(outcomes) > 30
 
 
 def test_a_kill_at_any_moment_neither_loses_nor_doubles_what_waits_for_its_round():
     with torture(STAGED) as tortured:
-        every = moments_of(tortured, 7)
+        every = moments_of(tortured, 9)
         outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
     assert wrong(outcomes) == []
-    assert len(outcomes) > 25
+    assert len(outcomes) > 20
 
 
 def test_kills_at_random_moments_of_random_traces_do_no_harm():
-    outcomes = spread(lambda seed: random_kills(seed, "bayes", 6), range(6))
+    outcomes = spread(lambda seed: random_kills(seed, "bayes", 6), range(4))
     assert wrong(outcomes) == []
-    assert sum(outcome.killed for outcome in outcomes) >= 30
+    assert sum(outcome.killed for outcome in outcomes) >= 20
 
 
 def test_a_network_survives_kills_too():
