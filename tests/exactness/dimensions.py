@@ -73,7 +73,7 @@ class Case:
 
 
 def all_cases(**fixed: Any) -> Iterator[Case]:
-    """The full product, or where some values are given, without what cannot be combined."""
+    """The full product, or the part of it that has these values, without what cannot be combined."""
     for values in product(*({**DIMENSIONS, **{name: (value,) for name, value in fixed.items()}}.values())):
         named = dict(zip(DIMENSIONS, values, strict=True))
         if feasible(named):
