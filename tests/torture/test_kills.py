@@ -62,18 +62,18 @@ def moments_of(tortured, step):
     return [(call, moment) for call, moments in every for moment in range(1 + call % step, moments + 1, step)]
 
 
-def test_a_kill_at_every_fourth_moment_of_a_trace_does_no_harm():
+def test_a_kill_at_any_moment_of_a_trace_does_no_harm(deep):
     with torture(SHORT) as tortured:
-        every = moments_of(tortured, 4)
+        every = moments_of(tortured, 1 if deep else 4)
         outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
     assert wrong(outcomes) == []
     assert all(outcome.killed for outcome in outcomes)
     assert len(outcomes) > 30
 
 
-def test_a_kill_at_any_moment_neither_loses_nor_doubles_what_waits_for_its_round():
+def test_a_kill_at_any_moment_neither_loses_nor_doubles_what_waits_for_its_round(deep):
     with torture(STAGED) as tortured:
-        every = moments_of(tortured, 9)
+        every = moments_of(tortured, 1 if deep else 9)
         outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
     assert wrong(outcomes) == []
     assert len(outcomes) > 20

@@ -26,13 +26,13 @@ def test_a_power_loss_at_any_write_does_no_harm(case):
     assert losses.writes > 150
 
 
-def test_a_power_loss_while_a_home_is_made_leaves_a_home_or_none(scratch):
+def test_a_power_loss_while_a_home_is_made_leaves_a_home_or_none(scratch, deep):
     (scratch / "life").mkdir()
     disk = RecordingDisk(scratch / "life")
     with on(disk):
         open_device(scratch / "life" / "home", SHORT).close()
     states = 0
-    for _, state in crash_states(disk, most=2):
+    for _, state in crash_states(disk, most=4 if deep else 2):
         state.write_to(scratch / "state")
         home = scratch / "state" / "home"
         if (home / "cause.toml").exists():

@@ -147,8 +147,7 @@ def request(draw, left):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of an estimator that has not met every class
-def test_the_whole_interface_in_any_order():
-    deep = settings().max_examples > 100
+def test_the_whole_interface_in_any_order(deep):
     run_state_machine_as_test(
         Device,
         settings=settings(
