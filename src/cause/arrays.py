@@ -29,7 +29,7 @@ class ArrayUpload:
     (3, [0, 0, 1])
     """
 
-    def __init__(self, user: str, round_: int, x: ArrayLike, y: ArrayLike) -> None:
+    def __init__(self, user: str, round_: int, x: ArrayLike, y: ArrayLike, handles: Sequence[bytes] = ()) -> None:
         self.user, self.round = user, round_
         inputs, labels = checked(user, x, y)
         digests = [_digest(user, round_, row, int(label)) for row, label in zip(inputs, labels, strict=True)]
@@ -41,6 +41,7 @@ class ArrayUpload:
         order = sorted(range(len(digests)), key=lambda i: (digests[i], -ordinals[i]))
         self._set(range(len(order)), inputs[order], labels[order], [digests[i] for i in order])
         self._ids = [_with_ordinal(digests[i], ordinals[i]) for i in order]
+        self._handles = [handles[i] for i in order] if handles else []
 
     def _set(self, positions: Positions, x: Array, y: NDArray[np.int64], digests: list[bytes]) -> None:
         self._positions, self._x, self._y, self._digests = positions, x, y, digests
@@ -72,8 +73,31 @@ class ArrayUpload:
         if len(positions) == len(self._positions):
             return self
         indices = self._indices(positions)
-        digests, ids = ([each[i] for i in indices.tolist()] for each in (self._digests, self._ids))
-        return ArrayUpload.restored(self.user, self.round, positions, self._x[indices], self._y[indices], digests, ids)
+        return self._taking(indices, positions)
+
+    def shuffled(self, permutation: NDArray[np.int64]) -> "ArrayUpload":
+        """The same samples with their positions permuted, for a device whose positions must tell nothing.
+
+        Identical samples keep their order among each other: the one with the highest ordinal has the lowest position.
+        Ids, and with them training order, shards and identities, are what they were.
+        """
+        order = [int(i) for i in permutation]
+        places: dict[bytes, list[int]] = {}
+        for place, index in enumerate(order):
+            places.setdefault(self._digests[index], []).append(place)
+        for same in places.values():
+            if len(same) > 1:
+                for place, index in zip(same, sorted(order[place] for place in same), strict=True):
+                    order[place] = index
+        return self._taking(np.array(order, dtype=np.int64), range(len(order)))
+
+    def _taking(self, indices: NDArray[np.int64], positions: Positions) -> "ArrayUpload":
+        rows = indices.tolist()
+        digests, ids = ([each[i] for i in rows] for each in (self._digests, self._ids))
+        handles = [self._handles[i] for i in rows] if self._handles else []
+        return ArrayUpload.restored(
+            self.user, self.round, positions, self._x[indices], self._y[indices], digests, ids, handles
+        )
 
     @classmethod
     def unnamed(cls, user: str, x: ArrayLike, y: ArrayLike) -> "ArrayUpload":
@@ -91,10 +115,11 @@ class ArrayUpload:
         y: NDArray[np.int64],
         digests: list[bytes],
         ids: list[bytes],
+        handles: list[bytes] | None = None,
     ) -> "ArrayUpload":
         """An upload whose ids are known already."""
         upload = object.__new__(cls)
-        upload.user, upload.round, upload._ids = user, round_, ids
+        upload.user, upload.round, upload._ids, upload._handles = user, round_, ids, handles or []
         upload._set(positions, x, y, digests)
         return upload
 
@@ -105,6 +130,7 @@ class ArrayUpload:
         order = np.argsort(np.concatenate([pos.array(part.positions) for part in parts]), kind="stable")
         digests = [digest for part in parts for digest in part._digests]
         ids = [name for part in parts for name in part._ids]
+        handles = [handle for part in parts for handle in part._handles]
         return cls.restored(
             first.user,
             first.round,
@@ -113,11 +139,17 @@ class ArrayUpload:
             np.concatenate([part._y for part in parts])[order],
             [digests[i] for i in order.tolist()],
             [ids[i] for i in order.tolist()],
+            [handles[i] for i in order.tolist()] if handles else [],
         )
 
     def rows(self) -> tuple[Array, NDArray[np.int64], list[bytes], list[bytes]]:
         """Inputs, labels, digests and ids, in the order of the positions."""
         return self._x, self._y, self._digests, self._ids
+
+    @property
+    def handles(self) -> list[bytes]:
+        """The rows' handles, in the order of the positions; none if they were given none."""
+        return self._handles
 
     def _indices(self, positions: Positions) -> NDArray[np.int64]:
         wanted = pos.array(positions)

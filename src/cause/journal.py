@@ -29,6 +29,10 @@ class Journal:
         """Samples of a user that arrived and are not yet part of a round."""
         return 0
 
+    def staged_handles(self, user: str) -> set[str]:
+        """The handles of those samples."""
+        return set()
+
     def trained(self, segment: SegmentKey, retrained: int = 0) -> None:
         """A sub-model was admitted, and whoever had to go for it is gone; how many samples were trained again."""
 

@@ -1,6 +1,7 @@
 """What the calls of a device tell."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from cause.memory import SubModel
 from cause.plan import ShardPlan
@@ -16,6 +17,20 @@ class Learned:
     active_shards: int
     trained: tuple[SegmentKey, ...]
     samples: int
+    handles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """With a home: the handle of each row, by user, in the order in which the rows were given."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldSample:
+    """One sample that a device with a home holds."""
+
+    round: int | None
+    """None while it waits for a round."""
+    handle: str
+    label: int
+    arrived: float
+    """Seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,17 @@ from cause.positions import Positions
 class Request:
     """Forget a user's everything, some rounds, the lowest `count` samples of one round, or named samples.
 
-    >>> Request("u7"), Request("u7", rounds=(1, 2)), Request("u7", rounds=(1,), count=5)
-    (Request(user='u7', rounds=None, count=None, samples=None),
-     Request(user='u7', rounds=(1, 2), count=None, samples=None),
-     Request(user='u7', rounds=(1,), count=5, samples=None))
+    Samples are named by (round, position), or by the handles that a device with a home gave to them.
+
+    >>> Request("u7").everything, Request("u7", rounds=(1, 2)).rounds, Request("u7", rounds=(1,), count=5).count
+    (True, (1, 2), 5)
     """
 
     user: str
     rounds: tuple[int, ...] | None = None
     count: int | None = None
     samples: tuple[tuple[int, int], ...] | None = None  # (round, position)
+    handles: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         numbers = [*(self.rounds or ()), *(n for sample in self.samples or () for n in sample)]
@@ -35,13 +36,18 @@ class Request:
             raise RequestError("a count of samples needs exactly one round to take them from")
         if self.count is not None and self.count < 1:
             raise RequestError(f"a request must name at least one sample, not {self.count}")
-        if self.rounds == () or self.samples == ():
+        if self.handles is not None and (self.rounds, self.count, self.samples) != (None, None, None):
+            raise RequestError("name samples by their handles, or rounds, or positions, not several of them")
+        for handle in self.handles or ():
+            if not isinstance(handle, str) or not 0 < len(handle) <= 64:
+                raise RequestError(f"a handle is text as an upload answered with, not {str(handle)[:80]!r}")
+        if self.rounds == () or self.samples == () or self.handles == ():
             raise RequestError(f"nothing to forget: the request of user {self.user!r} names no sample")
 
     @property
     def everything(self) -> bool:
         """Does it name no rounds and no samples, and so mean all that there is of the user?"""
-        return self.rounds is None and self.samples is None
+        return self.rounds is None and self.samples is None and self.handles is None
 
 
 def resolve(ledger: Ledger, requests: Sequence[Request]) -> list[Selection]:
@@ -70,8 +76,13 @@ def remaining(ledger: Ledger, request: Request) -> Selection:
     user, found = request.user, {}
     for round_ in ledger.rounds_of(user):
         held = _held(ledger, user, round_, {})
-        if request.samples is not None:
-            asked = pos.common(held, pos.of(position for of, position in request.samples if of == round_))
+        if request.samples is not None or request.handles is not None:
+            if request.handles is not None:
+                known = ledger.handles_of(user, round_)
+                positions = [known[handle] for handle in request.handles if handle in known]
+            else:
+                positions = [position for of, position in request.samples or () if of == round_]
+            asked = pos.common(held, pos.of(positions))
             found[user, round_] = _first_of_their_kind(asked, held, ledger.twins_of(user, round_))
         elif request.rounds is None or round_ in request.rounds:
             found[user, round_] = held if request.count is None else pos.lowest(held, min(request.count, len(held)))
@@ -85,6 +96,8 @@ def _select(ledger: Ledger, request: Request, pending: Selection) -> Selection:
         raise RequestError(f"unknown user {user!r}: nothing of theirs is retained")
     if request.samples is not None:
         return _named(ledger, user, request.samples, pending)
+    if request.handles is not None:
+        return _named(ledger, user, _with_handles(ledger, user, request.handles), pending)
     rounds = retained if request.rounds is None else sorted(set(request.rounds))
     held = {round_: _held(ledger, user, round_, pending) for round_ in rounds}
     if request.rounds is None:
@@ -128,6 +141,17 @@ def _named(ledger: Ledger, user: str, samples: Iterable[tuple[int, int]], pendin
             raise RequestError(f"user {user!r} has no retained sample {int(missing[0])} of round {round_}")
         selection[user, round_] = _first_of_their_kind(asked, held, ledger.twins_of(user, round_))
     return selection
+
+
+def _with_handles(ledger: Ledger, user: str, handles: Sequence[str]) -> list[tuple[int, int]]:
+    """The retained samples with these handles, as (round, position); a handle that none has is left out."""
+    wanted = set(handles)
+    found: list[tuple[int, int]] = []
+    for round_ in ledger.rounds_of(user):
+        if len(found) < len(wanted):
+            known = ledger.handles_of(user, round_)
+            found += [(round_, known[handle]) for handle in wanted if handle in known]
+    return found
 
 
 def _first_of_their_kind(asked: Positions, held: Positions, twins: Mapping[int, bytes]) -> Positions:

@@ -23,7 +23,7 @@ from cause.learners import Learner
 from cause.ledger import Ledger, MemoryLedger, Selection
 from cause.memory import POLICIES, Memory, PolicySetting, Shelf, SubModel
 from cause.memory.sizing import ENDLESS, sized
-from cause.outcomes import Arrived, Forgotten, Learned, Voter
+from cause.outcomes import Arrived, Forgotten, HeldSample, Learned, Voter
 from cause.partition import PARTITIONERS, Arrivals, Assignment
 from cause.plan import ShardPlan, plan
 from cause.presets import FIXED, System, parse_system
@@ -160,6 +160,8 @@ class Cause:
         self._unserved = not home.read_only
         self._resume()
         if not home.read_only:
+            if not home.accepted():  # they may name samples by positions that an upgrade changes
+                home.upgrade()
             self._expire_staged()
 
     def _resume(self, *, lenient: bool = False) -> None:
@@ -203,22 +205,31 @@ class Cause:
         way; with `repair="later"` they go on waiting, and what arrived for them waits with them.
         """
         repair = self._repair_or_default(repair)
+        handles: dict[str, tuple[str, ...]] = {}
+        if self.home is not None and isinstance(uploads, Mapping):
+            given = {user: (x, y, _fresh_handles(y)) for user, (x, y) in uploads.items()}
+            handles = {user: tuple(each.hex() for each in rows) for user, (_, _, rows) in given.items()}
         with self.state:
-            t, active, arrived, waiting = self._arrive(uploads)
+            t, active, arrived, waiting = self._arrive(given if handles else uploads)
         self.expire(repair="later")  # before anything is trained on what goes
         trained, _ = self._catch_up(except_=waiting if repair == "later" else ())
-        return Learned(t, active, tuple(trained), sum(len(u.positions) for u in arrived.values()))
+        return Learned(t, active, tuple(trained), sum(len(u.positions) for u in arrived.values()), handles)
 
     def _arrive(
-        self, uploads: Iterable[Upload] | Mapping[str, tuple[ArrayLike, ArrayLike]]
+        self,
+        uploads: Iterable[Upload]
+        | Mapping[str, tuple[ArrayLike, ArrayLike]]
+        | Mapping[str, tuple[ArrayLike, ArrayLike, Sequence[bytes]]],
     ) -> tuple[int, int, Mapping[str, Upload], list[int]]:
         self._resume()
         t, waiting = self.ledger.round + 1, self.waiting()
         if isinstance(uploads, Mapping):
             for user in uploads:
                 check_user(user)
-            uploads = [ArrayUpload(user, t, x, y) for user, (x, y) in uploads.items()]
+            uploads = [ArrayUpload(user, t, *given) for user, given in uploads.items()]
         arrived = checked_uploads(uploads, t)
+        if self.home is not None:
+            arrived = {user: self.home.shuffled(upload) for user, upload in arrived.items()}
         for upload in arrived.values():
             self.learner.check(upload)
         active = self.controller.at(t)
@@ -296,9 +307,14 @@ class Cause:
         rounds: Iterable[int] | None = None,
         count: int | None = None,
         samples: Iterable[tuple[int, int]] | None = None,
+        handles: Iterable[str] | None = None,
         repair: str | None = None,
     ) -> list[Forgotten]:
         """Forget a user's everything, some rounds, the lowest `count` samples of a round, or named samples.
+
+        Samples are named by (round, position), or by handle. A device with a home gives each row a handle when it is
+        staged or learned (`stage`, `samples_of`); positions there are random, and say nothing about the order in which
+        rows came.
 
         When this returns, samples and tainted sub-models are destroyed, and the shards vote with their newest clean
         sub-model, if they have one. With `repair="later"` the replay waits for `repair()`; "now" is the default, unless
@@ -306,7 +322,8 @@ class Cause:
         """
         chosen = None if rounds is None else tuple(rounds)
         named = None if samples is None else tuple(samples)
-        return self.serve([Request(user, chosen, count, named)], repair=repair)
+        rows = None if handles is None else tuple(handles)
+        return self.serve([Request(user, chosen, count, named, rows)], repair=repair)
 
     def expire(self, *, repair: str = "now") -> Forgotten | None:
         """Forget what is older than the home keeps samples: all of it at once. `learn` does it in each round.
@@ -348,13 +365,32 @@ class Cause:
     def _resolved(self, requests: Sequence[Request], lenient: bool) -> list[Selection]:
         """Who has nothing in a round yet may have something staged."""
         none = [
-            request.everything
-            and not self.ledger.rounds_of(request.user)
-            and (lenient or self.journal.staged(request.user) > 0)
+            (
+                request.everything
+                and not self.ledger.rounds_of(request.user)
+                and (lenient or self.journal.staged(request.user) > 0)
+            )
+            or (request.handles is not None and self._all_staged(request.user, request.handles))
             for request in requests
         ]
         found = iter(resolve(self.ledger, [each for each, absent in zip(requests, none, strict=True) if not absent]))
         return [{} if absent else next(found) for absent in none]
+
+    def _all_staged(self, user: str, handles: Sequence[str]) -> bool:
+        """Whether samples with these handles all wait for a round; a handle that no sample has is an error."""
+        rest = set(handles) - self.journal.staged_handles(user)
+        held = rest and {handle for t in self.ledger.rounds_of(user) for handle in self.ledger.handles_of(user, t)}
+        if missing := sorted(rest - set(held)):
+            raise RequestError(f"user {user!r} has no sample with the handle {missing[0]!r}")
+        return not rest
+
+    def samples_of(self, user: str) -> list[HeldSample]:
+        """What is held of a user: each sample's round, handle, label and the time when it arrived.
+
+        Samples that wait for a round come last and have no round.
+        """
+        with self.state:
+            return self._home().samples_of(user)
 
     def _serve(
         self,
@@ -550,3 +586,9 @@ class Cause:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _fresh_handles(labels: Any) -> list[bytes]:
+    from cause.home.blocks import new_handles
+
+    return [row.tobytes() for row in new_handles(len(np.atleast_1d(np.asarray(labels))))]

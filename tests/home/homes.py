@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from cause.arrays import ArrayUpload
 from cause.learners.sklearn import SklearnLearner
 from cause.system import Cause
 
@@ -27,7 +28,16 @@ def opened(folder, learner=None, **settings) -> Cause:
     return Cause(folder, learner=learner or bayes(), key={"env": "CAUSE_TEST_KEY"}, **settings)
 
 
+def fixed_permutation(count: int):
+    """Instead of a random order of positions, one that is the same each time and has nothing to do with the samples."""
+    return np.random.default_rng(count).permutation(count)
+
+
 def learn(device, **counts: int):
     """A round: users and how many samples each uploads."""
     t = device.ledger.round + 1
-    return device.learn({user: samples(user, t, count) for user, count in counts.items()})
+    given = {user: samples(user, t, count) for user, count in counts.items()}
+    if device.home is not None:
+        return device.learn(given)
+    # positions as a home would give them, so that a request by position or count means the same samples
+    return device.learn([ArrayUpload(u, t, x, y).shuffled(fixed_permutation(len(y))) for u, (x, y) in given.items()])

@@ -2,14 +2,17 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cause import positions as pos
 from cause.arrays import ArrayUpload
 from cause.errors import InputError
 from cause.home.blocks import Block
-from cause.home.seals import seal_classes, seal_digest, upload_key
-from cause.home.uploads import Blocks, StoredUpload, cut
+from cause.home.directory import DirectoryChange
+from cause.home.ledger import digest_rows
+from cause.home.seals import seal_classes, seal_digests, upload_key
+from cause.home.uploads import cut
 from cause.keyed import digest
 from cause.samples import Piece, SegmentKey
 from cause.vault import seal
@@ -18,87 +21,105 @@ if TYPE_CHECKING:
     from cause.home.home import Home
 
 
-def store(
-    home: "Home", round_: int, segments: Mapping[SegmentKey, Sequence[Piece]]
-) -> Mapping[SegmentKey, Sequence[Piece]]:
-    """Write a round's samples, durably; the same pieces, with their samples on the disk."""
+@dataclass(frozen=True)
+class _Round:
+    """What a round adds to a home, before the tables name it."""
+
+    number: int
+    segments: Mapping[SegmentKey, Sequence[Piece]]
+    cuts: Mapping[str, list[tuple[bytes, Block]]]
+    keys: Mapping[bytes, bytes]
+    sizes: Mapping[bytes, int]
+    segment_names: Mapping[SegmentKey, bytes]
+    pseudonyms: Mapping[str, int]
+    directory: DirectoryChange
+
+
+def store(home: "Home", round_: int, segments: Mapping[SegmentKey, Sequence[Piece]]) -> None:
+    """Write a round's samples and name them in the tables, durably and in one step."""
     whole = {user: _joined(pieces) for user, pieces in _by_user(segments).items()}
     cuts = {user: [(os.urandom(16), block) for block in cut(upload)] for user, upload in whole.items()}
     keys = {name: os.urandom(32) for blocks in cuts.values() for name, _ in blocks}
     contents = [(name, block.sealed(name, keys[name])) for blocks in cuts.values() for name, block in blocks]
     home.refuse_what_cannot_fit(sum(len(data) for _, data in contents) - home.inbox.leaving_bytes)
+    pseudonyms, new = _pseudonyms(home, whole)
+    change = home.directory.plan(new)
+    names = {key: os.urandom(16) for key in segments}
+    keys |= {name: os.urandom(32) for name in names.values()} | change.keys
+    home.directory.seal(change, home.vault)
     home.write(keys, contents)
-    sizes = {name: len(data) for name, data in contents}
+    arrived = _Round(
+        round_, segments, cuts, keys, {name: len(data) for name, data in contents}, names, pseudonyms, change
+    )
     try:
-        uploads = record(home, round_, segments, cuts, keys, sizes)
+        with home.database.transaction():
+            _record(home, arrived)
     except BaseException:
         home.garbage.update(keys)
         raise
+    home.directory.apply(change)
     home.discard(home.inbox.left())
-    for user, own in uploads.items():
-        home.blocks[user, round_] = own
-    return {
-        key: [
-            Piece(StoredUpload(p.upload.user, round_, p.positions, uploads[p.upload.user]), p.positions) for p in pieces
-        ]
-        for key, pieces in segments.items()
-    }
 
 
-def record(
-    home: "Home",
-    round_: int,
-    segments: Mapping[SegmentKey, Sequence[Piece]],
-    cuts: Mapping[str, list[tuple[bytes, Block]]],
-    keys: Mapping[bytes, bytes],
-    sizes: Mapping[bytes, int],
-) -> dict[str, Blocks]:
-    """One transaction: the tables name a round's uploads, their blocks and their pieces."""
-    uploads: dict[str, Blocks] = {}
-    database, now = home.database, home.clock()
-    with database.transaction():
-        database.set("round", round_)
-        home.inbox.leave(round_, now)
-        pseudonym = database.get("pseudonyms", 0)
-        given: dict[str, int] = {}
-        for user, blocks in cuts.items():
-            if user in home.pseudonyms:
-                given[user] = home.pseudonyms[user]
-            else:
-                pseudonym += 1
-                given[user] = pseudonym
-            first = blocks[0][0]
-            sealed = seal(keys[first], user.encode(), b"user" + first)
-            row = [round_, now, home.inbox.since(user, now), given[user], sealed]
-            upload = database.run(
-                "INSERT INTO uploads (round, received, arrived, pseudonym, sealed_user) VALUES (?, ?, ?, ?, ?)", row
-            ).lastrowid
-            rows = [(name, upload, part, sizes[name]) for part, (name, _) in enumerate(blocks)]
-            database.many("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)
-            uploads[user] = Blocks(upload, home.store_, [name for name, _ in blocks])
-        database.set("pseudonyms", pseudonym)
-        database.many("INSERT INTO segments VALUES (?, ?, ?, 0)", [list(key) for key in sorted(segments)])
-        pieces = [(key, piece) for key, each in segments.items() for piece in each]
-        sealing = {user: upload_key(home.vault, own.names) for user, own in uploads.items()}
-        database.many(
-            "INSERT INTO pieces VALUES (?, ?, ?, ?, ?, ?)",
-            [
-                [uploads[p.upload.user].upload_id, *key, pos.runs(p.positions),
-                 seal_digest(sealing[p.upload.user], key, digest(p.upload.names(p.positions)))]
-                for key, p in pieces
-            ],
-        )  # fmt: skip
-        database.many(
-            "INSERT INTO history (round, kind, pseudonym, samples, shard, sealed_classes) "
-            "VALUES (?, 'add', ?, ?, ?, ?)",
-            [
-                [round_, given[p.upload.user], len(p.positions), key.shard,
-                 seal_classes(sealing[p.upload.user], p.upload.labels(p.positions))]
-                for key, p in pieces
-            ],
-        )  # fmt: skip
-    home.pseudonyms.update(given)
-    return uploads
+def _record(home: "Home", arrived: _Round) -> None:
+    """In a transaction: the tables name a round's uploads, their blocks and their pieces."""
+    database, now, round_ = home.database, home.clock(), arrived.number
+    database.set("round", round_)
+    home.inbox.leave(round_, now)
+    home.directory.write(arrived.directory, database)
+    uploads: dict[str, int] = {}
+    for user, blocks in arrived.cuts.items():
+        first = blocks[0][0]
+        sealed = seal(arrived.keys[first], user.encode(), b"user" + first)
+        row = [round_, now, home.inbox.since(user, now), arrived.pseudonyms[user], sealed]
+        uploads[user] = database.run(
+            "INSERT INTO uploads (round, received, arrived, pseudonym, sealed_user, shuffled) "
+            "VALUES (?, ?, ?, ?, ?, 1)",
+            row,
+        ).lastrowid
+        rows = [(name, uploads[user], part, arrived.sizes[name]) for part, (name, _) in enumerate(blocks)]
+        database.many("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)
+    database.set("pseudonyms", max([database.get("pseudonyms", 0), *arrived.pseudonyms.values()]))
+    segments = []
+    for key in sorted(arrived.segments):
+        pieces = sorted(arrived.segments[key], key=lambda piece: piece.upload.user)
+        own = digest_rows([(arrived.pseudonyms[p.upload.user], digest(p.upload.names(p.positions))) for p in pieces])
+        name = arrived.segment_names[key]
+        samples = sum(len(piece.positions) for piece in pieces)
+        segments.append([*key, 0, samples, name, seal_digests(arrived.keys[name], key, own)])
+    database.many(
+        "INSERT INTO segments (shard, round, slice, trained, samples, key, sealed_digests) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        segments,
+    )
+    placed = [(key, piece) for key, each in arrived.segments.items() for piece in each]
+    database.many(
+        "INSERT INTO pieces (upload, shard, round, slice, positions) VALUES (?, ?, ?, ?, ?)",
+        [[uploads[p.upload.user], *key, pos.runs(p.positions)] for key, p in placed],
+    )
+    sealing = {user: upload_key(home.vault, [name for name, _ in blocks]) for user, blocks in arrived.cuts.items()}
+    database.many(
+        "INSERT INTO history (round, kind, pseudonym, samples, shard, sealed_classes) VALUES (?, 'add', ?, ?, ?, ?)",
+        [
+            [round_, arrived.pseudonyms[p.upload.user], len(p.positions), key.shard,
+             seal_classes(sealing[p.upload.user], p.upload.labels(p.positions))]
+            for key, p in placed
+        ],
+    )  # fmt: skip
+
+
+def _pseudonyms(home: "Home", users: Mapping[str, object]) -> tuple[dict[str, int], dict[str, int]]:
+    """The pseudonym of each user, and those among them that are new."""
+    last = home.database.get("pseudonyms", 0)
+    found: dict[str, int] = {}
+    new: dict[str, int] = {}
+    for user in users:
+        known = home.directory.pseudonym(user)
+        if known is None:
+            last += 1
+            known = new[user] = last
+        found[user] = known
+    return found, new
 
 
 def _by_user(segments: Mapping[SegmentKey, Sequence[Piece]]) -> dict[str, list[Piece]]:

@@ -44,11 +44,9 @@ def expired(home: "Home") -> list[Request]:
         rule, limit = "arrived < ?", home.clock() - seconds
     else:
         return []
-    old = {upload for (upload,) in home.database.rows(f"SELECT id FROM uploads WHERE {rule}", [limit])}
     found: dict[str, list[int]] = {}
-    for (user, round_), own in home.blocks.items():
-        if own.upload_id in old:
-            found.setdefault(user, []).append(round_)
+    for pseudonym, round_ in home.database.rows(f"SELECT pseudonym, round FROM uploads WHERE {rule}", [limit]):
+        found.setdefault(home.directory.name(pseudonym), []).append(round_)
     return [Request(user, tuple(sorted(theirs))) for user, theirs in sorted(found.items())]
 
 
@@ -62,19 +60,18 @@ def accepted(home: "Home") -> list[tuple[str, Request]]:
     return found
 
 
-def everything_of(home: "Home", ids: Sequence[str]) -> set[str]:
-    """The users of whom these requests want everything forgotten: also what waits for a round."""
-    marks = ",".join("?" * len(ids))
-    rows = home.database.rows(f"SELECT key, sealed FROM requests WHERE id IN ({marks})", list(ids))
-    asked = [_asked(home, bytes(name), bytes(sealed)) for name, sealed in rows if name is not None]
-    return {request.user for request in asked if request.everything}
+def requests_of(home: "Home", ids: Sequence[str]) -> list[Request]:
+    """What was asked for under these ids and is not in effect yet."""
+    rows = (home.database.row("SELECT key, sealed FROM requests WHERE id=?", [each]) for each in ids)
+    return [_asked(home, bytes(row[0]), bytes(row[1])) for row in rows if row is not None and row[0] is not None]
 
 
 def _asked(home: "Home", name: bytes, sealed: bytes) -> Request:
     told = json.loads(open_sealed(home.vault.key(name), sealed, b"request" + name))
     rounds = None if told["rounds"] is None else tuple(told["rounds"])
     samples = None if told["samples"] is None else tuple((int(a), int(b)) for a, b in told["samples"])
-    return Request(told["user"], rounds, told["count"], samples)
+    handles = None if told.get("handles") is None else tuple(told["handles"])
+    return Request(told["user"], rounds, told["count"], samples, handles)
 
 
 def caught_up(home: "Home", behind: Sequence[int]) -> None:
@@ -86,7 +83,7 @@ def caught_up(home: "Home", behind: Sequence[int]) -> None:
         home.database.many("INSERT OR IGNORE INTO behind VALUES (?, ?)", [[shard, now] for shard in behind])
         waiting = set(behind)
         for each, covered in home.database.rows(
-            "SELECT id, covered FROM requests WHERE effective IS NOT NULL AND repaired IS NULL"
+            "SELECT id, covered FROM requests WHERE signed < 2 AND effective IS NOT NULL AND repaired IS NULL"
         ):
             if not waiting & set(json.loads(covered)["shards"]):
                 home.database.run("UPDATE requests SET repaired=? WHERE id=?", [now, each])

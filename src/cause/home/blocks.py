@@ -1,13 +1,17 @@
 """Samples at rest: blocks of one upload, each sealed under a key of its own, each a file.
 
-A block is two sealed parts: what the engine asks often (positions, labels, ids), and the inputs. To forget some samples
-of a block is to write the others under a new key and to destroy the old one.
+A block is two sealed parts: what the engine asks often (positions, labels, ids, handles), and the inputs. To forget
+some samples of a block is to write the others under a new key and to destroy the old one.
+
+Positions are a random permutation of the upload (`ArrayUpload.shuffled`), so neither a gap among them nor a short block
+says anything about what the missing samples were.
 """
 
 import json
+import os
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,7 +27,11 @@ SAMPLES = 128
 """The most samples of a block: forgetting one of them rewrites the others."""
 ID_BYTES = 16
 _HEAD = struct.Struct(">4sQ")
-_MAGIC = b"CBK1"
+HANDLE_BYTES = 8
+"""A handle names a row for its user. It is random, never derived from the sample."""
+_MAGIC = b"CBK2"
+_WITHOUT_HANDLES = b"CBK1"
+"""Blocks of formats 1 to 4: rows have no handles, and positions are ranks of digests."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,7 @@ class Block:
     labels: NDArray[np.int64]
     ids: NDArray[np.uint8]  # one row of ID_BYTES a sample
     digests: NDArray[np.uint8]
+    handles: NDArray[np.uint8]  # one row of HANDLE_BYTES a sample
     x: NDArray[Any]
 
     def __len__(self) -> int:
@@ -41,14 +50,23 @@ class Block:
 
     def keeping(self, chosen: NDArray[Any]) -> "Block":
         """Only these rows."""
-        return Block(
-            self.positions[chosen], self.labels[chosen], self.ids[chosen], self.digests[chosen], self.x[chosen]
-        )
+        numbers = (self.positions, self.labels, self.ids, self.digests, self.handles, self.x)
+        return Block(*(each[chosen] for each in numbers))
+
+    def with_handles(self, handles: Mapping[int, bytes]) -> "Block":
+        """The same rows, some with another handle, by position."""
+        at = [row for row, position in enumerate(self.positions.tolist()) if position in handles]
+        if not at:
+            return self
+        changed = self.handles.copy()
+        for row in at:
+            changed[row] = np.frombuffer(handles[int(self.positions[row])], dtype=np.uint8)
+        return replace(self, handles=changed)
 
     def sealed(self, name: bytes, key: bytes) -> bytes:
         """The bytes of its file."""
         head = json.dumps({"n": len(self), "dtype": self.x.dtype.str, "shape": self.x.shape[1:]}).encode()
-        numbers = (self.positions, self.labels, self.ids, self.digests)
+        numbers = (self.positions, self.labels, self.ids, self.digests, self.handles)
         meta = struct.pack(">I", len(head)) + head + b"".join(each.tobytes() for each in numbers)
         first = seal(key, meta, name + b"meta")
         return _HEAD.pack(_MAGIC, len(first)) + first + seal(key, np.ascontiguousarray(self.x).tobytes(), name + b"x")
@@ -62,6 +80,7 @@ class Meta:
     labels: NDArray[np.int64]
     ids: NDArray[np.uint8]
     digests: NDArray[np.uint8]
+    handles: NDArray[np.uint8]
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
 
@@ -69,14 +88,15 @@ class Meta:
 def open_meta(name: bytes, key: bytes, data: bytes) -> Meta:
     """What the engine asks often."""
     magic, length = _HEAD.unpack_from(data)
-    if magic != _MAGIC:
+    if magic not in (_MAGIC, _WITHOUT_HANDLES):
         raise VaultError("not a block of this version")
+    handle_bytes = HANDLE_BYTES if magic == _MAGIC else 0
     meta = open_sealed(key, data[_HEAD.size : _HEAD.size + length], name + b"meta")
     (size,) = struct.unpack_from(">I", meta)
     head = json.loads(meta[4 : 4 + size])
     count, rest = head["n"], memoryview(meta)[4 + size :]
     cuts = [0]
-    for width in (8, 8, ID_BYTES, ID_BYTES):
+    for width in (8, 8, ID_BYTES, ID_BYTES, handle_bytes):
         cuts.append(cuts[-1] + count * width)
     parts = [rest[a:b] for a, b in pairwise(cuts)]
     return Meta(
@@ -84,6 +104,7 @@ def open_meta(name: bytes, key: bytes, data: bytes) -> Meta:
         np.frombuffer(parts[1], dtype=np.int64),
         np.frombuffer(parts[2], dtype=np.uint8).reshape(count, ID_BYTES),
         np.frombuffer(parts[3], dtype=np.uint8).reshape(count, ID_BYTES),
+        np.frombuffer(parts[4], dtype=np.uint8).reshape(count, handle_bytes),
         np.dtype(head["dtype"]),
         tuple(head["shape"]),
     )
@@ -95,7 +116,12 @@ def open_block(name: bytes, key: bytes, data: bytes) -> Block:
     _, length = _HEAD.unpack_from(data)
     raw = open_sealed(key, data[_HEAD.size + length :], name + b"x")
     x = np.frombuffer(raw, dtype=meta.dtype).reshape(len(meta.positions), *meta.shape)
-    return Block(meta.positions, meta.labels, meta.ids, meta.digests, x)
+    return Block(meta.positions, meta.labels, meta.ids, meta.digests, meta.handles, x)
+
+
+def new_handles(rows: int) -> NDArray[np.uint8]:
+    """Fresh random handles, one for each row."""
+    return np.frombuffer(os.urandom(rows * HANDLE_BYTES), dtype=np.uint8).reshape(rows, HANDLE_BYTES)
 
 
 class Files:

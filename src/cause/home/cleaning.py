@@ -9,7 +9,7 @@ from cause.home.log import DEVICE_KEY
 if TYPE_CHECKING:
     from cause.home.home import Home
 
-KEYED = ("blocks", "staged", "sub_models", "requests", "manifests")
+KEYED = ("blocks", "staged", "segments", "directory", "sub_models", "requests", "manifests")
 """The tables whose column `key` names keys of the vault. What none of them names does not survive an opening."""
 
 

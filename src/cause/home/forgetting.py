@@ -1,19 +1,23 @@
-"""A request takes effect: what is left of its blocks is written anew, the tables let go, and then the keys go."""
+"""A request takes effect: what is left of its blocks is written anew, the tables change, and then the keys go."""
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cause import positions as pos
-from cause.home.asking import everything_of
+from cause.home.asking import requests_of
 from cause.home.database import Database
-from cause.home.seals import seal_digest, upload_key
+from cause.home.directory import DirectoryChange
+from cause.home.inbox import StagedRemoval
+from cause.home.seals import seal_digests
+from cause.home.uploads import Blocks
 from cause.ledger import Selection
 from cause.plan import ShardPlan
 from cause.positions import Positions
+from cause.requests import Request
 from cause.samples import SegmentKey
 from cause.vault import seal
 
@@ -22,77 +26,135 @@ if TYPE_CHECKING:
 
 
 class Rewrite:
-    """What forgetting does to blocks."""
+    """What forgetting changes on the disk: new keys and blocks, old names, and rows of the tables."""
 
     def __init__(self) -> None:
         self.keys: dict[bytes, bytes] = {}
         self.contents: list[tuple[bytes, bytes]] = []
         self.old: list[bytes] = []
-        self.left: dict[tuple[str, int], list[bytes]] = {}
+        self.left: dict[tuple[str, int], tuple[Blocks, list[bytes]]] = {}
+        """By upload: its blocks so far, and the names of those that it has now."""
+        self.segments: dict[SegmentKey, tuple[int, bytes | None, bytes | None] | None] = {}
+        """By touched segment: samples left, its new key's name and its sealed digests; None if it is empty."""
+        self.users: list[str] = []
+        """Users of whom nothing is left."""
+        self.directory = DirectoryChange()
+
+    def new_key(self) -> bytes:
+        """The name of a fresh key."""
+        name = os.urandom(16)
+        self.keys[name] = os.urandom(32)
+        return name
 
 
 def effect(
     home: "Home", ids: Sequence[str], selection: Selection, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]
 ) -> None:
     """The samples and every tainted sub-model are gone when this returns."""
-    rewrite = Rewrite()
-    for (user, round_), doomed in selection.items():
-        _rewrite(home, rewrite, user, round_, doomed)
+    asked = requests_of(home, ids)
+    rewrite = _planned(home, selection, asked)
     evidence = home.receipts.evidence(plans, dropped)
-    home.write({**rewrite.keys, **evidence.keys}, rewrite.contents)
-    staged = home.inbox.of(everything_of(home, ids))
-    rewrite.old += [name for upload in staged for name in upload.names]
-    waiting = sum(upload.samples for upload in staged)
-    evidence.covered["staged"] = waiting
-    samples = waiting + sum(len(doomed) for doomed in selection.values())
+    staged = home.inbox.removal(asked)
+    keys = {**rewrite.keys, **evidence.keys, **staged.keys}
+    home.write(keys, [*rewrite.contents, *staged.contents])
+    evidence.covered["staged"] = staged.samples
+    samples = staged.samples + sum(len(forgotten) for forgotten in selection.values())
     try:
         with home.database.transaction():
             apply(home, rewrite, selection)
-            home.inbox.drop(staged)
+            home.inbox.remove(staged)
             home.let_go()
             home.receipts.replace_keys(ids[0], evidence)
             _mark(home, ids, plans, samples, evidence.covered, dropped)
     except BaseException:
-        home.garbage.update(rewrite.keys, evidence.keys)
+        home.garbage.update(keys)
         raise
-    rewrite.old += evidence.old
-    _destroy(home, ids, rewrite, selection)
-    home.inbox.dropped(staged)
+    rewrite.old += [*evidence.old, *staged.old, *rewrite.directory.old_keys]
+    _destroy(home, ids, rewrite, staged)
     home.receipts.issue()
 
 
-def _rewrite(home: "Home", rewrite: Rewrite, user: str, round_: int, doomed: Positions) -> None:
-    """What is left of an upload's blocks: as they are, written anew, or gone."""
-    own, gone = home.blocks[user, round_], pos.array(doomed)
-    left: list[bytes] = []
+def _planned(home: "Home", selection: Selection, asked: Sequence[Request]) -> Rewrite:
+    rewrite, ledger = Rewrite(), home.ledger
+    named: dict[str, set[str]] = {}
+    for request in asked:
+        named.setdefault(request.user, set()).update(request.handles or ())
+    touched: set[SegmentKey] = set()
+    for (user, round_), forgotten in selection.items():
+        own = ledger.upload(user, round_).blocks
+        rewrite.left[user, round_] = own, _rewrite(home, rewrite, own, user, round_, forgotten, named.get(user, set()))
+        recorded = ledger.recorded_pieces(own.upload_id)
+        touched |= {key for key, held in recorded if len(pos.common(held, forgotten))}
+    for key in sorted(touched):
+        (old,) = home.database.row("SELECT key FROM segments WHERE (shard, round, slice)=(?, ?, ?)", list(key))
+        rewrite.old += [] if old is None else [bytes(old)]
+        rewrite.segments[key] = None
+        if key in ledger.lineage(key.shard):
+            name = rewrite.new_key()
+            sealed = seal_digests(rewrite.keys[name], key, ledger.digests(key))
+            rewrite.segments[key] = ledger.lineage(key.shard)[key].count, name, sealed
+    rewrite.users = sorted({user for user, _ in selection if not ledger.rounds_of(user)})
+    rewrite.directory = home.directory.plan(removed=rewrite.users)
+    home.directory.seal(rewrite.directory, home.vault)
+    rewrite.keys |= rewrite.directory.keys
+    return rewrite
+
+
+def _rewrite(
+    home: "Home", rewrite: Rewrite, own: Blocks, user: str, round_: int, forgotten: Positions, named: set[str]
+) -> list[bytes]:
+    """The blocks that an upload has afterwards: as they are, written anew, or none."""
     if not home.ledger.pieces_of(user, round_):  # all of it goes: what cannot be read any more can be destroyed, too
         rewrite.old += own.names
-        rewrite.left[user, round_] = left
-        return
+        return []
+    gone, left = pos.array(forgotten), []
+    handles = _moved_handles(own, forgotten, named)
     for name in own.names:
-        stay = ~np.isin(home.store_.meta(name).positions, gone, assume_unique=True)
-        if stay.all():
+        held = home.store_.meta(name).positions
+        stay = ~np.isin(held, gone, assume_unique=True)
+        renamed = np.isin(held, list(handles))
+        if stay.all() and not renamed.any():
             left.append(name)
             continue
         rewrite.old.append(name)
         if stay.any():
-            new, key = os.urandom(16), os.urandom(32)
-            rewrite.keys[new] = key
-            rewrite.contents.append((new, home.store_.block(name).keeping(stay).sealed(new, key)))
+            new = rewrite.new_key()
+            block = home.store_.block(name).with_handles(handles).keeping(stay)
+            rewrite.contents.append((new, block.sealed(new, rewrite.keys[new])))
             left.append(new)
-    rewrite.left[user, round_] = left
+    return left
+
+
+def _moved_handles(own: Blocks, forgotten: Positions, named: set[str]) -> dict[int, bytes]:
+    """New handles, by position, of rows that stay although their handle was named.
+
+    Of identical samples the one with the highest ordinal goes, whichever was named, so that the rest have the ids that
+    they would have had without it. The named handle goes all the same: the row that had it gets the other's.
+    """
+    if not named:
+        return {}
+    meta = own.metas()
+    going = np.isin(meta.positions, pos.array(forgotten), assume_unique=True)
+    handles = [row.tobytes() for row in meta.handles]
+    spare: dict[bytes, list[bytes]] = {}
+    for row in np.flatnonzero(going).tolist():
+        if handles[row].hex() not in named:
+            spare.setdefault(meta.digests[row].tobytes(), []).append(handles[row])
+    staying = [row for row in np.flatnonzero(~going).tolist() if handles[row].hex() in named]
+    return {int(meta.positions[row]): spare[meta.digests[row].tobytes()].pop() for row in staying}
 
 
 def apply(home: "Home", rewrite: Rewrite, selection: Selection) -> None:
     """In a transaction: the tables hold what is left."""
     database, sizes = home.database, {name: len(data) for name, data in rewrite.contents}
-    for (user, round_), left in rewrite.left.items():
-        own = home.blocks[user, round_]
+    for (user, round_), (own, left) in rewrite.left.items():
+        pseudonym = home.directory.pseudonym(user)
+        assert pseudonym is not None
         database.many(
             "INSERT INTO history (kind, round, pseudonym, of_round, samples, shard) VALUES ('forget', ?, ?, ?, ?, ?)",
-            _lines(home, user, round_, selection[user, round_]),
+            _lines(home, own, pseudonym, round_, selection[user, round_]),
         )
-        forget_classes(database, home.pseudonyms[user], round_)
+        forget_classes(database, pseudonym, round_)
         database.run("DELETE FROM pieces WHERE upload=?", [own.upload_id])
         kept = dict(database.rows("SELECT key, bytes FROM blocks WHERE upload=?", [own.upload_id]))
         database.run("DELETE FROM blocks WHERE upload=?", [own.upload_id])
@@ -104,25 +166,32 @@ def apply(home: "Home", rewrite: Rewrite, selection: Selection) -> None:
         if left[0] != own.names[0]:
             sealed = seal(home.vault.key(left[0]), user.encode(), b"user" + left[0])
             database.run("UPDATE uploads SET sealed_user=? WHERE id=?", [sealed, own.upload_id])
-        sealing, pieces = upload_key(home.vault, left), []
-        for key, held in home.ledger.pieces_of(user, round_):
-            known = home.ledger.lineage(key.shard)[key].piece_digest(user)
-            pieces.append([own.upload_id, *key, pos.runs(held), seal_digest(sealing, key, known)])
-        database.many("INSERT INTO pieces VALUES (?, ?, ?, ?, ?, ?)", pieces)
-    database.run(
-        "DELETE FROM segments WHERE NOT EXISTS (SELECT 1 FROM pieces WHERE "
-        "(pieces.shard, pieces.round, pieces.slice)=(segments.shard, segments.round, segments.slice))"
-    )
+        database.many(
+            "INSERT INTO pieces (upload, shard, round, slice, positions) VALUES (?, ?, ?, ?, ?)",
+            [[own.upload_id, *key, pos.runs(held)] for key, held in home.ledger.pieces_of(user, round_)],
+        )
+    update_segments(database, rewrite.segments)
+    home.directory.write(rewrite.directory, database)
 
 
-def _lines(home: "Home", user: str, round_: int, doomed: Positions) -> list[list[object]]:
-    """Lines for the history: how many went, from which shards, under the user's pseudonym."""
+def update_segments(
+    database: Database, segments: Mapping[SegmentKey, tuple[int, bytes | None, bytes | None] | None]
+) -> None:
+    """In a transaction: touched segments have fewer samples and other digests, or are no more."""
+    where = "WHERE (shard, round, slice)=(?, ?, ?)"
+    for key, row in segments.items():
+        if row is None:
+            database.run(f"DELETE FROM segments {where}", list(key))
+        else:
+            database.run(f"UPDATE segments SET samples=?, key=?, sealed_digests=? {where}", [*row, *key])
+
+
+def _lines(home: "Home", own: Blocks, pseudonym: int, round_: int, forgotten: Positions) -> list[list[object]]:
+    """Lines for the history: how many samples went, from which shards, under the user's pseudonym."""
     lost: dict[int, int] = {}
-    for shard, held in home.database.rows(
-        "SELECT shard, positions FROM pieces WHERE upload=?", [home.blocks[user, round_].upload_id]
-    ):
-        lost[shard] = lost.get(shard, 0) + len(pos.common(pos.from_runs(bytes(held)), doomed))
-    return [[home.ledger.round, home.pseudonyms[user], round_, count, shard] for shard, count in lost.items() if count]
+    for key, held in home.ledger.recorded_pieces(own.upload_id):
+        lost[key.shard] = lost.get(key.shard, 0) + len(pos.common(held, forgotten))
+    return [[home.ledger.round, pseudonym, round_, count, shard] for shard, count in lost.items() if count]
 
 
 def _mark(
@@ -156,18 +225,14 @@ def _taint(home: "Home", now: float, plans: Sequence[ShardPlan], dropped: Sequen
     return found
 
 
-def _destroy(home: "Home", ids: Sequence[str], rewrite: Rewrite, selection: Selection) -> None:
+def _destroy(home: "Home", ids: Sequence[str], rewrite: Rewrite, staged: StagedRemoval) -> None:
     """The transaction is durable: now the keys go, and with them every copy of what they opened."""
     dropped, home.shelf.doomed = home.shelf.doomed, []
     home.garbage.update(rewrite.old, dropped, map(bytes.fromhex, ids))
+    home.ledger.committed({own.upload_id: left for own, left in rewrite.left.values()})
+    home.directory.apply(rewrite.directory, rewrite.users)  # who returns is new
+    home.inbox.removed(staged)
     home.destroy()
-    for (user, round_), left in rewrite.left.items():
-        if left:
-            home.blocks[user, round_].names[:] = left
-        else:
-            del home.blocks[user, round_]
-            if not home.ledger.rounds_of(user):
-                home.pseudonyms.pop(user, None)  # who returns is new
 
 
 def forget_classes(database: Database, pseudonym: int, round_: int) -> None:

@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
+from cause.arrays import ArrayUpload
 from cause.disk import Disk
 from cause.errors import BudgetError, HomeError, VaultError
-from cause.home import arriving, asking, forgetting, opening
+from cause.home import arriving, asking, forgetting, opening, upgrade
 from cause.home.blocks import Files
 from cause.home.cleaning import clean
 from cause.home.database import Connect, Database, connect
+from cause.home.directory import Directory
 from cause.home.inbox import Inbox
 from cause.home.layout import Layout
 from cause.home.ledger import HomeLedger
@@ -26,14 +28,16 @@ from cause.home.log import DEVICE_KEY
 from cause.home.receipts import Receipts
 from cause.home.seals import seal_identity
 from cause.home.shelf import HomeShelf
-from cause.home.uploads import Blocks, BlockStore
+from cause.home.upgrade import random_permutation
+from cause.home.uploads import BlockStore
 from cause.journal import Journal
 from cause.learners import Learner
 from cause.ledger import Selection
 from cause.memory import Memory
+from cause.outcomes import HeldSample
 from cause.plan import ShardPlan
 from cause.requests import Request
-from cause.samples import Piece, SegmentKey
+from cause.samples import Piece, SegmentKey, Upload
 from cause.units import format_bytes
 from cause.vault import KeySource, Vault
 
@@ -50,6 +54,7 @@ class Home(Journal):
     environment = ""
     memory: Memory
     """Whose sub-models these are; the device sets it."""
+    permutation = staticmethod(random_permutation)
 
     def __init__(
         self,
@@ -79,9 +84,7 @@ class Home(Journal):
             self.database = Database(layout.ledger, vault=self.vault, read_only=read_only, connect=connect)
             self.store_ = BlockStore(Files(layout.blocks, self.disk), self.vault.key)
             self.shelf = HomeShelf(Files(layout.sub_models, self.disk), self.vault)
-            self.ledger = HomeLedger(self)
-            self.blocks: dict[tuple[str, int], Blocks] = {}  # of each user's uploads
-            self.pseudonyms: dict[str, int] = {}
+            self.ledger, self.directory = HomeLedger(self), Directory()
             self.receipts, self.inbox = Receipts(self), Inbox(self)
             if not read_only:
                 clean(self)
@@ -163,11 +166,34 @@ class Home(Journal):
         )
         return int(found)
 
-    def store(
-        self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]]
-    ) -> Mapping[SegmentKey, Sequence[Piece]]:
-        """Write a round's samples, durably; the same pieces, with their samples on the disk."""
-        return arriving.store(self, round_, segments)
+    def store(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]]) -> None:
+        """Write a round's samples and name them in the tables, durably."""
+        arriving.store(self, round_, segments)
+
+    def shuffled(self, upload: Upload) -> Upload:
+        """The upload with random positions: what is missing later says nothing about what it was."""
+        if not isinstance(upload, ArrayUpload):
+            return upload
+        return upload.shuffled(self.permutation(len(upload.positions)))
+
+    def upgrade(self) -> None:
+        """Finish what a migration or a restore left to do; see `cause.home.upgrade`."""
+        upgrade.upgrade(self)
+
+    def samples_of(self, user: str) -> list[HeldSample]:
+        """All samples of a user: those of rounds, then those that wait for one."""
+        found = []
+        for round_ in self.ledger.rounds_of(user):
+            upload = self.ledger.upload(user, round_)
+            (arrived,) = self.database.row("SELECT arrived FROM uploads WHERE id=?", [upload.blocks.upload_id])
+            labels = upload.labels(upload.positions).tolist()
+            for handle, label in zip(upload.handles(upload.positions), labels, strict=True):
+                found.append(HeldSample(round_, handle.tobytes().hex(), label, arrived))
+        for staged in self.inbox.of({user}):
+            labels = [label for name in staged.names for label in self.store_.meta(name).labels.tolist()]
+            for handle, label in zip(self.inbox.handles(staged.id), labels, strict=True):
+                found.append(HeldSample(None, handle, label, staged.arrived))
+        return found
 
     def write(self, keys: Mapping[bytes, bytes], contents: Sequence[tuple[bytes, bytes]]) -> None:
         """Keys first, then what is sealed under them."""
@@ -255,6 +281,9 @@ class Home(Journal):
 
     def staged(self, user: str) -> int:
         return sum(upload.samples for upload in self.inbox.of({user}))
+
+    def staged_handles(self, user: str) -> set[str]:
+        return self.inbox.handles_of(user)
 
     def expired(self) -> list[Request]:
         return asking.expired(self)

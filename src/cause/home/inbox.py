@@ -1,14 +1,14 @@
 """What arrived and waits for its round: samples of single uploads, sealed as a round's are, until a round takes all in.
 
-A sample's id names its round, and that is known only when the round is closed. So a staged block holds inputs and
-labels alone. Closing writes them anew as the round's blocks, and the transaction that names those lets go of the staged
-ones: after a crash the samples lie in the one place or in the other, never in both and never in none.
+A sample's id names its round, and that is known only when the round is closed. So a staged block holds inputs, labels
+and handles alone. Closing writes them anew as the round's blocks, and the transaction that names those lets go of the
+staged ones: after a crash the samples lie in the one place or in the other, never in both and never in none.
 """
 
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,12 +16,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from cause.arrays import checked
 from cause.errors import HomeError, InputError, VaultError
-from cause.home.blocks import ID_BYTES, SAMPLES, Block
+from cause.home.blocks import HANDLE_BYTES, ID_BYTES, Block, new_handles
+from cause.home.uploads import cut_block
+from cause.requests import Request
 from cause.vault import open_sealed, seal
 
 if TYPE_CHECKING:
     from cause.home.home import Home
 
+Waiting = tuple[NDArray[Any], NDArray[np.int64], list[bytes]]
+"""Inputs, labels and handles of a user that wait for a round."""
+_INSERT = "INSERT INTO staged (key, upload, part, samples, bytes, sealed_user, arrived) VALUES (?, ?, ?, ?, ?, ?, ?)"
 REMEMBERED_S = 7 * 86_400.0
 """How long it is known what a call led to."""
 
@@ -46,6 +51,22 @@ class Called:
     samples: int
     round: int | None
     """The round that was closed, or that took the upload in; None while it waits, or if it was erased before."""
+    handles: tuple[str, ...] = ()
+    """Of an upload that waits: the handle of each row, in the order in which the rows came."""
+
+
+@dataclass
+class StagedRemoval:
+    """What forgetting takes out of the inbox: uploads as a whole, and rows of uploads that are written anew."""
+
+    uploads: list[Staged] = field(default_factory=list)
+    rewritten: list[Staged] = field(default_factory=list)
+    """Uploads as they are afterwards."""
+    rows: list[list[Any]] = field(default_factory=list)
+    keys: dict[bytes, bytes] = field(default_factory=dict)
+    contents: list[tuple[bytes, bytes]] = field(default_factory=list)
+    old: list[bytes] = field(default_factory=list)
+    samples: int = 0
 
 
 class Inbox:
@@ -95,7 +116,16 @@ class Inbox:
     def called(self, id_: str) -> Called | None:
         """What a call led to, if it is remembered."""
         row = self._home.database.row("SELECT id, samples, round FROM calls WHERE id=?", [id_])
-        return None if row is None else Called(*row)
+        return None if row is None else Called(row[0], row[1], row[2], self.handles(id_))
+
+    def handles(self, id_: str) -> tuple[str, ...]:
+        """The handles of an upload that is still staged, in the order in which its rows came."""
+        names = self._staged[id_].names if id_ in self._staged else ()
+        return tuple(row.tobytes().hex() for name in names for row in self._home.store_.meta(name).handles)
+
+    def handles_of(self, user: str) -> set[str]:
+        """The handles of all rows of a user that wait for a round."""
+        return {handle for upload in self.of({user}) for handle in self.handles(upload.id)}
 
     def waits(self, id_: str) -> bool:
         """Whether an upload is still staged."""
@@ -110,27 +140,34 @@ class Inbox:
             return found
         inputs, labels = checked(user, x, y)
         self._refuse_another_kind(user, inputs)
-        home = self._home
-        blocks = [(os.urandom(16), block) for block in _cut(inputs, labels)]
-        keys = {name: os.urandom(32) for name, _ in blocks}
-        contents = [(name, block.sealed(name, keys[name])) for name, block in blocks]
-        home.refuse_what_cannot_fit(sum(len(data) for _, data in contents))
-        home.write(keys, contents)
-        now = home.clock()
-        rows = [
-            [name, id_, part, len(block), len(data), seal(keys[name], user.encode(), b"staged" + name), now]
-            for part, ((name, block), (_, data)) in enumerate(zip(blocks, contents, strict=True))
-        ]
+        home, now, new = self._home, self._home.clock(), StagedRemoval()
+        handles = new_handles(len(labels))
+        none = np.zeros((len(labels), ID_BYTES), dtype=np.uint8)  # ids and digests are the round's to give
+        staged = self._sealed(new, id_, user, Block(np.arange(len(labels)), labels, none, none, handles, inputs), now)
+        home.refuse_what_cannot_fit(staged.bytes)
+        home.write(new.keys, new.contents)
         try:
             with home.database.transaction():
-                home.database.many("INSERT INTO staged VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+                home.database.many(_INSERT, new.rows)
                 home.database.run("INSERT INTO calls VALUES (?, ?, ?, NULL)", [id_, now, len(labels)])
         except BaseException:
-            home.garbage.update(keys)
+            home.garbage.update(new.keys)
             raise
-        size = sum(len(data) for _, data in contents)
-        self._staged[id_] = Staged(id_, user, tuple(keys), len(labels), size, now)
-        return Called(id_, len(labels), None)
+        self._staged[id_] = staged
+        return Called(id_, len(labels), None, tuple(row.tobytes().hex() for row in handles))
+
+    def _sealed(self, change: StagedRemoval, id_: str, user: str, whole: Block, arrived: float) -> Staged:
+        """Blocks of an upload, sealed under fresh keys: what to write is added to the change."""
+        blocks = [(os.urandom(16), block) for block in cut_block(whole)]
+        keys = {name: os.urandom(32) for name, _ in blocks}
+        contents = [(name, block.sealed(name, keys[name])) for name, block in blocks]
+        change.keys |= keys
+        change.contents += contents
+        change.rows += [
+            [name, id_, part, len(block), len(data), seal(keys[name], user.encode(), b"staged" + name), arrived]
+            for part, ((name, block), (_, data)) in enumerate(zip(blocks, contents, strict=True))
+        ]
+        return Staged(id_, user, tuple(keys), len(whole), sum(len(data) for _, data in contents), arrived)
 
     def _refuse_another_kind(self, user: str, inputs: NDArray[Any]) -> None:
         for earlier in self.of({user})[:1]:
@@ -144,17 +181,30 @@ class Inbox:
     # A round takes them in
 
     @contextmanager
-    def closing(self, call: str | None = None) -> Iterator[dict[str, tuple[NDArray[Any], NDArray[np.int64]]]]:
-        """All that waits, by user; the next round that is recorded within takes it in, or nothing is changed."""
+    def closing(self, call: str | None = None) -> Iterator[dict[str, Waiting]]:
+        """All that waits, by user: inputs, labels and handles. The next round that is recorded within takes it in, or
+        nothing is changed."""
         self._leaving, self._call = self.uploads(), call
         try:
             yield {user: self._joined(user) for user in sorted({upload.user for upload in self._leaving})}
         finally:
             self._leaving = self._call = None
 
-    def _joined(self, user: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        blocks = [self._home.store_.block(name) for upload in self.of({user}) for name in upload.names]
-        return np.concatenate([block.x for block in blocks]), np.concatenate([block.labels for block in blocks])
+    def _joined(self, user: str) -> Waiting:
+        blocks = [self._block(name) for upload in self.of({user}) for name in upload.names]
+        handles = [row.tobytes() for block in blocks for row in block.handles]
+        return (
+            np.concatenate([block.x for block in blocks]),
+            np.concatenate([block.labels for block in blocks]),
+            handles,
+        )
+
+    def _block(self, name: bytes) -> Block:
+        """A staged block; one of an older format gets handles now."""
+        block = self._home.store_.block(name)
+        if block.handles.shape[1] == HANDLE_BYTES:
+            return block
+        return Block(block.positions, block.labels, block.ids, block.digests, new_handles(len(block)), block.x)
 
     @property
     def leaving_bytes(self) -> int:
@@ -182,7 +232,47 @@ class Inbox:
         self.dropped(gone)
         return [name for upload in gone for name in upload.names]
 
-    # A user is forgotten
+    # A user, or some rows, are forgotten
+
+    def removal(self, asked: Sequence[Request]) -> StagedRemoval:
+        """What these requests take out of the inbox, with what is left of uploads that lose some rows."""
+        change = StagedRemoval()
+        everything = {request.user for request in asked if request.everything}
+        change.uploads = self.of(everything)
+        named = {handle for request in asked for handle in request.handles or () if request.user not in everything}
+        for upload in self.of({request.user for request in asked if request.handles}) if named else ():
+            if upload.user not in everything:
+                self._take_rows(change, upload, named)
+        change.old += [name for upload in change.uploads for name in upload.names]
+        change.samples += sum(upload.samples for upload in change.uploads)
+        return change
+
+    def _take_rows(self, change: StagedRemoval, upload: Staged, named: set[str]) -> None:
+        stays = np.array([handle not in named for handle in self.handles(upload.id)], dtype=bool)
+        if stays.all():
+            return
+        if not stays.any():
+            change.uploads.append(upload)
+            return
+        blocks = [self._block(name) for name in upload.names]
+        parts = [[getattr(block, part) for block in blocks] for part in ("labels", "ids", "digests", "handles", "x")]
+        whole = Block(np.arange(len(stays)), *(np.concatenate(part) for part in parts)).keeping(stays)
+        change.rewritten.append(self._sealed(change, upload.id, upload.user, whole, upload.arrived))
+        change.old += upload.names
+        change.samples += int((~stays).sum())
+
+    def remove(self, change: StagedRemoval) -> None:
+        """In the transaction of a request that takes effect."""
+        self.drop(change.uploads)
+        for upload in change.rewritten:
+            self._home.database.run("DELETE FROM staged WHERE upload=?", [upload.id])
+            self._home.database.run("UPDATE calls SET samples=? WHERE id=?", [upload.samples, upload.id])
+        self._home.database.many(_INSERT, change.rows)
+
+    def removed(self, change: StagedRemoval) -> None:
+        """After it."""
+        self.dropped(change.uploads)
+        self._staged.update((upload.id, upload) for upload in change.rewritten)
 
     def drop(self, uploads: Sequence[Staged]) -> None:
         """In a transaction: as that of a request that takes effect."""
@@ -213,11 +303,3 @@ class Inbox:
         home.garbage.update(name for upload in old for name in upload.names)
         home.destroy()
         self.expired += sum(upload.samples for upload in old)
-
-
-def _cut(x: NDArray[Any], labels: NDArray[np.int64]) -> list[Block]:
-    """Inputs and labels in blocks. Ids and digests are the round's to give."""
-    none = np.zeros((len(labels), ID_BYTES), dtype=np.uint8)
-    whole = Block(np.arange(len(labels)), labels, none, none, x)
-    starts = range(0, len(labels), SAMPLES)
-    return [whole.keeping(np.arange(start, min(start + SAMPLES, len(labels)))) for start in starts]

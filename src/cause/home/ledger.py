@@ -1,38 +1,288 @@
-"""The records of a durable device: in memory as in a simulation, and in the home's tables."""
+"""The records of a durable device, read from the home's tables when they are needed.
 
+At opening only the segments are read: which there are, how many samples each retains, and whether it was trained.
+Pieces and blocks are looked up by index. So memory and the time of an erasure do not grow with all that is held.
+"""
+
+import hashlib
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
-from cause.ledger import MemoryLedger
+import numpy as np
+from numpy.typing import NDArray
+
+from cause import positions as pos
+from cause.errors import HomeError, VaultError
+from cause.home.seals import open_digests
+from cause.home.uploads import Blocks, StoredUpload
+from cause.keyed import digest
+from cause.ledger import Lineage, Segment, Selection
+from cause.positions import Positions
 from cause.samples import Piece, SegmentKey
 
 if TYPE_CHECKING:
     from cause.home.home import Home
 
+CACHED_PIECES = 16_384
+"""Pieces of segments that stay in memory after they were read."""
+DIGEST_ROW = np.dtype([("pseudonym", "<i8"), ("digest", "u1", (32,))])
+"""One piece of a segment's sealed list of digests; the list is in the order of the users' names."""
 
-class HomeLedger(MemoryLedger):
-    """A round is recorded once its samples are on the disk, sealed and durable."""
+
+def joined_digest(digests: NDArray[np.uint8]) -> bytes:
+    """The same as `digest(*digests)` for rows of 32 bytes, at once.
+
+    >>> joined_digest(np.zeros((2, 32), dtype=np.uint8)) == digest(bytes(32), bytes(32))
+    True
+    """
+    packed = np.empty((len(digests), 4 + 32), dtype=np.uint8)
+    packed[:, :4], packed[:, 4:] = np.frombuffer(b"b32:", dtype=np.uint8), digests
+    return hashlib.sha256(packed.tobytes()).digest()
+
+
+class StoredSegment(Segment):
+    """A segment whose pieces and digests are read from the tables."""
+
+    __slots__ = ("_ledger",)
+
+    def __init__(self, key: SegmentKey, count: int, trained: bool, ledger: "HomeLedger") -> None:
+        super().__init__(key, ())
+        self.count, self.trained, self._ledger = count, trained, ledger
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        return self._ledger.pieces(self.key)
+
+    def piece(self, user: str) -> Piece:
+        return next(piece for piece in self.pieces if piece.upload.user == user)
+
+    def positions(self, user: str) -> Positions:
+        found = (held for key, held in self._ledger.pieces_of(user, self.key.round) if key == self.key)
+        return next(found, range(0))
+
+    @property
+    def manifest(self) -> bytes:
+        if self._manifest is None:
+            self._manifest = joined_digest(self._ledger.digests(self.key)["digest"])
+        return self._manifest
+
+    def shrink(self, count: int) -> None:
+        """Note that only so many samples are retained."""
+        self.count, self._manifest = count, None
+
+
+class HomeLedger:
+    """Who uploaded what, in which segment it lies, and what is still retained: the tables of a home.
+
+    `delete` notes what is to go; it stays noted in memory until the transaction that changes the tables has committed
+    (`committed`) or everything is loaded again.
+    """
 
     def __init__(self, home: "Home") -> None:
-        super().__init__()
         self._home = home
+        self._round = 0
+        self._lineages: dict[int, Lineage] = {}
+        self._cached: OrderedDict[SegmentKey, tuple[Piece, ...]] = OrderedDict()
+        self._blocks: WeakValueDictionary[int, Blocks] = WeakValueDictionary()
+        self._deleted: dict[tuple[str, int], list[tuple[SegmentKey, Positions]]] = {}
+
+    def load(self) -> None:
+        """Read the round and the segments."""
+        database = self._home.database
+        self._lineages, self._deleted = {}, {}
+        self._cached.clear()
+        self._round = int(database.get("round", 0))
+        for shard, round_, slice_, trained, samples in database.rows(
+            "SELECT shard, round, slice, trained, samples FROM segments ORDER BY shard, round, slice"
+        ):
+            self._append(SegmentKey(shard, round_, slice_), samples, bool(trained))
+        for upload_id, blocks in list(self._blocks.items()):
+            blocks.replace(self._block_names(upload_id))
+
+    # Who has what
+
+    @property
+    def round(self) -> int:
+        return self._round
+
+    def placement(self, user: str) -> int | None:
+        rounds = self.rounds_of(user)
+        shards = {key.shard for key, _ in self.pieces_of(user, rounds[-1])} if rounds else set()
+        return shards.pop() if len(shards) == 1 else None
+
+    def rounds_of(self, user: str) -> Sequence[int]:
+        pseudonym = self._home.directory.pseudonym(user)
+        if pseudonym is None:
+            return []
+        rows = self._home.database.rows("SELECT round FROM uploads WHERE pseudonym=? ORDER BY round", [pseudonym])
+        return [round_ for (round_,) in rows if self._deleted.get((user, round_), True)]
+
+    def pieces_of(self, user: str, round_: int) -> list[tuple[SegmentKey, Positions]]:
+        if (user, round_) in self._deleted:
+            return self._deleted[user, round_]
+        upload_id = self._upload_id(user, round_)
+        return [] if upload_id is None else self.recorded_pieces(upload_id)
+
+    def recorded_pieces(self, upload_id: int) -> list[tuple[SegmentKey, Positions]]:
+        """Where an upload's samples lie by the tables, whatever was noted since."""
+        rows = self._home.database.rows(
+            "SELECT shard, round, slice, positions FROM pieces WHERE upload=? ORDER BY shard, slice", [upload_id]
+        )
+        return [(SegmentKey(*key), pos.from_runs(bytes(held))) for *key, held in rows]
+
+    def upload(self, user: str, round_: int) -> StoredUpload:
+        """What is retained of a user's upload of a round; there must be something in the tables."""
+        upload_id = self._upload_id(user, round_)
+        if upload_id is None:
+            raise HomeError(f"there is no upload of user {user!r} in round {round_}")
+        held = pos.union([positions for _, positions in self.pieces_of(user, round_)])
+        return StoredUpload(user, round_, held, self._blocks_of(upload_id))
+
+    def twins_of(self, user: str, round_: int) -> dict[int, bytes]:
+        upload = self.upload(user, round_)
+        return dict(zip(pos.array(upload.positions).tolist(), upload.twins(upload.positions), strict=True))
+
+    def handles_of(self, user: str, round_: int) -> dict[str, int]:
+        """The positions of an upload's retained samples, by handle."""
+        upload = self.upload(user, round_)
+        handles = (row.tobytes().hex() for row in upload.handles(upload.positions))
+        return dict(zip(handles, pos.array(upload.positions).tolist(), strict=True))
+
+    # Segments
+
+    def shards(self) -> Sequence[int]:
+        return sorted(self._lineages)
+
+    def lineage(self, shard: int) -> Lineage:
+        return self._lineages.get(shard, Lineage())
+
+    def pieces(self, key: SegmentKey) -> tuple[Piece, ...]:
+        """A segment's retained samples, in the order of the users' names."""
+        found = self._cached.get(key)
+        if found is None:
+            rows = self._home.database.rows(
+                "SELECT upload, pseudonym, positions FROM pieces JOIN uploads ON upload=id "
+                "WHERE (pieces.shard, pieces.round, pieces.slice)=(?, ?, ?)",
+                list(key),
+            )
+            named = ((self._home.directory.name(p), upload, pos.from_runs(bytes(held))) for upload, p, held in rows)
+            pieces = []
+            for user, upload_id, recorded in sorted(named, key=lambda row: row[0]):
+                left = recorded
+                if (user, key.round) in self._deleted:
+                    left = dict(self._deleted[user, key.round]).get(key, range(0))
+                if len(left):
+                    pieces.append(Piece(StoredUpload(user, key.round, left, self._blocks_of(upload_id)), left))
+            found = self._cached[key] = tuple(pieces)
+            while len(self._cached) > 1 and sum(map(len, self._cached.values())) > CACHED_PIECES:
+                self._cached.popitem(last=False)
+        else:
+            with suppress(KeyError):
+                self._cached.move_to_end(key)
+        return found
+
+    def digests(self, key: SegmentKey) -> NDArray[np.void]:
+        """The digest of each piece's ids, with its user's pseudonym, in the order of the users' names.
+
+        They are sealed in the table under the segment's own key. Where they cannot be opened, or samples are being
+        deleted, they are computed from the blocks.
+        """
+        touched = {user: dict(pieces).get(key, range(0)) for (user, round_), pieces in self._deleted.items()
+                   if round_ == key.round}  # fmt: skip
+        rows = self._sealed_digests(key)
+        if rows is None:
+            names = self._home.directory
+            return digest_rows(
+                [(names.pseudonym(p.upload.user) or 0, digest(p.upload.names(p.positions))) for p in self.pieces(key)]
+            )
+        for user, left in touched.items():
+            at = np.flatnonzero(rows["pseudonym"] == self._home.directory.pseudonym(user))
+            if not len(at):
+                continue
+            if not len(left):
+                rows = np.delete(rows, at)
+            elif len(left) < self._recorded_count(user, key):
+                rows = rows.copy()
+                rows["digest"][at] = np.frombuffer(digest(self.upload(user, key.round).names(left)), dtype=np.uint8)
+        return rows
+
+    # Changes
 
     def record(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]]) -> None:
-        super().record(round_, self._home.store(round_, segments))
-
-    def load(
-        self,
-        round_: int,
-        rounds: Mapping[int, Mapping[SegmentKey, Sequence[Piece]]],
-        trained: set[SegmentKey],
-        digests: Mapping[SegmentKey, Mapping[str, bytes]],
-    ) -> None:
-        """Go on with what the tables hold."""
-        self._lineages, self._uploads = {}, {}
-        for each in sorted(rounds):
-            super().record(each, rounds[each])
-        for lineage in self._lineages.values():
-            for segment in lineage:
-                segment.trained = segment.key in trained
-                segment.remember(digests.get(segment.key, {}))
+        self._home.store(round_, segments)
         self._round = round_
+        for key in sorted(segments):
+            self._append(key, sum(len(piece.positions) for piece in segments[key]), trained=False)
+
+    def delete(self, selection: Selection) -> None:
+        touched: dict[int, SegmentKey] = {}
+        for (user, round_), forgotten in selection.items():
+            left = []
+            for key, held in self.pieces_of(user, round_):
+                kept = pos.minus(held, forgotten)
+                if len(kept) < len(held):
+                    segment = self._lineages[key.shard][key]
+                    assert isinstance(segment, StoredSegment)
+                    segment.shrink(segment.count - len(held) + len(kept))
+                    self._cached.pop(key, None)
+                    touched[key.shard] = min(key, touched.get(key.shard, key))
+                if len(kept):
+                    left.append((key, kept))
+            self._deleted[user, round_] = left
+        for shard, key in touched.items():
+            self._lineages[shard].recount(key)
+            if not self._lineages[shard].samples:
+                del self._lineages[shard]
+
+    def committed(self, blocks: Mapping[int, list[bytes]]) -> None:
+        """The tables hold what `delete` noted; these are the blocks of the uploads that it changed."""
+        self._deleted.clear()
+        for upload_id, names in blocks.items():
+            if upload_id in self._blocks:
+                self._blocks[upload_id].replace(names)
+
+    def _append(self, key: SegmentKey, count: int, trained: bool) -> None:
+        self._lineages.setdefault(key.shard, Lineage()).append(StoredSegment(key, count, trained, self))
+
+    def _upload_id(self, user: str, round_: int) -> int | None:
+        row = self._home.database.row(
+            "SELECT id FROM uploads WHERE (pseudonym, round)=(?, ?)", [self._home.directory.pseudonym(user), round_]
+        )
+        return None if row is None else int(row[0])
+
+    def _blocks_of(self, upload_id: int) -> Blocks:
+        found = self._blocks.get(upload_id)
+        if found is None:
+            found = self._blocks[upload_id] = Blocks(upload_id, self._home.store_, self._block_names(upload_id))
+        return found
+
+    def _block_names(self, upload_id: int) -> list[bytes]:
+        rows = self._home.database.rows("SELECT key FROM blocks WHERE upload=? ORDER BY part", [upload_id])
+        return [bytes(name) for (name,) in rows]
+
+    def _recorded_count(self, user: str, key: SegmentKey) -> int:
+        upload_id = self._upload_id(user, key.round)
+        return 0 if upload_id is None else len(dict(self.recorded_pieces(upload_id)).get(key, range(0)))
+
+    def _sealed_digests(self, key: SegmentKey) -> "NDArray[np.void] | None":
+        row = self._home.database.row(
+            "SELECT key, sealed_digests FROM segments WHERE (shard, round, slice)=(?, ?, ?)", list(key)
+        )
+        if row is None or row[0] is None or row[1] is None:
+            return None
+        try:
+            plain = open_digests(self._home.vault, bytes(row[0]), key, bytes(row[1]))
+            return np.frombuffer(plain, dtype=DIGEST_ROW)
+        except (VaultError, ValueError):
+            return None
+
+
+def digest_rows(pairs: Sequence[tuple[int, bytes]]) -> NDArray[np.void]:
+    """A segment's list of digests, from (pseudonym, digest) pairs in the order of the users' names."""
+    rows = np.zeros(len(pairs), dtype=DIGEST_ROW)
+    rows["pseudonym"] = [pseudonym for pseudonym, _ in pairs]
+    rows["digest"] = np.frombuffer(b"".join(value for _, value in pairs), dtype=np.uint8).reshape(-1, 32)
+    return rows

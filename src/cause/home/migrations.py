@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cause import positions as pos
 from cause.home.layout import FORMAT
 from cause.home.seals import seal_classes, seal_digest, seal_identity, upload_key
 from cause.samples import SegmentKey
@@ -98,6 +99,28 @@ UPDATE uploads SET arrived = received;
 """
 
 
+_LOOKED_UP = """
+CREATE INDEX pieces_by_segment ON pieces (shard, round, slice);
+CREATE INDEX uploads_by_user ON uploads (pseudonym, round);
+CREATE INDEX history_by_user ON history (pseudonym, round);
+ALTER TABLE uploads ADD COLUMN shuffled INTEGER NOT NULL DEFAULT 0;  -- positions are random, rows have handles
+ALTER TABLE segments ADD COLUMN samples INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE segments ADD COLUMN key BLOB;
+ALTER TABLE segments ADD COLUMN sealed_digests BLOB;  -- of its pieces, under that key
+CREATE TABLE directory (
+    chunk INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE,
+    sealed BLOB NOT NULL  -- names of users by pseudonym, under that key
+) STRICT;
+ALTER TABLE requests ADD COLUMN destroyed REAL;  -- when the keys were; effective: when the tables changed
+ALTER TABLE requests ADD COLUMN nonce TEXT;  -- of the client, as a digest
+ALTER TABLE requests ADD COLUMN signed INTEGER NOT NULL DEFAULT 0;  -- 1: effect, 2: repair, too
+UPDATE requests SET destroyed=effective;
+UPDATE requests SET signed=1 WHERE EXISTS (SELECT 1 FROM leaves WHERE request=id AND kind='effect');
+UPDATE requests SET signed=2 WHERE EXISTS (SELECT 1 FROM leaves WHERE request=id AND kind='repair');
+CREATE INDEX requests_unsigned ON requests (signed) WHERE signed < 2;
+"""
+
+
 def _seal(database: "Database", vault: Vault) -> None:
     """Seal what is said of contents. Where a key is gone it goes too: nobody could check it any more."""
     blocks: dict[int, list[bytes]] = {}
@@ -123,10 +146,23 @@ def _seal(database: "Database", vault: Vault) -> None:
             database.run("UPDATE history SET sealed_classes=? WHERE seq=?", [seal_classes(keys[upload], each), row])
 
 
+def _count(database: "Database", vault: Vault) -> None:
+    """Segments know how many samples they have. Digests, handles and the directory are filled in by `upgrade`."""
+    counts: dict[SegmentKey, int] = {}
+    for *key, held in database.rows("SELECT shard, round, slice, positions FROM pieces"):
+        segment = SegmentKey(*key)
+        counts[segment] = counts.get(segment, 0) + len(pos.from_runs(bytes(held)))
+    database.many(
+        "UPDATE segments SET samples=? WHERE (shard, round, slice)=(?, ?, ?)",
+        [[count, *key] for key, count in counts.items()],
+    )
+
+
 MIGRATIONS = (
     Migration(_FIRST),
     Migration(_SEALED, _seal, "ALTER TABLE history DROP COLUMN labels"),
     Migration(_STAGED),
     Migration(_ARRIVED),
+    Migration(_LOOKED_UP, _count, "ALTER TABLE pieces DROP COLUMN sealed_digest"),
 )
 assert len(MIGRATIONS) == FORMAT

@@ -1,16 +1,12 @@
 """A home is opened: ledger and memory get what the tables hold."""
 
 import json
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from cause import positions as pos
 from cause.errors import HomeError, VaultError
-from cause.home.seals import open_digest, open_identity, upload_key
-from cause.home.uploads import Blocks, StoredUpload
+from cause.home.seals import open_identity
 from cause.memory import Memory, SubModel
-from cause.samples import Piece, SegmentKey
-from cause.vault import open_sealed
+from cause.samples import SegmentKey
 
 if TYPE_CHECKING:
     from cause.home.home import Home
@@ -46,34 +42,12 @@ def load(home: "Home", memory: Memory) -> None:
 
 
 def load_ledger(home: "Home") -> None:
-    """What is retained, and whose it is."""
-    database = home.database
-    blocks: dict[int, list[bytes]] = {}
-    for upload, name in database.rows("SELECT upload, key FROM blocks ORDER BY upload, part"):
-        blocks.setdefault(upload, []).append(bytes(name))
-    uploads: dict[int, tuple[str, int, Blocks, bytes]] = {}
-    home.blocks, home.pseudonyms = {}, {}
-    for upload, round_, pseudonym, sealed in database.rows("SELECT id, round, pseudonym, sealed_user FROM uploads"):
-        names = blocks.get(upload, [])
-        if not names or any(name not in home.vault for name in names):
+    """What is retained, whose it is, and what waits for a round."""
+    for name, upload in home.database.rows("SELECT key, upload FROM blocks"):
+        if name not in home.vault:
             raise HomeError(DAMAGED.format(str(home.layout.folder), f"upload {upload} has lost a key"))
-        user = open_sealed(home.vault.key(names[0]), bytes(sealed), b"user" + names[0]).decode()
-        own = home.blocks[user, round_] = Blocks(upload, home.store_, names)
-        home.pseudonyms[user] = pseudonym
-        uploads[upload] = user, round_, own, upload_key(home.vault, names)
-    rounds: dict[int, dict[SegmentKey, list[Piece]]] = {}
-    digests: dict[SegmentKey, dict[str, bytes]] = {}
-    for upload, shard, slice_, held, sealed in database.rows(
-        "SELECT upload, shard, slice, positions, sealed_digest FROM pieces"
-    ):
-        user, round_, own, sealing = uploads[upload]
-        key, positions = SegmentKey(shard, round_, slice_), pos.from_runs(bytes(held))
-        piece = Piece(StoredUpload(user, round_, positions, own), positions)
-        rounds.setdefault(round_, {}).setdefault(key, []).append(piece)
-        with suppress(VaultError):  # a damaged one is computed anew, from the samples
-            digests.setdefault(key, {})[user] = open_digest(sealing, key, bytes(sealed))
-    trained = {SegmentKey(*key) for key in database.rows("SELECT shard, round, slice FROM segments WHERE trained")}
-    home.ledger.load(database.get("round", 0), rounds, trained, digests)
+    home.directory.load(home.database, home.vault)
+    home.ledger.load()
     home.inbox.load()
 
 

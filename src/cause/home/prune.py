@@ -5,16 +5,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from cause import positions as pos
 from cause.errors import VaultError
 from cause.home.blocks import Meta
 from cause.home.database import Database
-from cause.home.forgetting import forget_classes
-from cause.home.seals import seal_digest, upload_key
-from cause.home.uploads import names_of
-from cause.keyed import digest
+from cause.home.forgetting import forget_classes, update_segments
 from cause.samples import SegmentKey
 from cause.vault import Vault, open_sealed, seal
 
@@ -58,6 +53,7 @@ class _Pruning:
     def __init__(self, database: Database, vault: Vault, lost: set[bytes], meta: Callable[[bytes], Meta]) -> None:
         self.database, self.vault, self.lost, self.meta = database, vault, lost, meta
         self.samples = self.emptied = 0
+        self.changed: set[SegmentKey] = set()
         self.first: dict[int, SegmentKey] = {}
         """The first segment of each shard that lost something."""
 
@@ -73,10 +69,22 @@ class _Pruning:
             if not own or len(left) < len(own):
                 first = own[0][0] if own else b""
                 self._cut(upload, round_, pseudonym, first, left, users.get(pseudonym, ""))
-        self.database.run(
-            "DELETE FROM segments WHERE NOT EXISTS (SELECT 1 FROM pieces WHERE "
-            "(pieces.shard, pieces.round, pieces.slice)=(segments.shard, segments.round, segments.slice))"
-        )
+        self._segments()
+
+    def _segments(self) -> None:
+        """Segments count what is left. What their keys or their users' names need that is gone is made again later."""
+        for key in self.changed:
+            rows = self.database.rows("SELECT positions FROM pieces WHERE (shard, round, slice)=(?, ?, ?)", list(key))
+            samples = sum(len(pos.from_runs(bytes(held))) for (held,) in rows)
+            update_segments(self.database, {key: (samples, None, None) if samples else None})
+        for *where, name in self.database.rows("SELECT shard, round, slice, key FROM segments WHERE key IS NOT NULL"):
+            if bytes(name) not in self.vault:
+                self.database.run(
+                    "UPDATE segments SET key=NULL, sealed_digests=NULL WHERE (shard, round, slice)=(?, ?, ?)", where
+                )
+        for chunk, name in self.database.rows("SELECT chunk, key FROM directory"):
+            if bytes(name) not in self.vault:
+                self.database.run("DELETE FROM directory WHERE chunk=?", [chunk])
 
     def staged(self) -> None:
         """What waited for a round and cannot be read any more: the upload as a whole goes."""
@@ -111,15 +119,15 @@ class _Pruning:
         pieces = database.rows("SELECT shard, round, slice, positions FROM pieces WHERE upload=?", [upload])
         database.run("DELETE FROM pieces WHERE upload=?", [upload])
         gone: dict[int, int] = {}
-        sealing = upload_key(self.vault, [name for name, _ in left]) if left else b""
         for shard, of_round, slice_, held in pieces:
             key, before = SegmentKey(shard, of_round, slice_), pos.from_runs(bytes(held))
             after = pos.common(before, kept)
             if len(after):
-                row = [upload, *key, pos.runs(after), seal_digest(sealing, key, self._digest(left, after))]
-                database.run("INSERT INTO pieces VALUES (?, ?, ?, ?, ?, ?)", row)
+                row = [upload, *key, pos.runs(after)]
+                database.run("INSERT INTO pieces (upload, shard, round, slice, positions) VALUES (?, ?, ?, ?, ?)", row)
             if len(after) < len(before):
                 gone[shard] = gone.get(shard, 0) + len(before) - len(after)
+                self.changed.add(key)
                 self.first[shard] = min(key, self.first.get(shard, key))
         database.many(
             "INSERT INTO history (kind, round, pseudonym, of_round, samples, shard) VALUES ('forget', ?, ?, ?, ?, ?)",
@@ -137,12 +145,6 @@ class _Pruning:
         if left[0][0] != first:
             sealed = seal(self.vault.key(left[0][0]), user.encode(), b"user" + left[0][0])
             database.run("UPDATE uploads SET sealed_user=? WHERE id=?", [sealed, upload])
-
-    def _digest(self, left: list[tuple[bytes, int]], positions: pos.Positions) -> bytes:
-        metas = [self.meta(name) for name, _ in left]
-        held = np.concatenate([meta.positions for meta in metas])
-        ids = np.concatenate([meta.ids for meta in metas])
-        return digest(names_of(ids[np.isin(held, pos.array(positions))]))
 
     def manifests(self) -> None:
         """Keys for the data of shards that have changed since are gone."""
@@ -173,7 +175,8 @@ class _Pruning:
             if bytes(name) not in self.vault:
                 served += 1
                 self.database.run(
-                    "UPDATE requests SET effective=?, key=NULL, sealed=NULL, batch=id, samples=0, covered=? WHERE id=?",
-                    [now, json.dumps(_NOTHING), each],
+                    "UPDATE requests SET effective=?, key=NULL, sealed=NULL, batch=id, samples=0, covered=?, "
+                    "destroyed=? WHERE id=?",
+                    [now, json.dumps(_NOTHING), now, each],
                 )
         return served

@@ -86,6 +86,10 @@ class Bundle:
         return told
 
 
+_SIGNED = {"effect": 1, "repair": 2}
+"""`requests.signed`: which receipts of a request are in the log."""
+
+
 class Receipts(Log):
     """The receipts of a home, which are its log."""
 
@@ -158,19 +162,22 @@ class Receipts(Log):
         """Sign and log whatever took effect or was repaired and has no receipt yet."""
         database = self._home.database
         waiting = database.rows(
-            "SELECT id, 'effect' FROM requests WHERE effective IS NOT NULL "
-            "AND NOT EXISTS (SELECT 1 FROM leaves WHERE request=id AND kind='effect') UNION ALL "
-            "SELECT id, 'repair' FROM requests WHERE repaired IS NOT NULL "
-            "AND NOT EXISTS (SELECT 1 FROM leaves WHERE request=id AND kind='repair')"
+            "SELECT id, 'effect' FROM requests WHERE signed=0 AND effective IS NOT NULL UNION ALL "
+            "SELECT id, 'repair' FROM requests WHERE signed<2 AND repaired IS NOT NULL"
         )
         if not waiting:
             return
+        now = self._home.clock()
         with database.transaction():
+            for request, _ in waiting:  # keys that a crash spared were destroyed by this opening, and so only now
+                database.run("UPDATE requests SET destroyed=? WHERE id=? AND destroyed IS NULL", [now, request])
             self.append((request, kind, self._body(request, kind)) for request, kind in waiting)
+            database.many("UPDATE requests SET signed=? WHERE id=?", [[_SIGNED[kind], each] for each, kind in waiting])
 
     def _body(self, request: str, kind: str) -> dict[str, Any]:
-        received, deadline, effective, repaired, batch, samples, covered = self._home.database.row(
-            "SELECT received, deadline, effective, repaired, batch, samples, covered FROM requests WHERE id=?",
+        received, deadline, effective, destroyed, repaired, batch, samples, covered = self._home.database.row(
+            "SELECT received, deadline, effective, destroyed, repaired, batch, samples, covered FROM requests "
+            "WHERE id=?",
             [request],
         )
         told = json.loads(covered)
@@ -181,7 +188,8 @@ class Receipts(Log):
             "served_with": batch,
             "received": time_text(received),
             "deadline": time_text(deadline),
-            "in_effect": time_text(effective),
+            "released": time_text(effective),
+            "in_effect": time_text(destroyed),
             "samples": samples,
             "round": told["round"],
             "recipe": self._home.recipe.hex(),
@@ -199,9 +207,12 @@ class Receipts(Log):
             ],
         }
 
-    def listed(self) -> list[dict[str, Any]]:
-        """All receipts, oldest first, as they read."""
-        rows = self._home.database.rows("SELECT number, body FROM leaves ORDER BY number")
+    def listed(self, first: int = 0, most: int | None = None) -> list[dict[str, Any]]:
+        """Receipts as they read, oldest first: those from a number on, at most so many."""
+        rows = self._home.database.rows(
+            "SELECT number, body FROM leaves WHERE number>=? ORDER BY number LIMIT ?",
+            [first, -1 if most is None else most],
+        )
         known = [self.verifier] if rows else []
         return [{"number": number, **json.loads(open_note(bytes(body), known))} for number, body in rows]
 

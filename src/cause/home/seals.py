@@ -3,7 +3,8 @@
 A digest of samples, a sub-model's identity or a count of classes lets whoever guesses a sample check the guess. So none
 of them lies in the tables as it is, where an old copy of the ledger would keep it: once the keys are destroyed, such a
 copy tells nothing. What is said of an upload takes the keys of all its blocks to open, and to forget any of its samples
-destroys one of them. A sub-model's identity has the sub-model's key.
+destroys one of them. A segment's digests have a key of the segment, which is replaced whenever the segment loses a
+sample. A sub-model's identity has the sub-model's key.
 """
 
 from collections.abc import Iterable
@@ -22,12 +23,21 @@ def upload_key(vault: Vault, blocks: Iterable[bytes]) -> bytes:
 
 
 def seal_digest(key: bytes, piece: SegmentKey, digest: bytes) -> bytes:
-    """The digest of the piece of an upload that went to one segment, for the ledger."""
+    """The digest of one piece of an upload, as ledgers of formats 2 to 4 hold it."""
     return seal(key, digest, pack("piece", *piece))
 
 
 def open_digest(key: bytes, piece: SegmentKey, sealed: bytes) -> bytes:
     return open_sealed(key, sealed, pack("piece", *piece))
+
+
+def seal_digests(key: bytes, segment: SegmentKey, rows: NDArray[np.void]) -> bytes:
+    """The digests of all pieces of a segment, under the segment's own key, for the ledger."""
+    return seal(key, rows.tobytes(), pack("digests", *segment))
+
+
+def open_digests(vault: Vault, name: bytes, segment: SegmentKey, sealed: bytes) -> bytes:
+    return open_sealed(vault.key(name), sealed, pack("digests", *segment))
 
 
 def seal_classes(key: bytes, labels: NDArray[np.int64]) -> bytes:

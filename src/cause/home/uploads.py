@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 from cause import positions as pos
 from cause.arrays import ArrayUpload
 from cause.errors import HomeError, VaultError
-from cause.home.blocks import ID_BYTES, SAMPLES, Block, Files, Meta, open_block, open_meta
+from cause.home.blocks import (
+    HANDLE_BYTES,
+    ID_BYTES,
+    SAMPLES,
+    Block,
+    Files,
+    Meta,
+    new_handles,
+    open_block,
+    open_meta,
+)
 from cause.keyed import Hashes, keyed_int, pack, scatter
 from cause.positions import Positions
 
@@ -69,16 +79,22 @@ class Blocks:
     def __init__(self, upload_id: int, store: BlockStore, names: list[bytes]) -> None:
         self.upload_id, self.store, self.names = upload_id, store, names
 
+    def replace(self, names: list[bytes]) -> None:
+        """Read from these blocks from now on: the upload was written anew."""
+        self.names = names
+
     def metas(self) -> Meta:
         metas = [self.store.meta(name) for name in self.names]
+        if not metas:
+            raise HomeError(f"upload {self.upload_id} has no samples any more: they were forgotten")
         first = metas[0]
         if len(metas) == 1:
             return first
         parts = [
             np.concatenate([getattr(meta, part) for meta in metas])
-            for part in ("positions", "labels", "ids", "digests")
+            for part in ("positions", "labels", "ids", "digests", "handles")
         ]
-        return Meta(parts[0], parts[1], parts[2], parts[3], first.dtype, first.shape)
+        return Meta(parts[0], parts[1], parts[2], parts[3], parts[4], first.dtype, first.shape)
 
     def inputs(self, positions: Positions) -> NDArray[Any]:
         wanted = pos.array(positions)
@@ -118,6 +134,11 @@ class StoredUpload:
         meta = self.blocks.metas()
         return [row.tobytes() for row in meta.digests[self._rows(meta, positions)]]
 
+    def handles(self, positions: Positions) -> NDArray[np.uint8]:
+        """The handles of these samples, one row each."""
+        meta = self.blocks.metas()
+        return meta.handles[self._rows(meta, positions)]
+
     def keeping(self, positions: Positions) -> "StoredUpload":
         """The upload with these samples only; the others' bytes are the home's to destroy."""
         return StoredUpload(self.user, self.round, positions, self.blocks)
@@ -144,7 +165,13 @@ def cut(upload: ArrayUpload) -> list[Block]:
     positions = pos.array(upload.positions)
     x, labels, digests, ids = upload.rows()
     tables = [np.frombuffer(b"".join(each), dtype=np.uint8).reshape(-1, ID_BYTES) for each in (ids, digests)]
-    whole = Block(positions, labels, tables[0], tables[1], x)
+    given = upload.handles
+    handles = np.frombuffer(b"".join(given), dtype=np.uint8).reshape(-1, HANDLE_BYTES) if given else new_handles(len(x))
+    return cut_block(Block(positions, labels, tables[0], tables[1], handles, x))
+
+
+def cut_block(whole: Block) -> list[Block]:
+    """Rows in blocks of at most `SAMPLES`."""
     return [
         whole.keeping(np.arange(start, min(start + SAMPLES, len(whole)))) for start in range(0, len(whole), SAMPLES)
     ]

@@ -30,6 +30,9 @@ class Ledger(Protocol):
     def twins_of(self, user: str, round_: int) -> Mapping[int, bytes]:
         """What identical retained samples of an upload share, by position; empty where there are none."""
 
+    def handles_of(self, user: str, round_: int) -> Mapping[str, int]:
+        """The position of each retained sample of an upload, by its handle; empty where samples have none."""
+
     def shards(self) -> Sequence[int]:
         """Shards that retain anything, ascending."""
 

@@ -1,6 +1,6 @@
 """A shard's history: its segments, in the order in which they are trained."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from cause import positions as pos
 from cause.keyed import digest
@@ -54,10 +54,6 @@ class Segment:
             self._digests[user] = digest(upload.names(positions))
         return self._digests[user]
 
-    def remember(self, digests: Mapping[str, bytes]) -> None:
-        """Digests of its pieces that an earlier life computed."""
-        self._digests.update(digests)
-
     @property
     def manifest(self) -> bytes:
         """Digest of the ids of its retained samples, whatever the order in which they came."""
@@ -80,6 +76,9 @@ class Lineage:
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._at
 
     def __getitem__(self, key: SegmentKey) -> Segment:
         return self._segments[self._at[key]]

@@ -52,6 +52,9 @@ class MemoryLedger:
             found |= zip(pos.array(positions).tolist(), upload.twins(positions), strict=False)
         return found
 
+    def handles_of(self, user: str, round_: int) -> dict[str, int]:
+        return {}
+
     def shards(self) -> Sequence[int]:
         return sorted(self._lineages)
 
