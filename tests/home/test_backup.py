@@ -173,7 +173,7 @@ def test_rounds_after_the_backup_survive_where_the_ledger_does(home):
     with Cause(home) as device:
         learn(device, e=25)
         device.forget("d")
-        names = {name.hex() for name in device.home.blocks["e", 4].names}
+        names = {name.hex() for name in device.home.ledger.upload("e", 4).blocks.names}
     for path in (home / "blocks").iterdir():
         if path.name not in names:
             path.unlink()
@@ -394,7 +394,7 @@ def test_keys_of_what_did_not_come_back_are_destroyed(home):
     archive = saved(home)
     with Cause(home) as device:
         learn(device, e=25)
-        later = set(device.home.blocks["e", 4].names)
+        later = set(device.home.ledger.upload("e", 4).blocks.names)
     lose_ledger(home)
     restore(archive, home, discard_later=True)
     with Vault.open(home / "vault", SOURCE, read_only=True) as vault:

@@ -76,7 +76,7 @@ def test_a_damaged_ledger_is_named_with_the_way_out(home):
 
 def test_a_ledger_and_keys_that_do_not_fit_together_are_found(home):
     device = Cause(home)
-    (name, *_) = device.home.blocks["a", 1].names
+    (name, *_) = device.home.ledger.upload("a", 1).blocks.names
     device.home.vault.erase([name])
     device.close()
     found = problems(home)

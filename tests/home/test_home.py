@@ -257,7 +257,9 @@ def _source():
 def test_samples_that_cannot_be_read_any_more_can_be_forgotten_with_their_round_or_user(tmp_path):
     device = opened(tmp_path / "home")
     learn(device, a=200, b=5)
-    device.home.store_.files.path(device.home.blocks["a", 1].names[1]).write_bytes(b"nothing that was sealed")
+    device.home.store_.files.path(device.home.ledger.upload("a", 1).blocks.names[1]).write_bytes(
+        b"nothing that was sealed"
+    )
     device.close()
     with opened(tmp_path / "home") as again:
         again.forget("a")
@@ -269,7 +271,7 @@ def test_samples_that_cannot_be_read_any_more_can_be_forgotten_with_their_round_
 def test_of_a_block_that_is_forgotten_while_somebody_reads_it_nothing_stays_in_memory(tmp_path, monkeypatch):
     with opened(tmp_path / "home") as device:
         learn(device, a=5, b=5)
-        store, (name,) = device.home.store_, device.home.blocks["a", 1].names
+        store, (name,) = device.home.store_, device.home.ledger.upload("a", 1).blocks.names
         store.drop(name)
         read = store.files.read
 
@@ -302,7 +304,7 @@ def test_an_erasure_that_could_not_be_accepted_can_be_asked_for_again_under_its_
 def test_no_receipt_says_that_samples_are_gone_before_their_key_is(tmp_path, monkeypatch):
     with opened(tmp_path / "home") as device:
         learn(device, a=5, b=5)
-        (name,) = device.home.blocks["a", 1].names
+        (name,) = device.home.ledger.upload("a", 1).blocks.names
         with monkeypatch.context() as broken:
             broken.setattr(device.home.vault, "erase", lambda names: _full())
             with pytest.raises(HomeError, match="full"):

@@ -63,7 +63,7 @@ def metas(running):
 def kept_of_bob(running):
     assert upload(running, "bob", ATTEMPTS["whole"]).status_code == 201
     assert running.post("/v1/rounds").status_code == 202
-    bob = running.service.home.blocks["bob", 1].inputs(range(3))
+    bob = running.service.home.ledger.upload("bob", 1).blocks.inputs(range(3))
     return bob.dtype, bob.shape, sorted(each.tobytes() for each in bob)
 
 
@@ -102,7 +102,7 @@ def test_pictures_and_rows_of_one_user_go_together(tmp_path):
         for x in (last, first, first.reshape(4, -1), last.astype(np.float32)):
             assert upload(running, "ann", x).status_code == 201
         assert running.post("/v1/rounds").status_code == 202
-        held = running.service.home.blocks["ann", 1].inputs(range(16))
+        held = running.service.home.ledger.upload("ann", 1).blocks.inputs(range(16))
         assert sorted(each.tobytes() for each in held) == sorted(each.tobytes() for each in [*first] * 4)
 
 

@@ -73,8 +73,7 @@ def _record(home: "Home", arrived: _Round) -> None:
         sealed = seal(arrived.keys[first], user.encode(), b"user" + first)
         row = [round_, now, home.inbox.since(user, now), arrived.pseudonyms[user], sealed]
         uploads[user] = database.run(
-            "INSERT INTO uploads (round, received, arrived, pseudonym, sealed_user, shuffled) "
-            "VALUES (?, ?, ?, ?, ?, 1)",
+            "INSERT INTO uploads (round, received, arrived, pseudonym, sealed_user, layout) VALUES (?, ?, ?, ?, ?, 1)",
             row,
         ).lastrowid
         rows = [(name, uploads[user], part, arrived.sizes[name]) for part, (name, _) in enumerate(blocks)]

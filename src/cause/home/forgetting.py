@@ -12,6 +12,7 @@ from cause.home.asking import requests_of
 from cause.home.database import Database
 from cause.home.directory import DirectoryChange
 from cause.home.inbox import StagedRemoval
+from cause.home.relayout import RANDOM, moved, permuted
 from cause.home.seals import seal_digests
 from cause.home.uploads import Blocks
 from cause.ledger import Selection
@@ -36,6 +37,8 @@ class Rewrite:
         """By upload: its blocks so far, and the names of those that it has now."""
         self.segments: dict[SegmentKey, tuple[int, bytes | None, bytes | None] | None] = {}
         """By touched segment: samples left, its new key's name and its sealed digests; None if it is empty."""
+        self.places: dict[tuple[str, int], dict[int, int]] = {}
+        """By upload whose positions are drawn anew: the new position of each old one."""
         self.users: list[str] = []
         """Users of whom nothing is left."""
         self.directory = DirectoryChange()
@@ -109,6 +112,14 @@ def _rewrite(
         return []
     gone, left = pos.array(forgotten), []
     handles = _moved_handles(own, forgotten, named)
+    (layout,) = home.database.row("SELECT layout FROM uploads WHERE id=?", [own.upload_id])
+    if layout != RANDOM:  # positions are ranks of digests, and a gap among them would tell what is missing
+        blocks, rewrite.places[user, round_] = permuted(home, own, user, round_, gone, handles)
+        rewrite.old += own.names
+        for block in blocks:
+            left.append(rewrite.new_key())
+            rewrite.contents.append((left[-1], block.sealed(left[-1], rewrite.keys[left[-1]])))
+        return left
     for name in own.names:
         held = home.store_.meta(name).positions
         stay = ~np.isin(held, gone, assume_unique=True)
@@ -168,8 +179,12 @@ def apply(home: "Home", rewrite: Rewrite, selection: Selection) -> None:
             database.run("UPDATE uploads SET sealed_user=? WHERE id=?", [sealed, own.upload_id])
         database.many(
             "INSERT INTO pieces (upload, shard, round, slice, positions) VALUES (?, ?, ?, ?, ?)",
-            [[own.upload_id, *key, pos.runs(held)] for key, held in home.ledger.pieces_of(user, round_)],
+            [
+                [own.upload_id, *key, pos.runs(moved(held, rewrite.places.get((user, round_))))]
+                for key, held in home.ledger.pieces_of(user, round_)
+            ],
         )
+        database.run("UPDATE uploads SET layout=? WHERE id=?", [RANDOM, own.upload_id])
     update_segments(database, rewrite.segments)
     home.directory.write(rewrite.directory, database)
 
@@ -229,7 +244,10 @@ def _destroy(home: "Home", ids: Sequence[str], rewrite: Rewrite, staged: StagedR
     """The transaction is durable: now the keys go, and with them every copy of what they opened."""
     dropped, home.shelf.doomed = home.shelf.doomed, []
     home.garbage.update(rewrite.old, dropped, map(bytes.fromhex, ids))
-    home.ledger.committed({own.upload_id: left for own, left in rewrite.left.values()})
+    home.ledger.committed(
+        {own.upload_id: left for own, left in rewrite.left.values()},
+        [own.upload_id for upload, (own, _) in rewrite.left.items() if upload in rewrite.places],
+    )
     home.directory.apply(rewrite.directory, rewrite.users)  # who returns is new
     home.inbox.removed(staged)
     home.destroy()

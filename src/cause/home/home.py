@@ -26,9 +26,9 @@ from cause.home.ledger import HomeLedger
 from cause.home.lock import Lock
 from cause.home.log import DEVICE_KEY
 from cause.home.receipts import Receipts
+from cause.home.relayout import random_permutation
 from cause.home.seals import seal_identity
 from cause.home.shelf import HomeShelf
-from cause.home.upgrade import random_permutation
 from cause.home.uploads import BlockStore
 from cause.journal import Journal
 from cause.learners import Learner

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from cause.arrays import checked
 from cause.errors import HomeError, InputError, VaultError
-from cause.home.blocks import HANDLE_BYTES, ID_BYTES, Block, new_handles
-from cause.home.uploads import cut_block
+from cause.home.blocks import ID_BYTES, Block, new_handles
+from cause.home.uploads import Blocks, cut_block
 from cause.requests import Request
 from cause.vault import open_sealed, seal
 
@@ -120,8 +120,10 @@ class Inbox:
 
     def handles(self, id_: str) -> tuple[str, ...]:
         """The handles of an upload that is still staged, in the order in which its rows came."""
-        names = self._staged[id_].names if id_ in self._staged else ()
-        return tuple(row.tobytes().hex() for name in names for row in self._home.store_.meta(name).handles)
+        if id_ not in self._staged:
+            return ()
+        meta = Blocks(0, self._home.store_, list(self._staged[id_].names)).metas()
+        return tuple(row.tobytes().hex() for row in meta.handles)
 
     def handles_of(self, user: str) -> set[str]:
         """The handles of all rows of a user that wait for a round."""
@@ -191,20 +193,17 @@ class Inbox:
             self._leaving = self._call = None
 
     def _joined(self, user: str) -> Waiting:
-        blocks = [self._block(name) for upload in self.of({user}) for name in upload.names]
-        handles = [row.tobytes() for block in blocks for row in block.handles]
-        return (
-            np.concatenate([block.x for block in blocks]),
-            np.concatenate([block.labels for block in blocks]),
-            handles,
+        rows = [self._rows(upload) for upload in self.of({user})]
+        x, labels, handles = (
+            np.concatenate([getattr(each, part) for each in rows]) for part in ("x", "labels", "handles")
         )
+        return x, labels, [row.tobytes() for row in handles]
 
-    def _block(self, name: bytes) -> Block:
-        """A staged block; one of an older format gets handles now."""
-        block = self._home.store_.block(name)
-        if block.handles.shape[1] == HANDLE_BYTES:
-            return block
-        return Block(block.positions, block.labels, block.ids, block.digests, new_handles(len(block)), block.x)
+    def _rows(self, upload: Staged) -> Block:
+        """All rows of an upload, in the order in which they came."""
+        meta = Blocks(0, self._home.store_, list(upload.names)).metas()
+        x = np.concatenate([self._home.store_.block(name).x for name in upload.names])
+        return Block(np.arange(len(x)), meta.labels, meta.ids, meta.digests, meta.handles, x)
 
     @property
     def leaving_bytes(self) -> int:
@@ -254,9 +253,7 @@ class Inbox:
         if not stays.any():
             change.uploads.append(upload)
             return
-        blocks = [self._block(name) for name in upload.names]
-        parts = [[getattr(block, part) for block in blocks] for part in ("labels", "ids", "digests", "handles", "x")]
-        whole = Block(np.arange(len(stays)), *(np.concatenate(part) for part in parts)).keeping(stays)
+        whole = self._rows(upload).keeping(stays)
         change.rewritten.append(self._sealed(change, upload.id, upload.user, whole, upload.arrived))
         change.old += upload.names
         change.samples += int((~stays).sum())

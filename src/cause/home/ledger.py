@@ -6,7 +6,7 @@ Pieces and blocks are looked up by index. So memory and the time of an erasure d
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -237,9 +237,15 @@ class HomeLedger:
             if not self._lineages[shard].samples:
                 del self._lineages[shard]
 
-    def committed(self, blocks: Mapping[int, list[bytes]]) -> None:
-        """The tables hold what `delete` noted; these are the blocks of the uploads that it changed."""
+    def committed(self, blocks: Mapping[int, list[bytes]], renumbered: Iterable[int] = ()) -> None:
+        """The tables hold what `delete` noted. These are the blocks of the uploads that it changed, and the uploads
+        whose positions are others now."""
         self._deleted.clear()
+        for upload_id in renumbered:
+            for key, _ in self.recorded_pieces(upload_id):
+                self._cached.pop(key, None)
+            if (old := self._blocks.pop(upload_id, None)) is not None:
+                old.retire()
         for upload_id, names in blocks.items():
             if upload_id in self._blocks:
                 self._blocks[upload_id].replace(names)

@@ -103,7 +103,7 @@ _LOOKED_UP = """
 CREATE INDEX pieces_by_segment ON pieces (shard, round, slice);
 CREATE INDEX uploads_by_user ON uploads (pseudonym, round);
 CREATE INDEX history_by_user ON history (pseudonym, round);
-ALTER TABLE uploads ADD COLUMN shuffled INTEGER NOT NULL DEFAULT 0;  -- positions are random, rows have handles
+ALTER TABLE uploads ADD COLUMN layout INTEGER NOT NULL DEFAULT 0;  -- see cause.home.upgrade
 ALTER TABLE segments ADD COLUMN samples INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE segments ADD COLUMN key BLOB;
 ALTER TABLE segments ADD COLUMN sealed_digests BLOB;  -- of its pieces, under that key
@@ -117,6 +117,7 @@ ALTER TABLE requests ADD COLUMN signed INTEGER NOT NULL DEFAULT 0;  -- 1: effect
 UPDATE requests SET destroyed=effective;
 UPDATE requests SET signed=1 WHERE EXISTS (SELECT 1 FROM leaves WHERE request=id AND kind='effect');
 UPDATE requests SET signed=2 WHERE EXISTS (SELECT 1 FROM leaves WHERE request=id AND kind='repair');
+CREATE INDEX uploads_to_upgrade ON uploads (id) WHERE layout=0;
 CREATE INDEX requests_unsigned ON requests (signed) WHERE signed < 2;
 """
 
@@ -147,11 +148,18 @@ def _seal(database: "Database", vault: Vault) -> None:
 
 
 def _count(database: "Database", vault: Vault) -> None:
-    """Segments know how many samples they have. Digests, handles and the directory are filled in by `upgrade`."""
+    """Segments know how many samples they have, and uploads whether they are whole. The rest is done by `upgrade`."""
     counts: dict[SegmentKey, int] = {}
-    for *key, held in database.rows("SELECT shard, round, slice, positions FROM pieces"):
-        segment = SegmentKey(*key)
-        counts[segment] = counts.get(segment, 0) + len(pos.from_runs(bytes(held)))
+    retained: dict[int, int] = {}
+    for upload, *key, held in database.rows("SELECT upload, shard, round, slice, positions FROM pieces"):
+        segment, samples = SegmentKey(*key), len(pos.from_runs(bytes(held)))
+        counts[segment] = counts.get(segment, 0) + samples
+        retained[upload] = retained.get(upload, 0) + samples
+    added = database.rows(
+        "SELECT id, sum(samples) FROM uploads JOIN history USING (pseudonym, round) WHERE kind='add' GROUP BY id"
+    )
+    whole = [[upload] for upload, samples in added if samples == retained.get(upload)]
+    database.many("UPDATE uploads SET layout=2 WHERE id=?", whole)
     database.many(
         "UPDATE segments SET samples=? WHERE (shard, round, slice)=(?, ?, ?)",
         [[count, *key] for key, count in counts.items()],

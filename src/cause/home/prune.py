@@ -126,6 +126,7 @@ class _Pruning:
                 row = [upload, *key, pos.runs(after)]
                 database.run("INSERT INTO pieces (upload, shard, round, slice, positions) VALUES (?, ?, ?, ?, ?)", row)
             if len(after) < len(before):
+                database.run("UPDATE uploads SET layout=0 WHERE id=? AND layout=2", [upload])
                 gone[shard] = gone.get(shard, 0) + len(before) - len(after)
                 self.changed.add(key)
                 self.first[shard] = min(key, self.first.get(shard, key))

@@ -1,8 +1,7 @@
 """Bring what an older format or a restored backup left behind up to date, a few uploads at a time.
 
-- Uploads of formats 1 to 4 have positions that are ranks of digests, so a gap among them confirms a guess of what was
-  forgotten. They are written anew: random positions, and a handle for each row.
-- Segments without a list of digests get one, users that are in no chunk of the directory are added to it.
+- Uploads of formats 1 to 4 that have lost samples are written anew with random positions (`cause.home.relayout`).
+- Segments without a list of digests get one; users that are in no chunk of the directory are added to it.
 
 Each step is one transaction; what a crash leaves undone is done by the next opening for writing. An upload whose blocks
 cannot be read stays as it is: `cause doctor` names it.
@@ -10,17 +9,16 @@ cannot be read stays as it is: `cause doctor` names it.
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from cause import positions as pos
-from cause.arrays import ArrayUpload
 from cause.errors import HomeError, VaultError
-from cause.home.seals import seal_digests, upload_key
-from cause.home.uploads import Blocks, cut
+from cause.home.relayout import RANDOM, UNCHECKED, moved, permuted
+from cause.home.seals import seal_digests
+from cause.home.uploads import Blocks
 from cause.samples import SegmentKey
-from cause.vault import open_sealed, seal
+from cause.vault import seal
 
 if TYPE_CHECKING:
     from cause.home.home import Home
@@ -32,16 +30,26 @@ BYTES = 32 << 20
 SEGMENTS = 64
 
 
+@dataclass(frozen=True)
+class _Upload:
+    id: int
+    user: str
+    old: list[bytes]
+    new: dict[bytes, bytes]
+    """Sealed blocks by name."""
+    places: dict[int, int]
+
+
 def upgrade(home: "Home") -> None:
     """Do all that is left to do. The caller holds the device's lock, and no accepted request waits for its effect."""
     skipped: set[int] = set()
-    while batch := _unshuffled(home, skipped):
-        _shuffle(home, batch, skipped)
+    while batch := _to_renumber(home, skipped):
+        _renumber(home, batch, skipped)
     while keys := home.database.rows(f"SELECT shard, round, slice FROM segments WHERE key IS NULL LIMIT {SEGMENTS}"):
         if not _add_digests(home, [SegmentKey(*key) for key in keys]):
             break
     change = home.directory.plan()
-    if change.rows or change.chunks or change.removed:
+    if change.chunks or change.removed:
         home.directory.seal(change, home.vault)
         home.write(change.keys, [])
         with home.database.transaction():
@@ -51,11 +59,11 @@ def upgrade(home: "Home") -> None:
         home.destroy()
 
 
-def _unshuffled(home: "Home", skipped: set[int]) -> list[tuple[int, int, int]]:
+def _to_renumber(home: "Home", skipped: set[int]) -> list[tuple[int, int, int]]:
     """Uploads (id, round, pseudonym) for the next step."""
     rows = home.database.rows(
         "SELECT id, uploads.round, pseudonym, (SELECT sum(bytes) FROM blocks WHERE upload=id) FROM uploads "
-        "WHERE shuffled=0 ORDER BY id LIMIT ?",
+        f"WHERE layout={UNCHECKED} ORDER BY id LIMIT ?",
         [UPLOADS + len(skipped)],
     )
     found, size = [], 0
@@ -66,87 +74,51 @@ def _unshuffled(home: "Home", skipped: set[int]) -> list[tuple[int, int, int]]:
     return found
 
 
-def _shuffle(home: "Home", batch: list[tuple[int, int, int]], skipped: set[int]) -> None:
-    """Give uploads random positions and their rows handles; one transaction."""
+def _renumber(home: "Home", batch: list[tuple[int, int, int]], skipped: set[int]) -> None:
+    """Write uploads anew with random positions; one transaction."""
     keys: dict[bytes, bytes] = {}
-    contents: list[tuple[bytes, bytes]] = []
-    work = []
+    work: list[_Upload] = []
     for upload, round_, pseudonym in batch:
-        names = [
-            bytes(n) for (n,) in home.database.rows("SELECT key FROM blocks WHERE upload=? ORDER BY part", [upload])
-        ]
-        user = home.directory.name(pseudonym)
+        rows = home.database.rows("SELECT key FROM blocks WHERE upload=? ORDER BY part", [upload])
+        old, user, nothing = [bytes(name) for (name,) in rows], home.directory.name(pseudonym), pos.array(range(0))
         try:
-            old, new = _permuted(home, Blocks(upload, home.store_, names), user, round_)
+            blocks, places = permuted(home, Blocks(upload, home.store_, old), user, round_, nothing, {})
         except (HomeError, VaultError):
             skipped.add(upload)
             continue
-        blocks = [(os.urandom(16), block) for block in cut(new)]
-        keys |= {name: os.urandom(32) for name, _ in blocks}
-        sealed = [(name, block.sealed(name, keys[name])) for name, block in blocks]
-        contents += sealed
-        work.append((upload, round_, pseudonym, user, names, dict(sealed), _places(old, new)))
+        new = {}
+        for block in blocks:
+            name = os.urandom(16)
+            keys[name] = os.urandom(32)
+            new[name] = block.sealed(name, keys[name])
+        work.append(_Upload(upload, user, old, new, places))
     if not work:
         return
-    home.write(keys, contents)
+    home.write(keys, [each for upload in work for each in upload.new.items()])
     try:
         with home.database.transaction():
-            for upload, round_, pseudonym, user, names, sizes, place in work:
-                _replace(home, upload, round_, pseudonym, user, names, sizes, place)
+            for each in work:
+                _replace(home, each)
     except BaseException:
         home.garbage.update(keys)
         raise
-    home.ledger.load()
-    home.garbage.update(name for *_, names, _, _ in work for name in names)
+    home.ledger.committed({}, [each.id for each in work])
+    home.garbage.update(name for each in work for name in each.old)
     home.destroy()
 
 
-def _permuted(home: "Home", blocks: Blocks, user: str, round_: int) -> tuple[ArrayUpload, ArrayUpload]:
-    """An upload as it is, and with random positions 0, 1, 2 …"""
-    meta = blocks.metas()
-    ids, digests = ([row.tobytes() for row in part] for part in (meta.ids, meta.digests))
-    x = blocks.inputs(meta.positions)
-    old = ArrayUpload.restored(user, round_, meta.positions, x, meta.labels, digests, ids)
-    return old, old.shuffled(home.permutation(len(ids)))
-
-
-def random_permutation(count: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    """An order that nobody can draw again: its seed is not kept."""
-    return np.random.default_rng(int.from_bytes(os.urandom(32), "big")).permutation(count)
-
-
-def _places(old: ArrayUpload, new: ArrayUpload) -> dict[int, int]:
-    """The new position of each old one."""
-    at = {name: position for position, name in enumerate(new.rows()[3])}
-    return {int(position): at[name] for position, name in zip(pos.array(old.positions), old.rows()[3], strict=True)}
-
-
-def _replace(
-    home: "Home", upload: int, round_: int, pseudonym: int, user: str, names: list[bytes], new: dict[bytes, bytes],
-    place: dict[int, int],
-) -> None:  # fmt: skip
-    """In a transaction: an upload's rows name its new blocks and positions."""
-    database, sealing = home.database, upload_key(home.vault, new)
-    for shard, slice_, held in database.rows("SELECT shard, slice, positions FROM pieces WHERE upload=?", [upload]):
-        moved = pos.of(place[position] for position in pos.array(pos.from_runs(bytes(held))).tolist())
-        where = [pos.runs(moved), upload, shard, slice_]
-        database.run("UPDATE pieces SET positions=? WHERE (upload, shard, slice)=(?, ?, ?)", where)
-    for seq, sealed in database.rows(
-        "SELECT seq, sealed_classes FROM history WHERE kind='add' AND pseudonym=? AND round=? "
-        "AND sealed_classes IS NOT NULL",
-        [pseudonym, round_],
-    ):
-        try:
-            classes = seal(sealing, open_sealed(upload_key(home.vault, names), bytes(sealed), b"classes"), b"classes")
-        except VaultError:
-            classes = None
-        database.run("UPDATE history SET sealed_classes=? WHERE seq=?", [classes, seq])
-    database.run("DELETE FROM blocks WHERE upload=?", [upload])
-    rows = [(name, upload, part, len(data)) for part, (name, data) in enumerate(new.items())]
+def _replace(home: "Home", upload: _Upload) -> None:
+    """In a transaction: an upload's rows name its new blocks and positions. Its classes are in the history no more."""
+    database = home.database
+    for shard, slice_, held in database.rows("SELECT shard, slice, positions FROM pieces WHERE upload=?", [upload.id]):
+        row = [pos.runs(moved(pos.from_runs(bytes(held)), upload.places)), upload.id, shard, slice_]
+        database.run("UPDATE pieces SET positions=? WHERE (upload, shard, slice)=(?, ?, ?)", row)
+    database.run("DELETE FROM blocks WHERE upload=?", [upload.id])
+    rows = [(name, upload.id, part, len(data)) for part, (name, data) in enumerate(upload.new.items())]
     database.many("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)
-    first = next(iter(new))
-    sealed_user = seal(home.vault.key(first), user.encode(), b"user" + first)
-    database.run("UPDATE uploads SET sealed_user=?, shuffled=1 WHERE id=?", [sealed_user, upload])
+    first = next(iter(upload.new))
+    sealed = seal(home.vault.key(first), upload.user.encode(), b"user" + first)
+    database.run("UPDATE uploads SET sealed_user=?, layout=? WHERE id=?", [sealed, RANDOM, upload.id])
 
 
 def _add_digests(home: "Home", segments: list[SegmentKey]) -> int:

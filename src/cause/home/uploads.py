@@ -1,9 +1,11 @@
 """An upload whose samples lie on the disk."""
 
+import hmac
 import struct
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 
 from cause import positions as pos
 from cause.arrays import ArrayUpload
-from cause.errors import HomeError, VaultError
+from cause.errors import Cancelled, HomeError, VaultError
 from cause.home.blocks import (
     HANDLE_BYTES,
     ID_BYTES,
@@ -25,6 +27,7 @@ from cause.home.blocks import (
 )
 from cause.keyed import Hashes, keyed_int, pack, scatter
 from cause.positions import Positions
+from cause.vault import joint_key
 
 CACHED = 4_096
 """Blocks whose small part is kept in memory: about 6 kB each."""
@@ -34,7 +37,7 @@ class BlockStore:
     """Reads blocks by their names, and remembers the small part of those read last."""
 
     def __init__(self, files: Files, key: Callable[[bytes], bytes]) -> None:
-        self.files, self._key = files, key
+        self.files, self.key = files, key
         self._metas: OrderedDict[bytes, Meta] = OrderedDict()
 
     def meta(self, name: bytes) -> Meta:
@@ -48,7 +51,7 @@ class BlockStore:
         if len(self._metas) > CACHED:
             self._metas.popitem(last=False)
         try:
-            self._key(name)
+            self.key(name)
         except VaultError:  # it was forgotten while it was read
             self.drop(name)
             raise self._lost(name, "forgotten meanwhile") from None
@@ -64,7 +67,7 @@ class BlockStore:
 
     def _opened(self, name: bytes, opener: Callable[[bytes, bytes, bytes], Any]) -> Any:
         try:
-            return opener(name, self._key(name), self.files.read(name))
+            return opener(name, self.key(name), self.files.read(name))
         except (VaultError, ValueError, KeyError, struct.error) as error:
             raise self._lost(name, error) from None
 
@@ -79,15 +82,25 @@ class Blocks:
     def __init__(self, upload_id: int, store: BlockStore, names: list[bytes]) -> None:
         self.upload_id, self.store, self.names = upload_id, store, names
 
+        self.stale = False
+
     def replace(self, names: list[bytes]) -> None:
-        """Read from these blocks from now on: the upload was written anew."""
+        """Read from these blocks from now on: some of them were written anew."""
         self.names = names
 
+    def retire(self) -> None:
+        """Let every later read fail: the upload was written anew with other positions."""
+        self.stale = True
+
     def metas(self) -> Meta:
+        self._refuse_if_stale()
         metas = [self.store.meta(name) for name in self.names]
         if not metas:
             raise HomeError(f"upload {self.upload_id} has no samples any more: they were forgotten")
         first = metas[0]
+        if not first.handles.shape[1]:
+            metas = [replace(meta, handles=self._old_handles(meta.positions)) for meta in metas]
+            first = metas[0]
         if len(metas) == 1:
             return first
         parts = [
@@ -96,7 +109,19 @@ class Blocks:
         ]
         return Meta(parts[0], parts[1], parts[2], parts[3], parts[4], first.dtype, first.shape)
 
+    def _old_handles(self, positions: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Handles of rows that were stored without: they follow from the keys of the blocks, and die with them."""
+        key = joint_key(map(self.store.key, self.names))
+        handles = (hmac.digest(key, b"handle %d" % position, "sha256") for position in positions.tolist())
+        table = b"".join(handle[:HANDLE_BYTES] for handle in handles)
+        return np.frombuffer(table, dtype=np.uint8).reshape(-1, HANDLE_BYTES)
+
+    def _refuse_if_stale(self) -> None:
+        if self.stale:
+            raise Cancelled("some of the data was forgotten, and the rest of the upload was written anew")
+
     def inputs(self, positions: Positions) -> NDArray[Any]:
+        self._refuse_if_stale()
         wanted = pos.array(positions)
         parts = []
         for name in self.names:
