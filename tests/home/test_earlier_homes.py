@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from cause.cli import main
+from cause.errors import HomeError
 from cause.home.check import examine_home
 from cause.home.config import read_config
 from cause.home.layout import FORMAT
@@ -117,6 +118,22 @@ def test_a_reader_sees_the_same(closed):
     with closing(Cause(closed.home, read_only=True)) as device:
         assert sub_models(device) == closed.expected["sub_models"]
         assert held(device) == closed.expected["held"]
+
+
+def test_who_only_reads_does_not_change_an_older_format(earlier):
+    if earlier.expected["format"] == FORMAT:
+        pytest.skip("it has the present format")
+    before = contents(earlier.home)
+    with pytest.raises(HomeError, match=f"older format {earlier.expected['format']}"):
+        Cause(earlier.home, read_only=True)
+    assert any("older format" in problem for problem in problems(earlier.home))
+    assert contents(earlier.home) == before
+
+
+def contents(home: Path) -> dict[str, bytes]:
+    """Every file but those that SQLite makes for readers."""
+    files = (path for path in home.rglob("*") if path.is_file() and not path.name.endswith(("-shm", "-wal")))
+    return {str(path.relative_to(home)): path.read_bytes() for path in files}
 
 
 def test_receipts_still_hold(earlier):
