@@ -129,7 +129,7 @@ def test_the_same_backup_beside_an_old_copy_of_the_vault_would_bring_it_back(hom
 
 def test_no_key_of_the_live_vault_opens_anything_forgotten_in_the_archive(home):
     with Cause(home) as device:
-        doomed = {name for (user, _), own in device.home.blocks.items() if user == "b" for name in own.names}
+        doomed = {name for t in device.ledger.rounds_of("b") for name in device.home.ledger.upload("b", t).blocks.names}
     archive = saved(home)
     with Cause(home) as device:
         device.forget("b")

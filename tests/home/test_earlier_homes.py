@@ -245,8 +245,11 @@ def test_an_earlier_backup_puts_back_what_a_whole_ledger_names(earlier, capsys, 
 
 @pytest.mark.parametrize("opened", [False, True], ids=["unopened", "opened"])
 def test_an_earlier_backup_stands_in_for_a_lost_ledger(earlier, capsys, request, opened):
+    rewritten = set()
     if opened:
-        earlier.opened().close()
+        with closing(earlier.opened()) as device:
+            uploads = device.home.database.rows("SELECT pseudonym, round FROM uploads WHERE layout=1")
+            rewritten = {(device.home.directory.name(pseudonym), round_) for pseudonym, round_ in uploads}
     elif "killed" in request.node.name:
         pytest.skip("the request that was under way is lost with the ledger that knew it")
     for path in earlier.home.glob("ledger.db*"):
@@ -257,7 +260,9 @@ def test_an_earlier_backup_stands_in_for_a_lost_ledger(earlier, capsys, request,
         assert rows(retained(device)) <= rows(earlier.expected["retained"])  # nothing that was forgotten comes back
         counts = held(device)
         for user, rounds in earlier.expected["restored"].items():
-            assert all(counts.get(user, {}).get(t, 0) >= count for t, count in rounds.items())
+            for t, count in rounds.items():
+                # what had lost samples is written anew by the first opening: older backups cannot bring it back
+                assert counts.get(user, {}).get(t, 0) >= count or (user, int(t)) in rewritten
         device.repair()
         assert device.waiting() == []
         earlier.check_verified(device)

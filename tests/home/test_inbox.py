@@ -2,14 +2,14 @@
 
 import sqlite3
 import time
+from contextlib import closing
 
 import pytest
 
 from cause.errors import BudgetError, HomeError, InputError, RequestError
 from cause.home.backup import backup
 from cause.home.check import examine_home
-from cause.home.database import MIGRATIONS
-from cause.home.layout import FORMAT
+from cause.home.database import MIGRATIONS, Database
 from cause.home.restore import restore
 from cause.requests import Request
 from cause.system import Cause
@@ -180,39 +180,21 @@ def test_a_lost_file_of_what_waits_is_told(device, tmp_path):
     assert "staged samples" in examine_home(tmp_path / "home").problems[0].what
 
 
-def test_a_home_of_the_second_format_is_taken_on(tmp_path):
-    with opened(tmp_path / "home") as device:
-        learn(device, a=5)
-    with sqlite3.connect(tmp_path / "home" / "ledger.db") as ledger:
-        for table in ("staged", "calls", "retrained", "evaluations"):
-            ledger.execute(f"DROP TABLE {table}")
-        ledger.execute("ALTER TABLE uploads DROP COLUMN arrived")
-        ledger.execute("PRAGMA user_version=2")
-    ledger.close()
-    with Cause(tmp_path / "home", learner=bayes()) as device:
-        assert device.home.database.row("PRAGMA user_version") == (FORMAT,) == (len(MIGRATIONS),)
-        assert device.ledger.rounds_of("a") == [1]
-        device.stage("a", *samples("a", 2, 3))
-        assert staged(device) == {"a": 3}
-
-
-def test_a_home_of_the_third_format_knows_when_what_waits_arrived(device, tmp_path):
-    learn(device, a=5)
-    device.home.clock = lambda: 1_000.0
-    for user in ("b", "c"):
-        device.stage(user, *samples(user, 2, 3), call=user)
-    device.close()
-    with sqlite3.connect(tmp_path / "home" / "ledger.db") as ledger:
-        for table in ("uploads", "staged"):
-            ledger.execute(f"ALTER TABLE {table} DROP COLUMN arrived")
-        ledger.execute("DELETE FROM calls WHERE id='c'")
+def test_a_ledger_of_the_third_format_knows_when_what_waits_arrived(tmp_path):
+    path = tmp_path / "ledger.db"
+    with closing(sqlite3.connect(path)) as ledger:
+        ledger.executescript("".join(each.before + ";" + each.after + ";" for each in MIGRATIONS[:3]))
+        ledger.execute("INSERT INTO calls VALUES ('b', 1000, 3, NULL)")
+        for number, upload in enumerate("bc"):
+            ledger.execute("INSERT INTO staged VALUES (?, ?, 0, 3, 9, x'00')", [bytes([number]), upload])
+        ledger.execute("INSERT INTO uploads VALUES (1, 1, 500, 1, x'00')")
         ledger.execute("PRAGMA user_version=3")
-    ledger.close()
-    with Cause(tmp_path / "home", learner=bayes()) as again:
-        b, c = again.home.inbox.uploads()
-        assert b.arrived == 1_000.0
-        assert time.time() - c.arrived == pytest.approx(7 * DAY, abs=60)  # longer ago than calls are remembered
-        assert again.home.database.row("SELECT arrived = received FROM uploads") == (1,)
+        ledger.commit()
+    with closing(Database(path, vault=object())) as database:
+        found = dict(database.rows("SELECT upload, arrived FROM staged"))
+        assert found["b"] == 1_000.0
+        assert time.time() - found["c"] == pytest.approx(7 * DAY, abs=60)  # longer ago than calls are remembered
+        assert database.row("SELECT arrived FROM uploads") == (500.0,)
 
 
 DAY = 86_400.0

@@ -78,7 +78,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 def _opened(path: str, data: bytes, name: bytes, key: bytes) -> list[Found]:
     found = []
-    for start in places(data, b"CBK1"):  # wherever it starts, whole or torn
+    for start in [*places(data, b"CBK1"), *places(data, b"CBK2")]:  # wherever it starts, whole or torn
         if start + _HEAD.size <= len(data):
             _, length = _HEAD.unpack_from(data, start)
             first = data[start + _HEAD.size : start + _HEAD.size + length]
