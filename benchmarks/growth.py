@@ -113,7 +113,8 @@ def measure(size: Size, homes: Homes, scratch: Path, limit_s: float, forget_limi
         status_command = [_command("status", str(home), "--json") for _ in range(3)]
         row: dict[str, Any] = {
             "size": str(size), "uploads": size.uploads, "rounds": size.rounds, "users": size.users,
-            "format": first["format"], "keys": opened[-1]["keys"], **built,
+            "format": first["format"], "format_after": opened[-1]["format"], "keys": opened[-1]["keys"],
+            **built,
             "first_open_s": first["open_s"], "first_open_peak_mb": first["peak_mb"],
             "open_best_s": min(each["open_s"] for each in opened),
             **{f"{name.removesuffix('_s')}_median{'_s' if name.endswith('_s') else ''}": _median(opened, name)
