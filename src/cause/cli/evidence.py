@@ -92,10 +92,19 @@ def _bundle(path: Path) -> "Bundle":
         raise InputError(f"{str(path)!r} is not a receipt with its proof") from None
 
 
+PAGE = 50
+"""Receipts that the list shows unless asked otherwise."""
+
+
 def receipts(
     home: HomeFolder,
     number: Annotated[int | None, typer.Argument(help="One of them, with its proof.", show_default=False)] = None,
     out: Annotated[Path | None, typer.Option(help="Write it to a file, to be checked elsewhere.")] = None,
+    first: Annotated[int | None, typer.Option(min=0, help="List from this number on.", show_default=False)] = None,
+    most: Annotated[
+        int | None,
+        typer.Option(min=1, help="List so many: by default the newest 50, with --json all.", show_default=False),
+    ] = None,
     json: o.AsJson = False,
 ) -> None:
     """List the receipts of a home, or give one with its proof."""
@@ -121,7 +130,12 @@ def receipts(
             else:
                 print(f"wrote {out}")
             return
-        listed = kept.listed()
+        size = kept.size
+        if json and most is None:
+            most = size  # all of them, unless asked otherwise
+        most = PAGE if most is None else most
+        start = max(0, size - most) if first is None else first
+        listed = kept.listed(start, most)
     if json:
         print_json({"receipts": listed})
         return
@@ -132,6 +146,8 @@ def receipts(
     ]  # fmt: skip
     columns = ["no.", "kind", "request", "received", "in effect", "repaired", "samples", "destroyed"]
     print_table("Receipts", columns, rows, names=3)
+    if len(listed) < size:
+        print(f"{len(listed)} of {size} receipts: --first 0 --most 100 shows the oldest hundred")
 
 
 def log(
