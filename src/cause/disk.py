@@ -47,7 +47,7 @@ class Disk:
         return path.exists()
 
     def names(self, folder: Path) -> list[str]:
-        return sorted(entry.name for entry in folder.iterdir())
+        return sorted(os.listdir(folder))  # noqa: PTH208 a Path for each of 100,000 entries takes a second
 
     def make_folder(self, folder: Path) -> None:
         folder.mkdir(mode=0o700)

@@ -46,6 +46,7 @@ class Directory:
         self._names: dict[int, str] = {}
         self._pseudonyms: dict[str, int] = {}
         self._unreadable: dict[int, bytes] = {}
+        self._unlisted: set[int] = set()  # in no chunk yet
 
     def load(self, database: Database, vault: Vault) -> None:
         """Read all names. A name whose chunk cannot be opened is taken from one of the user's uploads.
@@ -66,6 +67,7 @@ class Directory:
         for (pseudonym,) in database.rows("SELECT DISTINCT pseudonym FROM uploads"):
             if pseudonym not in self._names:
                 self._learn(pseudonym, _recorded_name(database, vault, pseudonym))
+                self._unlisted.add(pseudonym)
 
     def name(self, pseudonym: int) -> str:
         """The user of a pseudonym that an upload has."""
@@ -90,7 +92,7 @@ class Directory:
             else:
                 change.removed.append(number)
         arriving = {p: user for user, p in (added or {}).items()}
-        arriving |= {p: user for p, user in self._names.items() if p not in self._chunk_of and p not in leaving}
+        arriving |= {pseudonym: self._names[pseudonym] for pseudonym in self._unlisted - leaving}
         if arriving:
             self._append(change, arriving)
         if change.chunks or change.removed:
@@ -118,6 +120,7 @@ class Directory:
             pseudonym = self._pseudonyms.pop(user)
             self._names.pop(pseudonym, None)
             self._chunk_of.pop(pseudonym, None)
+            self._unlisted.discard(pseudonym)
         for number in change.removed:
             self._chunks.pop(number, None)
             self._unreadable.pop(number, None)
@@ -141,6 +144,7 @@ class Directory:
         for pseudonym, user in chunk.names.items():
             self._learn(pseudonym, user)
             self._chunk_of[pseudonym] = number
+            self._unlisted.discard(pseudonym)
 
     def _learn(self, pseudonym: int, user: str) -> None:
         self._names[pseudonym] = user
