@@ -45,6 +45,26 @@ CalibrationFile = Annotated[
 
 
 @contextmanager
+def upgrade_status(home: Path, read_only: bool) -> Iterator[None]:
+    """Show on a terminal that a home of an older format is brought up to date, which may take a while."""
+    from cause.home.layout import FORMAT, Layout
+
+    try:
+        with Layout(home).ledger.open("rb") as ledger:
+            ledger.seek(60)  # where SQLite keeps `user_version`
+            found = int.from_bytes(ledger.read(4), "big")
+    except OSError:
+        found = FORMAT
+    if read_only or not 0 < found < FORMAT:
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(f"bringing {str(home)!r} from format {found} to {FORMAT}"):
+        yield
+
+
+@contextmanager
 def opened(
     home: Path, *, read_only: bool = False, watch: "Watch | None" = None, looking: bool = False
 ) -> Iterator["Cause"]:
@@ -55,7 +75,8 @@ def opened(
     for left in reversed(range(ATTEMPTS if read_only else 1)):
         try:
             learner = recorded_learner(home) if looking else None
-            device = Cause(home, learner=learner, read_only=read_only, watch=watch)
+            with upgrade_status(home, read_only):
+                device = Cause(home, learner=learner, read_only=read_only, watch=watch)
             break
         except ModuleNotFoundError as error:
             raise InputError(f"the learner of {str(home)!r} needs {error.name}: install it") from None
