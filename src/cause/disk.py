@@ -43,6 +43,19 @@ class Disk:
     def read(self, path: Path) -> bytes:
         return path.read_bytes()
 
+    def read_part(self, path: Path, offset: int, size: int) -> bytes:
+        """At most so many bytes of a file from there on: fewer at its end."""
+        with path.open("rb", buffering=0) as file:
+            file.seek(offset)
+            parts = []
+            while size > 0 and (part := file.read(size)):
+                parts.append(part)
+                size -= len(part)
+        return b"".join(parts)
+
+    def size(self, path: Path) -> int:
+        return path.stat().st_size
+
     def exists(self, path: Path) -> bool:
         return path.exists()
 

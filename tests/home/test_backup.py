@@ -304,7 +304,7 @@ BAD = {
     "leads out": ({"more": [entry("../evil")]}, "which no backup holds"),
     "absolute": ({"more": [entry("/etc/evil")]}, "which no backup holds"),
     "inside but strange": ({"more": [entry("blocks/../../evil")]}, "which no backup holds"),
-    "a key file": ({"more": [entry("vault/wrap")]}, "which no backup holds"),
+    "a key file": ({"more": [entry("vault/root")]}, "which no backup holds"),
     "a link": ({"more": [entry(BLOCK, b"", type=tarfile.SYMTYPE, linkname="/etc/passwd")]}, "not a plain"),
     "a hard link": ({"more": [entry(BLOCK, b"", type=tarfile.LNKTYPE, linkname="ledger.db")]}, "not a plain"),
     "a device": ({"more": [entry(BLOCK, b"", type=tarfile.CHRTYPE)]}, "not a plain"),

@@ -54,7 +54,7 @@ def copied(device, tmp_path):
 def left(tmp_path) -> dict[bytes, bytes]:
     """Keys that the master key still recovers: from the home, and from the old copy of the key files."""
     files = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
-    files += [path for path in (tmp_path / "old" / "vault").iterdir() if path.name != "wrap"]
+    files += [path for path in (tmp_path / "old" / "vault").iterdir() if not path.name.startswith("root")]
     return recoverable([bytes.fromhex(MASTER)], [path.read_bytes() for path in files])
 
 

@@ -1,35 +1,86 @@
-"""Whoever has a master key and some bytes: which data keys do they get?"""
+"""Somebody who has a master key and some bytes: which data keys do they get?
 
-from collections.abc import Iterable
+This reader has its own account of the formats (of this version and of 0.1) and uses nothing of the vault's code. It
+ignores checksums, sequences, sizes of pages and the order of records: whatever opens is found.
+"""
 
-from cause.vault import keyfile
-from cause.vault.slots import SLOT_BYTES, Slot
-from cause.vault.table import KeyTable
-from cause.vault.vault import _open_slot
+import hmac
+import struct
+from collections.abc import Iterable, Iterator
 
-_DIGEST_BYTES, _SLOT_HEAD_BYTES, _PAYLOAD_BYTES = 32, 20, 16 + 12 + 32 + 16
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+ROW = 48
 
 
 def recoverable(masters: Iterable[bytes], blobs: Iterable[bytes]) -> dict[bytes, bytes]:
-    """Every data key in the blobs, by any wrapping key in the blobs, by any of the masters; checksums are ignored."""
-    blobs = list(blobs)
-    masters = list(masters)
-    generations = []
+    """Every data key in the blobs that any of the masters leads to, by any key on the way that is in the blobs."""
+    blobs = [blob for blob in blobs if blob.strip(b"\0")]
+    found = {}
+    for master in masters:
+        for head, root in roots(master, blobs):
+            for page, generation, key in table(head, root, blobs):
+                del page
+                found.update(data_keys(head[:10] + generation + head[18:], key, blobs))
+        for head, wrapping in wrapping_keys(master, blobs):
+            found.update(data_keys(head, wrapping, blobs))
+    return found
+
+
+def roots(master: bytes, blobs: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """The header of the table and the root key of each generation that the master key opens."""
+    own = AESGCM(hmac.digest(master, b"cause vault 1: root", "sha256"))
+    for blob in blobs:
+        for start in places(blob, b"CAUSROOT"):
+            sequence, payload = blob[start + 12 : start + 20], blob[start + 20 :][: 16 + 4 + 12 + 48]
+            head = b"CAUSEKEY\0\1" + sequence + payload[:16]
+            plain = opened(own, payload[20:32], payload[32:], head + payload[16:20])
+            if plain is not None:
+                yield head, plain
+
+
+def wrapping_keys(master: bytes, blobs: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """The header of the key file and the wrapping key of each generation of the old format."""
+    own = AESGCM(hmac.digest(master, b"cause vault 1: wrap", "sha256"))
     for blob in blobs:
         for start in places(blob, b"CAUSEWRP"):
-            sequence = int.from_bytes(blob[start + 12 : start + 20], "big")
-            slot = Slot(sequence, blob[start + _SLOT_HEAD_BYTES :][:_PAYLOAD_BYTES])
-            generations += [opened for master in masters if (opened := _open_slot(slot, master)) is not None]
-    found = {}
-    for generation in generations:
-        cipher = keyfile.AESGCM(generation.wrapping)
-        for blob in blobs:
-            for start in places(blob, b"KREC"):
-                opened = keyfile._open(cipher, generation.head, blob, start)
-                if opened is not None:
-                    table = KeyTable(opened[1])
-                    found.update({name: table.key(name) for name in table.names()})
-    return found
+            sequence, payload = blob[start + 12 : start + 20], blob[start + 20 :][: 16 + 12 + 48]
+            head = b"CAUSEKEY\0\1" + sequence + payload[:16]
+            plain = opened(own, payload[16:28], payload[28:], head)
+            if plain is not None:
+                yield head, plain
+
+
+def table(head: bytes, root: bytes, blobs: list[bytes]) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """Page, generation and key of each row of each record that the root key opens."""
+    for rows in records(head, root, blobs):
+        for at in range(0, len(rows), ROW):
+            yield rows[at : at + 8], rows[at + 8 : at + 16], rows[at + 16 : at + ROW]
+
+
+def data_keys(head: bytes, key: bytes, blobs: list[bytes]) -> dict[bytes, bytes]:
+    """Names and data keys in each record that a key of a page opens."""
+    all_rows = records(head, key, blobs)
+    return {rows[at : at + 16]: rows[at + 16 : at + ROW] for rows in all_rows for at in range(0, len(rows), ROW)}
+
+
+def records(head: bytes, key: bytes, blobs: list[bytes]) -> Iterator[bytes]:
+    own = AESGCM(key)
+    for blob in blobs:
+        for start in places(blob, b"KREC"):
+            count = struct.unpack_from(">I", blob[start:].ljust(16, b"\0"), 12)[0]
+            body = blob[start + 16 : start + 16 + 12 + count * ROW + 16]
+            plain = opened(own, body[:12], body[12:], head + blob[start : start + 16])
+            if plain is not None:
+                yield plain
+
+
+def opened(cipher: AESGCM, nonce: bytes, sealed: bytes, aad: bytes) -> bytes | None:
+    try:
+        return cipher.decrypt(nonce, sealed, aad) if len(sealed) >= 16 else None
+    except InvalidTag:
+        return None
 
 
 def places(blob: bytes, mark: bytes) -> list[int]:
@@ -38,6 +89,3 @@ def places(blob: bytes, mark: bytes) -> list[int]:
         starts.append(start)
         start = blob.find(mark, start + 1)
     return starts
-
-
-assert SLOT_BYTES > _DIGEST_BYTES + _SLOT_HEAD_BYTES + _PAYLOAD_BYTES

@@ -21,9 +21,8 @@ class VaultMachine(RuleBasedStateMachine):
         RotatingFileKeySource.create(self.root / "master")
         self.disk = RecordingDisk(self.root)
         self.source = RotatingFileKeySource(self.root / "master", self.disk)
-        self.vault = Vault.create(self.root / "vault", self.source, self.disk, chunk_bytes=128)
+        self.vault = Vault.create(self.root / "vault", self.source, self.disk, page_bytes=512)
         self.held = {}
-        self.erasures = 0
 
     @rule(names=st.sets(NAMES, max_size=6))
     def add(self, names):
@@ -31,15 +30,15 @@ class VaultMachine(RuleBasedStateMachine):
 
     @rule(names=st.sets(NAMES, max_size=6))
     def erase(self, names):
-        gone = names & set(self.held)
+        gone, before = names & set(self.held), self.vault.generation
         assert self.vault.erase(names) == gone
         self.held = {name: key for name, key in self.held.items() if name not in gone}
-        self.erasures += bool(gone)
+        assert (self.vault.generation > before) == bool(gone)
 
     @rule()
     def open_again(self):
         self.vault.close()
-        self.vault = Vault.open(self.root / "vault", self.source, self.disk, chunk_bytes=128)
+        self.vault = Vault.open(self.root / "vault", self.source, self.disk)
 
     @precondition(lambda self: self.held)
     @rule()
@@ -51,12 +50,18 @@ class VaultMachine(RuleBasedStateMachine):
     @invariant()
     def holds_what_a_dictionary_would(self):
         assert {name: self.vault.key(name) for name in self.vault.names()} == self.held
-        assert self.vault.generation == 1 + self.erasures
+        assert len(self.vault) == len(self.held)
+        assert self.vault.damage == []
 
     @invariant()
     def files_hold_the_same_and_no_more(self):
         blobs = [path.read_bytes() for path in self.root.rglob("*") if path.is_file()]
         assert recoverable([self.source.read()], blobs) == self.held
+
+    @invariant()
+    def both_copies_hold_the_same(self):
+        for path in (self.root / "vault").glob("*.copy"):
+            assert path.read_bytes() == path.with_suffix("").read_bytes(), path.name
 
     def teardown(self):
         self.vault.close()

@@ -3,44 +3,25 @@
 import hmac
 import itertools
 import os
-import shutil
 
 import pytest
 
-import cause.vault.vault as vault_module
 from cause.disk import Disk
 from cause.errors import VaultError
-from cause.vault import FILES, EnvKeySource, RotatingFileKeySource, Vault, commitment, keyfile, open_sealed
+from cause.vault import (
+    FILES,
+    RotatingFileKeySource,
+    Vault,
+    commitment,
+    joint_key,
+    open_sealed,
+    writing,
+)
 from cause.vault.sealing import derive
-from tests.vault.attacker import recoverable
-
-MASTER = bytes(range(32))
-SOURCE = EnvKeySource("MASTER", {"MASTER": MASTER.hex()})
-OTHER = EnvKeySource("MASTER", {"MASTER": bytes(32).hex()})
-
-
-def name(number):
-    return b"name" + number.to_bytes(12, "big")
-
-
-def used(*records):
-    """Where a key file of records with so many keys ends."""
-    return len(keyfile.head(1, bytes(16))) + sum(map(keyfile.record_bytes, records))
-
-
-def files(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "vault"
-
-
-@pytest.fixture
-def vault(folder):
-    with Vault.create(folder, SOURCE, chunk_bytes=512) as made:
-        yield made
+from cause.vault.slots import SLOT_BYTES
+from cause.vault.twin import Twin
+from tests.vault.attacker import data_keys, recoverable, roots, table
+from tests.vault.common import MASTER, PAGE, SOURCE, files, name, used
 
 
 def test_keys_are_there_after_closing_and_opening(vault, folder):
@@ -100,17 +81,21 @@ class Watcher:
 
     def __init__(self, folder):
         self.folder = folder
-        self.key_files, self.wraps = [], []
+        self.key_files, self.roots = [], []
 
     def look(self):
-        self.key_files += [(self.folder / one).read_bytes() for one in FILES if one != "wrap"]
-        self.wraps.append((self.folder / "wrap").read_bytes())
+        self.key_files.append([data for one, data in files(self.folder).items() if not one.startswith("root")])
+        self.roots.append((self.folder / "root").read_bytes())
+
+    @property
+    def all_key_files(self):
+        return list(itertools.chain(*self.key_files))
 
 
 def erase_under_watch(folder, source):
     """All erased keys, and the copies somebody took on the way."""
     watcher, erased = Watcher(folder), {}
-    with Vault.create(folder, source, chunk_bytes=512) as vault:
+    with Vault.create(folder, source, page_bytes=PAGE) as vault:
         keys = vault.new_keys(map(name, range(10)))
         for number in range(4):
             vault.put_many({name(100 + number): os.urandom(32)})
@@ -127,59 +112,80 @@ def test_neither_the_files_nor_old_copies_of_key_files_open_to_what_was_erased(f
     watcher, erased, left = erase_under_watch(folder, SOURCE)
     now = list(files(folder).values())
     assert recoverable([MASTER], now) == left  # the attacker is able: all that is kept is found
-    assert recoverable([MASTER], now + watcher.key_files) == left
+    assert recoverable([MASTER], now + watcher.all_key_files) == left
     assert not set(erased) & set(left)
 
 
-def test_the_attacker_wins_if_the_old_wrapping_key_is_not_overwritten(folder, monkeypatch):
-    monkeypatch.setattr(vault_module, "wipe_other", lambda file, keep: None)
+def test_the_attacker_wins_if_the_old_root_key_is_not_overwritten(folder, monkeypatch):
+    write = Twin.write_at
+
+    def forgetful(self, offset, data):
+        if self.path.name != "root" or any(data):
+            write(self, offset, data)
+
+    monkeypatch.setattr(Twin, "write_at", forgetful)
     watcher, erased, _ = erase_under_watch(folder, SOURCE)
-    assert set(recoverable([MASTER], [*files(folder).values(), *watcher.key_files])) & set(erased)
+    assert set(recoverable([MASTER], [*files(folder).values(), *watcher.all_key_files])) & set(erased)
 
 
-def test_the_attacker_wins_if_the_wrapping_key_is_not_fresh(folder, monkeypatch):
-    fresh = os.urandom
-    monkeypatch.setattr(vault_module.os, "urandom", lambda count: bytes(32) if count == 32 else fresh(count))
+@pytest.mark.parametrize("kept", ["the key of a page", "the root key"])
+def test_the_attacker_wins_if_keys_are_not_fresh(folder, monkeypatch, kept):
+    fresh, new_generation = os.urandom, writing.new_generation
+    if kept == "the key of a page":
+        monkeypatch.setattr(writing.os, "urandom", lambda count: b"p" * 32 if count == 32 else fresh(count))
+
+    def same_root(*args):
+        monkeypatch.setattr(writing.os, "urandom", lambda count: b"r" * 32 if count == 32 else fresh(count))
+        made = new_generation(*args)
+        monkeypatch.setattr(writing.os, "urandom", fresh)
+        return made
+
+    if kept == "the root key":
+        monkeypatch.setattr(writing, "new_generation", same_root)
     watcher, erased, _ = erase_under_watch(folder, SOURCE)
     monkeypatch.undo()
-    now = files(folder)
-    assert now["wrap"].count(b"CAUSEWRP") == 1
-    assert _opens_with_todays_wrapping_key(now["wrap"], watcher.key_files, erased)
+    assert opened_by_todays_keys(folder, watcher) & set(erased)
 
 
-def _opens_with_todays_wrapping_key(wrap, key_files, erased):
-    """Whether the current wrapping key opens records of older generations too."""
-    newest = vault_module._open_slot(vault_module.read_slots("wrap", b"CAUSEWRP", wrap)[0], MASTER)
-    cipher = vault_module.AESGCM(newest.wrapping)
-    for number, blob in itertools.product(range(1, newest.number), key_files):
-        head = vault_module.keyfile.head(number, newest.vault_id)
-        opened = vault_module.keyfile._open(cipher, head, blob, len(head))
-        if opened is not None and any(one in opened[1] for one in erased):
-            return True
-    return False
+def opened_by_todays_keys(folder, watcher):
+    """Names in old copies that today's keys open, if one says that the copies are of today's generation, or of any."""
+    now, old, names = files(folder), watcher.all_key_files, set()
+    ((head, root),) = roots(MASTER, [now["root"]])
+    number = int.from_bytes(head[10:18], "big")
+    pages = [key for _, _, key in table(head, root, [now["table.0"], now["table.1"]])]
+    for earlier in range(1, number):
+        claimed = head[:10] + earlier.to_bytes(8, "big") + head[18:]
+        pages += [key for _, _, key in table(claimed, root, old)]
+    for key, earlier in itertools.product(pages, range(1, number)):
+        names |= set(data_keys(head[:10] + earlier.to_bytes(8, "big") + head[18:], key, old))
+    return names
 
 
-def test_todays_wrapping_key_opens_no_older_generation(folder):
+def test_todays_keys_open_no_older_generation(folder):
     watcher, erased, _ = erase_under_watch(folder, SOURCE)
-    assert not _opens_with_todays_wrapping_key((folder / "wrap").read_bytes(), watcher.key_files, erased)
+    assert not opened_by_todays_keys(folder, watcher) & set(erased)
 
 
 def test_nothing_of_the_old_generation_is_left_in_any_file(vault, folder):
-    vault.new_keys(map(name, range(30)))
+    vault.new_keys(map(name, range(15)))
     vault.new_keys(map(name, range(30, 40)))
     before = files(folder)
     vault.erase([name(1)])
     after = files(folder)
     assert set(after) == set(FILES)
-    assert not any(after["keys.1"])  # generation 1 was here
-    assert not any(after["wrap"][4096:])
-    assert any(before["keys.1"])
-    assert any(before["wrap"][4096:])
+    for end in ("", ".copy"):
+        assert any(before["table.1" + end])
+        assert any(before["root" + end][SLOT_BYTES:])
+        assert not any(after["table.1" + end])  # generation 1 was here
+        assert not any(after["root" + end][SLOT_BYTES:])
+        assert any(before["pages" + end][:PAGE])
+        assert not any(after["pages" + end][:PAGE])
+        assert before["pages" + end][PAGE : 2 * PAGE] == after["pages" + end][PAGE : 2 * PAGE]  # was not touched
 
 
-def test_old_copies_of_both_files_open_with_the_master_key_which_the_docs_admit(folder):
+def test_old_copies_of_all_files_open_with_the_master_key_which_the_docs_admit(folder):
     watcher, erased, _ = erase_under_watch(folder, SOURCE)
-    found = recoverable([MASTER], [*watcher.key_files, *watcher.wraps])
+    found = recoverable([MASTER], [*watcher.all_key_files, *watcher.roots])
     assert set(erased) <= set(found)
 
 
@@ -190,9 +196,9 @@ def test_with_a_source_that_rotates_not_even_those_open(folder, tmp_path):
     assert source.read() != first
     master = (tmp_path / "master").read_bytes()
     assert first not in master
-    found = recoverable([source.read()], [*files(folder).values(), *watcher.key_files, *watcher.wraps, master])
+    found = recoverable([source.read()], [*files(folder).values(), *watcher.all_key_files, *watcher.roots, master])
     assert found == left
-    assert name(0) in recoverable([first], [*watcher.key_files[:2], watcher.wraps[0]])  # had the key been kept
+    assert name(0) in recoverable([first], [*watcher.key_files[0], watcher.roots[0]])  # had the key been kept
 
 
 def test_a_vault_with_a_rotating_source_is_opened_again(folder, tmp_path):
@@ -250,12 +256,33 @@ def test_a_commitment_does_not_use_the_key_that_seals():
 
 def test_adding_keys_does_not_rewrite_the_others(vault, folder):
     vault.new_keys(map(name, range(5)))
-    before = (folder / "keys.1").read_bytes()
+    before = (folder / "pages").read_bytes()
     vault.new_key(name(99))
-    after = (folder / "keys.1").read_bytes()
-    assert after[: used(0, 5)] == before[: used(0, 5)]
-    assert any(after[used(0, 5) : used(0, 5, 1)])
-    assert not any(after[used(0, 5, 1) :])
+    after = (folder / "pages").read_bytes()
+    assert after[: used(5)] == before[: used(5)]
+    assert any(after[used(5) : used(5, 1)])
+    assert not any(after[used(5, 1) :])
+    assert after == (folder / "pages.copy").read_bytes()
+
+
+def test_keys_that_fit_no_page_get_several_of_their_own(vault, folder):
+    keys = vault.new_keys(map(name, range(100)))
+    vault.close()
+    with Vault.open(folder, SOURCE) as again:
+        assert {one: again.key(one) for one in again.names()} == keys
+        again.erase(map(name, range(0, 100, 2)))
+    with Vault.open(folder, SOURCE) as again:
+        assert again.names() == {name(number) for number in range(1, 100, 2)}
+
+
+def test_pages_that_erasures_have_emptied_are_filled_again(vault, folder):
+    vault.new_keys(map(name, range(100)))
+    size = (folder / "pages").stat().st_size
+    for turn in range(1, 6):
+        vault.erase(vault.names())
+        vault.new_keys(name(1000 * turn + number) for number in range(100))
+        assert len(vault) == 100
+    assert (folder / "pages").stat().st_size == size
 
 
 @pytest.mark.parametrize("wrong", [{b"short": bytes(32)}, {name(1): b"short"}, {name(5): bytes(32)}])
@@ -268,172 +295,26 @@ def test_bad_keys_are_refused_and_nothing_changes(vault, folder, wrong):
     assert vault.names() == {name(5)}
 
 
-# What is refused on opening. Nothing is ever changed by it.
-
-
-def damage(folder, file, change):
-    path = folder / file
-    path.write_bytes(change(path.read_bytes()))
-
-
-def exchange(data, first, second, end):
-    return data[:first] + data[second:end] + data[first:second] + data[end:]
-
-
-@pytest.fixture
-def closed(folder):
-    with Vault.create(folder, SOURCE, chunk_bytes=512) as vault:
-        vault.new_keys(map(name, range(3)))
-        vault.erase([name(0)])
-        vault.new_keys(map(name, range(10, 13)))
-        vault.new_keys(map(name, range(20, 23)))
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("file", "change", "message"),
-    [
-        ("wrap", lambda data: data[:-1], "damaged or foreign"),
-        ("wrap", lambda data: b"", "damaged or foreign"),
-        ("wrap", lambda data: bytes(len(data)), "holds no key"),
-        ("wrap", lambda data: data[:40] + b"\0\2" + data[42:], "update cause"),
-        ("wrap", lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:], "holds no key"),
-        ("keys.0", lambda data: b"", "not a key file"),
-        ("keys.0", lambda data: b"something else" * 100, "not a key file"),
-        ("keys.0", lambda data: data[:8] + b"\0\2" + data[10:], "update cause"),
-        ("keys.0", lambda data: data[:60], "damaged"),
-        ("keys.0", lambda data: data[:80] + bytes([data[80] ^ 1]) + data[81:], "damaged"),
-        ("keys.0", lambda data: data[:190] + bytes([data[190] ^ 1]) + data[191:], "damaged at byte"),
-        ("keys.0", lambda data: data[:17] + b"\7" + data[18:], "generation 7"),
-        ("keys.0", lambda data: exchange(data, used(2), used(2, 3), used(2, 3, 3)), "damaged at byte"),
-        ("keys.0", lambda data: data[: used(2)] + data[used(2, 3) :], "damaged at byte"),
-    ],
-)
-def test_a_damaged_foreign_or_newer_file_is_named_and_nothing_changes(closed, file, change, message):
-    damage(closed, file, change)
-    before = files(closed)
-    for read_only in (False, True):
-        with pytest.raises(VaultError, match=message) as error:
-            Vault.open(closed, SOURCE, read_only=read_only)
-        assert file in str(error.value)
-    assert files(closed) == before
-
-
-def test_another_master_key_is_told_apart_from_damage_and_changes_nothing(closed):
-    before = files(closed)
-    with pytest.raises(VaultError, match="another vault's"):
-        Vault.open(closed, OTHER)
-    assert files(closed) == before
-
-
-@pytest.mark.parametrize("missing", FILES)
-def test_a_missing_file_is_named(closed, missing):
-    (closed / missing).unlink()
-    before = files(closed)
-    with pytest.raises(VaultError, match=missing):
-        Vault.open(closed, SOURCE)
-    assert files(closed) == before
-
-
-def test_the_key_file_of_another_vault_is_told(closed, tmp_path):
-    with Vault.create(tmp_path / "other", SOURCE) as other:
-        other.new_key(name(1))
-        other.erase([name(1)])
-    shutil.copy(tmp_path / "other" / "keys.0", closed / "keys.0")
-    with pytest.raises(VaultError, match="another vault"):
-        Vault.open(closed, SOURCE)
-
-
-def test_an_old_copy_of_a_key_file_cannot_be_put_back(folder):
-    with Vault.create(folder, SOURCE, chunk_bytes=512) as vault:
-        vault.new_keys(map(name, range(3)))
-        old = (folder / "keys.1").read_bytes()
-        vault.erase([name(0)])
-        vault.erase([name(1)])
-    (folder / "keys.1").write_bytes(old)
-    with pytest.raises(VaultError, match="an old copy opens no more"):
-        Vault.open(folder, SOURCE)
-
-
-def test_an_empty_folder_and_a_foreign_one_are_no_vaults(tmp_path):
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "foreign").mkdir()
-    (tmp_path / "foreign" / "notes.txt").write_text("mine")
-    for place in ("absent", "empty", "foreign"):
-        with pytest.raises(VaultError, match="no vault in"):
-            Vault.open(tmp_path / place, SOURCE)
-    with pytest.raises(VaultError, match=r"notes\.txt"):
-        Vault.create(tmp_path / "foreign", SOURCE)
-    assert not (tmp_path / "absent").exists()
-    assert files(tmp_path / "foreign") == {"notes.txt": b"mine"}
-
-
-def test_a_vault_is_not_created_over_another(closed):
-    before = files(closed)
-    with pytest.raises(VaultError, match="already"):
-        Vault.create(closed, SOURCE)
-    assert files(closed) == before
-
-
-def test_files_are_their_owners_alone(closed):
-    assert closed.stat().st_mode & 0o777 == 0o700
-    assert {path.stat().st_mode & 0o777 for path in closed.iterdir()} == {0o600}
-
-
-def test_reading_only_changes_nothing_and_refuses_changes(closed):
-    path = closed / "keys.0"
-    data = path.read_bytes()
-    end = used(2, 3, 3)
-    path.write_bytes(data[:end] + b"KREC torn" + data[end + 9 :])
-    before = files(closed)
-    with Vault.open(closed, SOURCE, read_only=True) as vault:
-        assert len(vault) == 8
-        for change in (lambda: vault.new_key(name(50)), lambda: vault.erase([name(1)])):
-            with pytest.raises(VaultError, match="reading only"):
-                change()
-    assert files(closed) == before
-    with Vault.open(closed, SOURCE, chunk_bytes=512) as vault:
-        assert len(vault) == 8
-    assert files(closed)["keys.0"] == data
-
-
-def test_a_closed_vault_refuses_changes(vault):
-    vault.close()
-    with pytest.raises(VaultError, match="closed"):
-        vault.new_key(name(1))
-
-
-def test_a_torn_record_is_cut_off_and_the_next_one_takes_its_place(closed):
-    path = closed / "keys.0"
-    data = path.read_bytes()
-    end = used(2, 3, 3)
-    path.write_bytes(data[: end - 30].ljust(len(data), b"\0"))
-    with Vault.open(closed, SOURCE) as vault:
-        assert vault.names() == {name(number) for number in (1, 2, 10, 11, 12)}
-        vault.new_key(name(30))
-    with Vault.open(closed, SOURCE) as vault:
-        assert name(30) in vault
-
-
 class ErasingMeanwhile(Disk):
-    """Another process erases between a reader's look at `wrap` and at the keys."""
+    """Another process erases between a reader's look at `root` and at the keys."""
 
     def __init__(self, vault, names):
         self.vault, self.waiting = vault, list(names)
 
     def read(self, path):
         data = super().read(path)
-        if path.name == "wrap" and self.waiting:
+        if path.name == "root.copy" and self.waiting:
             self.vault.erase([self.waiting.pop()])
         return data
 
 
-@pytest.mark.parametrize("erasures", [1, 2])
+@pytest.mark.parametrize("erasures", [1, 2, 5])
 def test_a_reader_finds_a_whole_generation_while_another_process_erases(vault, folder, erasures):
     keys = vault.new_keys(map(name, range(9)))
     with Vault.open(folder, SOURCE, ErasingMeanwhile(vault, map(name, range(erasures))), read_only=True) as reader:
         assert {one: reader.key(one) for one in reader.names()} == {name(n): keys[name(n)] for n in range(erasures, 9)}
         assert reader.generation == 1 + erasures
+        assert reader.damage == []
 
 
 class NoWait(Disk):
@@ -444,13 +325,71 @@ class NoWait(Disk):
         pass
 
 
-def test_thousands_of_keys_grow_the_files_by_chunks(folder):
-    with Vault.create(folder, SOURCE, NoWait(), chunk_bytes=4096) as vault:
-        for batch in range(20):
-            vault.new_keys(name(1000 * batch + number) for number in range(100))
-        sizes = {(folder / one).stat().st_size for one in ("keys.0", "keys.1")}
-        assert len(sizes) == 1
-        assert sizes.pop() % 4096 == 0
-        vault.erase([name(0)])
+class Counting(NoWait):
+    """Counts what is written."""
+
+    def __init__(self):
+        self.written = 0
+
+    def open(self, path):
+        file, write = super().open(path), None
+        write = file.write_at
+
+        def counted(offset, data):
+            self.written += len(data)
+            write(offset, data)
+
+        file.write_at = counted
+        return file
+
+
+def test_an_erasure_among_thousands_of_keys_writes_little(folder):
+    disk = Counting()
+    with Vault.create(folder, SOURCE, disk) as vault:
+        for batch in range(25):
+            vault.new_keys(name(1000 * batch + number) for number in range(400))
+        assert (folder / "pages").stat().st_size < 30 * writing.PAGE_BYTES
+        disk.written = 0
+        vault.erase(name(7000 + number) for number in range(8))
+        assert disk.written < 4 * (
+            writing.PAGE_BYTES + 8192
+        )  # a page, a table and slots, twice, and zeros over the old
     with Vault.open(folder, SOURCE) as vault:
-        assert len(vault) == 1999
+        assert len(vault) == 9992
+
+
+def test_an_empty_vault_is_small(vault, folder, tmp_path):
+    Vault.create(tmp_path / "usual", SOURCE).close()
+    assert sum(map(len, files(tmp_path / "usual").values())) < 300 * 1024
+
+
+def test_further_files_are_synced_with_the_vaults_own(tmp_path):
+    class Watching(NoWait):
+        synced = ()
+
+        def sync(self, *files):
+            self.synced = tuple(file.path.name for file in files)
+
+    disk = Watching()
+    further = disk.create(tmp_path / "anchor")
+    with Vault.create(tmp_path / "vault", SOURCE, disk, page_bytes=PAGE) as vault:
+        vault.sync_with.append(further)
+        for change in (
+            lambda: vault.put_many({name(1): bytes(32)}),
+            lambda: vault.add_keys([name(2)]),
+            lambda: vault.erase([name(1)]),
+            lambda: vault.close(),
+        ):
+            disk.synced = ()
+            change()
+            assert "anchor" in disk.synced
+    further.close()
+
+
+def test_keys_are_lent_made_and_joined_without_copies(vault):
+    vault.add_keys([name(1), name(2)])
+    with vault.borrow(name(1)) as key:
+        assert bytes(key) == vault.key(name(1))
+    assert not any(key)
+    assert vault.key(name(1)) != vault.key(name(2))
+    assert vault.joint_key([name(1), name(2)]) == joint_key([vault.key(name(1)), vault.key(name(2))])

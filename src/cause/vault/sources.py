@@ -5,17 +5,19 @@ A key has 32 bytes, given as they are, as 64 hexadecimal digits, or in base64. `
 
 import base64
 import binascii
+import contextlib
 import os
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from cause.disk import Disk
+from cause.disk import Disk, OpenFile
 from cause.errors import VaultError
 from cause.vault.sealing import KEY_BYTES
-from cause.vault.slots import Slot, other_is_empty, read_slots, rotate_slot, slot_file, wipe_other
+from cause.vault.secrets_in_memory import wipe, wiping
+from cause.vault.slots import FILE_BYTES, SLOT_BYTES, Slot, read_slots, slot_file, slot_page
 
 _MAX_BYTES = 4096
 _MAGIC = b"CAUSEMST"
@@ -83,7 +85,8 @@ class FileKeySource:
 class RotatingFileKeySource:
     """A key in a file that is overwritten at each erasure. It belongs on other media than the vault.
 
-    The file is the source's own (`create` makes it): two slots, of which one is zeros.
+    The file is the source's own (`create` makes it): two slots, of which one is zeros, and then the same once more as a
+    second copy. A file of version 0.1 has one copy; `settle` adds the second one where there is room.
     """
 
     def __init__(self, path: str | Path, disk: Disk | None = None) -> None:
@@ -97,45 +100,72 @@ class RotatingFileKeySource:
         try:
             if source._disk.exists(source.path):
                 raise VaultError(f"key file {str(path)!r} exists already: name another one")
-            source._disk.write_whole(source.path, slot_file(_MAGIC, Slot(0, os.urandom(KEY_BYTES))))
+            source._disk.write_whole(source.path, 2 * slot_file(_MAGIC, Slot(0, os.urandom(KEY_BYTES))))
         except OSError as error:
             raise VaultError(f"cannot write the key file {str(path)!r}: {error.strerror}") from None
         return source
 
     def read(self) -> bytes:
-        return self._current()[0].payload
+        current, data = self._current()
+        wipe(data)
+        return current.payload
 
     def rotate(self, new: bytes) -> None:
-        current, _ = self._current()
-        try:
-            file = self._disk.open(self.path)
-            try:
-                rotate_slot(self._disk, file, _MAGIC, Slot(current.sequence + 1, new))
-            finally:
-                file.close()
-        except OSError as error:
-            raise VaultError(f"cannot replace the key in {str(self.path)!r}: {error.strerror}") from None
+        current, data = self._current()
+        next_ = Slot(current.sequence + 1, bytes(new))
+        copies = -(-len(data) // FILE_BYTES)
+        with self._open("replace the key") as file, wiping(next_.encode(_MAGIC)) as page:
+            for copy in range(copies):
+                file.write_at(copy * FILE_BYTES + next_.offset, page)
+            self._disk.sync(file)
+            for copy in range(copies):
+                file.write_at(copy * FILE_BYTES + next_.other_offset, bytes(SLOT_BYTES))
+            self._disk.sync(file)
+        wipe(data, current.payload)
 
     def settle(self) -> None:
+        """Keep the newest key only, in both copies.
+
+        What is read may be in the page cache only: another process wrote it and was killed before it was synced. So the
+        key that is kept is written again and synced before the other one is overwritten.
+        """
         current, data = self._current()
-        if other_is_empty(data, current):
-            return
+        copies = range(-(-len(data) // FILE_BYTES))
+        blobs = [data[copy * FILE_BYTES :][:FILE_BYTES] for copy in copies]
+        with self._open("overwrite the old key") as file, wiping(current.encode(_MAGIC)) as page:
+            if len(data) < 2 * FILE_BYTES:
+                with contextlib.suppress(OSError):  # no room, or media of a fixed size: one copy, as before
+                    file.write_at(FILE_BYTES, slot_file(_MAGIC, current))
+            settled = all(blob == slot_file(_MAGIC, current) for blob in blobs)
+            for copy in copies if not settled else ():
+                file.write_at(copy * FILE_BYTES + current.offset, page)
+            self._disk.sync(file)
+            if any(any(slot_page(blob, current.other_offset)) for blob in blobs):
+                for copy in copies:
+                    file.write_at(copy * FILE_BYTES + current.other_offset, bytes(SLOT_BYTES))
+                self._disk.sync(file)
+        wipe(data, *blobs, current.payload)
+
+    @contextlib.contextmanager
+    def _open(self, purpose: str) -> Iterator[OpenFile]:
         try:
             file = self._disk.open(self.path)
             try:
-                wipe_other(file, current)
-                self._disk.sync(file)
+                yield file
             finally:
                 file.close()
         except OSError as error:
-            raise VaultError(f"cannot overwrite the old key in {str(self.path)!r}: {error.strerror}") from None
+            raise VaultError(f"cannot {purpose} in {str(self.path)!r}: {error.strerror}") from None
 
     def _current(self) -> tuple[Slot, bytes]:
         try:
             data = self._disk.read(self.path)
         except OSError as error:
             raise VaultError(f"cannot read the key file {str(self.path)!r}: {error.strerror}") from None
-        current = read_slots(self.path, _MAGIC, data)[0]
+        if not FILE_BYTES <= len(data) <= 2 * FILE_BYTES:
+            expected = f"{FILE_BYTES} or {2 * FILE_BYTES}"
+            raise VaultError(f"{str(self.path)!r} has {len(data)} bytes, expected {expected}: it is damaged or foreign")
+        current = read_slots(self.path, _MAGIC, [data[:FILE_BYTES], data[FILE_BYTES:]])[0]
         if len(current.payload) != KEY_BYTES:
             raise VaultError(f"{str(self.path)!r} holds a key of {len(current.payload)} bytes, expected {KEY_BYTES}")
         return current, data
