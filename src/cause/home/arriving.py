@@ -32,7 +32,7 @@ def store(
     try:
         uploads = record(home, round_, segments, cuts, keys, sizes)
     except BaseException:
-        home.garbage.update(keys)
+        home.garbage.doubt(keys)
         raise
     home.discard(home.inbox.left())
     for user, own in uploads.items():

@@ -1,5 +1,7 @@
 """What a crash left behind is destroyed: keys and files that no table names."""
 
+import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from cause.errors import HomeError
@@ -20,10 +22,17 @@ def named_keys(database: Database) -> set[bytes]:
 
 
 def clean(home: "Home") -> None:
-    """Destroy the rest."""
+    """Destroy keys and files that no table names.
+
+    Only once what was read is durable: otherwise the next opening may find an older state, which still names them.
+    Where the disk refuses, they wait until a transaction was committed.
+    """
     named = named_keys(home.database)
-    home.vault.erase(home.vault.names() - named)
     known = {name.hex() for name in named}
+    if not home.database.durable:
+        home.garbage.doubt(home.vault.names() - named, _files(home) - named)
+        return
+    home.vault.erase(home.vault.names() - named)
     try:
         for files in (home.store_.files, home.shelf.files):
             strays = [name for name in files.names() if name not in known]
@@ -33,4 +42,11 @@ def clean(home: "Home") -> None:
                 home.disk.sync_folder(files.folder)
     except OSError as error:
         raise HomeError(f"cannot clean up {str(home.layout.folder)!r}: {error.strerror}") from None
-    home.database.scrub()
+    with suppress(HomeError):  # without room for it, rows that were deleted stay in the write-ahead log for now
+        home.database.scrub()
+
+
+def _files(home: "Home") -> set[bytes]:
+    """The names of all sealed files."""
+    names = [name for files in (home.store_.files, home.shelf.files) for name in files.names()]
+    return {bytes.fromhex(name) for name in names if re.fullmatch("[0-9a-f]{32}", name)}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from cause.disk import Disk
 from cause.errors import HomeError
 from cause.home.layout import FORMAT
 from cause.home.migrations import MIGRATIONS
@@ -46,10 +47,19 @@ class Database:
         create: bool = False,
         read_only: bool = False,
         connect: Connect = connect,
+        disk: Disk | None = None,
     ) -> None:
         """The vault is needed to bring a ledger of an older format up to date: what it says of contents is sealed."""
         self.path, self._read_only = path, read_only
+        self._disk = disk or Disk()
         self._lock = threading.RLock()
+        self.durable = read_only
+        """Whether all that was read at the opening would survive a power loss."""
+        self.after_commit: list[Callable[[], None]] = []
+        """Called after each transaction that changed something, once it is durable. They must not fail."""
+        if not read_only:
+            with contextlib.suppress(HomeError):  # whoever destroys something asks again
+                self.harden()
         with self._failing("open"):
             self._connection = connect(path, read_only)
             self.run("PRAGMA foreign_keys=ON")
@@ -103,12 +113,45 @@ class Database:
         with self._lock:
             self.run("BEGIN IMMEDIATE")
             try:
+                (before,) = self.row("SELECT total_changes()")
                 yield
+                (after,) = self.row("SELECT total_changes()")
                 self.run("COMMIT")
             except BaseException:
                 with contextlib.suppress(HomeError):
                     self.run("ROLLBACK")
                 raise
+            if after != before:
+                for call in self.after_commit:
+                    call()
+
+    def harden(self) -> None:
+        """Make what the write-ahead log held at the opening durable, by writing the same bytes anew.
+
+        A process that was killed, or whose disk failed, may have left them in the page cache alone; and a sync without
+        a write would report success even where an earlier one had failed and dropped them.
+
+        Raises
+        ------
+        HomeError
+            If the disk refuses. Nothing that the ledger does not name may be destroyed then.
+        """
+        if self.durable:
+            return
+        log = self.path.with_name(self.path.name + "-wal")
+        try:
+            if self._disk.exists(log):
+                data = self._disk.read(log)
+                file = self._disk.open(log)
+                try:
+                    file.write_at(0, data)
+                    self._disk.sync(file)
+                finally:
+                    file.close()
+                self._disk.sync_folder(log.parent)
+        except OSError as error:
+            raise HomeError(f"cannot make {str(log)!r} durable: {error.strerror}") from None
+        self.durable = True
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
@@ -137,7 +180,7 @@ class Database:
         return [line for (line,) in self.rows("PRAGMA integrity_check") if line != "ok"]
 
     def close(self) -> None:
-        with self._lock:
+        with self._lock, self._failing("close"):
             self._connection.close()
 
     @contextlib.contextmanager

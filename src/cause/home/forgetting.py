@@ -53,7 +53,7 @@ def effect(
             home.receipts.replace_keys(ids[0], evidence)
             _mark(home, ids, plans, samples, evidence.covered, dropped)
     except BaseException:
-        home.garbage.update(rewrite.keys, evidence.keys)
+        home.garbage.doubt(rewrite.keys, evidence.keys)
         raise
     rewrite.old += evidence.old
     _destroy(home, ids, rewrite, selection)

@@ -9,15 +9,16 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 
 from cause.disk import Disk
 from cause.errors import BudgetError, HomeError, VaultError
 from cause.home import arriving, asking, forgetting, opening
 from cause.home.blocks import Files
-from cause.home.cleaning import clean
+from cause.home.cleaning import clean, named_keys
 from cause.home.database import Connect, Database, connect
+from cause.home.garbage import Garbage
 from cause.home.inbox import Inbox
 from cause.home.layout import Layout
 from cause.home.ledger import HomeLedger
@@ -69,14 +70,15 @@ class Home(Journal):
         self.clock, self.disk, self.retain = clock, disk or Disk(), retain
         layout.check()
         self._lock = None if read_only else Lock(layout.lock)
-        # keys and files that no table names; the next erasure takes them along. Not earlier: a transaction whose commit
-        # failed may still turn out to have happened, until another one did
-        self.garbage: set[bytes] = set()
+        self.garbage = Garbage()
         try:
             self._open_vault = partial(Vault.open, layout.vault, source, self.disk, read_only=read_only)
             self._version: int | None = None  # of what a reader has loaded
             self.vault = self._open_vault()
-            self.database = Database(layout.ledger, vault=self.vault, read_only=read_only, connect=connect)
+            self.database = Database(
+                layout.ledger, vault=self.vault, read_only=read_only, connect=connect, disk=self.disk
+            )
+            self.database.after_commit.append(self.garbage.committed)
             self.store_ = BlockStore(Files(layout.blocks, self.disk), self.vault.key)
             self.shelf = HomeShelf(Files(layout.sub_models, self.disk), self.vault)
             self.ledger = HomeLedger(self)
@@ -106,11 +108,13 @@ class Home(Journal):
         disk.sync_folder(layout.folder)
 
     def close(self) -> None:
-        for part in ("database", "vault"):
-            if hasattr(self, part):
-                getattr(self, part).close()
-        if self._lock is not None:
-            self._lock.close()
+        """Close all files; the lock is released even where one of them cannot be closed."""
+        with ExitStack() as parts:
+            if self._lock is not None:
+                parts.callback(self._lock.close)
+            for part in ("vault", "database"):
+                if hasattr(self, part):
+                    parts.callback(getattr(self, part).close)
 
     # Opening
 
@@ -198,15 +202,20 @@ class Home(Journal):
         self.store_.files.remove(names)
 
     def destroy(self) -> None:
-        """Keys that no table names any more, and with them every copy of what they opened; then the files."""
-        if not self.garbage:
+        """Keys that no table names any more, and with them every copy of what they opened; then the files.
+
+        What a failed transaction would have named stays until another one was committed.
+        """
+        names = self.garbage.to_destroy(partial(named_keys, self.database))
+        if not names:
             return
-        self.vault.erase(self.garbage)
-        for name in self.garbage:  # after their keys: whoever reads one meanwhile looks for its key once more
+        self.database.harden()
+        self.vault.erase(names)
+        for name in names:  # after their keys: whoever reads one meanwhile looks for its key once more
             self.store_.drop(name)
         for files in (self.store_.files, self.shelf.files):
-            files.remove(list(self.garbage))
-        self.garbage.clear()
+            files.remove(list(names))
+        self.garbage.destroyed(names)
         self.database.scrub()
 
     # A sub-model is trained, or found damaged

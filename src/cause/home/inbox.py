@@ -126,7 +126,7 @@ class Inbox:
                 home.database.many("INSERT INTO staged VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
                 home.database.run("INSERT INTO calls VALUES (?, ?, ?, NULL)", [id_, now, len(labels)])
         except BaseException:
-            home.garbage.update(keys)
+            home.garbage.doubt(keys)
             raise
         size = sum(len(data) for _, data in contents)
         self._staged[id_] = Staged(id_, user, tuple(keys), len(labels), size, now)
