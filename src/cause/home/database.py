@@ -36,6 +36,17 @@ def _keep_to_its_owner(path: Path) -> None:
                 path.with_name(path.name + end).chmod(0o600)
 
 
+_PASSING = {
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY,
+}  # fmt: skip
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether an error tells of a ledger's bytes; errors of the disk or the system tell nothing of them."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in _PASSING
+
+
 class Database:
     """A connection, and transactions on it."""
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from cause.disk import Disk
-from cause.errors import HomeError, InputError, VaultError
+from cause.errors import HomeError, InputError, ReadError, VaultError
 from cause.home.archive import Archive
 from cause.home.blocks import Files, Meta, open_block, open_meta
 from cause.home.check import UNREADABLE
 from cause.home.config import Config, key_source, parse_config, read_config
-from cause.home.database import Database, connect
+from cause.home.database import Database, connect, is_damage
 from cause.home.home import Home
 from cause.home.layout import BLOCKS, CONFIG, FORMAT, LEDGER, SUB_MODELS, Layout
 from cause.home.lock import Lock
@@ -170,8 +170,11 @@ class _Work:
         return back, lost
 
     def _live(self, folder: str, name: bytes) -> bytes:
+        """The file's bytes; none if it is missing. One that cannot be read now ends the restore."""
         try:
             return self.files[folder].read(name)
+        except ReadError:
+            raise
         except HomeError:
             return b""
 
@@ -207,7 +210,13 @@ class _Work:
 
 
 def healthy(ledger: Path) -> bool:
-    """Whether a ledger is there, whole and of a format that this program knows."""
+    """Whether a ledger is there, whole and of a format that this program knows.
+
+    Raises
+    ------
+    HomeError
+        If it cannot be read now: nothing is known of what it holds, so nothing may take its place.
+    """
     if not ledger.is_file():
         return False
     try:
@@ -215,7 +224,9 @@ def healthy(ledger: Path) -> bool:
             (version,) = found.execute("PRAGMA user_version").fetchone()
             (verdict,) = found.execute("PRAGMA integrity_check(1)").fetchone()
             return bool(1 <= version <= FORMAT and verdict == "ok")
-    except sqlite3.Error:
+    except sqlite3.Error as error:
+        if not is_damage(error):
+            raise HomeError(f"cannot read the ledger {str(ledger)!r}: {error}: try again") from None
         return False
 
 

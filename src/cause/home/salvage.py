@@ -16,8 +16,8 @@ from secrets import token_hex
 from typing import Any
 
 from cause import __version__
-from cause.errors import LogError
-from cause.home.database import Database, connect
+from cause.errors import HomeError, LogError
+from cause.home.database import Database, connect, is_damage
 from cause.home.log import DEVICE_KEY, RESTORE, Log, time_text
 from cause.log import open_note
 from cause.vault import Vault
@@ -59,7 +59,17 @@ def _later(damaged: Path, log: Log) -> Iterator[tuple[str, str, bytes]]:
     """What the damaged ledger logged after this log's entries, as long as it can be read and the device signed it."""
     if not damaged.is_file():
         return
-    with contextlib.suppress(sqlite3.Error, LogError, TypeError), contextlib.closing(connect(damaged, True)) as found:
+    try:
+        yield from _entries(damaged, log)
+    except (LogError, TypeError, ValueError, KeyError):
+        return
+    except sqlite3.Error as error:
+        if not is_damage(error):
+            raise HomeError(f"cannot read the ledger {str(damaged)!r}: {error}: try again") from None
+
+
+def _entries(damaged: Path, log: Log) -> Iterator[tuple[str, str, bytes]]:
+    with contextlib.closing(connect(damaged, True)) as found:
         for number in count(max(0, log.size - 1)):
             row = found.execute("SELECT request, kind, body FROM leaves WHERE number=?", [number]).fetchone()
             if row is None:
