@@ -4,8 +4,10 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from cause.disk import Disk
 from cause.errors import HomeError
 from cause.home.database import Database
+from cause.home.layout import CONFIG, LEDGER, UNFINISHED, Layout
 from cause.home.log import DEVICE_KEY
 
 if TYPE_CHECKING:
@@ -13,6 +15,20 @@ if TYPE_CHECKING:
 
 KEYED = ("blocks", "staged", "sub_models", "requests", "manifests")
 """The tables whose column `key` names keys of the vault. What none of them names does not survive an opening."""
+
+
+PARTIAL, REPLACED = ".part", ".replaced"
+"""What a restore that was cut off leaves beside the ledger: a new one that is not yet whole, and the replaced one."""
+
+
+def remove_leftovers(layout: Layout, disk: Disk) -> None:
+    """Remove files that a crash left beside a home's own, once the home itself is known to be whole."""
+    names = [name for name in disk.names(layout.folder) if name.startswith((LEDGER + PARTIAL, LEDGER + REPLACED))]
+    names += [name for name in (CONFIG + ".part", UNFINISHED) if disk.exists(layout.folder / name)]
+    for name in names:
+        disk.unlink(layout.folder / name)
+    if names:
+        disk.sync_folder(layout.folder)
 
 
 def named_keys(database: Database) -> set[bytes]:
@@ -34,6 +50,7 @@ def clean(home: "Home") -> None:
         return
     home.vault.erase(home.vault.names() - named)
     try:
+        remove_leftovers(home.layout, home.disk)
         for files in (home.store_.files, home.shelf.files):
             strays = [name for name in files.names() if name not in known]
             for name in strays:

@@ -16,6 +16,8 @@ from cause.home.migrations import MIGRATIONS
 from cause.vault import Vault
 
 Connect = Callable[[Path, bool], Any]
+CHANGE = "change"
+"""The row of `meta` that counts the ledger's changes."""
 
 
 def connect(path: Path, read_only: bool) -> sqlite3.Connection:
@@ -59,8 +61,12 @@ class Database:
         read_only: bool = False,
         connect: Connect = connect,
         disk: Disk | None = None,
+        check: "Callable[[Database], None] | None" = None,
     ) -> None:
-        """The vault is needed to bring a ledger of an older format up to date: what it says of contents is sealed."""
+        """The vault is needed to bring a ledger of an older format up to date: what it says of contents is sealed.
+
+        `check` may refuse the ledger before anything of it is changed.
+        """
         self.path, self._read_only = path, read_only
         self._disk = disk or Disk()
         self._lock = threading.RLock()
@@ -78,9 +84,9 @@ class Database:
                 self.run("PRAGMA secure_delete=ON")
                 self.run("PRAGMA synchronous=FULL")
                 self.run("PRAGMA journal_mode=WAL")
-            self._migrate(create, vault)
+            self._migrate(create, vault, check)
 
-    def _migrate(self, create: bool, vault: Vault | None) -> None:
+    def _migrate(self, create: bool, vault: Vault | None, check: "Callable[[Database], None] | None") -> None:
         (found,) = self.row("PRAGMA user_version")
         if not found and not create:  # whoever went on would destroy all keys, for no table names them
             raise HomeError(f"the ledger {str(self.path)!r} is empty: put it back, or restore a backup")
@@ -88,10 +94,12 @@ class Database:
             raise HomeError(
                 f"{str(self.path.parent)!r} has format {found}, this program knows up to {FORMAT}: use a newer one"
             )
+        if check is not None:
+            check(self)
         if found and found < FORMAT and (self._read_only or vault is None):
             raise HomeError(f"{str(self.path.parent)!r} has the older format {found}: open it for writing once")
         for number, migration in enumerate(MIGRATIONS[found:], start=found + 1):
-            with self.transaction():
+            with self.transaction(counts=True):
                 self._script(migration.before)
                 if found and migration.rows and vault is not None:  # a new ledger has no rows
                     migration.rows(self, vault)
@@ -119,20 +127,22 @@ class Database:
         return found[0] if found else None
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All of it or nothing, durably."""
+    def transaction(self, *, counts: bool = False) -> Iterator[None]:
+        """All of it or nothing, durably. One that changes something, or `counts` anyway, is a change of the ledger."""
         with self._lock:
             self.run("BEGIN IMMEDIATE")
             try:
                 (before,) = self.row("SELECT total_changes()")
                 yield
                 (after,) = self.row("SELECT total_changes()")
+                if after != before or counts:
+                    self.set(CHANGE, self.change + 1)
                 self.run("COMMIT")
             except BaseException:
                 with contextlib.suppress(HomeError):
                     self.run("ROLLBACK")
                 raise
-            if after != before:
+            if after != before or counts:
                 for call in self.after_commit:
                     call()
 
@@ -173,6 +183,16 @@ class Database:
                 yield
             finally:
                 self.run("ROLLBACK")
+
+    @property
+    def change(self) -> int:
+        """The number of the ledger's last change; 0 for a ledger of a version that did not count them."""
+        if not self.row("SELECT 1 FROM sqlite_schema WHERE name='meta'"):
+            return 0
+        found = self.get(CHANGE, 0)
+        if not isinstance(found, int) or found < 0:
+            raise HomeError(f"the ledger {str(self.path)!r} is damaged: its last change is {found!r}")
+        return found
 
     def get(self, name: str, default: Any = None) -> Any:
         """A value of the table `meta`."""

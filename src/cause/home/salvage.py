@@ -38,20 +38,22 @@ class RestoredLog:
 
 
 def carry_on(
-    database: Database, vault: Vault, damaged: Path, *, made: float, now: float, about: dict[str, Any]
+    database: Database, vault: Vault, damaged: Path | None, *, made: float, now: float, about: dict[str, Any]
 ) -> RestoredLog:
-    """Let the log of a backup's ledger go on where that of the damaged one can be read; one transaction."""
+    """In a transaction: let the log go on where that of the damaged ledger can be read, and log the restore.
+
+    Without a damaged ledger the log goes on with its own entries: an older state was accepted.
+    """
     log, name = Log(database, lambda: vault.key(DEVICE_KEY)), token_hex(16)
-    with database.transaction():
-        size, later = log.size, list(_later(damaged, log))
-        log.extend(later)
-        found = RestoredLog(size, len(later), log.size)
-        body = {
-            "format": FORMAT, "kind": RESTORE, "request": name, "served_with": name, "received": time_text(now),
-            "in_effect": time_text(now), "backup_made": time_text(made), "backup_entries": found.backup,
-            "salvaged_entries": found.salvaged, "shards": [], "software": f"cause {__version__}", **about,
-        }  # fmt: skip
-        log.append([(name, RESTORE, body)])
+    size, later = log.size, [] if damaged is None else list(_later(damaged, log))
+    log.extend(later)
+    found = RestoredLog(size, len(later), log.size)
+    body = {
+        "format": FORMAT, "kind": RESTORE, "request": name, "served_with": name, "received": time_text(now),
+        "in_effect": time_text(now), "backup_made": time_text(made), "backup_entries": found.backup,
+        "salvaged_entries": found.salvaged, "shards": [], "software": f"cause {__version__}", **about,
+    }  # fmt: skip
+    log.append([(name, RESTORE, body)])
     return found
 
 
