@@ -8,12 +8,20 @@ file's bytes by `Disk.sync`, its name by `Disk.sync_folder`.
 import contextlib
 import os
 import threading
+import time
 from pathlib import Path
 
 try:
     from fcntl import F_FULLFSYNC, fcntl  # type: ignore[attr-defined,unused-ignore]  # macOS only
 except ImportError:
     F_FULLFSYNC = None  # type: ignore[assignment,unused-ignore]
+
+
+ATTEMPTS = 4
+"""How often a file is read before an error counts."""
+FIRST_PAUSE_S = 0.0025
+pause = time.sleep
+"""What waits between two attempts; a test puts something in its place."""
 
 
 class OpenFile:
@@ -41,6 +49,25 @@ class Disk:
     """The real file system. New files and folders are their owner's alone."""
 
     def read(self, path: Path) -> bytes:
+        """All bytes of a file.
+
+        Raises
+        ------
+        FileNotFoundError
+            At once, if there is no such file.
+        OSError
+            Any other one, after a few attempts: too many open files or a bus that stumbled may pass.
+        """
+        for attempt in range(1, ATTEMPTS):
+            try:
+                return self.read_once(path)
+            except FileNotFoundError:
+                raise
+            except OSError:
+                pause(FIRST_PAUSE_S * 4**attempt)
+        return self.read_once(path)
+
+    def read_once(self, path: Path) -> bytes:
         return path.read_bytes()
 
     def read_part(self, path: Path, offset: int, size: int) -> bytes:

@@ -57,6 +57,11 @@ class HomeError(CauseError):
     """A home that cannot be opened or used: locked, foreign, of another format, damaged, out of room."""
 
 
+class ReadError(HomeError):
+    """A file that is there and cannot be read now: an error of the disk or of the system, not damage. Nothing is
+    dropped for it."""
+
+
 class DamageError(LearnerError):
     """A stored sub-model that cannot be read or is not what was stored: it is dropped, and replay makes it again."""
 

@@ -15,6 +15,7 @@ from cause.cli import (
     balance,
     calibrate,
     compare,
+    config,
     demo,
     doctor,
     evidence,
@@ -53,7 +54,7 @@ app.command("systems")(systems.systems)
 app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)
 app.command("init")(init.init)
-app.command("config")(init.config)
+app.command("config")(config.config)
 app.command("learn")(learn.learn)
 app.command("forget")(forget.forget)
 app.command("expire")(expire.expire)

@@ -9,6 +9,7 @@ from cause.cli import homes as h
 from cause.cli import options as o
 from cause.cli.init import KeyCommand, KeyEnv, key_of_options
 from cause.cli.output import print_json
+from cause.errors import InputError
 
 
 def backup(
@@ -34,9 +35,41 @@ def backup(
     )
 
 
+def _accept_older(home: Path, with_backup: bool, yes: bool, json: bool) -> None:
+    from dataclasses import asdict
+
+    from cause.home.restore import accept_older, older_state
+
+    if with_backup:
+        raise InputError("--accept-older takes the home's own ledger: name the home alone")
+    cost = older_state(home)
+    if not json:
+        print(
+            f"the ledger is of change {cost.change}, its keys know change {cost.newest}; to take it destroys "
+            f"{cost.keys} keys: {cost.blocks} blocks of samples and {cost.sub_models} sub-models that it does not name"
+        )
+    if not yes:
+        typer.confirm("Destroy them?", abort=True)
+    done = accept_older(home)
+    if json:
+        print_json({**asdict(done), "accepted": asdict(cost)})
+    else:
+        print(f"round {done.round}; the log has an entry that says so")
+
+
 def restore(
     file: Annotated[Path, typer.Argument(help="What `cause backup` wrote.", show_default=False)],
-    home: Annotated[Path, typer.Argument(help="The home that it was made of: its vault must be there.")],
+    home: Annotated[
+        Path | None, typer.Argument(help="The home that it was made of: its vault must be there.", show_default=False)
+    ] = None,
+    accept_older: Annotated[
+        bool,
+        typer.Option(
+            "--accept-older",
+            help="Name the home alone: take its ledger, although it is older than its keys know.",
+        ),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --accept-older: do not ask.")] = False,
     discard_later: Annotated[
         bool,
         typer.Option("--discard-later", help="Destroy samples that are newer than the backup's records."),
@@ -50,6 +83,11 @@ def restore(
     h.need("cryptography", "home")
     from cause.home.restore import restore as restored
 
+    if accept_older:
+        _accept_older(file if home is None else home, home is not None, yes, json)
+        return
+    if home is None:
+        raise InputError("name the backup and the home: cause restore BACKUP HOME")
     done = restored(file, home, key=key_of_options(key_file, key_env, key_command), discard_later=discard_later)
     if json:
         from dataclasses import asdict

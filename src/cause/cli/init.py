@@ -1,4 +1,4 @@
-"""`cause init` and `cause config`."""
+"""`cause init`."""
 
 import os
 import shlex
@@ -107,15 +107,6 @@ def init(
     else:
         print(f"made {home}")
         print(effective(made), end="")
-
-
-def config(home: h.HomeFolder, json: o.AsJson = False) -> None:
-    """Show what a home is made of: every value in force, defaults included."""
-    found = h.config_of(home)
-    if json:
-        print_json({"home": str(home), **found.effective()})
-    else:
-        print(effective(found), end="")
 
 
 def effective(found: "Config") -> str:

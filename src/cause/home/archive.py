@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cause import disk
 from cause.errors import InputError
 from cause.home.layout import BLOCKS, CONFIG, LEDGER, SUB_MODELS
 
@@ -100,11 +101,17 @@ class Archive:
 
     def read(self, name: str) -> bytes:
         """An entry's bytes."""
-        try:
-            file = self._tar.extractfile(self._entries[name])
-            data = b"" if file is None else file.read()
-        except (tarfile.TarError, OSError, EOFError, ValueError):
-            raise self._bad(f"damaged at {name!r}") from None
+        for left in reversed(range(disk.ATTEMPTS)):
+            try:
+                file = self._tar.extractfile(self._entries[name])
+                data = b"" if file is None else file.read()
+                break
+            except (tarfile.TarError, EOFError, ValueError):
+                raise self._bad(f"damaged at {name!r}") from None
+            except OSError as error:  # nothing is known of what it holds
+                if not left:
+                    raise self._bad(f"cannot read {name!r}: {error.strerror}: try again") from None
+                disk.pause(disk.FIRST_PAUSE_S)
         if len(data) != self._entries[name].size:
             raise self._bad(f"cut off within {name!r}")
         return data
@@ -142,16 +149,22 @@ class Archive:
 
     def _refuse_without_end(self, at: int) -> None:
         """An archive ends with two blocks of zeros. One that was cut off between two entries is read as whole."""
-        with self.path.open("rb") as file:
-            file.seek(at)
-            if file.read(2 * BLOCK) != bytes(2 * BLOCK):
-                raise self._bad("cut off: its end is missing")
+        try:
+            with self.path.open("rb") as file:
+                file.seek(at)
+                end = file.read(2 * BLOCK)
+        except OSError as error:
+            raise self._bad(f"cannot be read: {error.strerror}: try again") from None
+        if end != bytes(2 * BLOCK):
+            raise self._bad("cut off: its end is missing")
 
     def _members(self) -> Iterable[tarfile.TarInfo]:
         try:
             yield from self._tar
-        except (tarfile.TarError, OSError, EOFError, ValueError, OverflowError):
+        except (tarfile.TarError, EOFError, ValueError, OverflowError):
             raise self._bad("damaged or cut off") from None
+        except OSError as error:
+            raise self._bad(f"cannot be read: {error.strerror}: try again") from None
 
     def _manifest(self) -> tuple[Manifest, bytes]:
         if self._entries[MANIFEST].size > MOST_MANIFEST_BYTES:

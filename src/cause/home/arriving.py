@@ -55,7 +55,7 @@ def store(home: "Home", round_: int, segments: Mapping[SegmentKey, Sequence[Piec
         with home.database.transaction():
             _record(home, arrived)
     except BaseException:
-        home.garbage.update(keys)
+        home.garbage.doubt(keys)
         raise
     home.directory.apply(change)
     home.discard(home.inbox.left())

@@ -21,7 +21,7 @@ def accept(home: "Home", requests: Sequence[Request], ids: Sequence[str] | None 
     # whoever repeats a call that failed below gives the same id again, and its key is there already
     new = {name: os.urandom(32) for name in names if name not in home.vault}
     home.vault.put_many(new)
-    home.garbage.update(new)  # until the tables name them
+    home.garbage.doubt(new)  # until the tables name them
     now = home.clock()
     with home.database.transaction():
         for each, request in zip(ids, requests, strict=True):

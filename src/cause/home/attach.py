@@ -8,15 +8,11 @@ from cause.disk import Disk
 from cause.errors import HomeError, InputError
 from cause.home.config import Config, Settings, key_source, parse_config, parse_retain, read_config
 from cause.home.home import Home
-from cause.home.layout import Layout
+from cause.home.layout import UNFINISHED, Layout
 from cause.learners.base import Learner
 from cause.learners.described import build, describe
 from cause.presets import System, system_text
-from cause.units import parse_bytes
 from cause.vault.sources import new_master_key
-
-UNFINISHED = "unfinished"
-"""Lies in a home while it is made. A folder that lost its configuration otherwise is not touched."""
 
 
 def attach(
@@ -32,14 +28,12 @@ def attach(
 
     What is wanted and not None must be what the home has: a home is what it was made as.
     """
-    layout, given = Layout(folder), _told(wanted)
+    layout, given, given_learner = Layout(folder), _told(wanted), learner
     if not layout.config.exists():
         if learner is None or read_only:
             raise HomeError(f"{str(folder)!r} is not a home: `cause init` makes one")
         create(folder, Settings(**given), learner, key)
     config = read_config(layout.config)
-    if not read_only:
-        (layout.folder / UNFINISHED).unlink(missing_ok=True)  # the power went right after the home was made
     for name, value in given.items():
         has = getattr(config.settings, name)
         if value != has:
@@ -49,15 +43,11 @@ def attach(
             raise HomeError(f"{str(folder)!r} does not say what learns in it: give the learner it was made with")
         learner = build(config.learner)
     settings = config.settings
-    home = Home(
-        folder,
-        config.source(layout.folder),
-        read_only=read_only,
-        storage_bytes=None if settings.storage is None else parse_bytes(settings.storage),
-        deadline_s=settings.deadline_days * 86_400,
-        retain=parse_retain(settings.retain),
-        **parts,
-    )
+    home = Home(folder, config.source(layout.folder), read_only=read_only, **parts)
+    home.apply(settings)
+    if home.config is not None and home.config.settings != settings:  # the opening finished a change of them
+        home.close()
+        return attach(folder, given_learner, wanted, key, read_only=read_only, **parts)
     return home, settings, learner
 
 
@@ -95,7 +85,7 @@ def create(
             disk.make_folder(layout.folder)
             disk.sync_folder(layout.folder.parent)
         disk.write_whole(layout.folder / UNFINISHED, b"")
-        Home.create(layout.folder, key_source(key, layout.folder), disk)
+        Home.create(layout.folder, key_source(key, layout.folder), disk, text)
         disk.write_whole(layout.config, text)
         disk.unlink(layout.folder / UNFINISHED)
         disk.sync_folder(layout.folder)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cause.disk import Disk
-from cause.errors import HomeError, VaultError
+from cause.errors import HomeError, ReadError, VaultError
 from cause.vault import open_sealed, seal
 
 SAMPLES = 128
@@ -155,8 +155,10 @@ class Files:
     def read(self, name: bytes) -> bytes:
         try:
             return self._disk.read(self.path(name))
-        except OSError as error:
+        except FileNotFoundError as error:
             raise HomeError(f"cannot read {str(self.path(name))!r}: {error.strerror}") from None
+        except OSError as error:
+            raise ReadError(f"cannot read {str(self.path(name))!r}: {error.strerror}: try again") from None
 
     def remove(self, names: Sequence[bytes]) -> None:
         """Take files away; those that are gone already are fine."""

@@ -10,13 +10,16 @@ from typing import Any
 from cause import positions as pos
 from cause.disk import Disk
 from cause.errors import CauseError, HomeError, VaultError
+from cause.home.age import REMEDY, age_problem
+from cause.home.anchor import Anchor, Mark
 from cause.home.blocks import Files, open_block
 from cause.home.cleaning import named_keys
-from cause.home.config import Config, read_config
+from cause.home.config import Config, parse_config, read_config
 from cause.home.database import Database
 from cause.home.layout import BLOCKS, SUB_MODELS, Layout
 from cause.home.log import DEVICE_KEY
 from cause.home.seals import open_identity
+from cause.home.settings import ACCEPTED, PENDING, differences, recorded, shown
 from cause.home.shelf import PLACE
 from cause.vault import Vault, open_sealed
 
@@ -67,6 +70,9 @@ def examine_home(folder: str | Path) -> Health:
     if not layout.ledger.exists():
         return Health([*problems, *_vault_problems(layout, config)])
     try:
+        anchored, anchor_notes, anchor_problems = _anchored(layout, config)
+        notes += anchor_notes
+        problems += anchor_problems
         with contextlib.closing(Database(layout.ledger, read_only=True)) as database:
             problems += [Problem(f"the ledger is damaged: {line}", RESTORE) for line in database.check()]
             rows = _Rows.read(database)  # before the keys: what was let go of meanwhile is told from what is lost
@@ -75,12 +81,42 @@ def examine_home(folder: str | Path) -> Health:
             except VaultError as error:
                 return Health([*problems, Problem(str(error), LOST_KEYS)])
             with vault:
+                problems += _age(vault, database, anchored, bool(anchor_problems))
+                problems += _settings(database, vault, config)
                 look = _Look(layout, vault, database, rows)
                 problems += look.problems()
                 notes += look.strays()
     except HomeError as error:
         return Health([*problems, Problem(_told(error), RESTORE)], notes)
     return Health(problems, notes, len(rows.blocks), len(rows.sub_models))
+
+
+def _anchored(layout: Layout, config: Config) -> tuple[Mark | None, list[str], list[Problem]]:
+    """What the anchor names, read before the ledger: a writer only moves both on."""
+    try:
+        with Vault.open(layout.vault, config.source(layout.folder), read_only=True) as vault:
+            anchor = Anchor(layout.vault, vault, Disk(), read_only=True)
+    except (FileNotFoundError, VaultError):  # keys that do not open are told of below
+        return None, [], []
+    except HomeError as error:
+        return None, [], [Problem(_told(error), RESTORE)]
+    torn = ["a copy of the anchor is damaged or torn: the next opening for writing mends it"] if anchor.damaged else []
+    return anchor.mark, torn, []
+
+
+def _age(vault: Vault, database: Database, anchored: Mark | None, unreadable: bool) -> list[Problem]:
+    problem = None if unreadable else age_problem(vault, database, anchored)
+    return [] if problem is None else [Problem(problem, REMEDY)]
+
+
+def _settings(database: Database, vault: Vault, config: Config) -> list[Problem]:
+    """Whether `cause.toml` says what was accepted."""
+    texts = [recorded(database, vault, name) for name in (ACCEPTED, PENDING)]
+    known = [parse_config(text, "the ledger") for text in texts if text is not None]
+    if not known or any(not differences(each, config) for each in known):
+        return []
+    edited = f"cause.toml was edited: {shown(differences(known[0], config))}"
+    return [Problem(edited, "put it back, or take it over with `cause config HOME --accept`")]
 
 
 def _vault_problems(layout: Layout, config: Config) -> list[Problem]:

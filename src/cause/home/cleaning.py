@@ -1,9 +1,13 @@
 """What a crash left behind is destroyed: keys and files that no table names."""
 
+import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from cause.disk import Disk
 from cause.errors import HomeError
 from cause.home.database import Database
+from cause.home.layout import CONFIG, LEDGER, UNFINISHED, Layout
 from cause.home.log import DEVICE_KEY
 
 if TYPE_CHECKING:
@@ -13,6 +17,20 @@ KEYED = ("blocks", "staged", "segments", "directory", "sub_models", "requests", 
 """The tables whose column `key` names keys of the vault. What none of them names does not survive an opening."""
 
 
+PARTIAL, REPLACED = ".part", ".replaced"
+"""What a restore that was cut off leaves beside the ledger: a new one that is not yet whole, and the replaced one."""
+
+
+def remove_leftovers(layout: Layout, disk: Disk) -> None:
+    """Remove files that a crash left beside a home's own, once the home itself is known to be whole."""
+    names = [name for name in disk.names(layout.folder) if name.startswith((LEDGER + PARTIAL, LEDGER + REPLACED))]
+    names += [name for name in (CONFIG + ".part", UNFINISHED) if disk.exists(layout.folder / name)]
+    for name in names:
+        disk.unlink(layout.folder / name)
+    if names:
+        disk.sync_folder(layout.folder)
+
+
 def named_keys(database: Database) -> set[bytes]:
     """All keys that a home needs."""
     query = " UNION ALL ".join(f"SELECT key FROM {table} WHERE key IS NOT NULL" for table in KEYED)
@@ -20,11 +38,19 @@ def named_keys(database: Database) -> set[bytes]:
 
 
 def clean(home: "Home") -> None:
-    """Destroy the rest."""
+    """Destroy keys and files that no table names.
+
+    Only once what was read is durable: otherwise the next opening may find an older state, which still names them.
+    Where the disk refuses, they wait until a transaction was committed.
+    """
     named = named_keys(home.database)
-    home.vault.erase(home.vault.names() - named)
     known = {name.hex() for name in named}
+    if not home.database.durable:
+        home.garbage.doubt(home.vault.names() - named, _files(home) - named)
+        return
+    home.vault.erase(home.vault.names() - named)
     try:
+        remove_leftovers(home.layout, home.disk)
         for files in (home.store_.files, home.shelf.files):
             strays = [name for name in files.names() if name not in known]
             for name in strays:
@@ -33,4 +59,11 @@ def clean(home: "Home") -> None:
                 home.disk.sync_folder(files.folder)
     except OSError as error:
         raise HomeError(f"cannot clean up {str(home.layout.folder)!r}: {error.strerror}") from None
-    home.database.scrub()
+    with suppress(HomeError):  # without room for it, rows that were deleted stay in the write-ahead log for now
+        home.database.scrub()
+
+
+def _files(home: "Home") -> set[bytes]:
+    """The names of all sealed files."""
+    names = [name for files in (home.store_.files, home.shelf.files) for name in files.names()]
+    return {bytes.fromhex(name) for name in names if re.fullmatch("[0-9a-f]{32}", name)}

@@ -85,6 +85,23 @@ def parse_retain(text: str | None) -> tuple[int | None, float | None]:
     return (number, None) if found[2] == "round" else (None, number * 86_400.0)
 
 
+def parse_value(name: str, text: str) -> Any:
+    """A setting's value from its text; `none` unsets one.
+
+    >>> parse_value("workers", "2"), parse_value("storage", "none"), parse_value("deadline_days", "7.5")
+    (2, None, 7.5)
+    """
+    (kind,) = (_kind(field_.type) for field_ in fields(Settings) if field_.name == name)
+    if text.lower() == "none" and "None" in kind:
+        return None
+    if "str" in kind:
+        return text
+    try:
+        return float(text) if "float" in kind else int(text)
+    except ValueError:
+        raise InputError(f"{name} must be {kind.split(' |')[0]}, not {text!r}") from None
+
+
 def key_source(table: Mapping[str, Any], folder: Path) -> KeySource:
     """The source that a table `[key]` names."""
     if len(table) != 1:
@@ -130,15 +147,20 @@ def parse_config(data: bytes, where: str) -> Config:
         if name not in ("device", "key", "learner") or not isinstance(table, dict):
             raise InputError(f"{where}: unknown table [{name}]: there are [device], [key] and [learner]")
     device = tables.get("device", {})
-    kinds = {field_.name: field_.type for field_ in fields(Settings)}
+    kinds = {field_.name: _kind(field_.type) for field_ in fields(Settings)}
     for name, value in device.items():
         if name not in kinds:
             raise InputError(f"{where}: [device] has no {name!r}")
-        _check_type(where, name, value, str(kinds[name]))
+        _check_type(where, name, value, kinds[name])
     try:
         return Config(Settings(**device), tables.get("key", {}), tables.get("learner"))
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
+
+
+def _kind(type_: Any) -> str:
+    """A field's type as it is written: int, or str | None."""
+    return type_.__name__ if isinstance(type_, type) else str(type_)
 
 
 def _check_type(where: str, name: str, value: Any, kind: str) -> None:

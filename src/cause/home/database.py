@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from cause.disk import Disk
 from cause.errors import HomeError
 from cause.home.layout import FORMAT
 from cause.home.migrations import MIGRATIONS
 from cause.vault import Vault
 
 Connect = Callable[[Path, bool], Any]
+CHANGE = "change"
+"""The row of `meta` that counts the ledger's changes."""
 
 
 def connect(path: Path, read_only: bool) -> sqlite3.Connection:
@@ -35,6 +38,17 @@ def _keep_to_its_owner(path: Path) -> None:
                 path.with_name(path.name + end).chmod(0o600)
 
 
+_PASSING = {
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY,
+}  # fmt: skip
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether an error tells of a ledger's bytes; errors of the disk or the system tell nothing of them."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in _PASSING
+
+
 class Database:
     """A connection, and transactions on it."""
 
@@ -46,10 +60,23 @@ class Database:
         create: bool = False,
         read_only: bool = False,
         connect: Connect = connect,
+        disk: Disk | None = None,
+        check: "Callable[[Database], None] | None" = None,
     ) -> None:
-        """The vault is needed to bring a ledger of an older format up to date: what it says of contents is sealed."""
+        """The vault is needed to bring a ledger of an older format up to date: what it says of contents is sealed.
+
+        `check` may refuse the ledger before anything of it is changed.
+        """
         self.path, self._read_only = path, read_only
+        self._disk = disk or Disk()
         self._lock = threading.RLock()
+        self.durable = read_only
+        """Whether all that was read at the opening would survive a power loss."""
+        self.after_commit: list[Callable[[], None]] = []
+        """Called after each transaction that changed something, once it is durable. They must not fail."""
+        if not read_only:
+            with contextlib.suppress(HomeError):  # whoever destroys something asks again
+                self.harden()
         with self._failing("open"):
             self._connection = connect(path, read_only)
             self.run("PRAGMA foreign_keys=ON")
@@ -57,9 +84,9 @@ class Database:
                 self.run("PRAGMA secure_delete=ON")
                 self.run("PRAGMA synchronous=FULL")
                 self.run("PRAGMA journal_mode=WAL")
-            self._migrate(create, vault)
+            self._migrate(create, vault, check)
 
-    def _migrate(self, create: bool, vault: Vault | None) -> None:
+    def _migrate(self, create: bool, vault: Vault | None, check: "Callable[[Database], None] | None") -> None:
         (found,) = self.row("PRAGMA user_version")
         if not found and not create:  # whoever went on would destroy all keys, for no table names them
             raise HomeError(f"the ledger {str(self.path)!r} is empty: put it back, or restore a backup")
@@ -67,10 +94,12 @@ class Database:
             raise HomeError(
                 f"{str(self.path.parent)!r} has format {found}, this program knows up to {FORMAT}: use a newer one"
             )
+        if check is not None:
+            check(self)
         if found and found < FORMAT and (self._read_only or vault is None):
             raise HomeError(f"{str(self.path.parent)!r} has the older format {found}: open it for writing once")
         for number, migration in enumerate(MIGRATIONS[found:], start=found + 1):
-            with self.transaction():
+            with self.transaction(counts=True):
                 self._script(migration.before)
                 if found and migration.rows and vault is not None:  # a new ledger has no rows
                     migration.rows(self, vault)
@@ -98,17 +127,52 @@ class Database:
         return found[0] if found else None
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All of it or nothing, durably."""
+    def transaction(self, *, counts: bool = False) -> Iterator[None]:
+        """All of it or nothing, durably. One that changes something, or `counts` anyway, is a change of the ledger."""
         with self._lock:
             self.run("BEGIN IMMEDIATE")
             try:
+                (before,) = self.row("SELECT total_changes()")
                 yield
+                (after,) = self.row("SELECT total_changes()")
+                if after != before or counts:
+                    self.set(CHANGE, self.change + 1)
                 self.run("COMMIT")
             except BaseException:
                 with contextlib.suppress(HomeError):
                     self.run("ROLLBACK")
                 raise
+            if after != before or counts:
+                for call in self.after_commit:
+                    call()
+
+    def harden(self) -> None:
+        """Make what the write-ahead log held at the opening durable, by writing the same bytes anew.
+
+        A process that was killed, or whose disk failed, may have left them in the page cache alone; and a sync without
+        a write would report success even where an earlier one had failed and dropped them.
+
+        Raises
+        ------
+        HomeError
+            If the disk refuses. Nothing that the ledger does not name may be destroyed then.
+        """
+        if self.durable:
+            return
+        log = self.path.with_name(self.path.name + "-wal")
+        try:
+            if self._disk.exists(log):
+                data = self._disk.read(log)
+                file = self._disk.open(log)
+                try:
+                    file.write_at(0, data)
+                    self._disk.sync(file)
+                finally:
+                    file.close()
+                self._disk.sync_folder(log.parent)
+        except OSError as error:
+            raise HomeError(f"cannot make {str(log)!r} durable: {error.strerror}") from None
+        self.durable = True
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
@@ -119,6 +183,16 @@ class Database:
                 yield
             finally:
                 self.run("ROLLBACK")
+
+    @property
+    def change(self) -> int:
+        """The number of the ledger's last change; 0 for a ledger of a version that did not count them."""
+        if not self.row("SELECT 1 FROM sqlite_schema WHERE name='meta'"):
+            return 0
+        found = self.get(CHANGE, 0)
+        if not isinstance(found, int) or found < 0:
+            raise HomeError(f"the ledger {str(self.path)!r} is damaged: its last change is {found!r}")
+        return found
 
     def get(self, name: str, default: Any = None) -> Any:
         """A value of the table `meta`."""
@@ -137,7 +211,7 @@ class Database:
         return [line for (line,) in self.rows("PRAGMA integrity_check") if line != "ok"]
 
     def close(self) -> None:
-        with self._lock:
+        with self._lock, self._failing("close"):
             self._connection.close()
 
     @contextlib.contextmanager

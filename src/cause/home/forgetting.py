@@ -70,7 +70,7 @@ def effect(
             home.receipts.replace_keys(ids[0], evidence)
             _mark(home, ids, plans, samples, evidence.covered, dropped)
     except BaseException:
-        home.garbage.update(keys)
+        home.garbage.doubt(keys)
         raise
     rewrite.old += [*evidence.old, *staged.old, *rewrite.directory.old_keys]
     _destroy(home, ids, rewrite, staged)

@@ -9,17 +9,21 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 
 from cause.arrays import ArrayUpload
 from cause.disk import Disk
-from cause.errors import BudgetError, HomeError, VaultError
-from cause.home import arriving, asking, forgetting, opening, upgrade
+from cause.errors import BudgetError, HomeError, LogError, VaultError
+from cause.home import arriving, asking, forgetting, opening, settings, upgrade
+from cause.home.age import current_mark, refuse_older
+from cause.home.anchor import Anchor, remove_partial
 from cause.home.blocks import Files
-from cause.home.cleaning import clean
+from cause.home.cleaning import clean, named_keys
+from cause.home.config import Settings, parse_retain
 from cause.home.database import Connect, Database, connect
 from cause.home.directory import Directory
+from cause.home.garbage import Garbage
 from cause.home.inbox import Inbox
 from cause.home.layout import Layout
 from cause.home.ledger import HomeLedger
@@ -38,7 +42,7 @@ from cause.outcomes import HeldSample
 from cause.plan import ShardPlan
 from cause.requests import Request
 from cause.samples import Piece, SegmentKey, Upload
-from cause.units import format_bytes
+from cause.units import format_bytes, parse_bytes
 from cause.vault import KeySource, Vault
 
 DEADLINE_S = 30 * 24 * 3600.0
@@ -62,6 +66,7 @@ class Home(Journal):
         source: KeySource,
         *,
         read_only: bool = False,
+        check_config: bool = True,
         storage_bytes: int | None = None,
         deadline_s: float = DEADLINE_S,
         retain: tuple[int | None, float | None] = (None, None),
@@ -74,27 +79,72 @@ class Home(Journal):
         self.clock, self.disk, self.retain = clock, disk or Disk(), retain
         layout.check()
         self._lock = None if read_only else Lock(layout.lock)
-        # keys and files that no table names; the next erasure takes them along. Not earlier: a transaction whose commit
-        # failed may still turn out to have happened, until another one did
-        self.garbage: set[bytes] = set()
+        self.garbage = Garbage()
         try:
             self._open_vault = partial(Vault.open, layout.vault, source, self.disk, read_only=read_only)
             self._version: int | None = None  # of what a reader has loaded
             self.vault = self._open_vault()
-            self.database = Database(layout.ledger, vault=self.vault, read_only=read_only, connect=connect)
+            self._anchor = self._open_anchor()
+            self.database = Database(
+                layout.ledger, vault=self.vault, read_only=read_only, connect=connect, disk=self.disk,
+                check=self._check_age,
+            )  # fmt: skip
+            self.database.after_commit += [self.garbage.committed, self._advance_anchor]
             self.store_ = BlockStore(Files(layout.blocks, self.disk), self.vault.key)
             self.shelf = HomeShelf(Files(layout.sub_models, self.disk), self.vault)
             self.ledger, self.directory = HomeLedger(self), Directory()
             self.receipts, self.inbox = Receipts(self), Inbox(self)
+            self.config = settings.in_force(self) if check_config else settings.accepted(self)
             if not read_only:
+                self.receipts.note_head()
+                if self.database.durable:
+                    self._advance_anchor()
                 clean(self)
         except BaseException:
             self.close()
             raise
 
+    def _open_anchor(self) -> Anchor | None:
+        """The anchor; None in a home of a version that had none."""
+        if not self.read_only:
+            remove_partial(self.layout.vault, self.disk)
+        try:
+            return Anchor(self.layout.vault, self.vault, self.disk, read_only=self.read_only)
+        except FileNotFoundError:
+            return None
+
+    def _check_age(self, database: Database) -> None:
+        """Refuse a ledger that is older than the anchor, before anything is changed or destroyed.
+
+        The anchor was read before the ledger, and names only what was committed: a writer cannot come in between.
+        """
+        refuse_older(self.layout, self.vault, database, None if self._anchor is None else self._anchor.mark)
+        if self._anchor is None and not self.read_only:  # before the first change that it counts
+            Anchor.create(self.layout.vault, self.vault, self.disk)
+            self._anchor = Anchor(self.layout.vault, self.vault, self.disk)
+
+    def _advance_anchor(self) -> None:
+        """After a commit: the anchor names it. Should the disk refuse, the next commit or erasure tries again."""
+        if self._anchor is not None:
+            with suppress(HomeError, VaultError, LogError):
+                mark = current_mark(self.database, self.vault)
+                if mark != self._anchor.mark:
+                    self._anchor.write(mark)
+
+    def apply(self, chosen: Settings) -> None:
+        """Let these settings be in force."""
+        self.storage_bytes = None if chosen.storage is None else parse_bytes(chosen.storage)
+        self.deadline_s, self.retain = chosen.deadline_days * 86_400, parse_retain(chosen.retain)
+
     @classmethod
-    def create(cls, folder: str | os.PathLike[str], source: KeySource, disk: Disk | None = None) -> None:
-        """Make the folders, the vault and the tables of a new home."""
+    def create(
+        cls,
+        folder: str | os.PathLike[str],
+        source: KeySource,
+        disk: Disk | None = None,
+        config: bytes | None = None,
+    ) -> None:
+        """Make the folders, the vault and the tables of a new home; `config` is the text of its `cause.toml`."""
         layout, disk = Layout(os.fspath(folder)), disk or Disk()
         try:
             for path in (layout.folder, layout.blocks, layout.sub_models):
@@ -105,15 +155,24 @@ class Home(Journal):
             raise HomeError(f"cannot make a home in {str(layout.folder)!r}: {error.strerror}") from None
         with Vault.create(layout.vault, source, disk) as vault:
             vault.new_key(DEVICE_KEY)
-        Database(layout.ledger, create=True).close()
+            Anchor.create(layout.vault, vault, disk)
+            database = Database(layout.ledger, create=True)
+            try:
+                if config is not None:
+                    with database.transaction():
+                        settings.record(database, vault, config)
+            finally:
+                database.close()
         disk.sync_folder(layout.folder)
 
     def close(self) -> None:
-        for part in ("database", "vault"):
-            if hasattr(self, part):
-                getattr(self, part).close()
-        if self._lock is not None:
-            self._lock.close()
+        """Close all files; the lock is released even where one of them cannot be closed."""
+        with ExitStack() as parts:
+            if self._lock is not None:
+                parts.callback(self._lock.close)
+            for part in ("_anchor", "vault", "database"):
+                if getattr(self, part, None) is not None:
+                    parts.callback(getattr(self, part).close)
 
     # Opening
 
@@ -224,15 +283,24 @@ class Home(Journal):
         self.store_.files.remove(names)
 
     def destroy(self) -> None:
-        """Keys that no table names any more, and with them every copy of what they opened; then the files."""
-        if not self.garbage:
+        """Keys that no table names any more, and with them every copy of what they opened; then the files.
+
+        What a failed transaction would have named stays until another one was committed.
+        """
+        names = self.garbage.to_destroy(partial(named_keys, self.database))
+        if not names:
             return
-        self.vault.erase(self.garbage)
-        for name in self.garbage:  # after their keys: whoever reads one meanwhile looks for its key once more
+        self.database.harden()
+        self._advance_anchor()
+        if self._anchor is not None:
+            self._anchor.sync()
+        if self.vault.erase(names) and self._anchor is not None:
+            self._anchor.synced()  # with the keys
+        for name in names:  # after their keys: whoever reads one meanwhile looks for its key once more
             self.store_.drop(name)
         for files in (self.store_.files, self.shelf.files):
-            files.remove(list(self.garbage))
-        self.garbage.clear()
+            files.remove(list(names))
+        self.garbage.destroyed(names)
         self.database.scrub()
 
     # A sub-model is trained, or found damaged

@@ -153,7 +153,7 @@ class Inbox:
                 home.database.many(_INSERT, new.rows)
                 home.database.run("INSERT INTO calls VALUES (?, ?, ?, NULL)", [id_, now, len(labels)])
         except BaseException:
-            home.garbage.update(new.keys)
+            home.garbage.doubt(new.keys)
             raise
         self._staged[id_] = staged
         return Called(id_, len(labels), None, tuple(row.tobytes().hex() for row in handles))

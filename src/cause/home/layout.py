@@ -11,7 +11,10 @@ FORMAT = 5
 CONFIG = "cause.toml"
 LEDGER = "ledger.db"
 LOCK = "lock"
+UNFINISHED = "unfinished"
+"""Lies in a home while it is made. A folder that lost its configuration otherwise is not touched."""
 VAULT = "vault"
+ANCHOR = "anchor"
 BLOCKS = "blocks"
 SUB_MODELS = "sub-models"
 
@@ -25,6 +28,7 @@ class Layout:
         self.ledger = self.folder / LEDGER
         self.lock = self.folder / LOCK
         self.vault = self.folder / VAULT
+        self.anchor = self.vault / ANCHOR
         self.blocks = self.folder / BLOCKS
         self.sub_models = self.folder / SUB_MODELS
 

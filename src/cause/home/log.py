@@ -11,6 +11,7 @@ from cause.home.database import Database
 from cause.log import (
     Checkpoint,
     Frontier,
+    Node,
     SigningKey,
     VerifierKey,
     consistency_proof,
@@ -21,9 +22,12 @@ from cause.log import (
     sign_note,
     verify_consistency,
 )
+from cause.log.merkle import HASH_BYTES
 
 DEVICE_KEY = b"device signature"
 """The vault's name for the key that signs receipts: not a data key, never erased."""
+HEAD = "log"
+"""The row of `meta` with the log's size and root."""
 RESTORE = "restore"
 """The kind of an entry that says that the entries before it came from a backup."""
 
@@ -43,8 +47,54 @@ class Log:
     @property
     def size(self) -> int:
         """How many entries there are."""
-        (found,) = self._database.row("SELECT count(*) FROM leaves")
-        return int(found)
+        if self._database.get(HEAD) is None:
+            (size,) = self._database.row("SELECT count(*) FROM leaves")
+            return int(size)
+        return self.head()[0]
+
+    def head(self) -> tuple[int, bytes]:
+        """Size and root of the log, as its last entry left them; of a log that did not note them, from its entries."""
+        found = self._database.get(HEAD)
+        if found is None:
+            return self.size, self.recomputed(self.size)[0].root
+        try:
+            size, root = found.split()
+            if not int(size) >= 0 or len(bytes.fromhex(root)) != HASH_BYTES:
+                raise ValueError
+            return int(size), bytes.fromhex(root)
+        except (ValueError, AttributeError):
+            raise LogError("the head of the log is damaged: `cause doctor --home` tells more") from None
+
+    def note_head(self) -> None:
+        """Write the head down, in a log of a version that did not."""
+        if self._database.get(HEAD) is None:
+            size, root = self.head()
+            with self._database.transaction():
+                self._database.set(HEAD, f"{size} {root.hex()}")
+
+    def recomputed(self, size: int) -> tuple[Frontier, list[Node]]:
+        """The right edge and all nodes of the log of a size, from its entries alone."""
+        frontier, nodes = Frontier(), list[Node]()
+        rows = self._database.rows("SELECT number, body FROM leaves WHERE number<? ORDER BY number", [size])
+        for expected, (number, body) in enumerate(rows):
+            if number != expected or not isinstance(body, bytes):
+                break
+            frontier, added = frontier.append(leaf_hash(body))
+            nodes += added
+        if frontier.size != size:
+            raise LogError(f"the log has lost entry {frontier.size} of {size}: `cause doctor --home` tells more")
+        return frontier, nodes
+
+    def begins_with(self, size: int, root: bytes) -> bool:
+        """Whether the log once had this size and root."""
+        if size > self.size:
+            return False
+        try:
+            if root_at(self, size) == root:
+                return True
+        except LogError:
+            pass
+        return self.recomputed(size)[0].root == root  # a node may be damaged: the entries decide
 
     def entry(self, number: int) -> tuple[str, str, bytes]:
         """Whose it is, of what kind, and what was signed."""
@@ -66,9 +116,19 @@ class Log:
         return SigningKey(name, key)
 
     def checkpoint(self) -> bytes:
-        """The log's head, signed."""
-        signer, size = self._signer(), self.size
-        return sign_checkpoint(Checkpoint(signer.verifier.name, size, root_at(self, size)), signer)
+        """The log's head, signed.
+
+        Raises
+        ------
+        LogError
+            If the stored nodes do not lead to the root that the last entry left: a wrong root is not signed.
+        """
+        signer, (size, root) = self._signer(), self.head()
+        if root_at(self, size) != root:
+            raise LogError(
+                f"the log's nodes do not lead to its root at {size} entries: `cause doctor --home` tells more"
+            )
+        return sign_checkpoint(Checkpoint(signer.verifier.name, size, root), signer)
 
     def consistency(self, since: Checkpoint) -> list[bytes]:
         """The proof that the log only grew since a checkpoint. Where it did not, the error names the restore."""
@@ -101,12 +161,29 @@ class Log:
 
     def extend(self, notes: Iterable[tuple[str, str, bytes]]) -> None:
         """In a transaction: log what is signed already."""
-        frontier = Frontier.of(self, self.size)
+        frontier = self._frontier()
         for request, kind, note in notes:
             number = frontier.size
             frontier, nodes = frontier.append(leaf_hash(note))
             self._database.run("INSERT INTO leaves VALUES (?, ?, ?, ?)", [number, request, kind, note])
             self._database.many("INSERT INTO nodes VALUES (?, ?, ?)", [[n.level, n.index, n.hash] for n in nodes])
+        self._database.set(HEAD, f"{frontier.size} {frontier.root.hex()}")
+
+    def _frontier(self) -> Frontier:
+        """The right edge, as the stored nodes have it; damaged nodes are written anew from the entries."""
+        size, root = self.head()
+        try:
+            frontier = Frontier.of(self, size)
+        except LogError:
+            frontier = Frontier()
+        if frontier.root == root:
+            return frontier
+        frontier, nodes = self.recomputed(size)
+        if frontier.root != root:
+            raise LogError(f"the log's entries do not lead to its root at {size}: `cause doctor --home` tells more")
+        self._database.run("DELETE FROM nodes")
+        self._database.many("INSERT INTO nodes VALUES (?, ?, ?)", [[n.level, n.index, n.hash] for n in nodes])
+        return frontier
 
 
 def time_text(seconds: float) -> str:

@@ -32,7 +32,7 @@ def load(home: "Home", memory: Memory) -> None:
             continue
         names[key] = name
         stored.append((slot, SubModel(key, identity, size_bytes, environment)))
-    home.garbage |= {*home.shelf.names.values(), *home.shelf.doomed} - set(names.values())
+    home.garbage.doubt({*home.shelf.names.values(), *home.shelf.doomed} - set(names.values()))
     home.shelf.restore(names)
     home.shelf.doomed += spoilt
     memory.restore(stored, state)

@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from cause.disk import Disk
-from cause.errors import HomeError, InputError, VaultError
+from cause.errors import HomeError, InputError, ReadError, VaultError
+from cause.home import settings
+from cause.home.age import age_problem, supersede
+from cause.home.anchor import Anchor, Mark
 from cause.home.archive import Archive
 from cause.home.blocks import Files, Meta, open_block, open_meta
 from cause.home.check import UNREADABLE
+from cause.home.cleaning import PARTIAL, REPLACED, named_keys, remove_leftovers
 from cause.home.config import Config, key_source, parse_config, read_config
-from cause.home.database import Database, connect
+from cause.home.database import Database, connect, is_damage
 from cause.home.home import Home
 from cause.home.layout import BLOCKS, CONFIG, FORMAT, LEDGER, SUB_MODELS, Layout
 from cause.home.lock import Lock
@@ -71,42 +75,85 @@ def restore(
         source = _source(own, key, layout)
         with Vault.open(layout.vault, source, disk, read_only=True) as vault:
             _check_origin(found, vault)
-        config = own or _with_key(parse_config(found.checked(CONFIG, found.manifest.config), CONFIG), key)
+        archived = parse_config(found.checked(CONFIG, found.manifest.config), CONFIG)
         free = shutil.disk_usage(layout.folder).free
         if found.size_bytes > free:
             raise HomeError(
                 f"the backup needs {format_bytes(found.size_bytes)}, but {str(folder)!r} has {format_bytes(free)} left"
             )
-        lock = Lock(layout.lock)
-        try:
-            with Vault.open(layout.vault, source, disk, read_only=True) as vault:
-                done = _Work(found, layout, vault, disk, clock()).run(discard_later)
-        finally:
-            lock.close()
-    if own is None:
-        disk.write_whole(layout.config, config.text().encode())
+        with contextlib.closing(Lock(layout.lock)), Vault.open(layout.vault, source, disk, read_only=True) as vault:
+            work = _Work(found, layout, vault, disk, clock())
+            done = work.run(discard_later, own, _with_key(archived, key) if own is None else archived)
     Home(folder, source, disk=disk).close()  # destroys the keys of what is not there
     return done
+
+
+@dataclass(frozen=True)
+class Older:
+    """What taking an older state of a home costs."""
+
+    change: int
+    newest: int
+    """The change that the keys know, or 0 if their anchor is lost."""
+    blocks: int
+    """Blocks of samples that the older state does not name: their keys are destroyed."""
+    sub_models: int
+    keys: int
+    """All keys that are destroyed, those of requests and receipts included."""
+
+
+def older_state(folder: str | Path, disk: Disk | None = None) -> Older:
+    """What `accept_older` would destroy. Changes nothing."""
+    layout, disk = Layout(folder), disk or Disk()
+    with Vault.open(layout.vault, read_config(layout.config).source(layout.folder), disk, read_only=True) as vault:
+        anchored = _anchored(layout, vault, disk)
+        with contextlib.closing(Database(layout.ledger, read_only=True)) as database:
+            change, strays = database.change, vault.names() - named_keys(database)
+    there = [
+        sum(name.hex() in set(disk.names(path)) for name in strays) if path.is_dir() else 0
+        for path in (layout.blocks, layout.sub_models)
+    ]
+    return Older(change, 0 if anchored is None else anchored.change, there[0], there[1], len(strays))
+
+
+def accept_older(folder: str | Path, *, disk: Disk | None = None, clock: Callable[[], float] = time.time) -> Restored:
+    """Take the ledger of a home as it is, although its keys know a newer one.
+
+    Samples and sub-models that only the newer state named are destroyed; those whose keys it had destroyed leave the
+    records. The log gets an entry that says so.
+    """
+    layout, disk = Layout(folder), disk or Disk()
+    own = read_config(layout.config)
+    source = own.source(layout.folder)
+    with contextlib.closing(Lock(layout.lock)), Vault.open(layout.vault, source, disk, read_only=True) as vault:
+        if not healthy(layout.ledger):
+            raise HomeError(f"the ledger {str(layout.ledger)!r} is lost or damaged: `cause restore` needs a backup")
+        done = _Work(None, layout, vault, disk, clock()).run(True, own, own)
+    Home(folder, source, disk=disk).close()
+    return done
+
+
+class _Outdated(Exception):
+    """The live ledger is older than its anchor."""
 
 
 class _Work:
     """A restore under way: first everything is looked at, then files are put back, then the ledger."""
 
-    def __init__(self, archive: Archive, layout: Layout, vault: Vault, disk: Disk, now: float) -> None:
+    def __init__(self, archive: Archive | None, layout: Layout, vault: Vault, disk: Disk, now: float) -> None:
         self.archive, self.layout, self.vault, self.disk, self.now = archive, layout, vault, disk, now
         self.files = {BLOCKS: Files(layout.blocks, disk), SUB_MODELS: Files(layout.sub_models, disk)}
-        self.held = {folder: archive.sealed(folder) for folder in self.files}
+        self.held = {folder: archive.sealed(folder) if archive else set() for folder in self.files}
+        self.anchored = _anchored(layout, vault, disk)
         self._metas: dict[bytes, Meta] = {}
+        self._partial = layout.folder / (LEDGER + PARTIAL)
+        self._replaced = layout.folder / (LEDGER + REPLACED)
 
-    def run(self, discard_later: bool) -> Restored:
-        live = healthy(self.layout.ledger)
-        partial = self.layout.folder / (LEDGER + ".part")
+    def run(self, discard_later: bool, own: Config | None, archived: Config) -> Restored:
         try:
-            if not live:
-                data = self.archive.checked(LEDGER, self.archive.manifest.ledger)
-                self.disk.write_whole(partial, data)
-            database = Database(self.layout.ledger if live else partial, vault=self.vault)
+            database, live = self._opened()
             with contextlib.closing(database):
+                text = self._config(database, live, own, archived)
                 names = {
                     BLOCKS: [
                         bytes(name)
@@ -118,29 +165,81 @@ class _Work:
                     self._refuse_to_lose(set(names[BLOCKS]))
                 wanted = {folder: self._missing(folder, own) for folder, own in names.items()}
                 for files in self.files.values():
-                    files.folder.mkdir(mode=0o700, exist_ok=True)
+                    if not self.disk.exists(files.folder):
+                        self.disk.make_folder(files.folder)
+                        self.disk.sync_folder(self.layout.folder)
                 for folder, (back, _) in wanted.items():
                     self._put_back(folder, back)
+                database.harden()
+                if self.anchored is None:  # before the first change that counts on it
+                    Anchor.create(self.layout.vault, self.vault, self.disk)
+                    self.anchored = Mark()
                 gone = {folder: lost for folder, (_, lost) in wanted.items()}
                 lost = prune(database, self.vault, gone[BLOCKS], gone[SUB_MODELS], self._meta, self.now)
                 round_, log = int(database.get("round", 0)), None
-                if not live:
-                    log = self._carry_on(database, {"round": round_, "samples": lost.samples})
+                with database.transaction():
+                    settings.record(database, self.vault, text)
+                    database.run("DELETE FROM meta WHERE name=?", [settings.PENDING])
+                    if self.archive is None or not live:
+                        log = self._carry_on(database, {"round": round_, "samples": lost.samples})
+                        supersede(database, self.vault, self.anchored)
                 database.scrub()
             if not live:
-                self._swap(partial)
+                self._swap()
+            if own is None:
+                self.disk.write_whole(self.layout.config, text)
         except OSError as error:
             raise HomeError(f"cannot restore into {str(self.layout.folder)!r}: {error.strerror}") from None
         finally:
-            if not live:
-                for path in self.layout.folder.glob(LEDGER + ".part*"):
-                    path.unlink(missing_ok=True)
+            for path in self.layout.folder.glob(LEDGER + PARTIAL + "*"):
+                path.unlink(missing_ok=True)
         counts = {folder: len(back) for folder, (back, _) in wanted.items()}
-        return Restored("live" if live else "backup", round_, counts[BLOCKS], counts[SUB_MODELS], lost, log)
+        whose = "live" if live else "backup"
+        return Restored(whose, round_, counts[BLOCKS], counts[SUB_MODELS], lost, log)
+
+    def _opened(self) -> tuple[Database, bool]:
+        """The home's own ledger if it is whole and the newest, otherwise a copy of the backup's."""
+        if healthy(self.layout.ledger):
+            with contextlib.suppress(_Outdated):
+                check = None if self.archive is None else self._refuse_outdated
+                return Database(self.layout.ledger, vault=self.vault, disk=self.disk, check=check), True
+        assert self.archive is not None
+        for path in self.layout.folder.glob(LEDGER + PARTIAL + "*"):
+            path.unlink()
+        self.disk.write_whole(self._partial, self.archive.checked(LEDGER, self.archive.manifest.ledger))
+        return Database(self._partial, vault=self.vault, disk=self.disk), False
+
+    def _refuse_outdated(self, database: Database) -> None:
+        if self.anchored is not None and age_problem(self.vault, database, self.anchored) is not None:
+            database.close()
+            raise _Outdated
+
+    def _config(self, database: Database, live: bool, own: Config | None, archived: Config) -> bytes:
+        """The text of the configuration that will be in force; one that was edited is refused."""
+        accepted = settings.recorded(database, self.vault)
+        if own is None:
+            known = parse_config(accepted, "the ledger") if accepted is not None and live else archived
+            return _with_key(known, archived.key).text().encode()
+        against = parse_config(accepted, "the ledger") if accepted is not None and live else archived
+        fixed = [each for each in settings.differences(against, own) if each[0] in settings.FIXED_SETTINGS or live]
+        pending = settings.recorded(database, self.vault, settings.PENDING)
+        if pending is not None and live and not settings.differences(parse_config(pending, "the ledger"), own):
+            fixed = []
+        if fixed and (live or accepted is not None):
+            raise HomeError(
+                f"{str(self.layout.config)!r} was edited: {settings.shown(fixed)}: put it back before a restore"
+            )
+        return self.disk.read(self.layout.config)
 
     def _carry_on(self, database: Database, about: dict[str, Any]) -> RestoredLog:
-        made = self.archive.manifest.made
-        return carry_on(database, self.vault, self.layout.ledger, made=made, now=self.now, about=about)
+        damaged = None
+        if self.archive is None or self.anchored is not None:
+            newest = self.anchored.change if self.anchored else 0
+            about = {**about, "ledger_change": database.change, "newest_change": newest}
+        if self.archive is not None:
+            damaged = self._replaced if self._replaced.exists() else self.layout.ledger
+        made = self.now if self.archive is None else self.archive.manifest.made
+        return carry_on(database, self.vault, damaged, made=made, now=self.now, about=about)
 
     def _refuse_to_lose(self, named: set[bytes]) -> None:
         """Samples that came after the backup would lose their keys for good."""
@@ -170,12 +269,16 @@ class _Work:
         return back, lost
 
     def _live(self, folder: str, name: bytes) -> bytes:
+        """The file's bytes; none if it is missing. One that cannot be read now ends the restore."""
         try:
             return self.files[folder].read(name)
+        except ReadError:
+            raise
         except HomeError:
             return b""
 
     def _archived(self, folder: str, name: bytes) -> bytes:
+        assert self.archive is not None
         return self.archive.read(f"{folder}/{name.hex()}")
 
     def _opens(self, folder: str, name: bytes, data: bytes) -> bool:
@@ -198,16 +301,31 @@ class _Work:
         for start in range(0, len(names), _BATCH):
             files.write([(name, self._archived(folder, name)) for name in names[start : start + _BATCH]])
 
-    def _swap(self, partial: Path) -> None:
-        for end in ("-wal", "-shm"):  # of the ledger that is replaced
-            with contextlib.suppress(FileNotFoundError):
-                self.disk.unlink(self.layout.folder / (LEDGER + end))
-        self.disk.rename(partial, self.layout.ledger)
+    def _swap(self) -> None:
+        """Let the restored ledger take the place of the damaged one.
+
+        That one is set aside first, the file before its write-ahead log: a restore that is cut off finds it there, with
+        the entries of its log, and the new ledger never meets the old one's write-ahead log.
+        """
+        for end in ("", "-wal"):
+            if self.disk.exists(self.layout.folder / (LEDGER + end)):
+                self.disk.rename(self.layout.folder / (LEDGER + end), self.layout.folder / (LEDGER + REPLACED + end))
+                self.disk.sync_folder(self.layout.folder)
+        if self.disk.exists(self.layout.folder / (LEDGER + "-shm")):
+            self.disk.unlink(self.layout.folder / (LEDGER + "-shm"))
+        self.disk.rename(self._partial, self.layout.ledger)
         self.disk.sync_folder(self.layout.folder)
+        remove_leftovers(self.layout, self.disk)
 
 
 def healthy(ledger: Path) -> bool:
-    """Whether a ledger is there, whole and of a format that this program knows."""
+    """Whether a ledger is there, whole and of a format that this program knows.
+
+    Raises
+    ------
+    HomeError
+        If it cannot be read now: nothing is known of what it holds, so nothing may take its place.
+    """
     if not ledger.is_file():
         return False
     try:
@@ -215,8 +333,22 @@ def healthy(ledger: Path) -> bool:
             (version,) = found.execute("PRAGMA user_version").fetchone()
             (verdict,) = found.execute("PRAGMA integrity_check(1)").fetchone()
             return bool(1 <= version <= FORMAT and verdict == "ok")
-    except sqlite3.Error:
+    except sqlite3.Error as error:
+        if not is_damage(error):
+            raise HomeError(f"cannot read the ledger {str(ledger)!r}: {error}: try again") from None
         return False
+
+
+def _anchored(layout: Layout, vault: Vault, disk: Disk) -> Mark | None:
+    """What the anchor names; None if it is lost or damaged."""
+    try:
+        return Anchor(layout.vault, vault, disk, read_only=True).mark
+    except FileNotFoundError:
+        return None
+    except ReadError:
+        raise
+    except HomeError:
+        return None
 
 
 def _own_config(layout: Layout, key: Mapping[str, Any] | None) -> Config | None:

@@ -16,8 +16,8 @@ from secrets import token_hex
 from typing import Any
 
 from cause import __version__
-from cause.errors import LogError
-from cause.home.database import Database, connect
+from cause.errors import HomeError, LogError
+from cause.home.database import Database, connect, is_damage
 from cause.home.log import DEVICE_KEY, RESTORE, Log, time_text
 from cause.log import open_note
 from cause.vault import Vault
@@ -38,20 +38,22 @@ class RestoredLog:
 
 
 def carry_on(
-    database: Database, vault: Vault, damaged: Path, *, made: float, now: float, about: dict[str, Any]
+    database: Database, vault: Vault, damaged: Path | None, *, made: float, now: float, about: dict[str, Any]
 ) -> RestoredLog:
-    """Let the log of a backup's ledger go on where that of the damaged one can be read; one transaction."""
+    """In a transaction: let the log go on where that of the damaged ledger can be read, and log the restore.
+
+    Without a damaged ledger the log goes on with its own entries: an older state was accepted.
+    """
     log, name = Log(database, lambda: vault.key(DEVICE_KEY)), token_hex(16)
-    with database.transaction():
-        size, later = log.size, list(_later(damaged, log))
-        log.extend(later)
-        found = RestoredLog(size, len(later), log.size)
-        body = {
-            "format": FORMAT, "kind": RESTORE, "request": name, "served_with": name, "received": time_text(now),
-            "in_effect": time_text(now), "backup_made": time_text(made), "backup_entries": found.backup,
-            "salvaged_entries": found.salvaged, "shards": [], "software": f"cause {__version__}", **about,
-        }  # fmt: skip
-        log.append([(name, RESTORE, body)])
+    size, later = log.size, [] if damaged is None else list(_later(damaged, log))
+    log.extend(later)
+    found = RestoredLog(size, len(later), log.size)
+    body = {
+        "format": FORMAT, "kind": RESTORE, "request": name, "served_with": name, "received": time_text(now),
+        "in_effect": time_text(now), "backup_made": time_text(made), "backup_entries": found.backup,
+        "salvaged_entries": found.salvaged, "shards": [], "software": f"cause {__version__}", **about,
+    }  # fmt: skip
+    log.append([(name, RESTORE, body)])
     return found
 
 
@@ -59,7 +61,17 @@ def _later(damaged: Path, log: Log) -> Iterator[tuple[str, str, bytes]]:
     """What the damaged ledger logged after this log's entries, as long as it can be read and the device signed it."""
     if not damaged.is_file():
         return
-    with contextlib.suppress(sqlite3.Error, LogError, TypeError), contextlib.closing(connect(damaged, True)) as found:
+    try:
+        yield from _entries(damaged, log)
+    except (LogError, TypeError, ValueError, KeyError):
+        return
+    except sqlite3.Error as error:
+        if not is_damage(error):
+            raise HomeError(f"cannot read the ledger {str(damaged)!r}: {error}: try again") from None
+
+
+def _entries(damaged: Path, log: Log) -> Iterator[tuple[str, str, bytes]]:
+    with contextlib.closing(connect(damaged, True)) as found:
         for number in count(max(0, log.size - 1)):
             row = found.execute("SELECT request, kind, body FROM leaves WHERE number=?", [number]).fetchone()
             if row is None:

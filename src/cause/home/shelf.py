@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 
-from cause.errors import DamageError, HomeError, VaultError
+from cause.errors import DamageError, HomeError, ReadError, VaultError
 from cause.home.blocks import Files
 from cause.samples import SegmentKey
 from cause.vault import Vault
@@ -34,8 +34,19 @@ class HomeShelf:
         self.names[key] = name
 
     def get(self, key: SegmentKey) -> bytes:
+        """A sub-model's bytes.
+
+        Raises
+        ------
+        DamageError
+            If its file or its key is missing, or its bytes do not authenticate: it is to be dropped.
+        ReadError
+            If its file cannot be read now: nothing is known of its bytes, so it is kept.
+        """
         try:
             return self.vault.open_sealed(self.names[key], self.files.read(self.names[key]), PLACE)
+        except ReadError:
+            raise
         except (VaultError, HomeError) as error:
             raise DamageError(f"sub-model {key} is damaged or lost: {error}") from None
 

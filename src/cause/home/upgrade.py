@@ -100,7 +100,7 @@ def _renumber(home: "Home", batch: list[tuple[int, int, int]], skipped: set[int]
             for each in work:
                 _replace(home, each)
     except BaseException:
-        home.garbage.update(keys)
+        home.garbage.doubt(keys)
         raise
     home.ledger.committed({}, [each.id for each in work])
     home.garbage.update(name for each in work for name in each.old)

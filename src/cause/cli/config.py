@@ -1,0 +1,89 @@
+"""`cause config`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cause.cli import homes as h
+from cause.cli import options as o
+from cause.cli.init import effective
+from cause.cli.output import print_json
+from cause.errors import InputError
+
+if TYPE_CHECKING:
+    from cause.home import Config
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def config(
+    home: h.HomeFolder,
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(help='Settings to change, as retain="30 rounds" or storage=none.', show_default=False),
+    ] = None,
+    accept: Annotated[bool, typer.Option("--accept", help="Take over a cause.toml that was edited.")] = False,
+    yes: Yes = False,
+    json: o.AsJson = False,
+) -> None:
+    """Show the settings of a home, defaults included; or change some, after saying what that will do."""
+    found = h.config_of(home)
+    if accept and settings:
+        raise InputError("--accept takes over the file as it is: name no settings beside it")
+    if accept or settings:
+        from cause.home.settings import changed
+
+        _changed(home, found if accept else changed(found, _assignments(settings or [])), accept, yes, json)
+    elif json:
+        print_json({"home": str(home), **found.effective()})
+    else:
+        print(effective(found), end="")
+
+
+def _assignments(settings: list[str]) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for text in settings:
+        name, sign, value = text.partition("=")
+        if not sign or not name or not value:
+            raise InputError(f"a setting is given as name=value, not {text!r}")
+        if name in given:
+            raise InputError(f"{name!r} is given twice")
+        given[name] = value
+    return given
+
+
+def _changed(path: Path, new: "Config", accept: bool, yes: bool, json: bool) -> None:
+    """Change the settings of a home to these."""
+    from cause.home.home import Home
+    from cause.home.settings import accepted, change, check_accepted, check_key, consequences, differences, shown
+
+    home = Home(path, h.config_of(path).source(path), check_config=not accept)
+    try:
+        old = accepted(home)
+        if old is None:
+            raise InputError(f"{str(path)!r} has no configuration that was accepted before: open it once")
+        changes = differences(old, new)
+        check_accepted(old, new)
+        check_key(home, new)
+        home.apply(old.settings)
+        effects = list(consequences(home, new))
+        if changes and not json:
+            print(shown(changes))
+            for line in effects:
+                print(line)
+        if changes and not yes and not typer.confirm("Change it?"):
+            raise typer.Abort
+        if changes:
+            change(home, new)
+    finally:
+        home.close()
+    _report(path, new, changes, effects, json)
+
+
+def _report(path: Path, new: "Config", changes: list[tuple[str, Any, Any]], effects: list[str], json: bool) -> None:
+    if json:
+        told = [{"setting": name, "old": old, "new": value} for name, old, value in changes]
+        print_json({"home": str(path), **new.effective(), "changed": told, "consequences": effects})
+    else:
+        print(f"changed {path}" if changes else f"{path} has these settings already")
