@@ -78,9 +78,10 @@ def test_the_log_only_grows(device):
     verify_consistency(before.size, now.size, kept.consistency(before), before.root, now.root)
     device.home.database.run("DELETE FROM leaves WHERE number=0")
     device.home.database.run("UPDATE nodes SET hash=zeroblob(32) WHERE number=0")
-    forged = open_checkpoint(kept.checkpoint(), kept.verifier)
+    with pytest.raises(LogError, match="do not lead to its root"):
+        kept.checkpoint()  # a wrong root is not signed
     with pytest.raises(LogError):
-        verify_consistency(before.size, forged.size, kept.consistency(before), before.root, forged.root)
+        kept.consistency(before)
 
 
 def test_a_receipt_whose_shard_changed_later_is_superseded_not_wrong(device):
