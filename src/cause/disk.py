@@ -73,6 +73,11 @@ class Disk:
     def exists(self, path: Path) -> bool:
         return path.exists()
 
+    def free_bytes(self, folder: Path) -> int:
+        """How much may still be written where this folder is."""
+        found = os.statvfs(folder)
+        return found.f_bavail * found.f_frsize
+
     def names(self, folder: Path) -> list[str]:
         return sorted(entry.name for entry in folder.iterdir())
 

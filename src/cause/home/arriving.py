@@ -26,9 +26,10 @@ def store(
     cuts = {user: [(os.urandom(16), block) for block in cut(upload)] for user, upload in whole.items()}
     keys = {name: os.urandom(32) for blocks in cuts.values() for name, _ in blocks}
     contents = [(name, block.sealed(name, keys[name])) for blocks in cuts.values() for name, block in blocks]
-    home.refuse_what_cannot_fit(sum(len(data) for _, data in contents) - home.inbox.leaving_bytes)
-    home.write(keys, contents)
     sizes = {name: len(data) for name, data in contents}
+    largest = max((sum(sizes[name] for name, _ in blocks) for blocks in cuts.values()), default=0)
+    home.refuse_what_cannot_fit(sum(sizes.values()) - home.inbox.leaving_bytes, largest)
+    home.write(keys, contents)
     try:
         uploads = record(home, round_, segments, cuts, keys, sizes)
     except BaseException:
