@@ -86,6 +86,11 @@ class Disk:
     def exists(self, path: Path) -> bool:
         return path.exists()
 
+    def free_bytes(self, folder: Path) -> int:
+        """How much may still be written where this folder is."""
+        found = os.statvfs(folder)
+        return found.f_bavail * found.f_frsize
+
     def names(self, folder: Path) -> list[str]:
         return sorted(os.listdir(folder))  # noqa: PTH208 a Path for each of 100,000 entries takes a second
 

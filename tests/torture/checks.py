@@ -14,7 +14,7 @@ from tests.torture.attack import Loot, attack
 from tests.torture.calls import Book, Case, Forget, traces_of
 from tests.torture.life import blob_name, seen_by
 
-KNOWN = {"cause.toml", "ledger.db", "ledger.db-wal", "ledger.db-shm", "lock"}
+KNOWN = {"cause.toml", "ledger.db", "ledger.db-wal", "ledger.db-shm", "lock", "reserve"}
 Hit = tuple[str, Sample]
 Provenance = Mapping[str, frozenset[Sample]]
 """What each sub-model that was ever written has seen, by the digest of its bytes and by its identity, and of which

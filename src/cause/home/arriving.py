@@ -41,16 +41,16 @@ def store(home: "Home", round_: int, segments: Mapping[SegmentKey, Sequence[Piec
     cuts = {user: [(os.urandom(16), block) for block in cut(upload)] for user, upload in whole.items()}
     keys = {name: os.urandom(32) for blocks in cuts.values() for name, _ in blocks}
     contents = [(name, block.sealed(name, keys[name])) for blocks in cuts.values() for name, block in blocks]
-    home.refuse_what_cannot_fit(sum(len(data) for _, data in contents) - home.inbox.leaving_bytes)
+    sizes = {name: len(data) for name, data in contents}
+    largest = max((sum(sizes[name] for name, _ in blocks) for blocks in cuts.values()), default=0)
+    home.refuse_what_cannot_fit(sum(sizes.values()) - home.inbox.leaving_bytes, largest)
     pseudonyms, new = _pseudonyms(home, whole)
     change = home.directory.plan(new)
     names = {key: os.urandom(16) for key in segments}
     keys |= {name: os.urandom(32) for name in names.values()} | change.keys
     home.directory.seal(change, home.vault)
     home.write(keys, contents)
-    arrived = _Round(
-        round_, segments, cuts, keys, {name: len(data) for name, data in contents}, names, pseudonyms, change
-    )
+    arrived = _Round(round_, segments, cuts, keys, sizes, names, pseudonyms, change)
     try:
         with home.database.transaction():
             _record(home, arrived)

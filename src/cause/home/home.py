@@ -31,6 +31,7 @@ from cause.home.lock import Lock
 from cause.home.log import DEVICE_KEY
 from cause.home.receipts import Receipts
 from cause.home.relayout import random_permutation
+from cause.home.reserve import Reserve
 from cause.home.seals import seal_identity
 from cause.home.shelf import HomeShelf
 from cause.home.uploads import BlockStore
@@ -80,7 +81,10 @@ class Home(Journal):
         layout.check()
         self._lock = None if read_only else Lock(layout.lock)
         self.garbage = Garbage()
+        self._reserve = Reserve(layout.reserve, self.disk)
         try:
+            if not read_only:
+                self._reserve.make_room()
             self._open_vault = partial(Vault.open, layout.vault, source, self.disk, read_only=read_only)
             self._version: int | None = None  # of what a reader has loaded
             self.vault = self._open_vault()
@@ -100,6 +104,9 @@ class Home(Journal):
                 if self.database.durable:
                     self._advance_anchor()
                 clean(self)
+                self._reserve.learn_sizes(self.database)
+                with suppress(HomeError):
+                    self._reserve.refill()
         except BaseException:
             self.close()
             raise
@@ -130,6 +137,10 @@ class Home(Journal):
                 mark = current_mark(self.database, self.vault)
                 if mark != self._anchor.mark:
                     self._anchor.write(mark)
+
+    def _refill(self) -> None:
+        with suppress(HomeError, OSError):
+            self._reserve.refill(leave=0)
 
     def apply(self, chosen: Settings) -> None:
         """Let these settings be in force."""
@@ -170,6 +181,7 @@ class Home(Journal):
         with ExitStack() as parts:
             if self._lock is not None:
                 parts.callback(self._lock.close)
+                parts.callback(self._refill)  # once the ledger has given its write-ahead log back
             for part in ("_anchor", "vault", "database"):
                 if getattr(self, part, None) is not None:
                     parts.callback(getattr(self, part).close)
@@ -267,13 +279,22 @@ class Home(Journal):
                 self.store_.files.remove(list(keys))
             raise
 
-    def refuse_what_cannot_fit(self, more: int) -> None:
-        """Refuse samples that would take more room than there is."""
+    def refuse_what_cannot_fit(self, more: int, largest: int | None = None) -> None:
+        """Refuse samples that would take more room than there is, the one that forgetting needs included.
+
+        Parameters
+        ----------
+        more
+            The bytes of all of them.
+        largest
+            Those of the largest upload; all of them if it is not known.
+        """
         if self.storage_bytes is not None and self.stored_bytes + more > self.storage_bytes:
             raise BudgetError(
                 f"the samples need {format_bytes(more)}, but of {format_bytes(self.storage_bytes)} for samples "
                 f"{format_bytes(self.stored_bytes)} are used: forget some, or raise `storage`"
             )
+        self._reserve.require(self.database, more, more if largest is None else largest)
 
     def discard(self, names: Sequence[bytes]) -> None:
         """Files that no table names any more, while what is in them lies elsewhere too: the keys go with an erasure."""
@@ -345,6 +366,7 @@ class Home(Journal):
     # Requests
 
     def accept(self, requests: Sequence[Request], ids: Sequence[str] | None = None) -> list[str]:
+        self._reserve.make_room()
         return asking.accept(self, requests, ids)
 
     def staged(self, user: str) -> int:
@@ -363,7 +385,10 @@ class Home(Journal):
     def effect(
         self, ids: Sequence[str], selection: Selection, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]
     ) -> None:
+        self._reserve.make_room()
         forgetting.effect(self, ids, selection, plans, dropped)
+        with suppress(HomeError):  # the samples are gone, whatever becomes of it
+            self._reserve.refill()
 
     def caught_up(self, behind: Sequence[int]) -> None:
         asking.caught_up(self, behind)

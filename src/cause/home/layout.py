@@ -11,6 +11,7 @@ FORMAT = 5
 CONFIG = "cause.toml"
 LEDGER = "ledger.db"
 LOCK = "lock"
+RESERVE = "reserve"
 UNFINISHED = "unfinished"
 """Lies in a home while it is made. A folder that lost its configuration otherwise is not touched."""
 VAULT = "vault"
@@ -27,6 +28,7 @@ class Layout:
         self.config = self.folder / CONFIG
         self.ledger = self.folder / LEDGER
         self.lock = self.folder / LOCK
+        self.reserve = self.folder / RESERVE
         self.vault = self.folder / VAULT
         self.anchor = self.vault / ANCHOR
         self.blocks = self.folder / BLOCKS
