@@ -112,9 +112,9 @@ def measure(size: Size, homes: Homes, scratch: Path, limit_s: float, forget_limi
         _log(f"{size}: status, doctor")
         status_command = [_command("status", str(home), "--json") for _ in range(3)]
         row: dict[str, Any] = {
-            "size": str(size), "uploads": size.uploads, "rounds": size.rounds, "users": size.users,
+            "size": str(size), "load": os.getloadavg(), "uploads": size.uploads, "rounds": size.rounds,
             "format": first["format"], "format_after": opened[-1]["format"], "keys": opened[-1]["keys"],
-            **built,
+            "users": size.users, **built,
             "first_open_s": first["open_s"], "first_open_peak_mb": first["peak_mb"],
             "open_best_s": min(each["open_s"] for each in opened),
             **{f"{name.removesuffix('_s')}_median{'_s' if name.endswith('_s') else ''}": _median(opened, name)
@@ -152,7 +152,7 @@ def measure_receipts(counts: Sequence[int], homes: Homes, limit_s: float) -> lis
             rows.append(
                 {"receipts": count, "open_s": opened["open_s"], "first_page_s": page if pages else None, "all_s": whole,
                  "status_command_s": _command("status", str(home), "--json"), "help_s": _command("--help"),
-                 **case("doctor", home), **built}
+                 **case("doctor", home), **case("forget-newcomers", home, FORGETS_EACH), **built}
             )  # fmt: skip
     return rows
 
@@ -232,11 +232,13 @@ def show_receipts(rows: Sequence[dict[str, Any]]) -> None:
     """The table of receipts."""
     print_table(
         "`cause receipts` and what else depends on their number, s",
-        ["receipts", "first page", "all", "open", "`cause status`", "doctor", "`cause --help` beside"],
+        ["receipts", "first page", "all", "open", "`cause status`", "doctor", "`cause --help` beside",
+         "forget p50", "p99", "CPU p50"],
         [
-            [f"{row['receipts']:,}", *(["skipped", row["skipped"], "", "", "", ""] if "skipped" in row else
+            [f"{row['receipts']:,}", *(["skipped", row["skipped"], *[""] * 7] if "skipped" in row else
              ["no pages" if row["first_page_s"] is None else f"{row['first_page_s']:.2f}",
-              *(f"{row[name]:.2f}" for name in ("all_s", "open_s", "status_command_s", "doctor_s", "help_s"))])]
+              *(f"{row[name]:.2f}" for name in ("all_s", "open_s", "status_command_s", "doctor_s", "help_s")),
+              *(f"{row[name]:.3f}" for name in ("forget_p50_s", "forget_p99_s", "forget_cpu_p50_s"))])]
             for row in rows
         ],
     )  # fmt: skip
@@ -291,14 +293,19 @@ def main() -> None:
             except Skipped as why:
                 _log(f"{size}: skipped, {why}")
                 rows.append({"size": str(size), "skipped": str(why)})
+            _write(asked.json, rows, [])  # the next one may take long
         receipts = measure_receipts(counts, homes, asked.limit)
     if rows:
         show_homes(rows)
     if receipts:
         show_receipts(receipts)
-    if asked.json:
-        result = {"load": os.getloadavg(), "homes": rows, "receipts": receipts}
-        write_result(asked.json, result, ("python", "-m", "benchmarks.growth"))
+    _write(asked.json, rows, receipts)
+
+
+def _write(path: Path | None, homes: Sequence[dict[str, Any]], receipts: Sequence[dict[str, Any]]) -> None:
+    if path is not None:
+        result = {"load": os.getloadavg(), "homes": homes, "receipts": receipts}
+        write_result(path, result, ("python", "-m", "benchmarks.growth"))
 
 
 if __name__ == "__main__":

@@ -302,12 +302,37 @@ def forget(folder: str, size: str, kind: str, times: str, limit_s: str) -> dict[
     }  # fmt: skip
 
 
+def forget_newcomers(folder: str, times: str) -> dict[str, Any]:
+    """Users upload to a home that has forgotten many before them, and are forgotten one after the other."""
+    import_all()
+    import numpy as np
+
+    from benchmarks.home import p99
+    from cause.system import Cause
+
+    took: list[float] = []
+    busy: list[float] = []
+    names = [f"newcomer {number}" for number in range(int(times))]
+    with Cause(folder) as device:
+        device.learn(uploads_of(np.random.default_rng(0), [*names, "one who stays"]))
+        for name in names:
+            start, cpu = time.perf_counter(), time.process_time()
+            device.forget(name, repair="later")
+            took.append(time.perf_counter() - start)
+            busy.append(time.process_time() - cpu)
+    return {
+        "forgets": len(took), "forget_p50_s": statistics.median(took), "forget_p99_s": p99(took),
+        "forget_cpu_p50_s": statistics.median(busy),
+    }  # fmt: skip
+
+
 CASES: dict[str, Callable[..., dict[str, Any]]] = {
     "build": build,
     "build-receipts": build_receipts,
     "open": open_,
     "doctor": doctor,
     "forget": forget,
+    "forget-newcomers": forget_newcomers,
 }
 
 if __name__ == "__main__":
