@@ -30,6 +30,10 @@ SIZES = "1000x100,10000x1000,79800x798,100000x20,100000x1000"
 RECEIPTS = "1000,10000,100000"
 OPENINGS, FORGETS_EACH = 5, 200
 LIMIT_S, FORGET_LIMIT_S = 1200, 120
+OPENING = ("open_s", "open_cpu_s", "rss_mb", "peak_mb", "rss_status_mb", "status_first_s", "status_s")
+"""What is told of an opening, as a median."""
+MANY_USERS = 10 * FORGETS_EACH
+"""From here on all kinds of forgets are measured in one copy of a home: to copy 100,000 files takes minutes."""
 
 
 class Skipped(Exception):
@@ -112,24 +116,28 @@ def measure(size: Size, homes: Homes, scratch: Path, limit_s: float, forget_limi
         _log(f"{size}: status, doctor")
         status_command = [_command("status", str(home), "--json") for _ in range(3)]
         row: dict[str, Any] = {
-            "size": str(size), "uploads": size.uploads, "rounds": size.rounds, "users": size.users,
+            "size": str(size), "load": os.getloadavg(), "uploads": size.uploads, "rounds": size.rounds,
             "format": first["format"], "format_after": opened[-1]["format"], "keys": opened[-1]["keys"],
-            **built,
+            "users": size.users, **built,
             "first_open_s": first["open_s"], "first_open_peak_mb": first["peak_mb"],
             "open_best_s": min(each["open_s"] for each in opened),
             **{f"{name.removesuffix('_s')}_median{'_s' if name.endswith('_s') else ''}": _median(opened, name)
-               for name in ("open_s", "rss_mb", "peak_mb", "rss_status_mb", "status_first_s", "status_s")},
+               for name in OPENING},
             "status_command_s": statistics.median(status_command), "bytes_on_disk": _sizes(home),
             **case("doctor", home), "forget": {},
         }  # fmt: skip
-        for kind in FORGETS:
+        for number, kind in enumerate(FORGETS):
             _log(f"{size}: forgetting, one {kind} each")
-            with copied(home, scratch / kind) as changed:
-                row["forget"][kind] = case("forget", changed, size, kind, FORGETS_EACH, forget_limit_s)
+            arguments = [size, kind, FORGETS_EACH, forget_limit_s]
+            if size.users >= MANY_USERS:  # of other users each time, and the home stays about as large as it was
+                row["forget"][kind] = case("forget", home, *arguments, number * (FORGETS_EACH + 1))
+            else:
+                with copied(home, scratch / "forget") as changed:
+                    row["forget"][kind] = case("forget", changed, *arguments, 0)
     return row
 
 
-def measure_receipts(counts: Sequence[int], homes: Homes, limit_s: float) -> list[dict[str, Any]]:
+def measure_receipts(counts: Sequence[int], homes: Homes, scratch: Path, limit_s: float) -> list[dict[str, Any]]:
     """`cause receipts` as a whole process: what it prints by default, and all of them; each home goes on from the one
     before it."""
     rows: list[dict[str, Any]] = []
@@ -145,14 +153,14 @@ def measure_receipts(counts: Sequence[int], homes: Homes, limit_s: float) -> lis
             rows.append({"receipts": count, "skipped": str(why)})
             continue
         _log(f"{count} receipts: listing")
-        with tempfile.TemporaryDirectory() as folder, copied(before, Path(folder)) as home:
+        with copied(before, scratch) as home:
             opened = case("open", home)  # migrates a home of an older format
             page = statistics.median(_command("receipts", str(home)) for _ in range(3))
             whole = _command("receipts", str(home), "--all") if pages else page
             rows.append(
                 {"receipts": count, "open_s": opened["open_s"], "first_page_s": page if pages else None, "all_s": whole,
                  "status_command_s": _command("status", str(home), "--json"), "help_s": _command("--help"),
-                 **case("doctor", home), **built}
+                 **case("doctor", home), **case("forget-newcomers", home, FORGETS_EACH), **built}
             )  # fmt: skip
     return rows
 
@@ -194,6 +202,7 @@ def show_homes(rows: Sequence[dict[str, Any]]) -> None:
         "first opening (and migration), s": ("{first_open_s:.2f}", ""),
         "open: best, s": ("{open_best_s:.2f}", ""),
         "open: median, s": ("{open_median_s:.2f}", "< 1"),
+        "open: CPU time, s": ("{open_cpu_median_s:.2f}", ""),
         "memory after opening, MB": ("{rss_mb_median:.0f}", ""),
         "… the most meanwhile, MB": ("{peak_mb_median:.0f}", ""),
         "status: first, ms": ("{status_first_median_ms:.1f}", ""),
@@ -232,11 +241,13 @@ def show_receipts(rows: Sequence[dict[str, Any]]) -> None:
     """The table of receipts."""
     print_table(
         "`cause receipts` and what else depends on their number, s",
-        ["receipts", "first page", "all", "open", "`cause status`", "doctor", "`cause --help` beside"],
+        ["receipts", "first page", "all", "open", "`cause status`", "doctor", "`cause --help` beside",
+         "forget p50", "p99", "CPU p50"],
         [
-            [f"{row['receipts']:,}", *(["skipped", row["skipped"], "", "", "", ""] if "skipped" in row else
+            [f"{row['receipts']:,}", *(["skipped", row["skipped"], *[""] * 7] if "skipped" in row else
              ["no pages" if row["first_page_s"] is None else f"{row['first_page_s']:.2f}",
-              *(f"{row[name]:.2f}" for name in ("all_s", "open_s", "status_command_s", "doctor_s", "help_s"))])]
+              *(f"{row[name]:.2f}" for name in ("all_s", "open_s", "status_command_s", "doctor_s", "help_s")),
+              *(f"{row[name]:.3f}" for name in ("forget_p50_s", "forget_p99_s", "forget_cpu_p50_s"))])]
             for row in rows
         ],
     )  # fmt: skip
@@ -266,6 +277,7 @@ def main() -> None:
     parser.add_argument("--receipts", default=RECEIPTS, help=f"numbers of receipts; empty: none ({RECEIPTS})")
     parser.add_argument("--keep", type=Path, help="keep built homes in this folder")
     parser.add_argument("--reuse", action="store_true", help="measure the homes that --keep kept, where there are")
+    parser.add_argument("--scratch", type=Path, help="where to measure; the system's temporary folder by default")
     parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds to build a home; longer ones are skipped")
     parser.add_argument(
         "--forget-limit", type=float, default=FORGET_LIMIT_S, help="seconds of forgets of one kind, after the first two"
@@ -278,10 +290,9 @@ def main() -> None:
     except ValueError as error:
         parser.error(str(error))
     os.environ.setdefault(KEY, "ab" * 32)
-    with tempfile.TemporaryDirectory(dir=asked.keep and asked.keep.parent) as place:
+    with tempfile.TemporaryDirectory(dir=asked.scratch) as place:
         scratch = Path(place)
-        for kind in FORGETS:
-            (scratch / kind).mkdir()
+        (scratch / "forget").mkdir()
         folder = asked.keep or scratch / "homes"
         folder.mkdir(parents=True, exist_ok=True)
         homes, rows = Homes(folder, asked.reuse), []
@@ -291,14 +302,27 @@ def main() -> None:
             except Skipped as why:
                 _log(f"{size}: skipped, {why}")
                 rows.append({"size": str(size), "skipped": str(why)})
-        receipts = measure_receipts(counts, homes, asked.limit)
+            _write(asked, rows, [])  # the next one may take long
+        receipts = measure_receipts(counts, homes, scratch, asked.limit)
     if rows:
         show_homes(rows)
     if receipts:
         show_receipts(receipts)
-    if asked.json:
-        result = {"load": os.getloadavg(), "homes": rows, "receipts": receipts}
+    _write(asked, rows, receipts)
+
+
+def _write(asked: argparse.Namespace, homes: Sequence[dict[str, Any]], receipts: Sequence[dict[str, Any]]) -> None:
+    if asked.json is not None:
+        disk = _file_system(asked.scratch or Path(tempfile.gettempdir()))
+        result = {"file_system": disk, "load": os.getloadavg(), "homes": homes, "receipts": receipts}
         write_result(asked.json, result, ("python", "-m", "benchmarks.growth"))
+
+
+def _file_system(folder: Path) -> str:
+    """The kind of file system that a folder lies in (Linux)."""
+    mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines()]
+    within = [(where, kind) for where, kind in mounts if folder.resolve().is_relative_to(where)]
+    return max(within, key=lambda each: len(each[0]))[1]
 
 
 if __name__ == "__main__":

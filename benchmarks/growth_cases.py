@@ -179,9 +179,9 @@ def open_(folder: str) -> dict[str, Any]:
 
     before, peak_before = rss_mb(), peak_mb()
     format_before = format_of(Path(folder))
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     device = Cause(folder)
-    open_s = time.perf_counter() - start
+    open_s, open_cpu_s = time.perf_counter() - start, time.process_time() - cpu
     after, peak = rss_mb(), peak_mb()
     status = []
     for _ in range(2):
@@ -189,12 +189,12 @@ def open_(folder: str) -> dict[str, Any]:
         device.status()
         status.append(time.perf_counter() - start)
     with_status = rss_mb()
-    keys = len(device.home.vault) if device.home else 0
+    keys = len(device.home.vault.names()) if device.home else 0
     device.close()
     return {
-        "open_s": open_s, "rss_mb": after - before, "peak_mb": max(peak, peak_before) - before, "imports_mb": before,
-        "rss_status_mb": with_status - before, "status_first_s": status[0], "status_s": status[1], "keys": keys,
-        "format": format_before,
+        "open_s": open_s, "open_cpu_s": open_cpu_s, "rss_mb": after - before,
+        "peak_mb": max(peak, peak_before) - before, "imports_mb": before, "rss_status_mb": with_status - before,
+        "status_first_s": status[0], "status_s": status[1], "keys": keys, "format": format_before,
     }  # fmt: skip
 
 
@@ -255,10 +255,11 @@ FORGETS: dict[str, Callable[[Size, int, random.Random], dict[str, Any]]] = {
 """What is forgotten of a user, as arguments of `Cause.forget`."""
 
 
-def forget(folder: str, size: str, kind: str, times: str, limit_s: str) -> dict[str, Any]:
+def forget(folder: str, size: str, kind: str, times: str, limit_s: str, skip: str) -> dict[str, Any]:
     """Forget of random users, each once, and leave the repair for later; the first forget is told apart.
 
-    Stops after so many seconds; `forgets` says how many there were.
+    Stops after so many seconds; `forgets` says how many there were. Skips so many users, of whom an earlier call may
+    have forgotten something.
     """
     import_all()
     from benchmarks.home import _flushes, p99
@@ -266,7 +267,7 @@ def forget(folder: str, size: str, kind: str, times: str, limit_s: str) -> dict[
     from cause.system import Cause
 
     asked, draw = Size.parse(size), random.Random(0)
-    users = draw.sample(range(asked.users), min(int(times) + 1, asked.users))
+    users = draw.sample(range(asked.users), asked.users)[int(skip) :][: int(times) + 1]
     took: list[float] = []
     busy: list[float] = []
     flushes: list[float] = []
@@ -302,12 +303,37 @@ def forget(folder: str, size: str, kind: str, times: str, limit_s: str) -> dict[
     }  # fmt: skip
 
 
+def forget_newcomers(folder: str, times: str) -> dict[str, Any]:
+    """Users upload to a home that has forgotten many before them, and are forgotten one after the other."""
+    import_all()
+    import numpy as np
+
+    from benchmarks.home import p99
+    from cause.system import Cause
+
+    took: list[float] = []
+    busy: list[float] = []
+    names = [f"newcomer {number}" for number in range(int(times))]
+    with Cause(folder) as device:
+        device.learn(uploads_of(np.random.default_rng(0), [*names, "one who stays"]))
+        for name in names:
+            start, cpu = time.perf_counter(), time.process_time()
+            device.forget(name, repair="later")
+            took.append(time.perf_counter() - start)
+            busy.append(time.process_time() - cpu)
+    return {
+        "forgets": len(took), "forget_p50_s": statistics.median(took), "forget_p99_s": p99(took),
+        "forget_cpu_p50_s": statistics.median(busy),
+    }  # fmt: skip
+
+
 CASES: dict[str, Callable[..., dict[str, Any]]] = {
     "build": build,
     "build-receipts": build_receipts,
     "open": open_,
     "doctor": doctor,
     "forget": forget,
+    "forget-newcomers": forget_newcomers,
 }
 
 if __name__ == "__main__":
