@@ -58,6 +58,7 @@ def record(
     database, now = home.database, home.clock()
     with database.transaction():
         database.set("round", round_)
+        home.time.note()
         home.inbox.leave(round_, now)
         pseudonym = database.get("pseudonyms", 0)
         given: dict[str, int] = {}

@@ -12,6 +12,7 @@ from cause.disk import Disk
 from cause.errors import CauseError, HomeError, VaultError
 from cause.home.blocks import Files, open_block
 from cause.home.cleaning import named_keys
+from cause.home.clock import Clock
 from cause.home.config import Config, read_config
 from cause.home.database import Database
 from cause.home.layout import BLOCKS, SUB_MODELS, Layout
@@ -78,6 +79,7 @@ def examine_home(folder: str | Path) -> Health:
                 look = _Look(layout, vault, database, rows)
                 problems += look.problems()
                 notes += look.strays()
+                notes += filter(None, [Clock(database).doubt()])
     except HomeError as error:
         return Health([*problems, Problem(_told(error), RESTORE)], notes)
     return Health(problems, notes, len(rows.blocks), len(rows.sub_models))

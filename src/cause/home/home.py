@@ -17,6 +17,7 @@ from cause.errors import BudgetError, HomeError, VaultError
 from cause.home import arriving, asking, forgetting, opening
 from cause.home.blocks import Files
 from cause.home.cleaning import clean
+from cause.home.clock import Clock
 from cause.home.database import Connect, Database, connect
 from cause.home.inbox import Inbox
 from cause.home.layout import Layout
@@ -66,7 +67,7 @@ class Home(Journal):
     ) -> None:
         self.layout = layout = Layout(os.fspath(folder))
         self.read_only, self.storage_bytes, self.deadline_s = read_only, storage_bytes, deadline_s
-        self.clock, self.disk, self.retain = clock, disk or Disk(), retain
+        self.disk, self.retain = disk or Disk(), retain
         layout.check()
         self._lock = None if read_only else Lock(layout.lock)
         # keys and files that no table names; the next erasure takes them along. Not earlier: a transaction whose commit
@@ -77,6 +78,8 @@ class Home(Journal):
             self._version: int | None = None  # of what a reader has loaded
             self.vault = self._open_vault()
             self.database = Database(layout.ledger, vault=self.vault, read_only=read_only, connect=connect)
+            self.time = Clock(self.database, clock)
+            self.clock = self.time.now
             self.store_ = BlockStore(Files(layout.blocks, self.disk), self.vault.key)
             self.shelf = HomeShelf(Files(layout.sub_models, self.disk), self.vault)
             self.ledger = HomeLedger(self)
@@ -258,6 +261,12 @@ class Home(Journal):
 
     def expired(self) -> list[Request]:
         return asking.expired(self)
+
+    def trust_clock(self) -> float:
+        """Accept the wall clock's time, which was not believed; by how many seconds the home's time changed."""
+        changed = self.time.trust(self.deadline_s)
+        self.inbox.load()
+        return changed
 
     def accepted(self) -> list[tuple[str, Request]]:
         """Requests that a crash kept from taking effect."""
