@@ -1,6 +1,7 @@
 """Making a home, and opening it again."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from os import PathLike
 from typing import Any
 
@@ -39,7 +40,8 @@ def attach(
         create(folder, Settings(**given), learner, key)
     config = read_config(layout.config)
     if not read_only:
-        (layout.folder / UNFINISHED).unlink(missing_ok=True)  # the power went right after the home was made
+        with suppress(OSError):  # on a read-only disk: the lock says so
+            (layout.folder / UNFINISHED).unlink(missing_ok=True)  # the power went right after the home was made
     for name, value in given.items():
         has = getattr(config.settings, name)
         if value != has:

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from cause.errors import HomeError
+from cause.home.forked import keep, refuse
 from cause.home.layout import FORMAT
 from cause.home.migrations import MIGRATIONS
 from cause.vault import Vault
@@ -21,8 +22,21 @@ def connect(path: Path, read_only: bool) -> sqlite3.Connection:
     """SQLite as Python has it."""
     if not read_only:
         _keep_to_its_owner(path)
-    address = f"file:{quote(str(path.absolute()))}?mode={'ro' if read_only else 'rwc'}"
+    address = f"file:{quote(str(path.absolute()))}?mode={_reading(path) if read_only else 'rwc'}"
     return sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=10)
+
+
+def _reading(path: Path) -> str:
+    """How to open a ledger for reading: SQLite wants to write an index beside it, and on a read-only disk it cannot."""
+    log, index = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
+    if index.exists() or os.access(path.parent, os.W_OK):
+        return "ro"
+    if log.exists() and log.stat().st_size:
+        raise HomeError(
+            f"{str(path.parent)!r} has changes in {log.name!r} that only a writer can take in: mount it for writing "
+            "and open it once"
+        )
+    return "ro&immutable=1"  # nobody writes: a writer would have made the index
 
 
 def _keep_to_its_owner(path: Path) -> None:
@@ -49,7 +63,7 @@ class Database:
     ) -> None:
         """The vault is needed to bring a ledger of an older format up to date: what it says of contents is sealed."""
         self.path, self._read_only = path, read_only
-        self._lock = threading.RLock()
+        self._lock, self._process = threading.RLock(), os.getpid()
         with self._failing("open"):
             self._connection = connect(path, read_only)
             self.run("PRAGMA foreign_keys=ON")
@@ -136,12 +150,21 @@ class Database:
         """What SQLite finds wrong."""
         return [line for (line,) in self.rows("PRAGMA integrity_check") if line != "ok"]
 
+    def forked(self) -> None:
+        """In a forked process: nothing of it is usable, and nothing of it is ever closed."""
+        self._lock = threading.RLock()  # another thread may have held it
+        keep(self._connection)
+
     def close(self) -> None:
+        if os.getpid() != self._process:
+            return
         with self._lock:
             self._connection.close()
 
     @contextlib.contextmanager
     def _failing(self, what: str) -> Iterator[None]:
+        if os.getpid() != self._process:
+            refuse(self.path.parent)
         try:
             yield
         except (sqlite3.Error, sqlite3.Warning) as error:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import cast
 
 from cause.disk import Disk
 from cause.errors import BudgetError, HomeError, VaultError
@@ -19,6 +20,7 @@ from cause.home.blocks import Files
 from cause.home.cleaning import clean
 from cause.home.clock import Clock
 from cause.home.database import Connect, Database, connect
+from cause.home.forked import Unusable, unwatch, watch
 from cause.home.inbox import Inbox
 from cause.home.layout import Layout
 from cause.home.ledger import HomeLedger
@@ -69,7 +71,9 @@ class Home(Journal):
         self.read_only, self.storage_bytes, self.deadline_s = read_only, storage_bytes, deadline_s
         self.disk, self.retain = disk or Disk(), retain
         layout.check()
+        self._process = os.getpid()
         self._lock = None if read_only else Lock(layout.lock)
+        watch(self)
         # keys and files that no table names; the next erasure takes them along. Not earlier: a transaction whose commit
         # failed may still turn out to have happened, until another one did
         self.garbage: set[bytes] = set()
@@ -109,11 +113,26 @@ class Home(Journal):
         disk.sync_folder(layout.folder)
 
     def close(self) -> None:
+        """Release files and lock. A forked process has nothing to release: they are its parent's."""
+        if os.getpid() != self._process:
+            return
+        unwatch(self)
         for part in ("database", "vault"):
             if hasattr(self, part):
                 getattr(self, part).close()
         if self._lock is not None:
             self._lock.close()
+
+    def forked(self) -> None:
+        """In a process that was forked from this one: keep it from writing, and from keeping the lock."""
+        if self._lock is not None:
+            self._lock.close()
+        if hasattr(self, "shelf"):
+            self.shelf.vault = cast(Vault, Unusable(self.layout.folder))
+        if hasattr(self, "vault"):
+            self.vault = cast(Vault, Unusable(self.layout.folder))
+        if hasattr(self, "database"):
+            self.database.forked()
 
     # Opening
 
