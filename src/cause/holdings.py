@@ -32,6 +32,8 @@ class Holdings:
         self.lock = RLock()  # of ledger and memory; never held while something trains
         self.changes = 0
         """Grows with each deletion, and with each sub-model that is found damaged."""
+        self.reloads = 0
+        """Grows when a device that only reads goes on with what another process has changed."""
         self._touched: dict[int, int] = {}  # by shard: the last of them that touched it
         self._reloaded = 0  # the last one after which nothing in memory was as before
 
@@ -98,7 +100,9 @@ class Holdings:
         if self._home is None or not self._home.read_only:
             return False
         with self.lock:
-            return self._home.refresh(self.memory)
+            changed = self._home.refresh(self.memory)
+            self.reloads += changed
+            return changed
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: part for name, part in vars(self).items() if name != "lock"}

@@ -325,13 +325,28 @@ class Cause:
         rows = None if handles is None else tuple(handles)
         return self.serve([Request(user, chosen, count, named, rows)], repair=repair)
 
-    def expire(self, *, repair: str = "now") -> Forgotten | None:
+    def expire(self, *, repair: str = "now", trust_clock: bool = False) -> Forgotten | None:
         """Forget what is older than the home keeps samples: all of it at once. `learn` does it in each round.
 
         What is staged and has waited for longer goes too; nothing has learned from it, so there is no request of it.
+
+        Parameters
+        ----------
+        repair
+            "now" retrains what is left at once; "later" leaves that to `repair`.
+        trust_clock
+            Accept what the wall clock says. While it is not believed (it jumped: `status().clock` says so), nothing is
+            destroyed by its age.
+
+        Returns
+        -------
+        Forgotten or None
+            What was forgotten; None if nothing was old enough.
         """
         with self.state:  # nobody else forgets any of it between the choice and its end
             self._resume()
+            if trust_clock:
+                self._home().trust_clock()
             self._expire_staged()
             requests = self.journal.expired()
             if not requests:

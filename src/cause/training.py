@@ -8,7 +8,7 @@ from itertools import groupby
 from threading import RLock
 from typing import Any
 
-from cause.errors import Cancelled
+from cause.errors import Cancelled, DamageError
 from cause.executors import Executor, ShardError, ShardWork, Task
 from cause.holdings import Holdings
 from cause.keyed import digest, training_seed
@@ -157,11 +157,12 @@ class Training:
         held = self._held
         while True:
             with held.lock:
-                since, sub_models = held.changes, [held.memory[key] for key in held.memory.stored_of(shard)]
+                since, reloads = held.changes, held.reloads
+                sub_models = [held.memory[key] for key in held.memory.stored_of(shard)]
                 lessons = [lesson for _, lesson in self._rehearsal.lessons(held.ledger.lineage(shard), None)]
             # one by one: others have their turn in between
             stored = {each.key: found for each in sub_models if (found := self._stored(each)) is not None}
-            if held.current(shard, since):
+            if held.current(shard, since) and held.reloads == reloads:
                 return Chain(
                     learner,
                     [(each, training_seed(self._key, *each.segment), stored.get(each.segment)) for each in lessons],
@@ -171,9 +172,13 @@ class Training:
         """The environment and the bytes of a sub-model; None if it is not there any more."""
         memory = self._held.memory
         with self._held.lock:
-            if sub_model.key not in memory or memory[sub_model.key] != sub_model:
-                return None
-            return sub_model.environment, memory.shelf.get(sub_model.key)
+            while sub_model.key in memory and memory[sub_model.key] == sub_model:
+                try:
+                    return sub_model.environment, memory.shelf.get(sub_model.key)
+                except DamageError:
+                    if not self._held.look():  # a reader's: the process that writes may have evicted it
+                        raise
+            return None
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: part for name, part in vars(self).items() if name != "_turn"}

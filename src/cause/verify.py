@@ -79,6 +79,11 @@ def verify(
 
     `began` is told of those processes: whoever may not wait for their end can end them.
 
+    Raises
+    ------
+    ChangedError
+        If something was forgotten or found damaged while it was replayed, here or by the process that writes.
+
     Examples
     --------
     >>> from cause.learners import CountingLearner
@@ -89,16 +94,19 @@ def verify(
     >>> verify(device, processes=0).identical
     [SegmentKey(shard=0, round=1, slice=0)]
     """
-    since, chains = device.changes, device.chains(shards)
-    total = Verification()
-    results: Iterator[Verification] = map(replay, chains)
-    pool = None
-    if processes:
-        pool = ProcessPoolExecutor(min(processes, max(1, len(chains))), multiprocessing.get_context("spawn"))
-        results = pool.map(replay, chains)
+    device.held.look()
+    since, reloads = device.changes, device.held.reloads
+    total, pool = Verification(), None
+    chains: Sequence[Chain] = ()
     try:
-        if pool is not None and began is not None:
-            began(pool)
+        chains = device.chains(shards)
+        reloads = device.held.reloads
+        results: Iterator[Verification] = map(replay, chains)
+        if processes:
+            pool = ProcessPoolExecutor(min(processes, max(1, len(chains))), multiprocessing.get_context("spawn"))
+            results = pool.map(replay, chains)
+            if began is not None:
+                began(pool)
         for done, found in enumerate(results, start=1):
             total.identical.extend(found.identical)
             total.mismatched.extend(found.mismatched)
@@ -107,6 +115,8 @@ def verify(
                 progress(done, len(chains))
     except Exception:  # also when samples went while they were read
         _refuse_what_changed(device, chains, since)
+        if device.held.look() or device.held.reloads != reloads:
+            raise ChangedError("another process changed the home during the replay: verify again") from None
         raise
     finally:
         if pool is not None:

@@ -594,3 +594,15 @@ def test_what_is_older_than_the_home_keeps_samples_expires_also_where_nothing_is
     assert "0 samples, 0 sub-models that saw them, and 0 samples" in cause("expire", "home")
     cause("init", "other", *SMALL, "--key-env", "CAUSE_TEST_KEY")
     assert "without --retain" in refused("expire", "other")
+
+
+def test_the_recommended_system_learns_on_after_it_was_opened_again(cause):
+    cause("init", "dev", "--system", "frugal", "--shards", 2, "--slots", 3, "--estimator", "GaussianNB",
+          "--features", 8, "--classes", 2, "--key-env", "CAUSE_TEST_KEY")  # fmt: skip
+    draw = np.random.default_rng(0)
+    for number, user in enumerate(("alice", "alice", "alice", "bob"), start=1):
+        np.savez("part.npz", x=draw.normal(size=(30, 8)), y=draw.integers(2, size=30), users=[user] * 30)
+        assert cause("learn", "dev", "part.npz", "--json")["round"] == number
+    assert cause("status", "dev", "--json")["samples"] == 120
+    cause("forget", "dev", "--user", "alice")
+    assert cause("status", "dev", "--json")["samples"] == 30

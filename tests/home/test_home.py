@@ -522,3 +522,35 @@ def test_a_ledger_that_others_may_read_is_its_owners_alone_once_it_was_opened_fo
         (home / f"ledger.db{end}").chmod(0o644)
     with Cause(home):
         assert modes(home) == {}
+
+
+@pytest.mark.parametrize("system", ["frugal", "cause", "sisa"])
+def test_a_life_in_many_processes_stores_what_one_process_stores(tmp_path, system):
+    """Four rounds, a forget and a round, each in an opening of its own, beside the same in one."""
+    apart, whole = tmp_path / "apart", tmp_path / "whole"
+    steps = [
+        lambda device: learn(device, alice=30),
+        lambda device: learn(device, alice=31),
+        lambda device: learn(device, alice=32),
+        lambda device: learn(device, bob=33),
+        lambda device: device.forget("alice", rounds=[2]),
+        lambda device: learn(device, alice=8, bob=9, carol=10),
+    ]
+    with opened(whole, system=system, slots=3) as device:
+        for step in steps:
+            step(device)
+            with opened(apart, system=system, slots=3) as other:
+                step(other)
+                views = [{key: each.memory.slot_of(key) for key in each.memory.stored()} for each in (device, other)]
+                assert views[0] == views[1]
+                assert other.memory.policy.state() == device.memory.policy.state()
+
+
+def test_fewer_slots_than_are_in_use_are_refused_at_opening(tmp_path):
+    with opened(tmp_path / "home", slots=4) as device:
+        for _ in range(4):
+            learn(device, alice=20, bob=20)
+    config = tmp_path / "home" / "cause.toml"
+    config.write_text(config.read_text().replace("slots = 4", "slots = 2"))
+    with pytest.raises(BudgetError, match="4 of the memory's slots are in use, and only 2 are configured"):
+        Cause(tmp_path / "home", learner=bayes())

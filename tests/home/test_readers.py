@@ -4,14 +4,14 @@ import threading
 
 import pytest
 
-from cause.errors import ChangedError
+from cause.errors import ChangedError, HomeError
 from cause.home.status import status, waiting
 from cause.learners import CountingLearner
 from cause.requests import Request
 from cause.samples import Part, TraceUpload
 from cause.system import Cause
 from cause.verify import verify
-from tests.home.homes import learn, opened, samples
+from tests.home.homes import bayes, learn, opened, samples
 
 LOOKS = {
     "chains": lambda device: device.chains(),
@@ -93,3 +93,59 @@ def test_a_replay_of_what_is_forgotten_meanwhile_tells_of_no_mismatch(device):
         verify(device, processes=0, progress=forget)
     assert verify(device, processes=0).mismatched == []
     assert verify(device, shards=[first], processes=0).identical
+
+
+@pytest.fixture
+def beside(device, tmp_path):
+    """The same device for reading, as another process would have it."""
+    with Cause(tmp_path / "home", learner=bayes(), read_only=True) as reader:
+        yield reader
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_a_readers_verification_says_so_when_samples_are_forgotten_meanwhile(device, beside, processes):
+    assert len(beside.ledger.shards()) == 2
+    read, forgotten = beside.home.store_.files.read, []
+
+    def meanwhile(name):
+        if not forgotten:
+            forgotten.append(True)
+            for user in "bcd":
+                device.forget(user)
+        return read(name)
+
+    beside.home.store_.files.read = meanwhile
+    beside.home.store_._metas.clear()
+    with pytest.raises(ChangedError, match="verify again"):
+        beside.verify(processes=processes)
+    assert beside.verify(processes=processes).identical == device.memory.stored()
+
+
+def test_a_reader_that_was_idle_verifies_what_is_there_now(device, beside):
+    device.forget("b")
+    learn(device, c=20)
+    assert beside.verify(processes=0).identical == device.memory.stored()
+
+
+def test_a_reader_does_not_miss_what_is_evicted_while_it_verifies(device, beside):
+    """A round of somebody else evicts, and leaves all that is retained as it was."""
+    get, learned = beside.memory.shelf.get, []
+
+    def meanwhile(key):
+        while len(learned) < 12:
+            learned.append(learn(device, a=200, b=200, c=200, d=200))
+        return get(key)
+
+    beside.memory.shelf.get = meanwhile
+    before = set(device.memory.stored())
+    found = beside.verify(processes=0)
+    assert before - set(device.memory.stored()), "something was evicted"
+    assert found.holds
+    assert found.identical
+
+
+def test_a_readers_verification_names_what_is_damaged(device, beside, tmp_path):
+    (name, *_) = sorted((tmp_path / "home" / "blocks").iterdir())
+    name.unlink()
+    with pytest.raises(HomeError, match="No such file"):
+        beside.verify(processes=0)

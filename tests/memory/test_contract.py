@@ -1,9 +1,12 @@
 """What every replacement policy must do. A new one is tested by being registered."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cause.errors import BudgetError
 from cause.memory import POLICIES, Memory, PolicySetting, SubModel
 from cause.samples import SegmentKey
 
@@ -76,15 +79,99 @@ def test_same_history_same_memory(name, steps, slots):
     assert a.stored() == b.stored()
 
 
+class Life:
+    """One memory over a ledger of its own, in one process or in several."""
+
+    def __init__(self, name, slots):
+        self.name, self.slots = name, slots if POLICIES[name].bounded else 10**6
+        self.samples = {}  # by (shard, round), as the ledger holds them
+        self.memory = self.new()
+
+    def new(self, shelf=None):
+        policy = POLICIES[self.name](PolicySetting(self.slots, b"key"))
+        budget_bytes = self.slots * 3
+        return Memory(
+            policy, slots=self.slots, budget_bytes=budget_bytes, samples_between=self.samples_between, shelf=shelf
+        )
+
+    def samples_between(self, shard, after, upto):
+        first = after.round + 1 if after else 1
+        return sum(self.samples.get((shard, round_), 0) for round_ in range(first, upto.round + 1))
+
+    def step(self, what, shard, round_, count):
+        """What a step changes: the keys that left."""
+        key = SegmentKey(shard, round_)
+        if what == "admit":
+            self.samples.setdefault((shard, round_), count)
+            return self.memory.admit(SubModel(key, bytes(32), 1 + count % 3), b"blob")
+        if what == "forget":  # first the samples, then every sub-model that has seen them
+            self.samples[shard, round_] = min(count, self.samples.get((shard, round_), 0))
+            return self.memory.drop_from(key)
+        stored = self.memory.stored()
+        if stored:
+            self.memory.discard(stored[count % len(stored)])
+        return [stored[count % len(stored)]] if stored else []
+
+    def reopen(self, *, same):
+        """What the next process does, or (`same`) what this one does after an error."""
+        state = json.loads(json.dumps(self.memory.policy.state()))
+        stored = [(self.memory.slot_of(key), self.memory[key]) for key in self.memory.stored()]
+        memory = self.memory if same else self.new(self.memory.shelf)
+        memory.restore(stored, state)
+        self.memory = memory
+
+    def view(self):
+        memory = self.memory
+        slots = {key: memory.slot_of(key) for key in memory.stored()}
+        return slots, memory.used_bytes, memory.in_flight_bytes, memory.policy.state()
+
+
+@st.composite
+def lives(draw, shards=3):
+    """Steps of a device: sub-models are admitted, samples forgotten, damaged sub-models discarded."""
+    clock, steps = [0] * shards, []
+    for _ in range(draw(st.integers(1, 60))):
+        shard, kind, count = draw(st.integers(0, shards - 1)), draw(st.integers(0, 9)), draw(st.integers(0, 20))
+        if clock[shard] and kind == 0:
+            round_ = draw(st.integers(1, clock[shard]))
+            clock[shard] = round_ - 1
+            steps.append(("forget", shard, round_, count))
+        elif kind == 1:
+            steps.append(("discard", shard, 0, count))
+        else:
+            clock[shard] += 1
+            steps.append(("admit", shard, clock[shard], count))
+    return steps
+
+
+@pytest.mark.parametrize("name", list(POLICIES))
+@given(
+    steps=lives(),
+    slots=st.integers(6, 9),
+    cuts=st.sets(st.integers(0, 60), max_size=12),
+    errors=st.sets(st.integers(0, 60), max_size=3),
+)
+def test_a_trace_cut_into_processes_gives_what_one_process_gives(name, steps, slots, cuts, errors):
+    whole, cut = Life(name, slots), Life(name, slots)
+    for number, step in enumerate(steps):
+        if number in cuts:
+            cut.reopen(same=False)
+        if number in errors:
+            cut.reopen(same=True)
+        assert cut.step(*step) == whole.step(*step)
+        assert cut.view() == whole.view()
+
+
 @pytest.mark.parametrize("name", BOUNDED)
-@given(steps=histories(), slots=st.integers(3, 9), cut=st.integers(0, 60))
-def test_a_policy_goes_on_after_a_restart_as_if_nothing_had_happened(name, steps, slots, cut):
-    whole = play(memory(name, slots), steps)
-    halted = play(memory(name, slots), steps[:cut])
-    policy = POLICIES[name](PolicySetting(slots, b"key"))
-    policy.restore(halted.policy.state(), halted)
-    halted.policy = policy
-    assert play(halted, steps[cut:]).stored() == whole.stored()
+def test_fewer_slots_than_are_in_use_are_refused(name):
+    life = Life(name, 6)
+    for shard in range(3):
+        for round_ in (1, 2):
+            life.step("admit", shard, round_, 0)
+    stored = [(life.memory.slot_of(key), life.memory[key]) for key in life.memory.stored()]
+    smaller = Life(name, len(stored) - 1)
+    with pytest.raises(BudgetError, match=f"{len(stored)} of the memory's slots are in use, and only"):
+        smaller.memory.restore(stored, life.memory.policy.state())
 
 
 @given(steps=histories())

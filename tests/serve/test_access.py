@@ -1,5 +1,7 @@
 """No token, no data; a user's token opens that user's data only, and tells nothing of others."""
 
+import hashlib
+import hmac
 import json
 import re
 import sqlite3
@@ -85,6 +87,65 @@ def test_secrets_and_names_of_users_are_not_stored(tmp_path):
     assert secret.encode() not in kept
     assert secret.split("_", 2)[2].encode() not in kept
     assert b"alice" not in kept
+
+
+def old_file(folder, key, **users):
+    """An access.db as earlier versions wrote it; the tokens' secrets by user."""
+    secrets = {}
+    with closing(sqlite3.connect(folder / FILE)) as file, file:
+        file.execute(
+            "CREATE TABLE tokens (id TEXT PRIMARY KEY, digest BLOB NOT NULL, scopes TEXT NOT NULL, user BLOB, "
+            "note TEXT NOT NULL, created REAL NOT NULL, expires REAL NOT NULL, revoked REAL) STRICT"
+        )
+        for number, (user, expires) in enumerate(users.items()):
+            id_ = f"{number:016x}"
+            secret = secrets[user] = f"cause_{id_}_{'s' * 40}{number}"
+            code = hmac.digest(key, b"user\0" + user.encode(), "sha256")
+            row = [id_, hashlib.sha256(secret.encode()).digest(), '["user"]', code, "", 1.0, expires, None]
+            file.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+    return secrets
+
+
+def guesses(folder, key, names):
+    """The names that somebody with the device's key finds in the file."""
+    kept = b"".join(path.read_bytes() for path in folder.iterdir())
+    return {name for name in names if hmac.digest(key, b"user\0" + name.encode(), "sha256") in kept}
+
+
+def test_a_guess_of_a_users_name_is_neither_confirmed_nor_refuted(tmp_path):
+    """With the file and every key of the device. Only a token's own secret tells its user."""
+    key = b"k" * 32
+    tokens = Tokens(tmp_path, key)
+    (alice, secret), (again, _), (bob, _) = (tokens.create(["user"], user=user) for user in ("alice", "alice", "bob"))
+    assert len({alice.user, again.user, bob.user}) == 3, "two tokens of one user have nothing in common"
+    assert not guesses(tmp_path, key, ["alice", "bob", "carol"])
+    row = next(each for each in tokens.listed() if each.id == alice.id)
+    assert [tokens.is_of(row, name) for name in ("alice", "bob", "carol")] == [False] * 3, "without the secret"
+    found = tokens.find(secret)
+    assert [tokens.is_of(found, name) for name in ("alice", "bob", "carol")] == [True, False, False]
+    tokens.close()
+
+
+def test_tokens_of_an_earlier_version_go_on_and_confirm_nothing_once_they_were_used(tmp_path):
+    key, names = b"k" * 32, ["alice", "bob", "carol", "dora"]
+    secrets = old_file(tmp_path, key, alice=1e12, bob=1e12, carol=1e12, dora=2.0)
+    assert guesses(tmp_path, key, names) == set(names)
+    tokens = Tokens(tmp_path, key, tidy=True)
+    assert guesses(tmp_path, key, names) == {"alice", "bob", "carol"}, "dora's has expired"
+    alice = tokens.find(secrets["alice"])
+    assert not tokens.is_of(alice, "bob")
+    assert tokens.is_of(alice, "alice")
+    assert guesses(tmp_path, key, names) == {"bob", "carol"}
+    tokens.revoke(tokens.find(secrets["bob"]).id)
+    assert guesses(tmp_path, key, names) == {"carol"}
+    tokens.close()
+    again = Tokens(tmp_path, key)
+    assert [len(again.listed()), again.find(secrets["bob"]), again.find(secrets["dora"])] == [4, None, None]
+    for user in ("alice", "carol"):
+        found = again.find(secrets[user])
+        assert [again.is_of(found, name) for name in names] == [name == user for name in names]
+    assert not guesses(tmp_path, key, names)
+    again.close()
 
 
 def test_a_users_token_reads_uploads_and_erases_for_that_user_only(running):

@@ -25,7 +25,7 @@ def learn(
         when = h.repair_of(home, repair)
         uploads = read_uploads(data, device.classes, user=user, split=split, class_names=h.names_of(class_names))
         done = device.learn(uploads, repair=when)
-        waiting = device.waiting()
+        waiting, clock = device.waiting(), device.home.time.doubt() if device.home else None
     told = {
         "round": done.round,
         "users": len(uploads),
@@ -33,6 +33,7 @@ def learn(
         "active_shards": done.active_shards,
         "trained": [h.key_of(key) for key in done.trained],
         "waiting": waiting,
+        "clock": clock,
     }
     if json:
         print_json(told)
@@ -40,5 +41,7 @@ def learn(
     print(
         f"round {done.round}: {done.samples:,} samples of {len(uploads):,} users, {len(done.trained)} segments trained"
     )
+    if clock is not None:
+        print(f"note: {clock}")
     if waiting:
         print(f"shards that wait for a repair: {', '.join(map(str, waiting))}")

@@ -28,6 +28,8 @@ def _show(now: "Status") -> None:
 
     bound = now.storage_budget_bytes
     endless = now.slots >= 2**40
+    if now.clock is not None:
+        print(f"note: {now.clock}")
     print(f"Round {now.round}: {now.samples:,} samples, {now.voting} of {len(now.shards)} shards vote")
     print_table(
         "",

@@ -65,6 +65,7 @@ def _record(home: "Home", arrived: _Round) -> None:
     """In a transaction: the tables name a round's uploads, their blocks and their pieces."""
     database, now, round_ = home.database, home.clock(), arrived.number
     database.set("round", round_)
+    home.time.note()
     home.inbox.leave(round_, now)
     home.directory.write(arrived.directory, database)
     uploads: dict[str, int] = {}

@@ -40,7 +40,7 @@ def expired(home: "Home") -> list[Request]:
     rounds, seconds = home.retain
     if rounds is not None:
         rule, limit = "round <= ?", float(home.ledger.round - rounds)
-    elif seconds is not None:
+    elif seconds is not None and home.time.doubt() is None:
         rule, limit = "arrived < ?", home.clock() - seconds
     else:
         return []

@@ -14,6 +14,7 @@ from cause.home.age import REMEDY, age_problem
 from cause.home.anchor import Anchor, Mark
 from cause.home.blocks import Files, open_block
 from cause.home.cleaning import named_keys
+from cause.home.clock import Clock
 from cause.home.config import Config, parse_config, read_config
 from cause.home.database import Database
 from cause.home.layout import BLOCKS, SUB_MODELS, Layout
@@ -86,6 +87,7 @@ def examine_home(folder: str | Path) -> Health:
                 look = _Look(layout, vault, database, rows)
                 problems += look.problems()
                 notes += look.strays()
+                notes += filter(None, [Clock(database).doubt()])
     except HomeError as error:
         return Health([*problems, Problem(_told(error), RESTORE)], notes)
     return Health(problems, notes, len(rows.blocks), len(rows.sub_models))

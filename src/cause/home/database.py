@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from cause.disk import Disk
 from cause.errors import HomeError
+from cause.home.forked import keep, refuse
 from cause.home.layout import FORMAT
 from cause.home.migrations import MIGRATIONS
 from cause.vault import Vault
@@ -24,8 +25,21 @@ def connect(path: Path, read_only: bool) -> sqlite3.Connection:
     """SQLite as Python has it."""
     if not read_only:
         _keep_to_its_owner(path)
-    address = f"file:{quote(str(path.absolute()))}?mode={'ro' if read_only else 'rwc'}"
+    address = f"file:{quote(str(path.absolute()))}?mode={_reading(path) if read_only else 'rwc'}"
     return sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=10)
+
+
+def _reading(path: Path) -> str:
+    """How to open a ledger for reading: SQLite wants to write an index beside it, and on a read-only disk it cannot."""
+    log, index = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
+    if index.exists() or os.access(path.parent, os.W_OK):
+        return "ro"
+    if log.exists() and log.stat().st_size:
+        raise HomeError(
+            f"{str(path.parent)!r} has changes in {log.name!r} that only a writer can take in: mount it for writing "
+            "and open it once"
+        )
+    return "ro&immutable=1"  # nobody writes: a writer would have made the index
 
 
 def _keep_to_its_owner(path: Path) -> None:
@@ -69,7 +83,7 @@ class Database:
         """
         self.path, self._read_only = path, read_only
         self._disk = disk or Disk()
-        self._lock = threading.RLock()
+        self._lock, self._process = threading.RLock(), os.getpid()
         self.durable = read_only
         """Whether all that was read at the opening would survive a power loss."""
         self.after_commit: list[Callable[[], None]] = []
@@ -210,12 +224,21 @@ class Database:
         """What SQLite finds wrong."""
         return [line for (line,) in self.rows("PRAGMA integrity_check") if line != "ok"]
 
+    def forked(self) -> None:
+        """In a forked process: nothing of it is usable, and nothing of it is ever closed."""
+        self._lock = threading.RLock()  # another thread may have held it
+        keep(self._connection)
+
     def close(self) -> None:
+        if os.getpid() != self._process:
+            return
         with self._lock, self._failing("close"):
             self._connection.close()
 
     @contextlib.contextmanager
     def _failing(self, what: str) -> Iterator[None]:
+        if os.getpid() != self._process:
+            refuse(self.path.parent)
         try:
             yield
         except (sqlite3.Error, sqlite3.Warning) as error:

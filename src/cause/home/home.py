@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
+from typing import cast
 
 from cause.arrays import ArrayUpload
 from cause.disk import Disk
@@ -20,9 +21,11 @@ from cause.home.age import current_mark, refuse_older
 from cause.home.anchor import Anchor, remove_partial
 from cause.home.blocks import Files
 from cause.home.cleaning import clean, named_keys
+from cause.home.clock import Clock
 from cause.home.config import Settings, parse_retain
 from cause.home.database import Connect, Database, connect
 from cause.home.directory import Directory
+from cause.home.forked import Unusable, unwatch, watch
 from cause.home.garbage import Garbage
 from cause.home.inbox import Inbox
 from cause.home.layout import Layout
@@ -77,11 +80,13 @@ class Home(Journal):
     ) -> None:
         self.layout = layout = Layout(os.fspath(folder))
         self.read_only, self.storage_bytes, self.deadline_s = read_only, storage_bytes, deadline_s
-        self.clock, self.disk, self.retain = clock, disk or Disk(), retain
+        self.disk, self.retain = disk or Disk(), retain
         layout.check()
+        self._process = os.getpid()
         self._lock = None if read_only else Lock(layout.lock)
         self.garbage = Garbage()
         self._reserve = Reserve(layout.reserve, self.disk)
+        watch(self)
         try:
             if not read_only:
                 self._reserve.make_room()
@@ -94,6 +99,8 @@ class Home(Journal):
                 check=self._check_age,
             )  # fmt: skip
             self.database.after_commit += [self.garbage.committed, self._advance_anchor]
+            self.time = Clock(self.database, clock)
+            self.clock = self.time.now
             self.store_ = BlockStore(Files(layout.blocks, self.disk), self.vault.key)
             self.shelf = HomeShelf(Files(layout.sub_models, self.disk), self.vault)
             self.ledger, self.directory = HomeLedger(self), Directory()
@@ -177,7 +184,13 @@ class Home(Journal):
         disk.sync_folder(layout.folder)
 
     def close(self) -> None:
-        """Close all files; the lock is released even where one of them cannot be closed."""
+        """Close all files; the lock is released even where one of them cannot be closed.
+
+        A forked process has nothing to release: files and lock are its parent's.
+        """
+        if os.getpid() != self._process:
+            return
+        unwatch(self)
         with ExitStack() as parts:
             if self._lock is not None:
                 parts.callback(self._lock.close)
@@ -185,6 +198,17 @@ class Home(Journal):
             for part in ("_anchor", "vault", "database"):
                 if getattr(self, part, None) is not None:
                     parts.callback(getattr(self, part).close)
+
+    def forked(self) -> None:
+        """In a process that was forked from this one: keep it from writing, and from keeping the lock."""
+        if self._lock is not None:
+            self._lock.close()
+        if hasattr(self, "shelf"):
+            self.shelf.vault = cast(Vault, Unusable(self.layout.folder))
+        if hasattr(self, "vault"):
+            self.vault = cast(Vault, Unusable(self.layout.folder))
+        if hasattr(self, "database"):
+            self.database.forked()
 
     # Opening
 
@@ -377,6 +401,12 @@ class Home(Journal):
 
     def expired(self) -> list[Request]:
         return asking.expired(self)
+
+    def trust_clock(self) -> float:
+        """Accept the wall clock's time, which was not believed; by how many seconds the home's time changed."""
+        changed = self.time.trust(self.deadline_s)
+        self.inbox.load()
+        return changed
 
     def accepted(self) -> list[tuple[str, Request]]:
         """Requests that a crash kept from taking effect."""

@@ -150,6 +150,7 @@ class Inbox:
         home.write(new.keys, new.contents)
         try:
             with home.database.transaction():
+                home.time.note()
                 home.database.many(_INSERT, new.rows)
                 home.database.run("INSERT INTO calls VALUES (?, ?, ?, NULL)", [id_, now, len(labels)])
         except BaseException:
@@ -288,10 +289,13 @@ class Inbox:
         """Destroy what has waited for longer than the home keeps samples.
 
         Nothing has learned from them, so nothing else is touched. Samples that are kept for some rounds wait for ever:
-        they have none yet.
+        they have none yet. While the wall clock is not believed nothing is destroyed.
         """
         home, (_, seconds) = self._home, self._home.retain
-        old = [] if seconds is None else [u for u in self._staged.values() if u.arrived < home.clock() - seconds]
+        home.time.tick()
+        if seconds is None or home.time.doubt() is not None:
+            return
+        old = [upload for upload in self._staged.values() if upload.arrived < home.clock() - seconds]
         if not old:
             return
         with home.database.transaction():

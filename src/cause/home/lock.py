@@ -1,32 +1,72 @@
-"""One writer at a time."""
+"""One writer at a time, and only in the process that opened the home."""
 
+import contextlib
+import errno
 import fcntl
 import os
+import stat
 from pathlib import Path
 
 from cause.errors import HomeError
 
 
 class Lock:
-    """Held by the process that may change a home; the kernel lets go of it when the process ends, however it ends."""
+    """Held by the process that may change a home; the kernel releases it when the process ends, however it ends.
+
+    Raises
+    ------
+    HomeError
+        If another process holds it (its id is named), or the file cannot be locked: it is a link or no plain file, the
+        disk is read-only, the file system has no locks.
+    """
 
     def __init__(self, path: Path) -> None:
+        self._process = os.getpid()
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            self._file = os.open(path, flags, 0o600)
         except OSError as error:
-            raise HomeError(f"cannot open {str(path)!r}: {error.strerror}") from None
+            if error.errno == errno.EROFS:
+                raise HomeError(
+                    f"{str(path.parent)!r} is on a read-only file system: use a command that only reads, or mount it "
+                    "for writing"
+                ) from None
+            link = error.errno == errno.ELOOP and path.is_symlink()
+            why = "it is a symbolic link: remove it" if link else error.strerror
+            raise HomeError(f"cannot open the lock {str(path)!r}: {why}") from None
+        try:
+            self._take(path)
+        except BaseException:
+            os.close(self._file)
+            self._file = -1
+            raise
+
+    def _take(self, path: Path) -> None:
+        if not stat.S_ISREG(os.fstat(self._file).st_mode):
+            raise HomeError(f"cannot open the lock {str(path)!r}: it is not a plain file: remove it")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             holder = os.pread(self._file, 32, 0).split(b"\n")[0].decode(errors="replace") or "unknown"
-            os.close(self._file)
             raise HomeError(
                 f"{str(path.parent)!r} is in use by process {holder}: stop it, or use a command that only reads"
             ) from None
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, b"%d\n" % os.getpid(), 0)
+        except OSError as error:
+            raise HomeError(
+                f"cannot lock {str(path)!r}: {error.strerror} ({errno.errorcode.get(error.errno or 0, '?')}): keep "
+                "the home on a file system that can lock files"
+            ) from None
+        process = b"%d\n" % os.getpid()
+        with contextlib.suppress(OSError):  # only to name the holder to others: a full disk must not keep a home shut
+            os.pwrite(self._file, process, 0)
+            os.ftruncate(self._file, len(process))
 
     def close(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        """Release it. A process that was forked from its holder releases nothing."""
+        if self._file < 0:
+            return
+        if os.getpid() == self._process:
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._file, fcntl.LOCK_UN)  # a forked process may have the file open still
+        os.close(self._file)
+        self._file = -1

@@ -93,6 +93,8 @@ class Status:
     storage_budget_bytes: int | None
     requests: tuple[OpenRequest, ...]
     exports: tuple[Export, ...]
+    clock: str | None = None
+    """Why the wall clock is not believed, so that nothing is destroyed by its age; None if it is."""
 
     @property
     def voting(self) -> int:
@@ -143,6 +145,7 @@ def _of_one_moment(device: "Cause", model: EnergyModel | None) -> Status:
             Export(each, made, form, tuple(SegmentKey(*head) for head in json.loads(heads)), tainted)
             for each, made, form, heads, tainted in exports
         ),
+        clock=home.time.doubt(),
     )
 
 

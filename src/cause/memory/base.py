@@ -72,8 +72,19 @@ class Policy(ABC):
         """Samples were deleted, and the sub-models that saw them: keep nothing that was computed from them."""
 
     def state(self) -> dict[str, int]:
-        """What must survive a restart."""
+        """What must survive a restart and cannot be computed from what is stored: a few numbers, kept as JSON."""
         return {}
 
     def restore(self, state: dict[str, int], memory: MemoryView) -> None:
-        """Go on where an earlier life stopped, with what is stored now."""
+        """Go on where an earlier process stopped.
+
+        Called whenever a memory is filled from the disk: at an opening, and after an error in a running process. All
+        that the policy held before is replaced.
+
+        Parameters
+        ----------
+        state
+            What `state` returned then; `{}` stands for a policy that was never asked.
+        memory
+            What is stored now.
+        """

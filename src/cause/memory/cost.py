@@ -55,6 +55,7 @@ class Cost(Policy):
         self._renew()  # outdated scores are statistics of deleted samples
 
     def restore(self, state: dict[str, int], memory: MemoryView) -> None:
+        self._scores, self._heap = {}, []
         for shard in memory.shards():
             own = memory.stored_of(shard)
             for at in range(len(own) - 1):

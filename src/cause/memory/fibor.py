@@ -46,5 +46,5 @@ class FiboR(Policy):
         return {"at": self._at, "jumps": self._jumps, "f": self._f, "following": self._following}
 
     def restore(self, state: dict[str, int], memory: MemoryView) -> None:
-        self._at, self._jumps = state["at"], state["jumps"]
-        self._f, self._following = state["f"], state["following"]
+        self._at, self._jumps = state.get("at", 0), state.get("jumps", 0)
+        self._f, self._following = state.get("f", 0), state.get("following", 1)

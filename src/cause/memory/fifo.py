@@ -27,4 +27,4 @@ class Fifo(Policy):
         return {"at": self._at}
 
     def restore(self, state: dict[str, int], memory: MemoryView) -> None:
-        self._at = state["at"]
+        self._at = state.get("at", 0)

@@ -27,4 +27,4 @@ class Random(Policy):
         return {"draws": self._draws}
 
     def restore(self, state: dict[str, int], memory: MemoryView) -> None:
-        self._draws = state["draws"]
+        self._draws = state.get("draws", 0)

@@ -39,8 +39,6 @@ class Memory:
         self.slots = slots
         self.budget_bytes = budget_bytes
         self.used_bytes = 0
-        self.in_flight_bytes = 0
-        """The largest newcomer so far: the one copy that exists beside the budget while it is admitted."""
         self.samples_between = samples_between
         self.shelf: Shelf = MemoryShelf() if shelf is None else shelf
         self._slots: list[SubModel | None] = []  # grows up to N as slots are first used
@@ -49,17 +47,37 @@ class Memory:
         self._stored_of: dict[int, list[SegmentKey]] = {}  # only of shards that have any; the last is the head
 
     def restore(self, stored: Iterable[tuple[int, SubModel]], policy: dict[str, int]) -> None:
-        """Go on with what an earlier life stored, by slot, and with its policy's state."""
+        """Go on with what an earlier process stored, and with the state of its policy.
+
+        From here on the memory admits and evicts as the one that was stored would have.
+
+        Parameters
+        ----------
+        stored
+            Every stored sub-model with its slot.
+        policy
+            What `Policy.state` returned; `{}` before anything was stored, and for policies that need none.
+
+        Raises
+        ------
+        BudgetError
+            If a sub-model lies in a slot that this memory does not have.
+        """
         taken = dict(stored)
-        self._slots = [taken.get(slot) for slot in range(max(taken, default=-1) + 1)]
+        needed = max(taken, default=-1) + 1
+        if needed > self.slots:
+            raise BudgetError(
+                f"{needed} of the memory's slots are in use, and only {self.slots} are configured: "
+                f"set `slots` (or `memory`) back to at least {needed}"
+            )
+        self._slots = [taken.get(slot) for slot in range(needed)]
         self._vacated = [slot for slot, sub_model in enumerate(self._slots) if sub_model is None]
         self._slot_of = {sub_model.key: slot for slot, sub_model in taken.items()}
         self._stored_of = {}
         for key in sorted(self._slot_of):
             self._stored_of.setdefault(key.shard, []).append(key)
         self.used_bytes = sum(sub_model.size_bytes for sub_model in taken.values())
-        if policy:
-            self.policy.restore(policy, self)
+        self.policy.restore(policy, self)
 
     # What is there
 
@@ -73,6 +91,11 @@ class Memory:
         sub_model = self._slots[self._slot_of[key]]
         assert sub_model is not None
         return sub_model
+
+    @property
+    def in_flight_bytes(self) -> int:
+        """The size of the largest stored sub-model: one such copy exists beside the budget while it is admitted."""
+        return max((sub_model.size_bytes for sub_model in self._slots if sub_model), default=0)
 
     def stored(self) -> list[SegmentKey]:
         """Every stored sub-model, sorted."""
@@ -120,7 +143,6 @@ class Memory:
         It takes the lowest free slot, or else that of the first to go.
         """
         self._refuse_what_cannot_fit(newcomer)
-        self.in_flight_bytes = max(self.in_flight_bytes, newcomer.size_bytes)
         gone: list[SegmentKey] = []
         slot = self.policy.supersedes(newcomer.key, self)
         if slot is not None:

@@ -226,6 +226,7 @@ class Status(Shape):
     requests: OpenRequests
     training: Training | None
     problem: str | None
+    clock: str | None
     exports: list[Export]
     schedule: Schedule
 

@@ -56,7 +56,7 @@ class Service:
             self.verifications = Verifications(self.device, self.events, settings.verify_processes)
             self.journal = TellingJournal(self.home, self.events, self._forgotten)
             self.device.journal = self.journal
-            self.tokens = Tokens(folder, token_key(self.home))
+            self.tokens = Tokens(folder, token_key(self.home), tidy=self.home.time.doubt() is None)
             self._call_key = self.home.vault.commit(DEVICE_KEY, digest("calls of the service"))
             self.reader = Reader(Form.of(self.device.learner, self.device.classes), settings.unpacked_bytes)
             policy = settings.repair or ("now" if config.settings.repair == "now" else "deadline")
@@ -125,7 +125,7 @@ class Service:
 
 
 def token_key(home: Home) -> bytes:
-    """The key of users' codes in tokens."""
+    """The key of users' codes in tokens that earlier versions made."""
     return home.vault.commit(DEVICE_KEY, digest("tokens of the service"))
 
 
@@ -144,6 +144,6 @@ def tokens_of(folder: Path) -> Tokens:
                 raise
             time.sleep(0.02 * 2**attempt)
     try:
-        return Tokens(folder, token_key(home))
+        return Tokens(folder, token_key(home), tidy=home.time.doubt() is None)
     finally:
         home.close()

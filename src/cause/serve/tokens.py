@@ -1,4 +1,10 @@
-"""Tokens: who may do what. Their secrets are kept as digests, their users as codes; nothing here names anybody."""
+"""Tokens: who may do what. The file names nobody, and confirms no guess of a name.
+
+A secret is kept as its digest, and a token's user as a code under a key that only the secret yields: without the
+secret, no name fits better than any other, whatever other keys one has. Files of earlier versions have codes under a
+key of the device, which confirm a guess to whoever has that key; such a code is replaced when the token is first used,
+and removed when the token is revoked or has expired.
+"""
 
 import base64
 import contextlib
@@ -10,7 +16,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
 
@@ -23,6 +29,9 @@ LOCKED_S = 2.0
 """How long to wait while somebody else has the file; the service looks tokens up before it does anything else."""
 _PREFIX = "cause"
 _NOBODY = bytes(32)
+_CODE = b"\x02"
+"""What a code begins with; those of earlier versions are 32 bytes without it."""
+_OLD_CODE_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -32,11 +41,13 @@ class Token:
     id: str
     scopes: frozenset[str]
     user: bytes | None
-    """A code of the user it was made for."""
+    """A code of the user for whom it was made."""
     note: str
     created: float
     expires: float
     revoked: float | None = None
+    key: bytes = field(default=b"", repr=False, compare=False)
+    """What the user's code is made with: known while somebody shows the secret."""
 
     def valid(self, now: float) -> bool:
         return self.revoked is None and now < self.expires
@@ -45,7 +56,8 @@ class Token:
 class Tokens:
     """The tokens of a home, in a file of their own, so that they can be made and revoked while the home is in use."""
 
-    def __init__(self, folder: Path, key: bytes, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, folder: Path, key: bytes, clock: Callable[[], float] = time.time, *, tidy: bool = False) -> None:
+        """`key` checks codes of earlier versions; `tidy` removes those of tokens that have expired, by this clock."""
         self._key, self._clock, self._lock = key, clock, threading.RLock()
         self._known: dict[str, tuple[bytes, Token]] = {}
         self._version = -1
@@ -59,12 +71,15 @@ class Tokens:
                 "CREATE TABLE IF NOT EXISTS tokens (id TEXT PRIMARY KEY, digest BLOB NOT NULL, scopes TEXT NOT NULL, "
                 "user BLOB, note TEXT NOT NULL, created REAL NOT NULL, expires REAL NOT NULL, revoked REAL) STRICT"
             )
+            ended, values = "revoked IS NOT NULL OR expires <= ?", [_OLD_CODE_BYTES, clock() if tidy else 0.0]
+            if self._connection.execute(f"SELECT 1 FROM tokens WHERE length(user)=? AND ({ended})", values).fetchone():
+                self._connection.execute(f"UPDATE tokens SET user=NULL WHERE length(user)=? AND ({ended})", values)
         self._path = path
 
     def create(
         self, scopes: Iterable[str], *, user: str | None = None, note: str = "", expires_s: float = EXPIRES_S
     ) -> tuple[Token, str]:
-        """A new token and its secret, which is told only now."""
+        """A new token and its secret, which is shown only now."""
         wanted = frozenset(scopes)
         for scope in wanted:
             if scope not in SCOPES:
@@ -77,7 +92,8 @@ class Tokens:
             raise InputError("a note is a line of at most 200 characters")
         now, id_ = self._clock(), token_hex(8)
         secret = f"{_PREFIX}_{id_}_" + base64.urlsafe_b64encode(os.urandom(32)).rstrip(b"=").decode()
-        token = Token(id_, wanted, None if user is None else self.code(user), note, now, now + expires_s)
+        key = _user_key(secret)
+        token = Token(id_, wanted, None if user is None else _code(key, user), note, now, now + expires_s, key=key)
         row = [id_, _digest(secret), json.dumps(sorted(wanted)), token.user, note, now, token.expires]
         with self._lock, _failing(self._path):
             self._connection.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, NULL)", row)
@@ -87,7 +103,7 @@ class Tokens:
     def revoke(self, id_: str) -> None:
         """From now on it opens nothing."""
         with self._lock, _failing(self._path):
-            done = self._connection.execute("UPDATE tokens SET revoked=? WHERE id=?", [self._clock(), id_])
+            done = self._connection.execute("UPDATE tokens SET revoked=?, user=NULL WHERE id=?", [self._clock(), id_])
             self._version = -1
         if not done.rowcount:
             raise InputError(f"there is no token {id_[:40]!r}: `cause token list` shows them")
@@ -105,7 +121,8 @@ class Tokens:
             self._look()
             digest, token = self._known.get(parts[1] if len(parts) == 3 else "", (_NOBODY, None))
         same = hmac.compare_digest(_digest(secret), digest)
-        return token if token is not None and same and token.valid(self._clock()) else None
+        key = _user_key(secret)
+        return replace(token, key=key) if token is not None and same and token.valid(self._clock()) else None
 
     def holds(self, token: Token) -> bool:
         """Whether a token that was found is valid still."""
@@ -115,12 +132,17 @@ class Tokens:
         return known is not None and known.valid(self._clock())
 
     def is_of(self, token: Token, user: str) -> bool:
-        """Whether a token was made for this user; nothing is looked up for it."""
-        return hmac.compare_digest(self.code(user), token.user or _NOBODY)
-
-    def code(self, user: str) -> bytes:
-        """A user's code, which says nothing without the device's key."""
-        return hmac.digest(self._key, b"user\0" + user.encode("utf-8", "surrogatepass"), "sha256")
+        """Whether a token that `find` returned was made for this user; nobody is looked up to decide it."""
+        code = _code(token.key, user)
+        if token.user is None or len(token.user) != _OLD_CODE_BYTES:
+            return hmac.compare_digest(code, token.user or _NOBODY)
+        old = hmac.digest(self._key, b"user\0" + _encoded(user), "sha256")
+        if not hmac.compare_digest(old, token.user):
+            return False
+        with contextlib.suppress(HomeError), self._lock, _failing(self._path):  # if not now, the next time
+            self._connection.execute("UPDATE tokens SET user=? WHERE id=? AND user=?", [code, token.id, token.user])
+            self._version = -1
+        return True
 
     def _look(self) -> None:
         """Another process may have made or revoked one."""
@@ -139,7 +161,20 @@ class Tokens:
 
 
 def _digest(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+    return hashlib.sha256(_encoded(secret)).digest()
+
+
+def _user_key(secret: str) -> bytes:
+    """What a user's code is made with: only whoever has the secret has it, for the file keeps another digest."""
+    return hashlib.sha256(b"cause: the user of a token\0" + _encoded(secret)).digest()
+
+
+def _code(key: bytes, user: str) -> bytes:
+    return _CODE + hmac.digest(key, b"user\0" + _encoded(user), "sha256")
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 @contextlib.contextmanager

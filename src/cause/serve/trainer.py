@@ -135,6 +135,8 @@ class Trainer:
         if time.monotonic() - self._tidied_at >= TIDY_S:
             self.device.expire(repair="later")
             self._tidied_at = time.monotonic()
+            if doubt := home_of(self.device).time.doubt():
+                log.warning("nothing expires", extra={"detail": doubt})
 
     def _close_if_due(self) -> None:
         home = home_of(self.device)

@@ -63,6 +63,7 @@ def status(service: Service, *, names: bool) -> s.Status:
         ),
         training=None if step is None else _training(step),
         problem=None if problem is None else problem.text if names else problem.kind,
+        clock=found.clock,
         exports=[
             s.Export(id=each.id, made=moment(each.made), form=each.form, tainted=maybe(each.tainted))
             for each in found.exports
