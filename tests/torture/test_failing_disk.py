@@ -12,6 +12,7 @@ from tests.recording_disk import RecordingDisk
 from tests.torture.failing import failing_writes
 from tests.torture.kills import torture
 from tests.torture.life import open_device, perform
+from tests.torture.naming import translated
 from tests.torture.stage import on
 from tests.torture.test_kills import EVICTING, SHORT
 
@@ -45,7 +46,7 @@ def test_an_opening_that_fails_leaves_the_next_one_all_it_needs(scratch):
     """The process died before a forget was in effect; then the disk fails at each write of the opening."""
     device = open_device(scratch / "home", SHORT)
     perform(device, SHORT.calls[0])
-    device.journal.accept(SHORT.calls[1].requests)
+    device.journal.accept(translated(device.ledger, SHORT.calls[1].requests))
     device.close()
     number, failed = 0, True
     while failed:
