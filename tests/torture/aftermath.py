@@ -63,15 +63,15 @@ def aftermath(
 
     tell(heard)
     device = open_device(folder, case)
-    reached = _reached(device, case, story)
-    book = Book.after(case.calls[: reached + 1])
+    last = reached(device, case, story)
+    book = Book.after(case.calls[: last + 1])
     problems = checks.whole(device, book.retained, story.provenance)
     problems += _staged(device, case, story, book)
     problems += checks.nothing_comes_back(
         folder, case, book.forgotten, story.provenance, backups=backups, thorough=thorough
     )
     try:
-        for call in case.calls[reached + 1 :]:
+        for call in case.calls[last + 1 :]:
             perform(device, call)
         device.repair()
     except (CauseError, AssertionError) as error:
@@ -99,7 +99,7 @@ def _staged(device: Cause, case: Case, story: Story, book: Book) -> list[str]:
     return [f"staged: lost {lost}, too many {wrong}"] if lost or wrong else []
 
 
-def _reached(device: Cause, case: Case, story: Story) -> int:
+def reached(device: Cause, case: Case, story: Story) -> int:
     """The last call that counts: of those that were begun and did not return any number may, in their order; one that
     was accepted must. If nothing fits, the checks that follow say what is wrong."""
     least = story.begun if story.accepted else story.done

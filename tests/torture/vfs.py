@@ -54,12 +54,11 @@ class RecordingVFSFile(apsw.VFSFile):
     def __init__(self, vfs: RecordingVFS, name: Any, flags: list[int]) -> None:
         filename = name if isinstance(name, str) else name.filename()
         self._vfs, self._path = vfs, vfs.relative(filename)
-        self._unsynced_name = False
         vfs.reading(self._path, opening=True)
         if self._path not in vfs.disk.now.names:
             vfs.step(Names(self._path.parent, came=((self._path, vfs.disk.new_inode()),)))
-            # SQLite makes the name of a new journal or log durable together with its first sync
-            self._unsynced_name = not flags[0] & apsw.SQLITE_OPEN_MAIN_DB
+        # SQLite makes the name of a journal or log that it may have made durable together with its first sync
+        self._unsynced_name = not flags[0] & apsw.SQLITE_OPEN_MAIN_DB
         inode = vfs.disk.now.names[self._path]
         assert inode is not None
         self._inode: int = inode
@@ -143,7 +142,8 @@ class _told:  # noqa: N801
         if isinstance(error, apsw.Error):
             damaged = isinstance(error, apsw.CorruptError | apsw.NotADBError)
             raised = (sqlite3.DatabaseError if damaged else sqlite3.OperationalError)(str(error))
-            raised.sqlite_errorcode = error.extendedresult or error.result
+            codes = {apsw.FullError: apsw.SQLITE_FULL, apsw.CantOpenError: apsw.SQLITE_CANTOPEN}
+            raised.sqlite_errorcode = getattr(error, "extendedresult", codes.get(type(error), apsw.SQLITE_IOERR))
             raise raised from None
 
 
