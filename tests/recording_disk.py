@@ -142,7 +142,8 @@ class RecordingDisk(Disk):
     """A disk below a root, on which everything is done for real, except that nothing waits for the device.
 
     What lies below the root at the start is durable. With `fail_at` the n-th change raises `OSError(error)`: once, or
-    with `for_good` also all that follow; a write that fails leaves its first half behind. `fail_read_at` is the same
+    with `for_good` also all that follow, with `same_file` those of the same kind on the same file only; a write that
+    fails leaves its first half behind. `fail_read_at` is the same
     for reads, with `read_error` and `reads_for_good`.
     """
 
@@ -152,6 +153,8 @@ class RecordingDisk(Disk):
     def __init__(self, root: Path, *, fail_at: int | None = None, error: int = 0, for_good: bool = False) -> None:
         self.root = root
         self.fail_at, self.error, self.for_good = fail_at, error, for_good
+        self.same_file = False
+        self._failed: tuple[type, object] | None = None
         self.fail_read_at: int | None = None
         self.read_error, self.reads_for_good, self.reads = 0, False, 0
         self.last_read = ""
@@ -183,8 +186,7 @@ class RecordingDisk(Disk):
         return disk
 
     def step(self, operation: Operation) -> None:
-        number = len(self.operations)
-        if self.fail_at is not None and (number == self.fail_at or (self.for_good and number > self.fail_at)):
+        if self._fails(operation):
             instead: Operation = Sync(())
             if isinstance(operation, Write):
                 instead = Write(operation.inode, operation.offset, operation.data[: len(operation.data) // 2])
@@ -200,6 +202,15 @@ class RecordingDisk(Disk):
             raise OSError(self.error, os.strerror(self.error))
         self.operations.append(operation)
         self.now.apply(operation)
+
+    def _fails(self, operation: Operation) -> bool:
+        number, at = len(self.operations), self.fail_at
+        kind = type(operation), getattr(operation, "inode", getattr(operation, "inodes", None))
+        if at is None or number < at or (number > at and not self.for_good):
+            return False
+        if number == at:
+            self._failed = kind
+        return not self.same_file or self._failed == kind
 
     def reading(self, what: object) -> None:
         """A read is about to happen: fail, if it is its turn."""

@@ -1,4 +1,7 @@
-"""Let each change of the disk fail, once or for good: the device says so, and goes on or is opened again."""
+"""Let each change of the disk fail, once or for good: the device says so, and goes on or is opened again.
+
+Once more in another process on a good disk, and then the power goes: what a failed sync dropped is lost by then.
+"""
 
 import shutil
 from collections.abc import Sequence
@@ -13,19 +16,32 @@ from tests.torture import checks
 from tests.torture.aftermath import Story, aftermath, promised
 from tests.torture.calls import Book, Case
 from tests.torture.kills import Torture, forked
-from tests.torture.life import Report, open_device, perform, tell
+from tests.torture.life import Report, open_device, perform, seeded, tell
+from tests.torture.reopening import reopened_and_cut
 from tests.torture.stage import on
 
 
 def failing_writes(
-    tortured: Torture, call: int, *, error: int, for_good: bool, every: int = 1
+    tortured: Torture,
+    call: int,
+    *,
+    error: int,
+    for_good: bool,
+    same_file: bool = False,
+    every: int = 1,
+    first: int = 0,
+    cuts: int = 1,
 ) -> tuple[int, list[str]]:
-    """Fail each change that one call makes: how many failures there were, and what was wrong after any of them."""
+    """Fail each change that one call makes: how many failures there were, and what was wrong after any of them.
+
+    With `same_file` what fails for good are the changes of the same kind to the same file: its syncs, or its writes.
+    After each failure the home is opened again and the power goes, `cuts` times.
+    """
 
     def work(report: Report) -> None:
         changes = _changes(tortured, call)
-        for number in range(0, changes, every):
-            for problem in _fail(tortured, call, number, error, for_good):
+        for number in range(first % every, changes, every):
+            for problem in _fail(tortured, call, number, (error, for_good, same_file), cuts):
                 report({"problem": f"write {number} of {changes}: {problem}"})
             report({"failure": number})
 
@@ -56,7 +72,7 @@ def _changes(tortured: Torture, call: int) -> int:
     return changes
 
 
-def _fail(tortured: Torture, call: int, number: int, error: int, for_good: bool) -> list[str]:
+def _fail(tortured: Torture, call: int, number: int, how: tuple[int, bool, bool], cuts: int) -> list[str]:
     case = tortured.case
     folder, disk = _stage(tortured, call)
     story = Story(call - 1, call - 1, provenance=dict(tortured.reference["provenance"]))
@@ -64,7 +80,8 @@ def _fail(tortured: Torture, call: int, number: int, error: int, for_good: bool)
     problems = []
     with on(disk):
         device = open_device(folder, case)
-        disk.fail_at, disk.error, disk.for_good = len(disk.operations) + number, error, for_good
+        disk.error, disk.for_good, disk.same_file = how
+        disk.fail_at = len(disk.operations) + number
         story.hear([{"begun": call}])
         try:
             perform(device, case.calls[call])
@@ -78,6 +95,7 @@ def _fail(tortured: Torture, call: int, number: int, error: int, for_good: bool)
         crashed = tortured.scratch / "crashed"  # had the process ended here
         shutil.rmtree(crashed, ignore_errors=True)
         shutil.copytree(folder, crashed)
+        done = len(disk.operations)
         disk.fail_at = None
         backups = [*sorted(tortured.scratch.glob("before-*")), crashed]
         problems += _goes_on(device, case, story, folder, backups)
@@ -86,6 +104,10 @@ def _fail(tortured: Torture, call: int, number: int, error: int, for_good: bool)
         except CauseError:
             problems.append("it cannot be closed")
     problems += promised(crashed, case, then, backups)
+    for cut in range(cuts):
+        draw = seeded("failing", call, number, how, cut)
+        found = reopened_and_cut(tortured, disk, done, replace(then, provenance=dict(then.provenance)), draw)
+        problems += [f"opened again and cut: {problem}" for problem in found]
     try:
         problems += aftermath(crashed, case, then, tortured.reference, lambda line: None, backups)
     except Exception as failure:

@@ -161,6 +161,14 @@ def _chain(
     return "; ".join(told), after_the_cut(tortured, state, life.story_at(done), backups, thorough=thorough)
 
 
+def reopened_and_cut(tortured: Torture, disk: RecordingDisk, done: int, story: Story, draw: random.Random) -> list[str]:
+    """A process ended after so many operations; another one opens the home on a good disk, and then the power goes."""
+    life = Life(disk, replace(story, provenance=dict(story.provenance)))
+    life.moments = [(0, replace(story, provenance={}))]
+    told, problems = _chain(tortured, life, draw, events=[("kill", done)], thorough=False)
+    return [f"{told}: {problem}" for problem in problems]
+
+
 def after_the_cut(
     tortured: Torture, state: State, story: Story, backups: Sequence[Path] = (), *, thorough: bool = False
 ) -> list[str]:
