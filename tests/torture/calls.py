@@ -160,13 +160,14 @@ def random_case(seed: int, learner: str = "bayes") -> Case:
     draw = random.Random(seed)
     book, calls = Book(), []
     for number in range(draw.randint(5, 9)):
-        call = _learn(draw, book) if number == 0 else _call(draw, book)
+        call = _learn(draw, book) if number == 0 else random_call(draw, book)
         book.apply(call)
         calls.append(call)
     return Case(tuple(calls), draw.choice(SYSTEMS), draw.choice((1, 2, 3)), draw.choice((3, 5, 9)), learner)
 
 
-def _call(draw: random.Random, book: Book) -> Call:
+def random_call(draw: random.Random, book: Book) -> Call:
+    """A call that is valid after those in the book."""
     kind = draw.choices(("learn", "forget", "repair", "reopen"), (4, 5, 1, 1))[0]
     if kind == "learn" or (kind == "forget" and not book.retained):
         return _learn(draw, book)
