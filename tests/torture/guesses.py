@@ -137,7 +137,7 @@ def _classes(home: Path, keys: dict[bytes, bytes], count: int) -> Counter[int] |
     for plain in told_by(home / LEDGER, keys):
         if len(plain) == 8 * count:
             labels = np.frombuffer(plain, dtype="<i8")
-            if 0 <= labels.min() and labels.max() < CLASSES:
+            if labels.min() >= 0 and labels.max() < CLASSES:
                 return Counter(labels.tolist())
     return None
 

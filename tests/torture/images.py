@@ -31,12 +31,12 @@ _PAGE = 4096
 class Image:
     """A file with ext4 in it."""
 
-    def __init__(self, path: Path, mb: int = IMAGE_MB) -> None:
+    def __init__(self, path: Path, mb: int = IMAGE_MB, block_bytes: int = 1024) -> None:
         self.path = path
         if not path.exists():
             with path.open("wb") as file:
                 file.truncate(mb << 20)
-            _run("mkfs.ext4", "-q", "-F", "-m", "0", str(path))
+            _run("mkfs.ext4", "-q", "-F", "-m", "0", "-b", str(block_bytes), str(path))
 
     def copied(self, path: Path) -> "Image":
         """The bytes of the backing file at this moment, as another image."""
