@@ -11,7 +11,7 @@ from typing import Any
 
 from cause.errors import CauseError
 from cause.system import Cause
-from tests.recording_disk import RecordingDisk
+from tests.recording_disk import Operation, RecordingDisk, Sync, SyncFolder
 from tests.torture import checks
 from tests.torture.aftermath import Story, aftermath, promised
 from tests.torture.calls import Book, Case
@@ -29,20 +29,22 @@ def failing_writes(
     for_good: bool,
     same_file: bool = False,
     every: int = 1,
-    first: int = 0,
+    syncs: bool = False,
     cuts: int = 1,
 ) -> tuple[int, list[str]]:
     """Fail each change that one call makes: how many failures there were, and what was wrong after any of them.
 
-    With `same_file` what fails for good are the changes of the same kind to the same file: its syncs, or its writes.
+    With `syncs` only syncs are let fail. With `same_file` what fails for good are the changes of the same kind to the same file: its syncs, or its writes.
     After each failure the home is opened again and the power goes, `cuts` times.
     """
 
     def work(report: Report) -> None:
         changes = _changes(tortured, call)
-        for number in range(first % every, changes, every):
+        kinds = (Sync, SyncFolder) if syncs else (object,)
+        chosen = [number for number, change in enumerate(changes) if isinstance(change, kinds)]
+        for number in chosen[::every]:
             for problem in _fail(tortured, call, number, (error, for_good, same_file), cuts):
-                report({"problem": f"write {number} of {changes}: {problem}"})
+                report({"problem": f"write {number} of {len(changes)}: {problem}"})
             report({"failure": number})
 
     assert tortured.reference, "made before the process is copied"
@@ -60,14 +62,15 @@ def _stage(tortured: Torture, call: int, **failure: Any) -> tuple[Path, Recordin
     return root / "home", RecordingDisk(root, **failure)
 
 
-def _changes(tortured: Torture, call: int) -> int:
+def _changes(tortured: Torture, call: int) -> list[Operation]:
+    """What one call does to the disk."""
     folder, disk = _stage(tortured, call)
     tell(lambda line: None)
     with on(disk):
         device = open_device(folder, tortured.case)
         before = len(disk.operations)
         perform(device, tortured.case.calls[call])
-        changes = len(disk.operations) - before
+        changes = disk.operations[before:]
         device.close()
     return changes
 
