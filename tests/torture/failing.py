@@ -34,7 +34,8 @@ def failing_writes(
 ) -> tuple[int, list[str]]:
     """Fail each change that one call makes: how many failures there were, and what was wrong after any of them.
 
-    With `syncs` only syncs are let fail. With `same_file` what fails for good are the changes of the same kind to the same file: its syncs, or its writes.
+    With `syncs` only syncs are let fail. With `same_file` what fails for good are the changes of the same kind to the
+    same file: its syncs, or its writes.
     After each failure the home is opened again and the power goes, `cuts` times.
     """
 
