@@ -3,19 +3,27 @@
 The model. A write is durable once its file is synced, a name once its folder is synced. At a power loss each write that
 is not durable is lost, there, or torn (its first or its last part is there), and each change of a name that is not
 durable has happened or has not, whatever the order. `crash_states` goes through every prefix of what was done and,
-in each, through all combinations, or a fixed random choice of them where they are too many.
+in each, through all combinations, or a fixed random choice of them where they are too many; `cut_states` draws one
+state for each of some prefixes.
+
+A killed process loses nothing that the kernel holds: `RecordingDisk.resumed` is the disk of the process that comes
+after it, with everything that was not durable still not durable. A sync that fails drops what it should have written:
+the page cache shows it on, a later sync says yes, and at a power loss it is lost unless it was written again (Linux,
+after EIO).
 """
 
+import contextlib
 import itertools
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cause.disk import Disk, OpenFile
 
 MOST_STATES = 64  # a prefix: all combinations up to here, a random choice beyond
+PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,20 @@ class Sync:
 
 
 @dataclass(frozen=True)
+class FailedSync:
+    """The writes that wait are taken for written, and are not."""
+
+    inodes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A write that a failed sync dropped from what waits."""
+
+    write: Write
+
+
+@dataclass(frozen=True)
 class Names:
     """A change of names: some go, some come. A folder is an entry without an inode."""
 
@@ -50,7 +72,7 @@ class SyncFolder:
     folder: Path
 
 
-Operation = Write | Truncate | Sync | Names | SyncFolder
+Operation = Write | Truncate | Sync | FailedSync | Lost | Names | SyncFolder
 
 
 @dataclass
@@ -105,17 +127,37 @@ class RecordingFile(OpenFile):
         self.disk.step(Write(self.inode, offset, bytes(data)))
         super().write_at(offset, data)
 
+    def read_at(self, *where: int) -> bytes:
+        """Where open files can be read."""
+        self.disk.reading(self.path)
+        found: bytes = super().read_at(*where)  # type: ignore[misc]
+        return found
+
+    def size(self) -> int:
+        self.disk.reading(self.path)
+        return super().size()
+
 
 class RecordingDisk(Disk):
     """A disk below a root, on which everything is done for real, except that nothing waits for the device.
 
     What lies below the root at the start is durable. With `fail_at` the n-th change raises `OSError(error)`: once, or
-    with `for_good` also all that follow; a write that fails leaves its first half behind.
+    with `for_good` also all that follow, with `same_file` those of the same kind on the same file only; a write that
+    fails leaves its first half behind. `fail_read_at` is the same
+    for reads, with `read_error` and `reads_for_good`.
     """
+
+    paused = 0
+    """While it is not 0, reads are not counted and do not fail: those of the test itself."""
 
     def __init__(self, root: Path, *, fail_at: int | None = None, error: int = 0, for_good: bool = False) -> None:
         self.root = root
         self.fail_at, self.error, self.for_good = fail_at, error, for_good
+        self.same_file = False
+        self._failed: tuple[type, object] | None = None
+        self.fail_read_at: int | None = None
+        self.read_error, self.reads_for_good, self.reads = 0, False, 0
+        self.last_read = ""
         self.operations: list[Operation] = []
         self.initial = State()
         self.now = State()
@@ -127,22 +169,70 @@ class RecordingDisk(Disk):
                 self.initial.inodes[inode] = path.read_bytes()
         self.now = self.initial.copy()
 
+    @classmethod
+    def resumed(cls, root: Path, initial: State, operations: Sequence[Operation] = ()) -> "RecordingDisk":
+        """What a process finds after another one was killed that had done this to a disk that began as `initial`.
+
+        The root is made. What was not durable is not durable yet.
+        """
+        now = initial.copy()
+        for operation in operations:
+            now.apply(operation)
+        now.write_to(root)
+        disk = cls(root)
+        disk.initial, disk.operations, disk.now = initial.copy(), list(operations), now
+        inodes = [inode for inode in (*initial.names.values(), *now.names.values(), *now.inodes) if inode is not None]
+        disk._next_inode = max(inodes, default=0)
+        return disk
+
     def step(self, operation: Operation) -> None:
-        number = len(self.operations)
-        if self.fail_at is not None and (number == self.fail_at or (self.for_good and number > self.fail_at)):
+        if self._fails(operation):
+            instead: Operation = Sync(())
             if isinstance(operation, Write):
-                half = Write(operation.inode, operation.offset, operation.data[: len(operation.data) // 2])
-                path = next(path for path, inode in self.now.names.items() if inode == operation.inode)
-                with (self.root / path).open("r+b") as file:
-                    file.seek(half.offset)
-                    file.write(half.data)
-            self.operations.append(Sync(()))
+                instead = Write(operation.inode, operation.offset, operation.data[: len(operation.data) // 2])
+                path = next((path for path, inode in self.now.names.items() if inode == operation.inode), None)
+                if path is not None:
+                    with (self.root / path).open("r+b") as file:
+                        file.seek(instead.offset)
+                        file.write(instead.data)
+            elif isinstance(operation, Sync):
+                instead = FailedSync(operation.inodes)
+            self.operations.append(instead)
+            self.now.apply(instead)
             raise OSError(self.error, os.strerror(self.error))
         self.operations.append(operation)
         self.now.apply(operation)
 
+    def _fails(self, operation: Operation) -> bool:
+        number, at = len(self.operations), self.fail_at
+        kind = type(operation), getattr(operation, "inode", getattr(operation, "inodes", None))
+        if at is None or number < at or (number > at and not self.for_good):
+            return False
+        if number == at:
+            self._failed = kind
+        return not self.same_file or self._failed == kind
+
+    def reading(self, what: object) -> None:
+        """A read is about to happen: fail, if it is its turn."""
+        if self.paused:
+            return
+        number, self.reads = self.reads, self.reads + 1
+        at = self.fail_read_at
+        if at is not None and (number == at or (self.reads_for_good and number > at)):
+            self.last_read = self.last_read or str(what)
+            raise OSError(self.read_error, os.strerror(self.read_error), str(what))
+
+    def read(self, path: Path) -> bytes:
+        self.reading(path)
+        return super().read(path)
+
+    def names(self, folder: Path) -> list[str]:
+        self.reading(folder)
+        return super().names(folder)
+
     def make_folder(self, folder: Path) -> None:
         path = folder.relative_to(self.root)
+        self._notice(path.parent)
         self.step(Names(path.parent, came=((path, None),)))
         super().make_folder(folder)
 
@@ -150,10 +240,21 @@ class RecordingDisk(Disk):
         if path.exists():
             raise FileExistsError(path)
         relative, inode = path.relative_to(self.root), self.new_inode()
+        self._notice(relative.parent)
         self.step(Names(relative.parent, came=((relative, inode),)))
         return RecordingFile(super().create(path), self, inode)
 
+    def _notice(self, folder: Path) -> None:
+        """What somebody removed from a folder without this disk: it may come back, nothing made it durable."""
+        gone = [path for path in self.now.names if path.parent == folder and not (self.root / path).exists()]
+        for path in gone:
+            below = tuple(each for each in self.now.names if path in each.parents)
+            self.step(Names(folder, gone=(*below, path)))
+
     def open(self, path: Path) -> OpenFile:
+        self.reading(path)
+        if path.relative_to(self.root) not in self.now.names:
+            raise FileNotFoundError(2, os.strerror(2), str(path))
         inode = self.now.names[path.relative_to(self.root)]
         assert inode is not None
         return RecordingFile(super().open(path), self, inode)
@@ -181,6 +282,51 @@ class RecordingDisk(Disk):
         return self._next_inode
 
 
+@contextlib.contextmanager
+def unfaulted() -> Iterator[None]:
+    """Reads of the test itself: they are not counted and do not fail."""
+    RecordingDisk.paused += 1
+    try:
+        yield
+    finally:
+        RecordingDisk.paused -= 1
+
+
+def cut_states(disk: RecordingDisk, prefixes: Sequence[int], draw: random.Random) -> Iterator[tuple[int, State]]:
+    """For each of these numbers of operations (ascending) one state that a power loss then could leave."""
+    durable, waiting, done = disk.initial.copy(), list[Operation](), 0
+    for prefix in prefixes:
+        while done < prefix:
+            durable, waiting = _settle(durable, [*waiting, disk.operations[done]])
+            done += 1
+        state = durable.copy()
+        for outcome in _drawn(waiting, draw):
+            state.apply(outcome)
+        yield prefix, state
+
+
+def _drawn(waiting: Sequence[Operation], draw: random.Random) -> Iterator[Operation]:
+    """What of the operations that wait is there, drawn in one of several ways: each by itself, file by file (as the
+    kernel writes back), the first ones only, the last ones only, all, or nothing."""
+    how = draw.choice(("each", "each", "files", "files", "files", "first", "last", "all", "nothing"))
+    edge = draw.randint(0, len(waiting))
+    of_file: dict[object, bool] = {}
+    for number, operation in enumerate(waiting):
+        outcomes = list(_outcomes(operation))
+        if how == "each":
+            outcome = draw.choice(outcomes)
+        elif how == "files" and not isinstance(operation, Names):
+            inode = operation.write.inode if isinstance(operation, Lost) else getattr(operation, "inode", None)
+            outcome = outcomes[of_file.setdefault(inode, draw.random() < 0.5)]
+        elif how == "files":
+            outcome = outcomes[draw.random() < 0.8]
+        else:
+            there = {"first": number < edge, "last": number >= edge, "all": True, "nothing": False}[how]
+            outcome = outcomes[there]
+        if outcome is not None:
+            yield outcome
+
+
 def crash_states(disk: RecordingDisk, first: int = 0, most: int = MOST_STATES) -> Iterator[tuple[int, State]]:
     """Every prefix of what was done, from `first` operations on, and what a power loss then could leave."""
     durable, waiting = disk.initial.copy(), []
@@ -204,20 +350,59 @@ def crash_states(disk: RecordingDisk, first: int = 0, most: int = MOST_STATES) -
 def _settle(durable: State, waiting: list[Operation]) -> tuple[State, list[Operation]]:
     """Move what the last operation made durable from what waits."""
     last = waiting[-1]
+    if isinstance(last, FailedSync):
+        dropped = (
+            Lost(op) if isinstance(op, Write) and op.inode in last.inodes else op for op in waiting[:-1]
+        )  # fmt: skip
+        return durable, list(dropped)
     if isinstance(last, Sync):
-        now = [op for op in waiting if isinstance(op, Write | Truncate) and op.inode in last.inodes]
-    elif isinstance(last, SyncFolder):
-        now = [op for op in waiting if isinstance(op, Names) and op.folder == last.folder]
-    else:
+        return durable, _synced(durable, waiting[:-1], last.inodes)
+    if not isinstance(last, SyncFolder):
         return durable, waiting
-    for operation in now:
-        durable.apply(operation)
-    settled = {id(op) for op in now}
-    return durable, [op for op in waiting[:-1] if id(op) not in settled]
+    rest: list[Operation] = []
+    for operation in waiting[:-1]:
+        if isinstance(operation, Names) and operation.folder == last.folder:
+            durable.apply(operation)
+        else:
+            rest.append(operation)
+    return durable, rest
+
+
+def _synced(durable: State, waiting: Sequence[Operation], inodes: tuple[int, ...]) -> list[Operation]:
+    """A sync writes whole pages: what was lost of them comes with what was written to them later."""
+    pages = {
+        (op.inode, page) for op in waiting if isinstance(op, Write) and op.inode in inodes for page in _pages(op)
+    }  # fmt: skip
+    rest: list[Operation] = []
+    for operation in waiting:
+        if isinstance(operation, Lost) and operation.write.inode in inodes:
+            for part in _by_page(operation.write):
+                if (part.inode, part.offset // PAGE_BYTES) in pages:
+                    durable.apply(part)
+                else:
+                    rest.append(Lost(part))
+        elif isinstance(operation, Write | Truncate) and operation.inode in inodes:
+            durable.apply(operation)
+        else:
+            rest.append(operation)
+    return rest
+
+
+def _pages(write: Write) -> range:
+    return range(write.offset // PAGE_BYTES, -(-(write.offset + len(write.data)) // PAGE_BYTES))
+
+
+def _by_page(write: Write) -> Iterator[Write]:
+    for page in _pages(write):
+        start, stop = max(write.offset, page * PAGE_BYTES), (page + 1) * PAGE_BYTES
+        yield Write(write.inode, start, write.data[start - write.offset : stop - write.offset])
 
 
 def _outcomes(operation: Operation) -> Iterator[Operation | None]:
     yield None
+    if isinstance(operation, Lost):
+        yield operation.write
+        return
     yield operation
     if isinstance(operation, Write) and len(operation.data) > 1:
         middle = (len(operation.data.rstrip(b"\0")) or len(operation.data)) // 2 or 1  # not in a page's padding

@@ -1,124 +1,201 @@
-"""`make torture`: kills, power losses and failing writes, with a summary; exits with 1 on any violation."""
+"""`make torture`: kills, power losses, failing disks, old states and guesses, with a summary; 1 on any violation."""
 
 import argparse
 import errno
-import multiprocessing
 import os
 import sys
 import time
-from collections import Counter
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from itertools import product
+from collections.abc import Iterator
+from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
-from tests.torture.calls import random_case
+from tests.home.homes import MASTER
+from tests.torture import full_disk, guesses, images, old_states
+from tests.torture.calls import Case, random_case
 from tests.torture.failing import failing_writes
-from tests.torture.kills import Outcome, random_kills, torture
+from tests.torture.kills import Outcome, random_kills, scratch_folder, torture
 from tests.torture.life import learner_of
 from tests.torture.power import power_losses
+from tests.torture.processes import cut_into_processes, long_case
+from tests.torture.reads import failing_reads
+from tests.torture.reopening import reopenings
+from tests.torture.summary import Job, run
 from tests.torture.test_kills import EVICTING, SHORT
 
 PER_TRACE = 25
 MLP_EVERY = 10  # one trace in ten is learned by a network
-SHOWN = 20
+WRITES = {
+    "full for good": (errno.ENOSPC, True, False),
+    "EIO once": (errno.EIO, False, False),
+    "EIO for good": (errno.EIO, True, False),
+    "EIO for good on that file": (errno.EIO, True, True),
+}
+READS = {f"{errno.errorcode[code]} {('once', 'for good')[good]}": (code, bool(good))
+         for code in (errno.EMFILE, errno.EACCES, errno.EIO) for good in (0, 1)}  # fmt: skip
+TRACES = {"short": SHORT, "evicting": EVICTING}
+GUESSED = {128: 40, 1_000: 24, 5_000: 12}  # rows of an upload: uploads
 
 
-def kills_of(seed: int, count: int) -> tuple[str, float, list[Outcome]]:
-    """Kills of one random trace."""
-    start, learner = time.perf_counter(), "mlp" if seed % MLP_EVERY == 0 else "bayes"
+def cases(seed: int, count: int) -> list[Case]:
+    """The two short traces, and random ones."""
+    return [SHORT, EVICTING, *(random_case(seed + number) for number in range(count))]
+
+
+def kill(seed: int, count: int) -> tuple[int, list[str]]:
+    outcomes = random_kills(seed, "mlp" if seed % MLP_EVERY == 0 else "bayes", count)
+    return sum(outcome.killed for outcome in outcomes), _wrong(outcomes)
+
+
+def cut(case: Case, most: int) -> tuple[int, list[str]]:
+    with torture(case) as tortured:
+        losses = power_losses(tortured, most=most, each=12)
+    return losses.states, list(losses.problems)
+
+
+def reopen(case: Case, most: int, seed: int) -> tuple[int, list[str]]:
+    with torture(case) as tortured:
+        losses = reopenings(tortured, most=most, seed=seed)
+    return losses.states, list(losses.problems)
+
+
+def image(case: Case, seeds: range) -> tuple[int, list[str]]:
+    with torture(case) as tortured:
+        outcomes = [images.cut_image(tortured, seed) for seed in seeds]
+    return len(outcomes), _wrong(outcomes)
+
+
+def write(case: Case, call: int, how: tuple[int, bool, bool]) -> tuple[int, list[str]]:
+    error, for_good, same_file = how
+    with torture(case) as tortured:
+        assert tortured.reference
+        return failing_writes(tortured, call, error=error, for_good=for_good, same_file=same_file)
+
+
+def read(case: Case, call: int, how: tuple[int, bool]) -> tuple[int, list[str]]:
+    with torture(case) as tortured:
+        assert tortured.reference
+        return failing_reads(tortured, call, error=how[0], for_good=how[1])
+
+
+def split(seed: int) -> tuple[int, list[str]]:
+    case = long_case(seed)
+    return 1, [f"{case.system}: {problem}" for problem in cut_into_processes(case, seed)]
+
+
+def fill(disk: str, how: str) -> tuple[int, list[str]]:
+    forgets, found = full_disk.full_disk(full_disk.DISKS[disk](), how)
+    return 1, found if forgets or found else ["nobody was forgotten"]
+
+
+def age(name: str, seeds: range) -> tuple[int, list[str]]:
+    with scratch_folder() as folder:
+        kept = old_states.copies(Path(folder))
+        found = [old_states.judge(Path(folder), kept, old_states.CHANGES[name], seed) for seed in seeds]
+    judged = [each for each in found if each is not None]
+    return len(judged), [problem for each in judged for problem in each.problems]
+
+
+def guess(rows: int, uploads: int, seed: int) -> tuple[int, list[str]]:
+    with scratch_folder() as folder:
+        return uploads, guesses.problems(Path(folder), rows, uploads, seed)
+
+
+def flip(count: int, seed: int) -> tuple[int, list[str]]:
+    from tests.home import bit_flips  # type: ignore[attr-defined]
+
+    with scratch_folder() as folder:
+        found: tuple[int, list[str]] = bit_flips.flip_bits(Path(folder), count, seed)
+        return found
+
+
+def _wrong(outcomes: list[Outcome]) -> list[str]:
+    return [f"{outcome.where}: {'; '.join(outcome.problems[:3])}" for outcome in outcomes if outcome.problems]
+
+
+def jobs(options: argparse.Namespace) -> Iterator[Job]:
+    """All that was asked for, in pieces of some seconds each."""
+    seed = options.seed
+    for number in range(-(-options.kills // PER_TRACE)):
+        yield Job("kills", f"trace {seed + number}", PER_TRACE, kill, (seed + number, PER_TRACE))
+    for number, case in enumerate(cases(seed, 4) if options.states else ()):
+        yield Job("power losses", f"trace {number}", options.states, cut, (case, options.states))
+    for number in range(-(-options.reopen_states // PER_TRACE)):
+        case = cases(seed, 20)[number % 22]
+        yield Job("kill, reopen, cut", f"trace {number % 22}", PER_TRACE, reopen, (case, PER_TRACE, seed + number))
+    for start in range(0, options.images if images.why_not() is None else 0, 10):
+        case, seeds = list(TRACES.values())[start // 10 % 2], range(start, min(start + 10, options.images))
+        yield Job("ext4 images", f"images from {start}", len(seeds), image, (case, seeds))
+    for name, case in TRACES.items():
+        for call in range(len(case.calls)):
+            for told, how in WRITES.items() if options.writes else ():
+                yield Job("failing writes", f"{name}, call {call}, {told}", 1, write, (case, call, how))
+            for told, broken in READS.items() if options.reads else ():
+                yield Job("failing reads", f"{name}, call {call}, {told}", 1, read, (case, call, broken))
+    for number in range(options.processes):
+        yield Job("processes", f"trace {number}", 1, split, (seed + number,))
+    for disk in full_disk.DISKS if options.full_disk else ():
+        if (full_disk.no_tmpfs() if disk == "tmpfs" else images.why_not()) is None:
+            for how in full_disk.HOW:
+                yield Job("full disks", disk, 1, fill, (disk, how))
+    for name in old_states.CHANGES if options.old_states else ():
+        yield Job("old states", name, options.old_states, age, (name, range(options.old_states)))
+    for number in range(options.guesses):
+        for rows, uploads in GUESSED.items():
+            yield Job("guesses", f"seed {seed + number}", uploads, guess, (rows, uploads, seed + number))
+    if options.flips and _flips():
+        for start in range(0, options.flips, PER_TRACE):
+            yield Job("bit flips", f"flips from {start}", PER_TRACE, flip, (PER_TRACE, seed + start))
+
+
+def _flips() -> bool:
     try:
-        outcomes = random_kills(seed, learner, count)
-    except AssertionError as error:
-        outcomes = [Outcome(False, "the life without kills", (str(error).splitlines()[-1],))]
-    return learner, time.perf_counter() - start, outcomes
+        from tests.home import bit_flips  # type: ignore[attr-defined]
+    except ImportError:
+        return False
+    return hasattr(bit_flips, "flip_bits")
+
+
+def parsed() -> argparse.Namespace:
+    """What is asked for; without any number, 2,000 kills."""
+    parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
+    number = {"type": int, "default": 0, "metavar": "N"}
+    parser.add_argument("--kills", **number, help="kills at random moments of random traces")
+    parser.add_argument("--states", **number, help="power losses of each of 6 traces")
+    parser.add_argument("--reopen-states", **number, help="kill or cut, open again, and cut the power")
+    parser.add_argument("--images", **number, help="the same on real ext4 images")
+    parser.add_argument("--writes", action="store_true", help="let every write of two traces fail")
+    parser.add_argument("--reads", action="store_true", help="let every read of two traces fail")
+    parser.add_argument("--processes", **number, help="traces that are cut into processes")
+    parser.add_argument("--full-disk", action="store_true", help="forget on full disks")
+    parser.add_argument("--old-states", **number, help="older states of a part, of each kind")
+    parser.add_argument("--guesses", **number, help="rounds of guesses at what was forgotten")
+    parser.add_argument("--flips", **number, help="flipped bits, where the test for them is there")
+    parser.add_argument("--seed", type=int, default=0, help="of the first trace (default: 0)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
+    options = parser.parse_args()
+    if not any(value for name, value in vars(options).items() if name not in ("seed", "jobs")):
+        options.kills = 2_000
+    return options
 
 
 def main() -> int:
     """Run it."""
-    parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
-    parser.add_argument("--kills", type=int, default=2_000, metavar="N", help="how many (default: 2,000)")
-    parser.add_argument("--seed", type=int, default=0, help="of the first trace (default: 0)")
-    parser.add_argument(
-        "--states", type=int, default=0, metavar="N", help="power losses of each of 6 traces (default: 0)"
-    )
-    parser.add_argument("--writes", action="store_true", help="let every write of two traces fail, too")
-    parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
-    options = parser.parse_args()
-    console, start = Console(), time.perf_counter()
+    options, console, start = parsed(), Console(), time.perf_counter()
+    os.environ |= {"OMP_NUM_THREADS": "1", "CAUSE_TEST_KEY": MASTER}
     for kind in ("bayes", "mlp"):
         learner_of(kind)  # every process is a copy of this one: imports are done once
-    os.environ["OMP_NUM_THREADS"] = "1"
-    killed, survived, harmed, seconds = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
-    shown: list[tuple[int, Outcome]] = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    traces = range(options.seed, options.seed + -(-options.kills // PER_TRACE))
-    with (
-        ProcessPoolExecutor(options.jobs, multiprocessing.get_context("fork")) as pool,
-        Progress(*columns, TimeRemainingColumn(), console=console) as progress,
-    ):
-        task = progress.add_task("kills", total=len(traces) * PER_TRACE)
-        futures = {pool.submit(kills_of, seed, PER_TRACE): seed for seed in traces}
-        for future in as_completed(futures):
-            learner, took, outcomes = future.result()
-            killed[learner] += sum(outcome.killed for outcome in outcomes)
-            survived[learner] += sum(not outcome.killed for outcome in outcomes)
-            bad = [outcome for outcome in outcomes if outcome.problems]
-            harmed[learner] += len(bad)
-            seconds[learner] += took
-            shown += [(futures[future], outcome) for outcome in bad]
-            progress.update(task, advance=len(outcomes), description=f"kills, {harmed.total()} violations")
-    console.print(_table(killed, survived, harmed, seconds))
-    for seed, outcome in shown[:SHOWN]:
-        console.print(f"[red]trace {seed}[/red], {outcome.where}: {'; '.join(outcome.problems[:3])}", highlight=False)
+    summary = run(jobs(options), options.jobs, console)
+    if options.images and images.why_not():
+        summary.skipped["ext4 images"] = images.why_not() or ""
+    if options.full_disk and full_disk.no_tmpfs():
+        summary.skipped["full tmpfs"] = full_disk.no_tmpfs() or ""
+    if options.flips and not _flips():
+        summary.skipped["bit flips"] = "there is no tests.home.bit_flips"
+    summary.show(console)
     spent = time.perf_counter() - start
-    console.print(f"{killed.total():,} kills, {harmed.total():,} violations, {spent:.0f} s")
-    problems = [*_power(console, options.states), *(_writes(console) if options.writes else ())]
-    for problem in problems[:SHOWN]:
-        console.print(f"[red]{problem}[/red]", highlight=False)
-    return 1 if harmed.total() or problems else 0
-
-
-def _power(console: Console, most: int) -> list[str]:
-    """Power losses: many states of a few traces."""
-    problems: list[str] = []
-    for case in (SHORT, EVICTING, *map(random_case, range(4))) if most else ():
-        start = time.perf_counter()
-        with torture(case) as tortured:
-            losses = power_losses(tortured, most=most, each=12)
-        problems += losses.problems
-        told = f"{losses.writes:,} writes, {losses.states:,} states of the disk, {len(losses.problems)} violations"
-        console.print(f"power losses: {told}, {time.perf_counter() - start:.0f} s", highlight=False)
-    return problems
-
-
-def _writes(console: Console) -> list[str]:
-    """Every write of two traces fails: once and for good, for want of room and otherwise."""
-    problems: list[str] = []
-    start, failures = time.perf_counter(), 0
-    for case in (SHORT, EVICTING):
-        with torture(case) as tortured:
-            for call, error, for_good in product(range(len(case.calls)), (errno.ENOSPC, errno.EIO), (False, True)):
-                count, found = failing_writes(tortured, call, error=error, for_good=for_good)
-                failures += count
-                problems += found
-    spent = time.perf_counter() - start
-    console.print(f"failing writes: {failures:,}, {len(problems)} violations, {spent:.0f} s", highlight=False)
-    return problems
-
-
-def _table(killed: Counter[str], survived: Counter[str], harmed: Counter[str], seconds: Counter[str]) -> Table:
-    table = Table(title="kills, and what the next opening found")
-    table.add_column("learner")
-    for name in ("kills", "outlived the trace", "violations", "ms a kill"):
-        table.add_column(name, justify="right")
-    for learner in sorted(killed):
-        total = killed[learner] + survived[learner]
-        cells = [f"{each[learner]:,}" for each in (killed, survived, harmed)]
-        table.add_row(learner, *cells, f"{1000 * seconds[learner] / total:.0f}")
-    return table
+    console.print(f"{sum(summary.tries.values()):,} tries, {summary.violations:,} violations, {spent:.0f} s")
+    return 1 if summary.violations else 0
 
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ from typing import Any
 
 from cause.errors import CauseError
 from cause.system import Cause
+from tests.learners_for_tests import Sample
 from tests.torture import checks
-from tests.torture.calls import Book, Case, Forget, Learn, Stage
+from tests.torture.calls import Book, Case, Learn, Stage
 from tests.torture.life import Report, differences, dump, open_device, perform, tell, unpacked
 
 
@@ -62,16 +63,15 @@ def aftermath(
 
     tell(heard)
     device = open_device(folder, case)
-    before, after = Book.after(case.calls[: story.done + 1]), Book.after(case.calls[: story.begun + 1])
-    happened = story.begun == story.done or _happened(device, case, story, before, after)
-    book = after if happened else before
+    last = reached(device, case, story)
+    book = Book.after(case.calls[: last + 1])
     problems = checks.whole(device, book.retained, story.provenance)
     problems += _staged(device, case, story, book)
     problems += checks.nothing_comes_back(
         folder, case, book.forgotten, story.provenance, backups=backups, thorough=thorough
     )
     try:
-        for call in case.calls[(story.begun if happened else story.done) + 1 :]:
+        for call in case.calls[last + 1 :]:
             perform(device, call)
         device.repair()
     except (CauseError, AssertionError) as error:
@@ -89,28 +89,39 @@ def _staged(device: Cause, case: Case, story: Story, book: Book) -> list[str]:
     found = checks.waiting(device)
     calls = [call for call in case.calls if isinstance(call, Stage)]
     expected = {c.id: c.count for c in calls if {(c.user, c.round, n) for n in range(c.count)} <= book.staged}
-    begun = case.calls[story.begun] if story.begun > story.done else None
     may = {}
-    if isinstance(begun, Learn) and begun.staged and book.round < begun.round:
-        may = {each.id: each.count for each in (Stage(begun.round, *upload) for upload in begun.uploads)}
+    for begun in case.calls[story.done + 1 : story.begun + 1]:
+        if isinstance(begun, Learn) and begun.staged and book.round < begun.round:
+            may |= {each.id: each.count for each in (Stage(begun.round, *upload) for upload in begun.uploads)}
     extra = {each: n for each, n in found.items() if each not in expected}
     lost = {each: n for each, n in expected.items() if found.get(each) != n}
     wrong = {each: n for each, n in extra.items() if may.get(each) != n}
     return [f"staged: lost {lost}, too many {wrong}"] if lost or wrong else []
 
 
-def _happened(device: Cause, case: Case, story: Story, before: Book, after: Book) -> bool:
-    """Whether a call that was cut short counts: it must if it was accepted, it may if not."""
-    call = case.calls[story.begun]
-    if isinstance(call, Stage):
-        assert device.home is not None
-        return device.home.inbox.waits(call.id)
-    if isinstance(call, Learn):
-        return device.ledger.round == call.round
-    if isinstance(call, Forget):
-        # what is not there any more was forgotten; `whole` sees whether it was all of it
-        touched = {(user, t) for user, t, _ in after.forgotten - before.forgotten}
-        now = sum(len(held) for user, t in touched for _, held in device.ledger.pieces_of(user, t))
-        gone = now < sum((user, t) in touched for user, t, _ in before.retained)
-        return story.accepted or gone or sum(checks.waiting(device).values()) < len(before.staged)
-    return False
+def reached(device: Cause, case: Case, story: Story) -> int:
+    """The last call that counts: of those that were begun and did not return any number may, in their order; one that
+    was accepted must. If nothing fits, the checks that follow say what is wrong."""
+    least = story.begun if story.accepted else story.done
+    held, round_, staged = checks.held(device), device.ledger.round, checks.waiting(device)
+    for number in range(story.begun, least, -1):
+        if _fits(case, number, held, round_, staged):
+            return number
+    if least > story.done or story.begun == story.done or _fits(case, least, held, round_, staged):
+        return least
+    return max(least, min(story.begun, _begun(device, case, story)))
+
+
+def _fits(case: Case, number: int, held: set[Sample], round_: int, staged: dict[str, int]) -> bool:
+    book = Book.after(case.calls[: number + 1])
+    calls = [call for call in case.calls if isinstance(call, Stage)]
+    here = {each.id: {(each.user, each.round, n) for n in range(each.count)} <= book.staged for each in calls}
+    return held == book.retained and round_ == book.round and all((one in staged) == is_ for one, is_ in here.items())
+
+
+def _begun(device: Cause, case: Case, story: Story) -> int:
+    """What the round and the number of samples say, where not everything fits."""
+    before = Book.after(case.calls[: story.done + 1])
+    after = Book.after(case.calls[: story.begun + 1])
+    less = len(checks.held(device)) < len(before.retained) and len(after.retained) < len(before.retained)
+    return story.begun if device.ledger.round > before.round or less else story.done

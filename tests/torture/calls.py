@@ -2,16 +2,19 @@
 
 import hashlib
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from cause import positions as pos
 from cause.arrays import ArrayUpload
 from cause.requests import Request
 from tests.home.homes import samples
 from tests.learners_for_tests import Sample
 from tests.rooms import meant
+from tests.torture.naming import know
 
+ID_BYTES = 16
 USERS = ("ann of aachen", "bob of berlin", "cyd of calais", "dan of dublin", "eve of exeter")
 SYSTEMS = (
     "frugal",
@@ -77,6 +80,18 @@ class Case:
     slots: int = 5
     learner: str = "bayes"
 
+    def __post_init__(self) -> None:
+        for user, round_, count in self.uploads():
+            know(user, round_, count)
+
+    def uploads(self) -> Iterator[tuple[str, int, int]]:
+        """User, round and number of samples of everything that is uploaded."""
+        for call in self.calls:
+            if isinstance(call, Stage):
+                yield call.user, call.round, call.count
+            elif isinstance(call, Learn):
+                yield from ((user, call.round, count) for user, count in call.uploads)
+
 
 @dataclass
 class Book:
@@ -123,9 +138,14 @@ class Traces:
 
 @cache
 def traces(user: str, round_: int, count: int) -> tuple[Traces, ...]:
-    """Those of an upload, by position."""
-    x, _, digests, ids = ArrayUpload(user, round_, *samples(user, round_, count)).rows()
-    return tuple(Traces(row.tobytes(), digest, name) for row, digest, name in zip(x, digests, ids, strict=True))
+    """Those of an upload, by row."""
+    rows, labels = samples(user, round_, count)
+    upload = ArrayUpload(user, round_, rows, labels)
+    x, _ = upload.arrays(upload.positions)
+    digests = upload.twins(upload.positions)
+    ids = [upload.names(pos.of([each]))[-ID_BYTES:] for each in pos.array(upload.positions).tolist()]
+    found = {row.tobytes(): Traces(row.tobytes(), *own) for row, *own in zip(x, digests, ids, strict=True)}
+    return tuple(found[row.tobytes()] for row in rows)
 
 
 def traces_of(calls: Sequence[Call], wanted: Iterable[Sample]) -> dict[Sample, Traces]:
@@ -140,13 +160,14 @@ def random_case(seed: int, learner: str = "bayes") -> Case:
     draw = random.Random(seed)
     book, calls = Book(), []
     for number in range(draw.randint(5, 9)):
-        call = _learn(draw, book) if number == 0 else _call(draw, book)
+        call = _learn(draw, book) if number == 0 else random_call(draw, book)
         book.apply(call)
         calls.append(call)
     return Case(tuple(calls), draw.choice(SYSTEMS), draw.choice((1, 2, 3)), draw.choice((3, 5, 9)), learner)
 
 
-def _call(draw: random.Random, book: Book) -> Call:
+def random_call(draw: random.Random, book: Book) -> Call:
+    """A call that is valid after those in the book."""
     kind = draw.choices(("learn", "forget", "repair", "reopen"), (4, 5, 1, 1))[0]
     if kind == "learn" or (kind == "forget" and not book.retained):
         return _learn(draw, book)

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
-from cause.home.cleaning import KEYED
-from cause.home.log import DEVICE_KEY
+from cause.home.cleaning import KEYED, named_keys
 from cause.system import Cause
 from cause.verify import verify
-from tests.learners_for_tests import Sample, ids
+from tests.learners_for_tests import Sample
 from tests.torture.attack import Loot, attack
 from tests.torture.calls import Book, Case, Forget, traces_of
 from tests.torture.life import blob_name, seen_by
+from tests.torture.naming import contents
 
 KNOWN = {"cause.toml", "ledger.db", "ledger.db-wal", "ledger.db-shm", "lock", "reserve"}
 Hit = tuple[str, Sample]
@@ -114,7 +114,7 @@ def waiting(device: Cause) -> dict[str, int]:
 def held(device: Cause) -> set[Sample]:
     """The samples that a device holds."""
     ledger = device.ledger
-    return {s for shard in ledger.shards() for segment in ledger.lineage(shard) for s in ids(segment.pieces)}
+    return {s for shard in ledger.shards() for segment in ledger.lineage(shard) for s in contents(segment.pieces)}
 
 
 def whole(device: Cause, retained: Collection[Sample], provenance: Provenance) -> list[str]:
@@ -156,7 +156,7 @@ def only_what_is_named(device: Cause) -> list[str]:
         for table in KEYED
     }
     keys = home.vault.names() - home.garbage  # what the next erasure will take along
-    if keys != {DEVICE_KEY}.union(*named.values()):
+    if keys != named_keys(home.database):
         found.append(f"{len(keys)} keys, but { ({table: len(own) for table, own in named.items()}) }")
     blocks = named["blocks"] | named["staged"]
     for folder, own in ((home.layout.blocks, blocks), (home.layout.sub_models, named["sub_models"])):

@@ -1,4 +1,7 @@
-"""Let each change of the disk fail, once or for good: the device says so, and goes on or is opened again."""
+"""Let each change of the disk fail, once or for good: the device says so, and goes on or is opened again.
+
+Once more in another process on a good disk, and then the power goes: what a failed sync dropped is lost by then.
+"""
 
 import shutil
 from collections.abc import Sequence
@@ -8,25 +11,41 @@ from typing import Any
 
 from cause.errors import CauseError
 from cause.system import Cause
-from tests.recording_disk import RecordingDisk
+from tests.recording_disk import Operation, RecordingDisk, Sync, SyncFolder
 from tests.torture import checks
 from tests.torture.aftermath import Story, aftermath, promised
 from tests.torture.calls import Book, Case
 from tests.torture.kills import Torture, forked
-from tests.torture.life import Report, open_device, perform, tell
+from tests.torture.life import Report, open_device, perform, seeded, tell
+from tests.torture.reopening import reopened_and_cut
 from tests.torture.stage import on
 
 
 def failing_writes(
-    tortured: Torture, call: int, *, error: int, for_good: bool, every: int = 1
+    tortured: Torture,
+    call: int,
+    *,
+    error: int,
+    for_good: bool,
+    same_file: bool = False,
+    every: int = 1,
+    syncs: bool = False,
+    cuts: int = 1,
 ) -> tuple[int, list[str]]:
-    """Fail each change that one call makes: how many failures there were, and what was wrong after any of them."""
+    """Fail each change that one call makes: how many failures there were, and what was wrong after any of them.
+
+    With `syncs` only syncs are let fail. With `same_file` what fails for good are the changes of the same kind to the
+    same file: its syncs, or its writes.
+    After each failure the home is opened again and the power goes, `cuts` times.
+    """
 
     def work(report: Report) -> None:
         changes = _changes(tortured, call)
-        for number in range(0, changes, every):
-            for problem in _fail(tortured, call, number, error, for_good):
-                report({"problem": f"write {number} of {changes}: {problem}"})
+        kinds = (Sync, SyncFolder) if syncs else (object,)
+        chosen = [number for number, change in enumerate(changes) if isinstance(change, kinds)]
+        for number in chosen[::every]:
+            for problem in _fail(tortured, call, number, (error, for_good, same_file), cuts):
+                report({"problem": f"write {number} of {len(changes)}: {problem}"})
             report({"failure": number})
 
     assert tortured.reference, "made before the process is copied"
@@ -44,19 +63,20 @@ def _stage(tortured: Torture, call: int, **failure: Any) -> tuple[Path, Recordin
     return root / "home", RecordingDisk(root, **failure)
 
 
-def _changes(tortured: Torture, call: int) -> int:
+def _changes(tortured: Torture, call: int) -> list[Operation]:
+    """What one call does to the disk."""
     folder, disk = _stage(tortured, call)
     tell(lambda line: None)
     with on(disk):
         device = open_device(folder, tortured.case)
         before = len(disk.operations)
         perform(device, tortured.case.calls[call])
-        changes = len(disk.operations) - before
+        changes = disk.operations[before:]
         device.close()
     return changes
 
 
-def _fail(tortured: Torture, call: int, number: int, error: int, for_good: bool) -> list[str]:
+def _fail(tortured: Torture, call: int, number: int, how: tuple[int, bool, bool], cuts: int) -> list[str]:
     case = tortured.case
     folder, disk = _stage(tortured, call)
     story = Story(call - 1, call - 1, provenance=dict(tortured.reference["provenance"]))
@@ -64,7 +84,8 @@ def _fail(tortured: Torture, call: int, number: int, error: int, for_good: bool)
     problems = []
     with on(disk):
         device = open_device(folder, case)
-        disk.fail_at, disk.error, disk.for_good = len(disk.operations) + number, error, for_good
+        disk.error, disk.for_good, disk.same_file = how
+        disk.fail_at = len(disk.operations) + number
         story.hear([{"begun": call}])
         try:
             perform(device, case.calls[call])
@@ -78,6 +99,7 @@ def _fail(tortured: Torture, call: int, number: int, error: int, for_good: bool)
         crashed = tortured.scratch / "crashed"  # had the process ended here
         shutil.rmtree(crashed, ignore_errors=True)
         shutil.copytree(folder, crashed)
+        done = len(disk.operations)
         disk.fail_at = None
         backups = [*sorted(tortured.scratch.glob("before-*")), crashed]
         problems += _goes_on(device, case, story, folder, backups)
@@ -86,6 +108,10 @@ def _fail(tortured: Torture, call: int, number: int, error: int, for_good: bool)
         except CauseError:
             problems.append("it cannot be closed")
     problems += promised(crashed, case, then, backups)
+    for cut in range(cuts):
+        draw = seeded("failing", call, number, how, cut)
+        found = reopened_and_cut(tortured, disk, done, replace(then, provenance=dict(then.provenance)), draw)
+        problems += [f"opened again and cut: {problem}" for problem in found]
     try:
         problems += aftermath(crashed, case, then, tortured.reference, lambda line: None, backups)
     except Exception as failure:

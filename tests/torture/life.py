@@ -14,8 +14,9 @@ from cause.keyed import digest
 from cause.samples import SegmentKey
 from cause.system import Cause
 from tests.home.homes import CLASSES, FEATURES, MASTER, bayes, samples
-from tests.learners_for_tests import Sample, ids
+from tests.learners_for_tests import Sample
 from tests.torture.calls import Call, Case, Forget, Learn, Reopen, Repair, Stage
+from tests.torture.naming import contents, translated
 
 Report = Callable[[dict[str, Any]], None]
 KEY = {"env": "CAUSE_TEST_KEY"}
@@ -56,7 +57,7 @@ def perform(device: Cause, call: Call) -> None:
         assert device.ledger.round == call.round - 1
         device.learn(uploads, repair=call.repair)
     elif isinstance(call, Forget):
-        device.serve(call.requests, repair=call.repair)
+        device.serve(translated(device.ledger, call.requests), repair=call.repair)
     elif isinstance(call, Repair):
         left = iter(range(call.segments)) if call.segments else None
         device.repair(stop=None if left is None else lambda: next(left, None) is None)
@@ -99,14 +100,14 @@ def tell(report: Report) -> None:
     def telling_store(self, round_, segments):
         for pieces in segments.values():
             for piece in pieces:
-                told(digest(piece.upload.names(piece.positions)).hex(), ids([piece]))
+                told(digest(piece.upload.names(piece.positions)).hex(), contents([piece]))
         return store(self, round_, segments)
 
     def telling_effect(self, asked, selection, plans, dropped):
         for user, round_ in selection:
             for key, _ in self.ledger.pieces_of(user, round_):
                 segment = self.ledger.lineage(key.shard)[key]
-                told(segment.piece_digest(user).hex(), ids([segment.piece(user)]))
+                told(segment.piece_digest(user).hex(), contents([segment.piece(user)]))
         effect(self, asked, selection, plans, dropped)
 
     def telling_trained(self, segment, retrained=0):
@@ -136,13 +137,13 @@ def marks(device: Cause) -> dict[str, set[Sample]]:
     found = {memory[key].identity.hex(): seen_by(ledger, key) for key in memory.stored()}
     found |= {blob_name(memory.shelf.get(key)): seen_by(ledger, key) for key in memory.stored()}
     for segment in (segment for shard in ledger.shards() for segment in ledger.lineage(shard)):
-        found |= {segment.piece_digest(piece.upload.user).hex(): set(ids([piece])) for piece in segment.pieces}
+        found |= {segment.piece_digest(piece.upload.user).hex(): contents([piece]) for piece in segment.pieces}
     return found
 
 
 def seen_by(ledger: Any, key: SegmentKey) -> set[Sample]:
     """What a sub-model has seen that is trained on what is retained now."""
-    return {s for segment in ledger.lineage(key.shard) if segment.key <= key for s in ids(segment.pieces)}
+    return {s for segment in ledger.lineage(key.shard) if segment.key <= key for s in contents(segment.pieces)}
 
 
 def blob_name(blob: bytes) -> str:

@@ -20,9 +20,9 @@ from tests.torture.vfs import RecordingVFSFile
 @pytest.mark.parametrize("case", [SHORT, EVICTING, random_case(7)], ids=["short", "evicting", "random"])
 def test_a_power_loss_at_any_write_does_no_harm(case):
     with torture(case) as tortured:
-        losses = power_losses(tortured, most=30)
+        losses = power_losses(tortured, most=20)
     assert losses.problems == ()
-    assert losses.states == 30
+    assert losses.states == 20
     assert losses.writes > 150
 
 

@@ -22,6 +22,7 @@ from tests.torture import checks
 from tests.torture.calls import SYSTEMS, USERS, Book, Case, Forget, Learn
 from tests.torture.kills import scratch_folder
 from tests.torture.life import learner_of, marks
+from tests.torture.naming import know, translated
 
 X = samples("x", 1, 4)[0]
 REPAIRS = st.sampled_from(["now", "later"])
@@ -53,6 +54,8 @@ class Device(RuleBasedStateMachine):
     @rule(counts=st.dictionaries(st.sampled_from(USERS), st.sampled_from([1, 2, 7, 140]), max_size=3), repair=REPAIRS)
     def learn(self, counts, repair):
         t = self.book.round + 1
+        for user, count in counts.items():
+            know(user, t, count)
         for device in (self.device, self.plain):
             device.learn({user: samples(user, t, count) for user, count in counts.items()}, repair=repair)
         self.did(Learn(t, tuple(sorted(counts.items())), repair))
@@ -66,7 +69,7 @@ class Device(RuleBasedStateMachine):
                 requests.append(data.draw(request(left)))
                 left -= meant(requests[-1], left)
         for device in (self.device, self.plain):
-            device.serve(requests, repair=repair)
+            device.serve(translated(device.ledger, requests), repair=repair)
         self.did(Forget(tuple(requests), repair))
 
     @rule(user=st.sampled_from(USERS), count=st.integers(200, 300))

@@ -43,20 +43,30 @@ class RecordingVFS(apsw.VFS):
             kind = apsw.FullError if error.errno == errno.ENOSPC else apsw.IOError
             raise kind(error.strerror) from None
 
+    def reading(self, path: Path, *, opening: bool = False) -> None:
+        try:
+            self.disk.reading(path)
+        except OSError as error:
+            raise (apsw.CantOpenError if opening else apsw.IOError)(error.strerror) from None
+
 
 class RecordingVFSFile(apsw.VFSFile):
     def __init__(self, vfs: RecordingVFS, name: Any, flags: list[int]) -> None:
         filename = name if isinstance(name, str) else name.filename()
         self._vfs, self._path = vfs, vfs.relative(filename)
-        self._unsynced_name = False
+        vfs.reading(self._path, opening=True)
         if self._path not in vfs.disk.now.names:
             vfs.step(Names(self._path.parent, came=((self._path, vfs.disk.new_inode()),)))
-            # SQLite makes the name of a new journal or log durable together with its first sync
-            self._unsynced_name = not flags[0] & apsw.SQLITE_OPEN_MAIN_DB
+        # SQLite makes the name of a journal or log that it may have made durable together with its first sync
+        self._unsynced_name = not flags[0] & apsw.SQLITE_OPEN_MAIN_DB
         inode = vfs.disk.now.names[self._path]
         assert inode is not None
         self._inode: int = inode
         super().__init__("unix", name, flags)
+
+    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
+        self._vfs.reading(self._path)
+        return super().xRead(amount, offset)
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
         self._vfs.step(Write(self._inode, offset, bytes(data)))
@@ -77,6 +87,13 @@ class Rows(list[Any]):
     """What a statement gave, as Python's own module has it."""
 
     lastrowid: int = 0
+    rowcount: int = -1
+
+    def fetchone(self) -> Any:
+        return self.pop(0) if self else None
+
+    def fetchall(self) -> list[Any]:
+        return list(self)
 
 
 class Connection:
@@ -92,11 +109,23 @@ class Connection:
         with _told():
             rows = Rows(self._connection.execute(statement, tuple(values)))
             rows.lastrowid = self._connection.last_insert_rowid()
+            rows.rowcount = self._connection.changes()
             return rows
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         with _told():
             self._connection.executemany(statement, [tuple(row) for row in rows])
+
+    def create_function(self, name: str, arguments: int, function: Any, *, deterministic: bool = False) -> None:
+        self._connection.create_scalar_function(name, function, arguments, deterministic=deterministic)
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._connection.in_transaction
+
+    @property
+    def total_changes(self) -> int:
+        return self._connection.total_changes()
 
     def close(self) -> None:
         with _told():
@@ -111,7 +140,11 @@ class _told:  # noqa: N801
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, apsw.Error):
-            raise sqlite3.OperationalError(str(error)) from None
+            damaged = isinstance(error, apsw.CorruptError | apsw.NotADBError)
+            raised = (sqlite3.DatabaseError if damaged else sqlite3.OperationalError)(str(error))
+            codes = {apsw.FullError: apsw.SQLITE_FULL, apsw.CantOpenError: apsw.SQLITE_CANTOPEN}
+            raised.sqlite_errorcode = getattr(error, "extendedresult", codes.get(type(error), apsw.SQLITE_IOERR))
+            raise raised from None
 
 
 def connect_on(disk: RecordingDisk) -> Any:
