@@ -4,8 +4,6 @@
 written (it is in the page cache), and a power loss can still take away what was never synced.
 """
 
-import itertools
-from collections.abc import Iterator
 from pathlib import Path
 
 from tests.recording_disk import RecordingDisk, _settle
@@ -28,7 +26,12 @@ def killed(disk: RecordingDisk, done: int, root: Path) -> tuple[RecordingDisk, i
     return again, len(waiting)
 
 
-def kills(disk: RecordingDisk, places: Iterator[Path], first: int = 0, every: int = 1) -> Iterator[tuple]:
-    """A kill after each (or each n-th) operation: how much was done, the disk as the next process sees it, pending."""
-    for done in itertools.islice(range(first, len(disk.operations) + 1), 0, None, every):
-        yield done, *killed(disk, done, next(places))
+def failed_sync(disk: RecordingDisk, done: int, root: Path) -> RecordingDisk:
+    """The disk as the next process finds it when the sync after `done` operations has failed.
+
+    Linux then shows what was written as if it were on the disk, and never writes it again: whatever was not durable is
+    seen by the next process, and no sync of its own saves it.
+    """
+    again, _ = killed(disk, done, root)
+    again.operations = []
+    return again

@@ -57,7 +57,9 @@ def memory(process):
             area = re.match("([0-9a-f]+)-([0-9a-f]+) rw.p", line)
             if area and "[v" not in line:
                 bytes_.seek(int(area[1], 16))
-                areas.append(bytes_.read(int(area[2], 16) - int(area[1], 16)))
+                for _ in range(int(area[1], 16), int(area[2], 16), 4096):
+                    page = bytes_.read(4096)
+                    areas.append(page if page.strip(b"\0") else b"\0")  # most of it was never used
     return b"".join(areas)
 
 
@@ -93,7 +95,7 @@ def test_destroyed_keys_are_not_in_memory_and_after_closing_none_is(tmp_path, re
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {"MASTER": old_master.hex()},
+        env=os.environ | {"MASTER": old_master.hex(), "OPENBLAS_NUM_THREADS": "1"},
     )
     with process:
         assert process.stdout.readline() == "filled\n"

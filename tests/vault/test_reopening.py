@@ -9,10 +9,11 @@ import pytest
 
 from cause.vault import Vault
 from cause.vault.writing import Writer
-from tests.recording_disk import RecordingDisk, crash_states
+from tests.recording_disk import RecordingDisk, Sync, crash_states
+from tests.vault.attacker import recoverable
 from tests.vault.common import name
-from tests.vault.life import Life, check, check_held
-from tests.vault.reopening import killed
+from tests.vault.life import Life, blobs, check, check_held
+from tests.vault.reopening import failed_sync, killed
 
 ROTATING = pytest.mark.parametrize("rotating", [False, True], ids=["fixed", "rotating"])
 
@@ -126,6 +127,40 @@ def test_keys_that_a_second_process_adds_outlive_a_power_loss(tmp_path):
             disk_after = RecordingDisk(tmp_path / "cut")
             assert opened(life, tmp_path / "cut", disk_after) == held | keys
             shutil.rmtree(tmp_path / "cut")
+            states += 1
+        shutil.rmtree(root)
+    assert states > 20
+
+
+@ROTATING
+def test_after_a_failed_sync_an_opening_relies_on_nothing_that_never_reached_the_disk(tmp_path, rotating):
+    life = Life(tmp_path / "life", rotating)
+    life.live()
+    syncs = [at for at, operation in enumerate(life.disk.operations) if isinstance(operation, Sync)]
+    states = 0
+    for done in (at for at in syncs if at > life.promises[1][0]):
+        around, root = life.around(done), tmp_path / "failed"
+        (before, after), gone = [promise[1] for promise in (around[0], around[-1])], around[0][2]
+        disk = failed_sync(life.disk, done, root)
+        stale = [data for path, data in disk.initial.files().items() if path.name.startswith(("table", "pages"))]
+        with Vault.open(root / "vault", life.source(root, disk), disk) as vault:
+            shown = {one: vault.key(one) for one in vault.names()}
+            check_held(shown, [before, after])
+            added = vault.new_keys([name(77)])
+            added |= vault.new_keys([name(78), name(79)])
+            end = len(disk.operations)
+        for _, state in crash_states(disk, first=end, most=4):
+            cut = tmp_path / "cut"
+            state.write_to(cut)
+            master = life.source(cut, RecordingDisk(cut)).read()
+            destroyed = gone | (set(before.values()) - set(shown.values()))
+            assert not destroyed & set(recoverable([master], blobs(cut) + stale).values()), (
+                "an erased key can be opened"
+            )
+            held = opened(life, cut, RecordingDisk(cut))
+            kept = {one: key for one, key in shown.items() if one in before}
+            assert (kept | added).items() <= held.items() <= (shown | added).items()
+            shutil.rmtree(cut)
             states += 1
         shutil.rmtree(root)
     assert states > 20

@@ -1,11 +1,13 @@
 """Where the master key comes from."""
 
 import base64
+import errno
 import os
 import sys
 
 import pytest
 
+from cause.disk import Disk
 from cause.errors import VaultError
 from cause.vault import CommandKeySource, EnvKeySource, FileKeySource, KeySource, RotatingFileKeySource
 from cause.vault import RotatingKeySource as Rotating
@@ -97,3 +99,37 @@ def test_a_foreign_file_is_no_rotating_key(tmp_path):
         with pytest.raises(VaultError):
             RotatingFileKeySource(tmp_path / "key").read()
         assert (tmp_path / "key").read_bytes() == data
+
+
+def test_a_key_file_of_one_copy_works_on_and_gets_a_second_one_where_there_is_room(tmp_path):
+    path = tmp_path / "key"
+    key = RotatingFileKeySource.create(path).read()
+    path.write_bytes(path.read_bytes()[:8192])  # as version 0.1 made it
+
+    class NoRoom(Disk):
+        def open(self, path):
+            file = super().open(path)
+            write = file.write_at
+
+            def limited(offset, data):
+                if offset + len(data) > 8192:
+                    raise OSError(errno.ENOSPC, "No space left on device")
+                write(offset, data)
+
+            file.write_at = limited
+            return file
+
+    tight = RotatingFileKeySource(path, NoRoom())
+    tight.settle()
+    assert tight.read() == key
+    assert path.stat().st_size == 8192
+    new = os.urandom(32)
+    tight.rotate(new)
+    assert tight.read() == new
+    assert key not in path.read_bytes()
+    roomy = RotatingFileKeySource(path)
+    roomy.settle()
+    data = path.read_bytes()
+    assert data[:8192] == data[8192:]
+    path.write_bytes(bytes(8192) + data[8192:])
+    assert roomy.read() == new

@@ -17,7 +17,7 @@ from cause.disk import Disk, OpenFile
 from cause.errors import VaultError
 from cause.vault.sealing import KEY_BYTES
 from cause.vault.secrets_in_memory import wipe, wiping
-from cause.vault.slots import FILE_BYTES, SLOT_BYTES, Slot, read_slots, slot_file, slot_page
+from cause.vault.slots import FILE_BYTES, SLOT_BYTES, Slot, read_slots, slot_file
 
 _MAX_BYTES = 4096
 _MAGIC = b"CAUSEMST"
@@ -140,10 +140,9 @@ class RotatingFileKeySource:
             for copy in copies if not settled else ():
                 file.write_at(copy * FILE_BYTES + current.offset, page)
             self._disk.sync(file)
-            if any(any(slot_page(blob, current.other_offset)) for blob in blobs):
-                for copy in copies:
-                    file.write_at(copy * FILE_BYTES + current.other_offset, bytes(SLOT_BYTES))
-                self._disk.sync(file)
+            for copy in copies:  # also where zeros are seen: after a failed sync the old key may still be on the disk
+                file.write_at(copy * FILE_BYTES + current.other_offset, bytes(SLOT_BYTES))
+            self._disk.sync(file)
         wipe(data, *blobs, current.payload)
 
     @contextlib.contextmanager

@@ -122,9 +122,9 @@ class Writer:
         wipe(loaded.table.rows)
         if self._source:
             self._source.settle()
-        if loaded.interrupted:
-            self._files.root.write_at(slot.other_offset, bytes(SLOT_BYTES))
-            self.sync([self._files.root])
+        # Also where zeros are seen: after a failed sync the old key may still be on the disk.
+        self._files.root.write_at(slot.other_offset, bytes(SLOT_BYTES))
+        self.sync([self._files.root])
         self._clean(loaded)
         try:
             self._grow(len(self._partitions.pages), self._table_end)
