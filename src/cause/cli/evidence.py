@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cause.cli import homes as h
 from cause.cli import options as o
 from cause.cli.output import print_json, print_table, progress_bar
 
@@ -36,9 +37,7 @@ def verify(
             raise InputError("name the device's --home, or a receipt's file and the device's --key")
         _verify_away(receipt, key, json)
         return
-    from cause.system import Cause
-
-    with Cause(home, read_only=True) as device, progress_bar("replaying shards") as progress:
+    with h.opened(home, read_only=True) as device, progress_bar("replaying shards") as progress:
         wanted: Any = None if receipt is None else _receipt(receipt)
         found = device.verify(wanted, processes=processes, progress=progress)
     told = {
@@ -110,13 +109,12 @@ def receipts(
     """List the receipts of a home, or give one with its proof."""
     from cause.errors import InputError
     from cause.files import check_writable, write_text
-    from cause.system import Cause
 
     if out is not None:
         if number is None:
             raise InputError("--out needs the number of a receipt")
         check_writable(out)
-    with Cause(home, read_only=True) as device:
+    with h.opened(home, read_only=True) as device:
         assert device.home is not None
         kept = device.home.receipts
         if number is not None:
@@ -162,9 +160,8 @@ def log(
 
     from cause.errors import InputError
     from cause.log import open_checkpoint
-    from cause.system import Cause
 
-    with Cause(home, read_only=True) as device:
+    with h.opened(home, read_only=True) as device:
         assert device.home is not None
         kept = device.home.receipts
         verifier, note = kept.verifier, kept.checkpoint()

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from struct import error as struct_error
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,6 +19,17 @@ if TYPE_CHECKING:
     from cause.progress import Watch
     from cause.system import Cause
 
+BROKEN = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    MemoryError,
+    struct_error,
+)
+"""What code raises that meets a stored value of another kind than it was."""
 ATTEMPTS = 3
 """How often a reader tries to open a home that does not fit together: a writer may just be changing it."""
 HomeFolder = Annotated[Path, typer.Argument(help="The device's home.", show_default=False)]
@@ -65,11 +77,33 @@ def upgrade_status(home: Path, read_only: bool) -> Iterator[None]:
 
 
 @contextmanager
+def naming_damage(home: Path) -> Iterator[None]:
+    """Say what is damaged where a value that was stored makes no sense; other mistakes stay what they are."""
+    try:
+        yield
+    except BROKEN as error:
+        from cause.home.check import examine_home
+
+        problems = examine_home(home).problems
+        if not problems:
+            raise
+        raise HomeError(
+            f"{str(home)!r} is damaged ({type(error).__name__}): {problems[0].what}; `cause doctor --home` tells more"
+        ) from None
+
+
+@contextmanager
 def opened(
     home: Path, *, read_only: bool = False, watch: "Watch | None" = None, looking: bool = False
 ) -> Iterator["Cause"]:
     """The device that lives there; for `looking` without what learns in it, whose import would take seconds."""
     need("cryptography", "home")
+    with naming_damage(home), _opened(home, read_only, watch, looking) as device:
+        yield device
+
+
+@contextmanager
+def _opened(home: Path, read_only: bool, watch: "Watch | None", looking: bool) -> Iterator["Cause"]:
     from cause.system import Cause
 
     for left in reversed(range(ATTEMPTS if read_only else 1)):
@@ -96,11 +130,12 @@ def opened_home(home: Path) -> Iterator["Home"]:
     config = config_of(home)
     from cause.home import Home
 
-    found = Home(home, config.source(home), read_only=True)
-    try:
-        yield found
-    finally:
-        found.close()
+    with naming_damage(home):
+        found = Home(home, config.source(home), read_only=True)
+        try:
+            yield found
+        finally:
+            found.close()
 
 
 def recorded_learner(home: Path) -> "RecordedLearner | None":

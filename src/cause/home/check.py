@@ -13,6 +13,7 @@ from cause.errors import CauseError, HomeError, VaultError
 from cause.home.age import REMEDY, age_problem
 from cause.home.anchor import Anchor, Mark
 from cause.home.blocks import Files, open_block
+from cause.home.check_rows import log_problems, row_problems
 from cause.home.cleaning import named_keys
 from cause.home.clock import Clock
 from cause.home.config import Config, parse_config, read_config
@@ -84,12 +85,17 @@ def examine_home(folder: str | Path) -> Health:
             with vault:
                 problems += _age(vault, database, anchored, bool(anchor_problems))
                 problems += _settings(database, vault, config)
+                problems += [Problem(each, RESTORE) for each in row_problems(database, vault)]
+                problems += [Problem(each, RESTORE) for each in log_problems(database, vault)]
+                problems += [Problem(each, LOST_KEYS) for each in getattr(vault, "damage", list)()]
                 look = _Look(layout, vault, database, rows)
                 problems += look.problems()
                 notes += look.strays()
                 notes += filter(None, [Clock(database).doubt()])
     except HomeError as error:
         return Health([*problems, Problem(_told(error), RESTORE)], notes)
+    except (ValueError, TypeError, KeyError, IndexError, struct.error, OverflowError) as error:
+        return Health([*problems, Problem(f"the ledger holds a value that makes no sense: {error}", RESTORE)], notes)
     return Health(problems, notes, len(rows.blocks), len(rows.sub_models))
 
 
@@ -201,9 +207,13 @@ class _Look:
             except VaultError as error:
                 if self._still("uploads", upload, "id"):
                     yield Problem(f"upload {upload} does not tell whose it is: {error}", RESTORE)
-        for upload, parts in self._pieces().items():
-            if upload not in unreadable and len(pos.minus(pos.union(parts), pos.union(held.get(upload, [])))):
+        pieces = self._pieces()
+        for upload in sorted({*pieces, *held} - unreadable):
+            named, there = pos.union(pieces.get(upload, [])), pos.union(held.get(upload, []))
+            if len(pos.minus(named, there)):
                 yield Problem(f"upload {upload} has samples in the ledger that no block holds", RESTORE)
+            if len(pos.minus(there, named)) and self._still("uploads", upload, "id"):
+                yield Problem(f"upload {upload} has samples in its blocks that the ledger does not name", RESTORE)
 
     def _pieces(self) -> dict[int, list[pos.Positions]]:
         found: dict[int, list[pos.Positions]] = {}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cause.disk import Disk
 from cause.errors import HomeError
+from cause.home import checksum
 from cause.home.database import Database
 from cause.home.layout import CONFIG, LEDGER, UNFINISHED, Layout
 from cause.home.log import DEVICE_KEY
@@ -43,12 +44,16 @@ def clean(home: "Home") -> None:
     Only once what was read is durable: otherwise the next opening may find an older state, which still names them.
     Where the disk refuses, they wait until a transaction was committed.
     """
-    named = named_keys(home.database)
+    named, held, there = named_keys(home.database), home.vault.names(), _files(home)
     known = {name.hex() for name in named}
-    if not home.database.durable:
-        home.garbage.doubt(home.vault.names() - named, _files(home) - named)
+    if not home.database.durable or named - held:  # a name that the vault lacks may be one that was damaged
+        home.garbage.doubt(held - named, there - named)
         return
-    home.vault.erase(home.vault.names() - named)
+    if (held - named) & there:  # whole samples or sub-models: is it the ledger that has lost them?
+        problem = checksum.problem(home.database, checksum.rows_key(home.vault, DEVICE_KEY))
+        if problem is not None:
+            raise HomeError(f"{str(home.layout.folder)!r}: {problem}: `cause doctor --home` tells more")
+    home.vault.erase(held - named)
     try:
         remove_leftovers(home.layout, home.disk)
         for files in (home.store_.files, home.shelf.files):

@@ -11,8 +11,9 @@ from urllib.parse import quote
 
 from cause.disk import Disk
 from cause.errors import HomeError
+from cause.home.checksum import CHECKSUM, RowChecksum, rows_key
 from cause.home.forked import keep, refuse
-from cause.home.layout import FORMAT
+from cause.home.layout import DEVICE_KEY, FORMAT
 from cause.home.migrations import MIGRATIONS
 from cause.vault import Vault
 
@@ -88,6 +89,7 @@ class Database:
         """Whether all that was read at the opening would survive a power loss."""
         self.after_commit: list[Callable[[], None]] = []
         """Called after each transaction that changed something, once it is durable. They must not fail."""
+        self._sum: RowChecksum | None = None
         if not read_only:
             with contextlib.suppress(HomeError):  # whoever destroys something asks again
                 self.harden()
@@ -99,6 +101,10 @@ class Database:
                 self.run("PRAGMA synchronous=FULL")
                 self.run("PRAGMA journal_mode=WAL")
             self._migrate(create, vault, check)
+            if vault is not None and not read_only:
+                self._sum = RowChecksum(self, rows_key(vault, DEVICE_KEY))
+                self.run("PRAGMA temp_store=MEMORY")
+                self._sum.install(self._connection.create_function)
 
     def _migrate(self, create: bool, vault: Vault | None, check: "Callable[[Database], None] | None") -> None:
         (found,) = self.row("PRAGMA user_version")
@@ -119,6 +125,7 @@ class Database:
                     migration.rows(self, vault)
                 self._script(migration.after)
                 self.run(f"PRAGMA user_version={number}")
+                self.run("DELETE FROM meta WHERE name=?", [CHECKSUM])  # made anew when all of them are done
 
     def _script(self, script: str) -> None:
         for statement in filter(str.strip, _without_comments(script).split(";")):
@@ -127,6 +134,11 @@ class Database:
     def run(self, statement: str, values: Sequence[Any] = ()) -> Any:
         with self._lock, self._failing("use"):
             return self._connection.execute(statement, values)
+
+    def distrust(self) -> None:
+        """In a transaction: the checksum of the rows is computed anew from all of them."""
+        if self._sum is not None:
+            self._sum.distrust()
 
     def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         with self._lock, self._failing("use"):
@@ -147,15 +159,22 @@ class Database:
             self.run("BEGIN IMMEDIATE")
             try:
                 (before,) = self.row("SELECT total_changes()")
+                if self._sum is not None:
+                    self._sum.begin()
                 yield
                 (after,) = self.row("SELECT total_changes()")
                 if after != before or counts:
                     self.set(CHANGE, self.change + 1)
+                    if self._sum is not None:
+                        self._sum.store()
                 self.run("COMMIT")
             except BaseException:
                 with contextlib.suppress(HomeError):
                     self.run("ROLLBACK")
                 raise
+            finally:
+                if self._sum is not None:
+                    self._sum.end()
             if after != before or counts:
                 for call in self.after_commit:
                     call()
@@ -242,6 +261,7 @@ class Database:
         try:
             yield
         except (sqlite3.Error, sqlite3.Warning) as error:
+            self.distrust()  # part of a statement may have been counted
             hint = "; `cause doctor --home` tells more" if isinstance(error, sqlite3.DatabaseError) else ""
             raise HomeError(f"cannot {what} the ledger {str(self.path)!r}: {error}{hint}") from None
 

@@ -7,6 +7,7 @@ destroyed by the next opening. So every change is one transaction, and before or
 
 import json
 import os
+import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -51,6 +52,8 @@ from cause.vault import KeySource, Vault
 
 DEADLINE_S = 30 * 24 * 3600.0
 """One month, as data protection law asks."""
+BROKEN = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError, struct.error)
+"""What code raises that meets a stored value of another kind than it was."""
 READER_TRIES = 8
 """How often a reader looks again while another process changes keys and tables."""
 
@@ -174,7 +177,7 @@ class Home(Journal):
         with Vault.create(layout.vault, source, disk) as vault:
             vault.new_key(DEVICE_KEY)
             Anchor.create(layout.vault, vault, disk)
-            database = Database(layout.ledger, create=True)
+            database = Database(layout.ledger, vault=vault, create=True)
             try:
                 if config is not None:
                     with database.transaction():
@@ -214,7 +217,13 @@ class Home(Journal):
 
     def load(self, memory: Memory) -> None:
         """Fill ledger and memory with what the tables hold."""
-        opening.load(self, memory)
+        try:
+            opening.load(self, memory)
+        except BROKEN as error:
+            raise HomeError(
+                f"the ledger of {str(self.layout.folder)!r} holds a value that makes no sense "
+                f"({type(error).__name__}): `cause doctor --home` tells more"
+            ) from None
 
     def refresh(self, memory: Memory) -> bool:
         """For a reader: go on with what another process has done since the last time; whether it did anything."""

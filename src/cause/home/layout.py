@@ -8,6 +8,8 @@ from cause.errors import HomeError
 FORMAT = 5
 """Raised when an older program could not read what this one writes."""
 
+DEVICE_KEY = b"device signature"
+"""The vault's name for the device's own key, which signs receipts: not a data key, never erased."""
 CONFIG = "cause.toml"
 LEDGER = "ledger.db"
 LOCK = "lock"

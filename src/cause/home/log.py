@@ -8,6 +8,7 @@ from typing import Any
 
 from cause.errors import LogError
 from cause.home.database import Database
+from cause.home.layout import DEVICE_KEY as DEVICE_KEY
 from cause.log import (
     Checkpoint,
     Frontier,
@@ -24,8 +25,6 @@ from cause.log import (
 )
 from cause.log.merkle import HASH_BYTES
 
-DEVICE_KEY = b"device signature"
-"""The vault's name for the key that signs receipts: not a data key, never erased."""
 HEAD = "log"
 """The row of `meta` with the log's size and root."""
 RESTORE = "restore"

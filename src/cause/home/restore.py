@@ -13,7 +13,7 @@ from typing import Any
 
 from cause.disk import Disk
 from cause.errors import HomeError, InputError, ReadError, VaultError
-from cause.home import settings
+from cause.home import checksum, settings
 from cause.home.age import age_problem, supersede
 from cause.home.anchor import Anchor, Mark
 from cause.home.archive import Archive
@@ -178,6 +178,7 @@ class _Work:
                 lost = prune(database, self.vault, gone[BLOCKS], gone[SUB_MODELS], self._meta, self.now)
                 round_, log = int(database.get("round", 0)), None
                 with database.transaction():
+                    database.distrust()
                     settings.record(database, self.vault, text)
                     database.run("DELETE FROM meta WHERE name=?", [settings.PENDING])
                     if self.archive is None or not live:
@@ -210,7 +211,9 @@ class _Work:
         return Database(self._partial, vault=self.vault, disk=self.disk), False
 
     def _refuse_outdated(self, database: Database) -> None:
-        if self.anchored is not None and age_problem(self.vault, database, self.anchored) is not None:
+        """Also one with a row that was changed: the backup's takes its place, and the log is salvaged."""
+        outdated = self.anchored is not None and age_problem(self.vault, database, self.anchored) is not None
+        if outdated or _damaged_rows(database, self.vault):
             database.close()
             raise _Outdated
 
@@ -337,6 +340,13 @@ def healthy(ledger: Path) -> bool:
         if not is_damage(error):
             raise HomeError(f"cannot read the ledger {str(ledger)!r}: {error}: try again") from None
         return False
+
+
+def _damaged_rows(database: Database, vault: Vault) -> bool:
+    try:
+        return checksum.problem(database, checksum.rows_key(vault, DEVICE_KEY)) is not None
+    except HomeError:
+        return True
 
 
 def _anchored(layout: Layout, vault: Vault, disk: Disk) -> Mark | None:
