@@ -112,9 +112,6 @@ class Connection:
             rows.rowcount = self._connection.changes()
             return rows
 
-    def create_function(self, name: str, arguments: int, function: Any) -> None:
-        self._connection.create_scalar_function(name, function, arguments)
-
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         with _told():
             self._connection.executemany(statement, [tuple(row) for row in rows])

@@ -29,6 +29,7 @@ UNREADABLE = (VaultError, HomeError, ValueError, KeyError, IndexError, TypeError
 """What opening sealed bytes raises when they are damaged, cut off or something else."""
 RESTORE = "`cause restore` with a backup puts it back, or drops what nobody has"
 LOST_KEYS = "check the master key; lost keys cannot be brought back"
+MENDED = "the next opening for writing puts the second copy in its place"
 REPLAY = "`cause repair` trains it again"
 
 
@@ -87,7 +88,7 @@ def examine_home(folder: str | Path) -> Health:
                 problems += _settings(database, vault, config)
                 problems += [Problem(each, RESTORE) for each in row_problems(database, vault)]
                 problems += [Problem(each, RESTORE) for each in log_problems(database, vault)]
-                problems += [Problem(each, LOST_KEYS) for each in getattr(vault, "damage", list)()]
+                problems += [Problem(each, MENDED) for each in vault.damage]
                 look = _Look(layout, vault, database, rows)
                 problems += look.problems()
                 notes += look.strays()
