@@ -43,6 +43,12 @@ class Disk:
     def read(self, path: Path) -> bytes:
         return path.read_bytes()
 
+    def exists(self, path: Path) -> bool:
+        return path.exists()
+
+    def names(self, folder: Path) -> list[str]:
+        return sorted(entry.name for entry in folder.iterdir())
+
     def read_part(self, path: Path, offset: int, size: int) -> bytes:
         """At most so many bytes of a file from there on: fewer at its end."""
         with path.open("rb", buffering=0) as file:
@@ -55,12 +61,6 @@ class Disk:
 
     def size(self, path: Path) -> int:
         return path.stat().st_size
-
-    def exists(self, path: Path) -> bool:
-        return path.exists()
-
-    def names(self, folder: Path) -> list[str]:
-        return sorted(entry.name for entry in folder.iterdir())
 
     def make_folder(self, folder: Path) -> None:
         folder.mkdir(mode=0o700)

@@ -137,7 +137,7 @@ class Database:
         return [line for (line,) in self.rows("PRAGMA integrity_check") if line != "ok"]
 
     def close(self) -> None:
-        with self._lock:
+        with self._lock, self._failing("close"):
             self._connection.close()
 
     @contextlib.contextmanager
