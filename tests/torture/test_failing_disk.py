@@ -50,7 +50,7 @@ def test_a_leftover_that_nobody_destroys_is_caught(monkeypatch):
 
     monkeypatch.setattr(HomeShelf, "put", put)  # what was written before the error stays
     with torture(SHORT) as tortured:
-        _, problems = failing_writes(tortured, 2, error=errno.EIO, for_good=False, every=4)
+        _, problems = failing_writes(tortured, 2, error=errno.EIO, for_good=False, every=3)
     assert any("opens to a sub-model that saw" in problem for problem in problems)
 
 
