@@ -76,11 +76,13 @@ def test_the_log_only_grows(device):
     device.forget("alice", rounds=[1], count=5)
     now = open_checkpoint(kept.checkpoint(), kept.verifier)
     verify_consistency(before.size, now.size, kept.consistency(before), before.root, now.root)
-    device.home.database.run("DELETE FROM leaves WHERE number=0")
-    device.home.database.run("UPDATE nodes SET hash=zeroblob(32) WHERE number=0")
-    forged = open_checkpoint(kept.checkpoint(), kept.verifier)
+    with device.home.database.transaction():
+        device.home.database.run("DELETE FROM leaves WHERE number=0")
+        device.home.database.run("UPDATE nodes SET hash=zeroblob(32) WHERE number=0")
     with pytest.raises(LogError):
-        verify_consistency(before.size, forged.size, kept.consistency(before), before.root, forged.root)
+        kept.checkpoint()
+    with pytest.raises(LogError):
+        kept.consistency(before)
 
 
 def test_a_receipt_whose_shard_changed_later_is_superseded_not_wrong(device):
