@@ -144,13 +144,18 @@ class Disk:
         partial = path.with_name(path.name + ".part")
         with contextlib.suppress(FileNotFoundError):
             self.unlink(partial)
-        file = self.create(partial)
         try:
-            file.write_at(0, data)
-            self.sync(file)
-        finally:
-            file.close()
-        self.rename(partial, path)
+            file = self.create(partial)
+            try:
+                file.write_at(0, data)
+                self.sync(file)
+            finally:
+                file.close()
+            self.rename(partial, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                self.unlink(partial)
+            raise
         self.sync_folder(path.parent)
 
 

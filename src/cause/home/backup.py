@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cause import __version__
-from cause.errors import HomeError, InputError
+from cause.disk import Disk
+from cause.errors import HomeError, InputError, ReadError
 from cause.files import check_writable
 from cause.home.archive import VERSION, ArchiveWriter, Manifest, manifest_bytes
 from cause.home.blocks import Files
@@ -77,12 +78,13 @@ def backup(home: Home, target: str | Path) -> BackedUp:
             for name, data in (("manifest.json", signed), (CONFIG, config), (LEDGER, ledger)):
                 writer.add(name, data)
             for folder, files in ((BLOCKS, home.store_.files), (SUB_MODELS, home.shelf.files)):
-                counts[folder] = _add(writer, folder, files, names[folder])
+                counts[folder] = _add(writer, folder, files, names[folder], home.disk)
             writer.close()
             file.flush()
             os.fsync(file.fileno())
             size = file.tell()
         partial.rename(path)
+        home.disk.sync_folder(path.parent)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise InputError(f"cannot write {str(path)!r}: {error.strerror}") from None
@@ -97,13 +99,15 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _add(writer: ArchiveWriter, folder: str, files: Files, names: list[bytes]) -> int:
+def _add(writer: ArchiveWriter, folder: str, files: Files, names: list[bytes], disk: Disk) -> int:
     count = 0
     for name in names:
         try:
-            data = files.path(name).read_bytes()
+            data = disk.read(files.path(name))
         except FileNotFoundError:
             continue
+        except OSError as error:
+            raise ReadError(f"cannot read {str(files.path(name))!r}: {error.strerror}: try again") from None
         writer.add(f"{folder}/{name.hex()}", data)
         count += 1
     return count

@@ -26,9 +26,10 @@ def remove_leftovers(layout: Layout, disk: Disk) -> None:
     """Remove files that a crash left beside a home's own, once the home itself is known to be whole."""
     names = [name for name in disk.names(layout.folder) if name.startswith((LEDGER + PARTIAL, LEDGER + REPLACED))]
     names += [name for name in (CONFIG + ".part", UNFINISHED) if disk.exists(layout.folder / name)]
-    for name in names:
-        disk.unlink(layout.folder / name)
     if names:
+        disk.sync_folder(layout.folder)  # first what took their place
+        for name in names:
+            disk.unlink(layout.folder / name)
         disk.sync_folder(layout.folder)
 
 
@@ -46,6 +47,10 @@ def clean(home: "Home") -> None:
     """
     named, held, there = named_keys(home.database), home.vault.names(), _files(home)
     known = {name.hex() for name in named}
+    try:
+        remove_leftovers(home.layout, home.disk)
+    except OSError as error:
+        raise HomeError(f"cannot clean up {str(home.layout.folder)!r}: {error.strerror}") from None
     if not home.database.durable or named - held:  # a name that the vault lacks may be one that was damaged
         home.garbage.doubt(held - named, there - named)
         return
@@ -55,7 +60,6 @@ def clean(home: "Home") -> None:
             raise HomeError(f"{str(home.layout.folder)!r}: {problem}: `cause doctor --home` tells more")
     home.vault.erase(held - named)
     try:
-        remove_leftovers(home.layout, home.disk)
         for files in (home.store_.files, home.shelf.files):
             strays = [name for name in files.names() if name not in known]
             for name in strays:

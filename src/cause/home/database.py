@@ -194,8 +194,8 @@ class Database:
             return
         log = self.path.with_name(self.path.name + "-wal")
         try:
-            if self._disk.exists(log):
-                data = self._disk.read(log)
+            data = self._disk.read(log) if self._disk.exists(log) else b""
+            if data:
                 file = self._disk.open(log)
                 try:
                     file.write_at(0, data)

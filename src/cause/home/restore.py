@@ -310,12 +310,15 @@ class _Work:
         That one is set aside first, the file before its write-ahead log: a restore that is cut off finds it there, with
         the entries of its log, and the new ledger never meets the old one's write-ahead log.
         """
-        for end in ("", "-wal"):
-            if self.disk.exists(self.layout.folder / (LEDGER + end)):
-                self.disk.rename(self.layout.folder / (LEDGER + end), self.layout.folder / (LEDGER + REPLACED + end))
-                self.disk.sync_folder(self.layout.folder)
-        if self.disk.exists(self.layout.folder / (LEDGER + "-shm")):
-            self.disk.unlink(self.layout.folder / (LEDGER + "-shm"))
+        for end in ("", "-wal", "-shm"):
+            path = self.layout.folder / (LEDGER + end)
+            if not self.disk.exists(path):
+                continue
+            if end == "-shm" or not self.disk.read(path):
+                self.disk.unlink(path)
+            else:
+                self.disk.rename(path, self.layout.folder / (LEDGER + REPLACED + end))
+            self.disk.sync_folder(self.layout.folder)
         self.disk.rename(self._partial, self.layout.ledger)
         self.disk.sync_folder(self.layout.folder)
         remove_leftovers(self.layout, self.disk)

@@ -105,15 +105,16 @@ def _in_force(home: "Home") -> Config | None:
     except OSError as error:
         raise HomeError(f"cannot read {str(path)!r}: {error.strerror}: try again") from None
     found = parse_config(text, str(path))
-    if pending is not None and not home.read_only:
-        if accepted is not None and not differences(parse_config(accepted, "the ledger"), found):
-            home.disk.write_whole(path, pending)
-            text, found = pending, parse_config(pending, str(path))
-        if not differences(parse_config(pending, "the ledger"), found):
-            _settle(home, text)
-            return found
     known = [each for each in (accepted, pending) if each is not None]
-    if not known or any(not differences(parse_config(each, "the ledger"), found) for each in known):
+    fits = not known or any(not differences(parse_config(each, "the ledger"), found) for each in known)
+    if fits and pending is not None and not home.read_only:
+        try:  # also where it is there already: it may be in the page cache alone
+            home.disk.write_whole(path, pending)
+        except OSError as error:
+            raise HomeError(f"cannot write {str(path)!r}: {error.strerror}") from None
+        _settle(home, pending)
+        return parse_config(pending, str(path))
+    if fits:
         if accepted is None and not home.read_only:
             _settle(home, text)
         return found
