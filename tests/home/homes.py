@@ -1,5 +1,8 @@
 """Devices with a home, small ones."""
 
+import os
+import signal
+
 import numpy as np
 
 from cause.learners.sklearn import SklearnLearner
@@ -31,3 +34,16 @@ def learn(device, **counts: int):
     """A round: users and how many samples each uploads."""
     t = device.ledger.round + 1
     return device.learn({user: samples(user, t, count) for user, count in counts.items()})
+
+
+def killed(work) -> None:
+    """Run something in a forked process that must end by SIGKILL; `work` does that itself."""
+    child = os.fork()
+    if not child:
+        try:
+            work()
+        finally:
+            os._exit(1)
+    _, how = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(how), "it went on to its end"
+    assert os.WTERMSIG(how) == signal.SIGKILL

@@ -187,6 +187,7 @@ def test_a_home_of_the_second_format_is_taken_on(tmp_path):
         for table in ("staged", "calls", "retrained", "evaluations"):
             ledger.execute(f"DROP TABLE {table}")
         ledger.execute("ALTER TABLE uploads DROP COLUMN arrived")
+        ledger.execute("ALTER TABLE requests DROP COLUMN nonce")
         ledger.execute("PRAGMA user_version=2")
     ledger.close()
     with Cause(tmp_path / "home", learner=bayes()) as device:
@@ -206,6 +207,7 @@ def test_a_home_of_the_third_format_knows_when_what_waits_arrived(device, tmp_pa
         for table in ("uploads", "staged"):
             ledger.execute(f"ALTER TABLE {table} DROP COLUMN arrived")
         ledger.execute("DELETE FROM calls WHERE id='c'")
+        ledger.execute("ALTER TABLE requests DROP COLUMN nonce")
         ledger.execute("PRAGMA user_version=3")
     ledger.close()
     with Cause(tmp_path / "home", learner=bayes()) as again:

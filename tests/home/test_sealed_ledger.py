@@ -164,6 +164,8 @@ def to_format_1(folder):
                     row[7] = labels.get(row[0])
                 elif table == "uploads":
                     del row[5:]
+                elif table == "requests":
+                    del row[10:]
                 old.execute(f"INSERT INTO {table} VALUES ({','.join('?' * len(row))})", row)
         old.execute("PRAGMA user_version=1")
         old.commit()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cause.errors import HomeError
 
-FORMAT = 4
+FORMAT = 5
 """Raised when an older program could not read what this one writes."""
 
 CONFIG = "cause.toml"

@@ -128,5 +128,6 @@ MIGRATIONS = (
     Migration(_SEALED, _seal, "ALTER TABLE history DROP COLUMN labels"),
     Migration(_STAGED),
     Migration(_ARRIVED),
+    Migration("ALTER TABLE requests ADD COLUMN nonce TEXT"),  # the digest that its receipts hold
 )
 assert len(MIGRATIONS) == FORMAT
