@@ -1,12 +1,14 @@
 """What users ask to be forgotten, and which samples that means."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cause import positions as pos
 from cause.errors import RequestError
 from cause.ledger import Ledger, Selection
 from cause.positions import Positions
+
+LONGEST_NONCE = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +26,12 @@ class Request:
     count: int | None = None
     samples: tuple[tuple[int, int], ...] | None = None  # (round, position)
     handles: tuple[str, ...] | None = None
+    nonce: str | None = field(default=None, repr=False)
+    """What whoever asks has drawn for this request: the receipt commits to it, and so to whose request it answers."""
 
     def __post_init__(self) -> None:
+        if self.nonce is not None:
+            check_nonce(self.nonce)
         numbers = [*(self.rounds or ()), *(n for sample in self.samples or () for n in sample)]
         for number in numbers if self.count is None else [*numbers, self.count]:
             if not isinstance(number, int) or isinstance(number, bool) or abs(number) >= 2**63:
@@ -48,6 +54,13 @@ class Request:
     def everything(self) -> bool:
         """Does it name no rounds and no samples, and so mean all that there is of the user?"""
         return self.rounds is None and self.samples is None and self.handles is None
+
+
+def check_nonce(nonce: str) -> None:
+    """Refuse what is no text of 1 to 128 characters."""
+    ok = isinstance(nonce, str) and 1 <= len(nonce) <= LONGEST_NONCE
+    if not ok or any("\ud800" <= each <= "\udfff" for each in nonce):
+        raise RequestError(f"a nonce is a text of 1 to {LONGEST_NONCE} characters, not {str(nonce)[:40]!r}")
 
 
 def resolve(ledger: Ledger, requests: Sequence[Request]) -> list[Selection]:

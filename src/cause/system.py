@@ -309,6 +309,7 @@ class Cause:
         samples: Iterable[tuple[int, int]] | None = None,
         handles: Iterable[str] | None = None,
         repair: str | None = None,
+        nonce: str | None = None,
     ) -> list[Forgotten]:
         """Forget a user's everything, some rounds, the lowest `count` samples of a round, or named samples.
 
@@ -319,11 +320,14 @@ class Cause:
         When this returns, samples and tainted sub-models are destroyed, and the shards vote with their newest clean
         sub-model, if they have one. With `repair="later"` the replay waits for `repair()`; "now" is the default, unless
         the home was made with another.
+
+        The receipts commit to a `nonce` (a random text of up to 128 characters), so that whoever drew it can prove that
+        they answer this very request.
         """
         chosen = None if rounds is None else tuple(rounds)
         named = None if samples is None else tuple(samples)
         rows = None if handles is None else tuple(handles)
-        return self.serve([Request(user, chosen, count, named, rows)], repair=repair)
+        return self.serve([Request(user, chosen, count, named, rows, nonce)], repair=repair)
 
     def expire(self, *, repair: str = "now", trust_clock: bool = False) -> Forgotten | None:
         """Forget what is older than the home keeps samples: all of it at once. `learn` does it in each round.

@@ -1,5 +1,8 @@
 """Devices with a home, small ones."""
 
+import os
+import signal
+
 import numpy as np
 
 from cause.arrays import ArrayUpload
@@ -41,3 +44,16 @@ def learn(device, **counts: int):
         return device.learn(given)
     # positions as a home would give them, so that a request by position or count means the same samples
     return device.learn([ArrayUpload(u, t, x, y).shuffled(fixed_permutation(len(y))) for u, (x, y) in given.items()])
+
+
+def killed(work) -> None:
+    """Run something in a forked process that must end by SIGKILL; `work` does that itself."""
+    child = os.fork()
+    if not child:
+        try:
+            work()
+        finally:
+            os._exit(1)
+    _, how = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(how), "it went on to its end"
+    assert os.WTERMSIG(how) == signal.SIGKILL

@@ -1,17 +1,22 @@
 """Receipts: signed, logged, checked here and elsewhere; no digest and no name in them."""
 
+import hashlib
 import json
+import os
 import re
+import signal
+import sqlite3
 from dataclasses import replace
 
 import pytest
 
 from cause.cli import main
-from cause.errors import LogError
-from cause.home.receipts import Bundle
+from cause.errors import LogError, RequestError
+from cause.home.receipts import Bundle, nonce_digest
 from cause.log import VerifierKey, open_checkpoint, verify_consistency
+from cause.requests import Request
 from cause.system import Cause
-from tests.home.homes import learn, opened
+from tests.home.homes import bayes, killed, learn, opened
 
 
 @pytest.fixture
@@ -202,3 +207,95 @@ def test_a_mismatch_ends_with_1_and_nonsense_with_2(device, tmp_path, capsys, mo
         main(["verify", "--home", home, "--processes", "0", "--json"])
     assert end.value.code == 1
     assert json.loads(capsys.readouterr().out)["mismatched"] > 0
+
+
+def test_a_receipt_commits_to_the_nonce_of_its_request_and_to_no_other(device):
+    device.forget("alice", rounds=[1], count=5, nonce="drawn by alice")
+    device.forget("bob", rounds=[1], count=5, nonce="drawn by bob")
+    device.forget("bob", rounds=[1], count=5)
+    kept = device.home.receipts
+    numbers = {each["number"]: each.get("nonce_sha256") for each in kept.listed()}
+    expected = hashlib.sha256(b"cause: nonce of a request\0drawn by alice").hexdigest()
+    assert [numbers[0], numbers[1]] == [expected, expected], "that of the repair, too"
+    assert numbers[2] not in (expected, None)
+    assert numbers[4] is None
+    assert kept.bundle(0).check(kept.verifier, "drawn by alice")["samples"] == 5
+    for number, nonce in ((0, "drawn by bob"), (2, "drawn by alice"), (4, "drawn by alice")):
+        with pytest.raises(LogError, match="does not answer the request"):
+            kept.bundle(number).check(kept.verifier, nonce)
+    tables = [row for (name,) in device.home.database.rows("SELECT name FROM sqlite_schema WHERE type='table'")
+              for row in device.home.database.rows(f"SELECT * FROM {name}")]  # fmt: skip
+    assert "drawn by" not in repr(tables), "the ledger keeps the digest only"
+
+
+def test_requests_that_are_served_together_have_their_own_nonces(tmp_path):
+    with opened(tmp_path / "home", system="frugal:requests=coalesced") as device:
+        learn(device, alice=40, bob=30)
+        device.serve([Request("alice", nonce="one"), Request("bob", nonce="two")], repair="later")
+        found = [each["nonce_sha256"] for each in device.home.receipts.listed()]
+        assert found == [nonce_digest("one"), nonce_digest("two")]
+
+
+def test_samples_that_expire_have_no_nonce(tmp_path):
+    with opened(tmp_path / "home", retain="1 rounds") as device:
+        learn(device, alice=20)
+        learn(device, alice=20)
+        assert device.home.receipts.listed()
+        assert not any("nonce_sha256" in each for each in device.home.receipts.listed())
+
+
+@pytest.mark.parametrize("nonce", ["", "x" * 129, "\ud800", 7])
+def test_a_nonce_is_a_text_of_1_to_128_characters(device, nonce):
+    with pytest.raises(RequestError, match="a nonce is a text of 1 to 128 characters"):
+        device.forget("alice", nonce=nonce)
+    assert device.home.receipts.size == 0
+
+
+@pytest.mark.parametrize("moment", ["effect", "receipts.issue"])
+def test_a_nonce_survives_a_kill_between_acceptance_and_receipt(tmp_path, moment):
+    def work():
+        with opened(tmp_path / "home") as device:
+            learn(device, alice=40, bob=30)
+            owner = device.home.receipts if "." in moment else device.home
+            setattr(owner, moment.rpartition(".")[2], lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+            device.forget("alice", nonce="n" * 128)
+
+    killed(work)
+    with Cause(tmp_path / "home", learner=bayes()) as again:
+        (effect, *_) = again.home.receipts.listed()
+        assert effect["nonce_sha256"] == nonce_digest("n" * 128)
+        assert effect["samples"] == 40
+
+
+def test_the_commands_take_a_nonce(device, tmp_path, capsys):
+    home = str(tmp_path / "home")
+    device.close()
+
+    def run(*args, code=0) -> str:
+        with pytest.raises(SystemExit) as end:
+            main(list(args))
+        assert end.value.code == code
+        out, err = capsys.readouterr()
+        return out if code == 0 else err
+
+    run("forget", home, "--user", "alice", "--nonce", "f00d")
+    verifier = json.loads(run("log", home, "--json"))["verifier"]
+    run("receipts", home, "0", "--out", str(tmp_path / "receipt.json"))
+    away = ["verify", str(tmp_path / "receipt.json"), "--key", verifier, "--nonce"]
+    assert "in its log" in run(*away, "f00d")
+    assert "does not answer the request" in run(*away, "beef", code=2)
+    assert "--nonce goes with --key" in run("verify", "--home", home, "--nonce", "f00d", code=2)
+
+
+def test_a_home_of_the_fourth_format_gets_nonces(device, tmp_path):
+    (before,) = device.forget("alice", rounds=[1], count=5)
+    device.close()
+    with sqlite3.connect(tmp_path / "home" / "ledger.db") as ledger:
+        ledger.execute("ALTER TABLE requests DROP COLUMN nonce")
+        ledger.execute("PRAGMA user_version=4")
+    ledger.close()
+    with Cause(tmp_path / "home", learner=bayes()) as again:
+        again.forget("alice", nonce="later")
+        digests = [each.get("nonce_sha256") for each in again.home.receipts.listed()]
+        assert digests == [None, None, nonce_digest("later"), nonce_digest("later")]
+        assert again.verify(before.ids[0], processes=0).holds

@@ -12,9 +12,9 @@ import pytest
 
 from cause.client import Client, ServiceError
 from cause.energy.model import EnergyModel, Line
-from cause.errors import HomeError, VaultError
+from cause.errors import HomeError, LogError, VaultError
 from cause.files import write_text
-from cause.home.receipts import Bundle
+from cause.home.receipts import Bundle, nonce_digest
 from cause.home.salvage import carry_on
 from cause.log import VerifierKey, verify_consistency
 from cause.requests import Request
@@ -182,6 +182,22 @@ def test_an_erasure_takes_what_is_staged_and_what_is_learned(fresh):
         time.sleep(0.02)
     fresh.post("/v1/rounds")
     assert fresh.get("/v1/rounds/2").json()["state"] == "empty"
+
+
+def test_an_erasures_receipts_commit_to_the_clients_nonce(fresh):
+    fresh.learn(ann=6)
+    with Client(str(fresh.http.base_url), fresh.secrets["operator"]) as client:
+        ann = client.erase("ann", rounds=[1], count=2, nonce="drawn by ann", key="k")
+        assert client.erase("ann", rounds=[1], count=2, nonce="drawn by ann", key="k").id == ann.id
+        with pytest.raises(ServiceError, match="another request before"):
+            client.erase("ann", rounds=[1], count=2, nonce="drawn by bob", key="k")
+    (told, *_) = fresh.get(f"/v1/requests/{ann.id}/receipts").json()["receipts"]
+    bundle, verifier = Bundle.parse(told), fresh.service.home.receipts.verifier
+    assert bundle.check(verifier, "drawn by ann")["nonce_sha256"] == nonce_digest("drawn by ann")
+    with pytest.raises(LogError, match="does not answer the request"):
+        bundle.check(verifier, "drawn by bob")
+    for nonce in ("", "x" * 129, 7, ["x"]):
+        assert fresh.post("/v1/users/ann/erasures", body={"nonce": nonce}).status_code == 422
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,9 @@ def verify(
     key: Annotated[
         str | None, typer.Option(help="Without a home: the device's verifier key, as `cause log` prints it.")
     ] = None,
+    nonce: Annotated[
+        str | None, typer.Option(help="With --key: that the receipt answers the request that this was sent with.")
+    ] = None,
     processes: Annotated[int, typer.Option(help="Fresh processes for the replay; 0: in this one.")] = 1,
     json: o.AsJson = False,
 ) -> None:
@@ -35,8 +38,10 @@ def verify(
     if home is None:
         if receipt is None or key is None:
             raise InputError("name the device's --home, or a receipt's file and the device's --key")
-        _verify_away(receipt, key, json)
+        _verify_away(receipt, key, nonce, json)
         return
+    if nonce is not None:
+        raise InputError("--nonce goes with --key and the file of a receipt")
     with h.opened(home, read_only=True) as device, progress_bar("replaying shards") as progress:
         wanted: Any = None if receipt is None else _receipt(receipt)
         found = device.verify(wanted, processes=processes, progress=progress)
@@ -59,10 +64,10 @@ def verify(
         raise typer.Exit(1)
 
 
-def _verify_away(receipt: str, key: str, json: bool) -> None:
+def _verify_away(receipt: str, key: str, nonce: str | None, json: bool) -> None:
     from cause.log import VerifierKey
 
-    told = _bundle(Path(receipt)).check(VerifierKey.parse(key))
+    told = _bundle(Path(receipt)).check(VerifierKey.parse(key), nonce)
     if json:
         print_json(told)
     else:

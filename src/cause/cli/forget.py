@@ -22,6 +22,9 @@ def forget(
     count: Annotated[int | None, typer.Option(help="How many of one round: the lowest positions.")] = None,
     samples: Annotated[str | None, typer.Option(help="Which samples, as round:position: 1:0,1:5.")] = None,
     repair: h.Repair = None,
+    nonce: Annotated[
+        str | None, typer.Option(help="A random text of up to 128 characters that the receipts commit to.")
+    ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Only show what it would touch and cost.")] = False,
     calibration: h.CalibrationFile = None,
     json: o.AsJson = False,
@@ -30,7 +33,9 @@ def forget(
     from cause.requests import Request
 
     chosen, named = h.numbers_of(rounds, "--rounds"), h.samples_of(samples)
-    request = Request(user, None if chosen is None else tuple(chosen), count, None if named is None else tuple(named))
+    request = Request(
+        user, None if chosen is None else tuple(chosen), count, None if named is None else tuple(named), nonce=nonce
+    )
     if plan and repair is not None:
         raise InputError("--plan changes nothing, so --repair says nothing: leave one out")
     if plan:

@@ -109,10 +109,15 @@ class Client:
         rounds: Sequence[int] | None = None,
         count: int | None = None,
         samples: Sequence[tuple[int, int]] | None = None,
+        nonce: str | None = None,
         key: str | None = None,
     ) -> Request:
-        """Forget a user's everything, some rounds, the lowest `count` samples of a round, or named samples."""
-        body = _erasure(rounds, count, samples)
+        """Forget a user's everything, some rounds, the lowest `count` samples of a round, or named samples.
+
+        The receipts commit to a `nonce`, a random text of up to 128 characters: `cause verify FILE --key … --nonce …`
+        then tells a receipt of this request from one of another.
+        """
+        body = _erasure(rounds, count, samples) | ({} if nonce is None else {"nonce": nonce})
         return shaped(Request, self._send("POST", f"/v1/users/{_quoted(user)}/erasures", json=body, key=key))
 
     def plan(

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
+from cause.home.receipts import nonce_digest
 from cause.requests import Request
 from cause.vault import open_sealed, seal
 
@@ -28,8 +29,8 @@ def accept(home: "Home", requests: Sequence[Request], ids: Sequence[str] | None 
             name = bytes.fromhex(each)
             sealed = seal(home.vault.key(name), json.dumps(asdict(request)).encode(), b"request" + name)
             home.database.run(
-                "INSERT INTO requests (id, received, deadline, key, sealed) VALUES (?, ?, ?, ?, ?)",
-                [each, now, now + home.deadline_s, name, sealed],
+                "INSERT INTO requests (id, received, deadline, key, sealed, nonce) VALUES (?, ?, ?, ?, ?, ?)",
+                [each, now, now + home.deadline_s, name, sealed, nonce_digest(request.nonce)],
             )
     home.garbage.difference_update(names)
     return ids
@@ -71,7 +72,7 @@ def _asked(home: "Home", name: bytes, sealed: bytes) -> Request:
     rounds = None if told["rounds"] is None else tuple(told["rounds"])
     samples = None if told["samples"] is None else tuple((int(a), int(b)) for a, b in told["samples"])
     handles = None if told.get("handles") is None else tuple(told["handles"])
-    return Request(told["user"], rounds, told["count"], samples, handles)
+    return Request(told["user"], rounds, told["count"], samples, handles, told.get("nonce"))
 
 
 def caught_up(home: "Home", behind: Sequence[int]) -> None:

@@ -6,6 +6,7 @@ lives until the shard's data changes; when those are destroyed, the commitment s
 """
 
 import base64
+import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -34,6 +35,17 @@ if TYPE_CHECKING:
     from cause.home.home import Home
 
 FORMAT = 1
+NONCE = b"cause: nonce of a request\0"
+"""Comes before a nonce when it is hashed."""
+
+
+def nonce_digest(nonce: str | None) -> str | None:
+    """What a receipt says of a nonce, `nonce_sha256`; None without one.
+
+    >>> nonce_digest("a random text")
+    '974ee8eeacbe010d2b34928bf30ea8205d6d6269a9e49019a265c5dfdad0142e'
+    """
+    return None if nonce is None else hashlib.sha256(NONCE + nonce.encode()).hexdigest()
 
 
 @dataclass
@@ -78,11 +90,26 @@ class Bundle:
             raise LogError("not a receipt with its proof: it needs number, receipt, proof and checkpoint") from None
         return cls(number, receipt, proof, checkpoint)
 
-    def check(self, device: VerifierKey) -> dict[str, Any]:
-        """What the receipt says, if the device signed it and its log contains it."""
+    def check(self, device: VerifierKey, nonce: str | None = None) -> dict[str, Any]:
+        """What the receipt says, if the device signed it and its log contains it.
+
+        Parameters
+        ----------
+        device
+            The device's verifier key, as `cause log` prints it.
+        nonce
+            What was sent with the request; None is not compared.
+
+        Raises
+        ------
+        LogError
+            If the signature or the proof does not hold, or the receipt answers a request with another nonce or none.
+        """
         told: dict[str, Any] = json.loads(open_note(self.receipt, [device]))
         head = open_checkpoint(self.checkpoint, device)
         verify_inclusion(leaf_hash(self.receipt), self.number, head.size, self.proof, head.root)
+        if nonce is not None and told.get("nonce_sha256") != nonce_digest(nonce):
+            raise LogError("the receipt does not answer the request that this nonce was sent with")
         return told
 
 
@@ -175,8 +202,8 @@ class Receipts(Log):
             database.many("UPDATE requests SET signed=? WHERE id=?", [[_SIGNED[kind], each] for each, kind in waiting])
 
     def _body(self, request: str, kind: str) -> dict[str, Any]:
-        received, deadline, effective, destroyed, repaired, batch, samples, covered = self._home.database.row(
-            "SELECT received, deadline, effective, destroyed, repaired, batch, samples, covered FROM requests "
+        received, deadline, effective, destroyed, repaired, batch, samples, covered, nonce = self._home.database.row(
+            "SELECT received, deadline, effective, destroyed, repaired, batch, samples, covered, nonce FROM requests "
             "WHERE id=?",
             [request],
         )
@@ -196,6 +223,8 @@ class Receipts(Log):
             "environment": self._home.environment,
             "software": f"cause {__version__}",
         }
+        if nonce is not None:
+            body["nonce_sha256"] = nonce
         if kind == "effect":
             return body | {"shards": told["touched"], "tainted_exports": told["exports"], "rsn_planned": told["rsn"]}
         heads = {shard: self._home.memory.head(shard) for shard in told["shards"]}

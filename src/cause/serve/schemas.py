@@ -74,6 +74,9 @@ class Erasure(BaseModel):
     samples: list[Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=2, max_length=2)]] | None = (
         Field(None, min_length=1, max_length=10_000, description="Pairs of round and position")
     )
+    nonce: str | None = Field(
+        None, min_length=1, max_length=128, description="A random text that the receipts commit to, as nonce_sha256"
+    )
 
 
 class Request(Shape):

@@ -88,7 +88,8 @@ def router(service: Service) -> APIRouter:
         def work(body: bytes) -> Response:
             wanted = erasure_of(request.headers.get("content-type", ""), body)
             asked = _asked(user, wanted)
-            seen = b"\0".join((user.encode(), wanted.model_dump_json().encode()))
+            asks = wanted.model_dump_json(exclude={"nonce"} if wanted.nonce is None else None)
+            seen = b"\0".join((user.encode(), asks.encode()))
             # bound: of another user's erasure it must never be said that it was done before
             id_ = service.call_id(token.id, "erasure", idempotency_key, seen, bound=True) or token_hex(16)
             new = service.erasures.erase(asked, id_)
@@ -131,4 +132,4 @@ def _staged(
 
 def _asked(user: str, body: s.Erasure) -> Asked:
     samples = None if body.samples is None else tuple((pair[0], pair[1]) for pair in body.samples)
-    return Asked(user, None if body.rounds is None else tuple(body.rounds), body.count, samples)
+    return Asked(user, None if body.rounds is None else tuple(body.rounds), body.count, samples, nonce=body.nonce)
