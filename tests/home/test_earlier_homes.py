@@ -163,10 +163,7 @@ def test_forgets_repairs_and_learns_on(earlier):
     check_learns(earlier, "forgotten, learned")
 
 
-def test_learns_on(earlier, request):
-    if "frugal-full" in request.node.name:
-        reason = "a policy without a state of its own is not restored, so `cost` has nobody to evict"
-        request.applymarker(pytest.mark.xfail(reason=reason, raises=ValueError, strict=True))
+def test_learns_on(earlier):
     check_learns(earlier, "learned")
 
 

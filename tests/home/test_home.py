@@ -546,11 +546,15 @@ def test_a_life_in_many_processes_stores_what_one_process_stores(tmp_path, syste
                 assert other.memory.policy.state() == device.memory.policy.state()
 
 
-def test_fewer_slots_than_are_in_use_are_refused_at_opening(tmp_path):
+def test_fewer_slots_than_are_in_use_are_refused_at_opening(tmp_path, monkeypatch):
     with opened(tmp_path / "home", slots=4) as device:
         for _ in range(4):
             learn(device, alice=20, bob=20)
     config = tmp_path / "home" / "cause.toml"
     config.write_text(config.read_text().replace("slots = 4", "slots = 2"))
+    with pytest.raises(HomeError, match="was edited: slots 4 -> 2"):
+        Cause(tmp_path / "home", learner=bayes())
+    config.write_text(config.read_text().replace("slots = 2", "slots = 4"))
+    monkeypatch.setattr("cause.system.sized", lambda budget, slots, size, most, bounded: (2, 10**9))
     with pytest.raises(BudgetError, match="4 of the memory's slots are in use, and only 2 are configured"):
         Cause(tmp_path / "home", learner=bayes())

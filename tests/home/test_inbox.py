@@ -180,7 +180,7 @@ def test_a_lost_file_of_what_waits_is_told(device, tmp_path):
     assert "staged samples" in examine_home(tmp_path / "home").problems[0].what
 
 
-def test_a_ledger_of_the_third_format_knows_when_what_waits_arrived(tmp_path):
+def test_a_ledger_of_the_third_format_knows_when_what_waits_arrived(device, tmp_path):
     path = tmp_path / "ledger.db"
     with closing(sqlite3.connect(path)) as ledger:
         ledger.executescript("".join(each.before + ";" + each.after + ";" for each in MIGRATIONS[:3]))
@@ -190,7 +190,7 @@ def test_a_ledger_of_the_third_format_knows_when_what_waits_arrived(tmp_path):
         ledger.execute("INSERT INTO uploads VALUES (1, 1, 500, 1, x'00')")
         ledger.execute("PRAGMA user_version=3")
         ledger.commit()
-    with closing(Database(path, vault=object())) as database:
+    with closing(Database(path, vault=device.home.vault)) as database:
         found = dict(database.rows("SELECT upload, arrived FROM staged"))
         assert found["b"] == 1_000.0
         assert time.time() - found["c"] == pytest.approx(7 * DAY, abs=60)  # longer ago than calls are remembered

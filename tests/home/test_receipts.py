@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import sqlite3
 from dataclasses import replace
 
 import pytest
@@ -285,17 +284,3 @@ def test_the_commands_take_a_nonce(device, tmp_path, capsys):
     assert "in its log" in run(*away, "f00d")
     assert "does not answer the request" in run(*away, "beef", code=2)
     assert "--nonce goes with --key" in run("verify", "--home", home, "--nonce", "f00d", code=2)
-
-
-def test_a_home_of_the_fourth_format_gets_nonces(device, tmp_path):
-    (before,) = device.forget("alice", rounds=[1], count=5)
-    device.close()
-    with sqlite3.connect(tmp_path / "home" / "ledger.db") as ledger:
-        ledger.execute("ALTER TABLE requests DROP COLUMN nonce")
-        ledger.execute("PRAGMA user_version=4")
-    ledger.close()
-    with Cause(tmp_path / "home", learner=bayes()) as again:
-        again.forget("alice", nonce="later")
-        digests = [each.get("nonce_sha256") for each in again.home.receipts.listed()]
-        assert digests == [None, None, nonce_digest("later"), nonce_digest("later")]
-        assert again.verify(before.ids[0], processes=0).holds

@@ -104,7 +104,7 @@ class Home(Journal):
             self.database.after_commit += [self.garbage.committed, self._advance_anchor]
             self.time = Clock(self.database, clock)
             self.clock = self.time.now
-            self.store_ = BlockStore(Files(layout.blocks, self.disk), self.vault.key)
+            self.store_ = BlockStore(Files(layout.blocks, self.disk), lambda name: self.vault.key(name))
             self.shelf = HomeShelf(Files(layout.sub_models, self.disk), self.vault)
             self.ledger, self.directory = HomeLedger(self), Directory()
             self.receipts, self.inbox = Receipts(self), Inbox(self)
@@ -234,7 +234,7 @@ class Home(Journal):
             try:
                 self.vault.close()
                 self.vault = self._open_vault()
-                self.store_ = BlockStore(self.store_.files, self.vault.key)
+                self.store_.clear()
                 self.shelf.vault = self.vault
                 self.load(memory)
                 if all(name in self.vault for name in self.shelf.names.values()):

@@ -61,6 +61,10 @@ class BlockStore:
         found: Block = self._opened(name, open_block)
         return found
 
+    def clear(self) -> None:
+        """Keep nothing of what was read so far: another process may have destroyed some of it."""
+        self._metas.clear()
+
     def drop(self, name: bytes) -> None:
         """Keep nothing of a block that is being forgotten."""
         self._metas.pop(name, None)
