@@ -263,7 +263,8 @@ class Database:
         except (sqlite3.Error, sqlite3.Warning) as error:
             self.distrust()  # part of a statement may have been counted
             hint = "; `cause doctor --home` tells more" if isinstance(error, sqlite3.DatabaseError) else ""
-            raise HomeError(f"cannot {what} the ledger {str(self.path)!r}: {error}{hint}") from None
+            told = " ".join(str(error).split())[:200]  # SQLite quotes a damaged schema, line by line
+            raise HomeError(f"cannot {what} the ledger {str(self.path)!r}: {told}{hint}") from None
 
 
 def _without_comments(script: str) -> str:

@@ -341,7 +341,8 @@ def healthy(ledger: Path) -> bool:
             return bool(1 <= version <= FORMAT and verdict == "ok")
     except sqlite3.Error as error:
         if not is_damage(error):
-            raise HomeError(f"cannot read the ledger {str(ledger)!r}: {error}: try again") from None
+            told = " ".join(str(error).split())[:200]
+            raise HomeError(f"cannot read the ledger {str(ledger)!r}: {told}: try again") from None
         return False
 
 
