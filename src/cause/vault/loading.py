@@ -136,11 +136,14 @@ def _load_generation(files: Files, roots: list[bytes], generation: Generation, n
 def _check_root(files: Files, roots: list[bytes], loaded: Loaded) -> None:
     slot = loaded.generation.slot
     expected = slot.encode(MAGIC)
+    missing = files.root.missing()
     for path, data in zip(files.root.paths, roots, strict=True):
-        loaded.root_whole &= len(data) == FILE_BYTES and slot_page(data, slot.offset) == expected
-        if not data:
+        page = slot_page(data, slot.offset)
+        loaded.root_whole &= len(data) == FILE_BYTES and page == expected
+        if path in missing:
             continue
-        if slot_page(data, slot.offset) != expected and not loaded.interrupted:
+        torn = loaded.interrupted and not any(seen for seen, own in zip(page, expected, strict=True) if seen != own)
+        if page != expected and not torn:
             loaded.damage.append(f"{str(path)!r} is damaged: the other copy is used")
         elif len(data) != FILE_BYTES:
             loaded.damage.append(f"{str(path)!r} has {len(data)} bytes, expected {FILE_BYTES}")
