@@ -40,6 +40,8 @@ from cause.requests import Request
 from cause.samples import Piece, SegmentKey, Upload
 from cause.units import format_bytes
 from cause.vault import KeySource, Vault
+from cause.vault.secrets_in_memory import wipe
+from cause.zeroize import Sweeper, overwrite_freed_memory
 
 DEADLINE_S = 30 * 24 * 3600.0
 """One month, as data protection law asks."""
@@ -77,6 +79,9 @@ class Home(Journal):
         # keys and files that no table names; the next erasure takes them along. Not earlier: a transaction whose commit
         # failed may still turn out to have happened, until another one did
         self.garbage: set[bytes] = set()
+        self._sweeper = Sweeper()
+        if not read_only:
+            overwrite_freed_memory()
         try:
             self._open_vault = partial(Vault.open, layout.vault, source, self.disk, read_only=read_only)
             self._version: int | None = None  # of what a reader has loaded
@@ -114,6 +119,7 @@ class Home(Journal):
                 getattr(self, part).close()
         if self._lock is not None:
             self._lock.close()
+        self._sweeper.close()
 
     # Opening
 
@@ -196,10 +202,16 @@ class Home(Journal):
         return found
 
     def write(self, keys: Mapping[bytes, bytes], contents: Sequence[tuple[bytes, bytes]]) -> None:
-        """Keys first, then what is sealed under them."""
+        """Keys first, then what is sealed under them.
+
+        The keys given are overwritten, whatever happens: from here on only the vault has them.
+        """
         if not keys:
             return
-        self.vault.put_many(keys)
+        try:
+            self.vault.put_many(keys)
+        finally:
+            wipe(*keys.values())
         try:
             self.store_.files.write(contents)
         except BaseException:
@@ -228,6 +240,7 @@ class Home(Journal):
         if not self.garbage:
             return
         self.vault.erase(self.garbage)
+        self._sweeper.soon()
         for name in self.garbage:  # after their keys: whoever reads one meanwhile looks for its key once more
             self.store_.drop(name)
         for files in (self.store_.files, self.shelf.files):
