@@ -234,8 +234,22 @@ def checked(user: str, x: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[np.in
 
 
 def _digest(user: str, round_: int, x: Array, label: int) -> bytes:
-    described = pack(user, round_, x.dtype.str, str(x.shape), x.tobytes(), label)
-    return hashlib.sha256(described).digest()[:16]
+    """Digest of `pack(user, round_, dtype, shape, bytes of x, label)`, made without a copy of x that would stay behind
+    in memory."""
+    described = hashlib.sha256(pack(user, round_, x.dtype.str, str(x.shape)))
+    described.update(b"b%d:" % x.nbytes)
+    described.update(raw(x))
+    described.update(pack(label))
+    return described.digest()[:16]
+
+
+def raw(x: Array) -> memoryview:
+    """The bytes of an array in the order of its elements: a view, or of one that is not contiguous a copy.
+
+    >>> raw(np.array([[1, 2], [3, 4]], dtype=np.uint8).T).tolist()
+    [1, 3, 2, 4]
+    """
+    return np.ascontiguousarray(x).reshape(-1).view(np.uint8).data
 
 
 def _with_ordinal(digest: bytes, ordinal: int) -> bytes:

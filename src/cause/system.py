@@ -480,6 +480,8 @@ class Cause:
             except BaseException:
                 self.held.reload()
                 raise
+        if self.home is not None and plans:
+            self.executor.retire({each.shard for each in plans})
         return plans, dropped
 
     # Training

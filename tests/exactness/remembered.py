@@ -54,6 +54,9 @@ class Remembered:
     def cancel(self, shards: Collection[int] | None = None) -> None:
         pass
 
+    def retire(self, shards: Collection[int]) -> None:
+        pass
+
     def close(self) -> None:
         pass
 

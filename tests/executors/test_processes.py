@@ -460,3 +460,29 @@ def test_no_worker_outlives_ctrl_c_or_the_death_of_its_parent(tmp_path, how):
             break
         time.sleep(0.05)
     assert not any(map(alive, workers))
+
+
+def test_workers_that_had_samples_of_a_retired_shard_end(tmp_path):
+    (tmp_path / "1").touch()
+    with closing(Processes(2)) as two:
+        assert list(two.train(Held(tmp_path), given(1), lambda *_: None)) == [b"10"]
+        (had,) = pids(two)
+        two.retire([0])
+        assert alive(had), "it was given nothing of that shard"
+        got: list[bytes | None] = []
+        training = Thread(target=lambda: got.extend(two.train(Held(tmp_path), given(0), lambda *_: None)))
+        training.start()
+        while not any(worker.ready and worker.shard for worker in two._busy):
+            time.sleep(0.02)
+        two.retire([1])
+        assert alive(had), "it trains another shard, and goes on"
+        (tmp_path / "0").touch()
+        training.join()
+        assert got == [b"9"]
+        assert not alive(had), "it ends with its segment"
+        (tmp_path / "1").touch()
+        assert list(two.train(Held(tmp_path), given(1), lambda *_: None)) == [b"10"]
+        (fresh,) = pids(two)
+        two.retire([1])
+        assert not alive(fresh), "an idle one ends at once"
+        assert pids(two) == []

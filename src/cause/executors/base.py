@@ -61,6 +61,9 @@ class Executor(Protocol):
         trained at this moment, the next call does, once.
         """
 
+    def retire(self, shards: Collection[int]) -> None:
+        """Give up memory that may hold copies of samples of these shards, some of which were forgotten."""
+
     def close(self) -> None:
         """Give back what it holds; it can be used again."""
 

@@ -51,5 +51,8 @@ class Here:
         """A segment under way hears of it after its epoch; of shards, by asking whether its work is current."""
         self._stop = self._stop or shards is None
 
+    def retire(self, shards: Collection[int]) -> None:
+        """Nothing: the memory is the caller's."""
+
     def close(self) -> None:
         self._stop = False

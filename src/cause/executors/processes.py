@@ -31,6 +31,8 @@ class _Worker:
     learner: Learner | None = None
     shard: "_Shard | None" = None  # what it trains now
     cancelled: bool = False  # whether it was told to stop: then whatever it says or leaves unsaid counts no more
+    seen: set[int] = field(default_factory=set)  # the shards whose samples it was given
+    retired: bool = False  # whether it ends with its segment: it may hold samples of another shard that were forgotten
     _ending: Lock = field(default_factory=Lock)
 
     def end(self) -> None:
@@ -154,8 +156,9 @@ class Processes:
         self._raise_if_stopped()
         waiting = sorted((s for s in shards if s.waiting), key=lambda s: (-s.samples_left, s.order))
         for shard in waiting[: self.workers - len(self._busy)]:
-            worker = self._idle.pop() if self._idle else _start()
+            fresh = None if self._idle else _start()
             with self._books:
+                worker = self._idle.pop() if self._idle else fresh or _start()
                 worker.shard, shard.running = shard, True
                 self._busy.append(worker)
             self._raise_if_stopped()  # it may have come before there was anybody to stop
@@ -174,6 +177,8 @@ class Processes:
         shard = worker.shard
         assert shard is not None
         known, worker.learner, worker.ready = worker.ready and worker.learner is learner, learner, True
+        with self._books:
+            worker.seen.add(shard.number)
         try:
             packed = wire.pack(shard.next(None if known else learner))
         except Exception as error:
@@ -234,9 +239,14 @@ class Processes:
                 worker.shard.trained(blob)
                 worker.shard = None
                 self._busy.remove(worker)
-                self._idle.append(worker)
-                return
-        self._replace(worker)
+                if not worker.retired:
+                    self._idle.append(worker)
+                    return
+        if worker.retired and not worker.cancelled:
+            worker.end()
+            worker.close()
+        else:
+            self._replace(worker)
 
     def _end_what_is_not_current(self) -> None:
         for worker in list(self._busy):
@@ -249,7 +259,9 @@ class Processes:
     def _replace(self, worker: _Worker) -> None:
         """What a worker trains on is no longer wanted: end it, and start another one for what comes next."""
         self._take_off(worker)
-        self._idle.append(_start())
+        fresh = _start()
+        with self._books:
+            self._idle.append(fresh)
 
     def _buried(self, worker: _Worker) -> None:
         """A worker is gone, or cannot be reached: its segment waits again, unless that has happened too often."""
@@ -288,6 +300,19 @@ class Processes:
                     shard.let_go()
         for worker in cancelled:
             worker.end()
+
+    def retire(self, shards: Collection[int]) -> None:
+        """End the workers that were given samples of these shards: idle ones now, others when their segment is done.
+
+        New ones are started when there is work.
+        """
+        with self._books:
+            for worker in (*self._idle, *self._busy):
+                worker.retired = worker.retired or any(shard in shards for shard in worker.seen)
+            idle, self._idle = [w for w in self._idle if w.retired], [w for w in self._idle if not w.retired]
+        for worker in idle:
+            worker.end()
+            worker.close()
 
     def close(self) -> None:
         """End the workers."""

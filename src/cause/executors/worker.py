@@ -10,6 +10,7 @@ from cause.errors import CauseError, LearnerError
 from cause.executors import wire
 from cause.executors.base import Task, train_segment
 from cause.learners import Learner
+from cause.zeroize import overwrite_freed_memory, sweep
 
 AT_ONCE_S = 0.01
 """A worker whose next order comes within this time does not wait."""
@@ -53,18 +54,27 @@ class Assignment:
 
 def work(pipe: Connection) -> None:
     """Train what comes through the pipe until it is closed."""
+    overwrite_freed_memory()
     learner: Learner | None = None
+    shard: int | None = None
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):  # whoever asked is gone
         wire.send(pipe, Ready())
         while True:
-            learner = _served(pipe, learner)
+            learner, shard = _served(pipe, learner, shard)
             if not pipe.poll(AT_ONCE_S):
                 gc.collect()  # now: networks lie in circles, and whoever waits never comes to collect them
 
 
-def _served(pipe: Connection, learner: Learner | None) -> Learner:
-    """One order. Nothing of it outlives this call: a worker that waits for the next one holds nobody's samples."""
+def _served(pipe: Connection, learner: Learner | None, shard: int | None) -> tuple[Learner, int]:
+    """One order. Nothing of it outlives this call: a worker that waits for the next one holds nobody's samples.
+
+    Before a segment of another shard than the last one, what that left in reference cycles is collected: its samples
+    may be forgotten while this one is trained.
+    """
     order: Assignment = wire.receive(pipe)
+    own = order.task.lesson.segment.shard
+    if shard is not None and own != shard:
+        sweep()
     learner = order.learner or learner
     assert learner is not None
     if order.learner is not None:
@@ -76,7 +86,7 @@ def _served(pipe: Connection, learner: Learner | None) -> Learner:
     except Exception as error:  # what a learner makes, or raises, need not be fit for it
         packed = wire.pack(Failed(_told(error)))
     packed.send(pipe)
-    return learner
+    return learner, own
 
 
 def _answer(learner: Learner, order: Assignment, pipe: Connection) -> Trained | Failed:

@@ -15,7 +15,7 @@ from cause.home.seals import seal_classes, seal_digests, upload_key
 from cause.home.uploads import cut
 from cause.keyed import digest
 from cause.samples import Piece, SegmentKey
-from cause.vault import seal
+from cause.vault.secrets_in_memory import wipe
 
 if TYPE_CHECKING:
     from cause.home.home import Home
@@ -28,7 +28,6 @@ class _Round:
     number: int
     segments: Mapping[SegmentKey, Sequence[Piece]]
     cuts: Mapping[str, list[tuple[bytes, Block]]]
-    keys: Mapping[bytes, bytes]
     sizes: Mapping[bytes, int]
     segment_names: Mapping[SegmentKey, bytes]
     pseudonyms: Mapping[str, int]
@@ -50,7 +49,7 @@ def store(home: "Home", round_: int, segments: Mapping[SegmentKey, Sequence[Piec
     keys |= {name: os.urandom(32) for name in names.values()} | change.keys
     home.directory.seal(change, home.vault)
     home.write(keys, contents)
-    arrived = _Round(round_, segments, cuts, keys, sizes, names, pseudonyms, change)
+    arrived = _Round(round_, segments, cuts, sizes, names, pseudonyms, change)
     try:
         with home.database.transaction():
             _record(home, arrived)
@@ -71,7 +70,7 @@ def _record(home: "Home", arrived: _Round) -> None:
     uploads: dict[str, int] = {}
     for user, blocks in arrived.cuts.items():
         first = blocks[0][0]
-        sealed = seal(arrived.keys[first], user.encode(), b"user" + first)
+        sealed = home.vault.seal(first, user.encode(), b"user" + first)
         row = [round_, now, home.inbox.since(user, now), arrived.pseudonyms[user], sealed]
         uploads[user] = database.run(
             "INSERT INTO uploads (round, received, arrived, pseudonym, sealed_user, layout) VALUES (?, ?, ?, ?, ?, 1)",
@@ -86,7 +85,8 @@ def _record(home: "Home", arrived: _Round) -> None:
         own = digest_rows([(arrived.pseudonyms[p.upload.user], digest(p.upload.names(p.positions))) for p in pieces])
         name = arrived.segment_names[key]
         samples = sum(len(piece.positions) for piece in pieces)
-        segments.append([*key, 0, samples, name, seal_digests(arrived.keys[name], key, own)])
+        with home.vault.borrow(name) as borrowed:
+            segments.append([*key, 0, samples, name, seal_digests(borrowed, key, own)])
     database.many(
         "INSERT INTO segments (shard, round, slice, trained, samples, key, sealed_digests) "
         "VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -106,6 +106,7 @@ def _record(home: "Home", arrived: _Round) -> None:
             for key, p in placed
         ],
     )  # fmt: skip
+    wipe(*sealing.values())
 
 
 def _pseudonyms(home: "Home", users: Mapping[str, object]) -> tuple[dict[str, int], dict[str, int]]:

@@ -1,7 +1,6 @@
 """Requests on record: accepted, waiting to take effect, and repaired."""
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from secrets import token_hex
@@ -9,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from cause.home.receipts import nonce_digest
 from cause.requests import Request
-from cause.vault import open_sealed, seal
 
 if TYPE_CHECKING:
     from cause.home.home import Home
@@ -20,14 +18,14 @@ def accept(home: "Home", requests: Sequence[Request], ids: Sequence[str] | None 
     ids = [token_hex(16) for _ in requests] if ids is None else list(ids)
     names = [bytes.fromhex(each) for each in ids]
     # whoever repeats a call that failed below gives the same id again, and its key is there already
-    new = {name: os.urandom(32) for name in names if name not in home.vault}
-    home.vault.put_many(new)
+    new = [name for name in names if name not in home.vault]
+    home.vault.add_keys(new)
     home.garbage.doubt(new)  # until the tables name them
     now = home.clock()
     with home.database.transaction():
         for each, request in zip(ids, requests, strict=True):
             name = bytes.fromhex(each)
-            sealed = seal(home.vault.key(name), json.dumps(asdict(request)).encode(), b"request" + name)
+            sealed = home.vault.seal(name, json.dumps(asdict(request)).encode(), b"request" + name)
             home.database.run(
                 "INSERT INTO requests (id, received, deadline, key, sealed, nonce) VALUES (?, ?, ?, ?, ?, ?)",
                 [each, now, now + home.deadline_s, name, sealed, nonce_digest(request.nonce)],
@@ -68,7 +66,7 @@ def requests_of(home: "Home", ids: Sequence[str]) -> list[Request]:
 
 
 def _asked(home: "Home", name: bytes, sealed: bytes) -> Request:
-    told = json.loads(open_sealed(home.vault.key(name), sealed, b"request" + name))
+    told = json.loads(home.vault.open_sealed(name, sealed, b"request" + name))
     rounds = None if told["rounds"] is None else tuple(told["rounds"])
     samples = None if told["samples"] is None else tuple((int(a), int(b)) for a, b in told["samples"])
     handles = None if told.get("handles") is None else tuple(told["handles"])

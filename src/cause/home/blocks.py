@@ -19,9 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cause.arrays import raw
 from cause.disk import Disk
 from cause.errors import HomeError, ReadError, VaultError
 from cause.vault import open_sealed, seal
+from cause.vault.secrets_in_memory import Buffer, wiping
 
 SAMPLES = 128
 """The most samples of a block: forgetting one of them rewrites the others."""
@@ -69,7 +71,7 @@ class Block:
         numbers = (self.positions, self.labels, self.ids, self.digests, self.handles)
         meta = struct.pack(">I", len(head)) + head + b"".join(each.tobytes() for each in numbers)
         first = seal(key, meta, name + b"meta")
-        return _HEAD.pack(_MAGIC, len(first)) + first + seal(key, np.ascontiguousarray(self.x).tobytes(), name + b"x")
+        return _HEAD.pack(_MAGIC, len(first)) + first + seal(key, raw(self.x), name + b"x")
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class Meta:
     shape: tuple[int, ...]
 
 
-def open_meta(name: bytes, key: bytes, data: bytes) -> Meta:
+def open_meta(name: bytes, key: Buffer, data: bytes) -> Meta:
     """What the engine asks often."""
     magic, length = _HEAD.unpack_from(data)
     if magic not in (_MAGIC, _WITHOUT_HANDLES):
@@ -110,12 +112,12 @@ def open_meta(name: bytes, key: bytes, data: bytes) -> Meta:
     )
 
 
-def open_block(name: bytes, key: bytes, data: bytes) -> Block:
+def open_block(name: bytes, key: Buffer, data: bytes) -> Block:
     """All of it."""
     meta = open_meta(name, key, data)
     _, length = _HEAD.unpack_from(data)
-    raw = open_sealed(key, data[_HEAD.size + length :], name + b"x")
-    x = np.frombuffer(raw, dtype=meta.dtype).reshape(len(meta.positions), *meta.shape)
+    with wiping(open_sealed(key, memoryview(data)[_HEAD.size + length :], name + b"x")) as plain:
+        x = np.frombuffer(plain, dtype=meta.dtype).reshape(len(meta.positions), *meta.shape).copy()
     return Block(meta.positions, meta.labels, meta.ids, meta.digests, meta.handles, x)
 
 

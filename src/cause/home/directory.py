@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from cause.errors import HomeError, VaultError
 from cause.home.database import Database
-from cause.vault import Vault, open_sealed, seal
+from cause.vault import Vault, seal
 
 NAMES = 256
 """The most names of a chunk."""
@@ -60,7 +60,7 @@ class Directory:
         for number, key, sealed in database.rows("SELECT chunk, key, sealed FROM directory"):
             name = bytes(key)
             try:
-                pairs = json.loads(open_sealed(vault.key(name), bytes(sealed), _PLACE + name))
+                pairs = json.loads(vault.open_sealed(name, bytes(sealed), _PLACE + name))
                 self._take(number, _Chunk(name, {int(pseudonym): str(user) for pseudonym, user in pairs}))
             except (VaultError, ValueError, TypeError):
                 self._unreadable[number] = name
@@ -103,9 +103,12 @@ class Directory:
     def seal(self, change: DirectoryChange, vault: Vault) -> None:
         """Fill in the rows; the new keys must be in the vault, or in `change.keys`."""
         for number, chunk in change.chunks.items():
-            key = change.keys.get(chunk.key) or vault.key(chunk.key)
             plain = json.dumps(list(chunk.names.items()), separators=(",", ":")).encode()
-            change.rows.append((number, chunk.key, seal(key, plain, _PLACE + chunk.key)))
+            if chunk.key in vault:  # the keys given were overwritten when the vault took them
+                sealed = vault.seal(chunk.key, plain, _PLACE + chunk.key)
+            else:
+                sealed = seal(change.keys[chunk.key], plain, _PLACE + chunk.key)
+            change.rows.append((number, chunk.key, sealed))
 
     @staticmethod
     def write(change: DirectoryChange, database: Database) -> None:
@@ -166,7 +169,7 @@ def _recorded_name(database: Database, vault: Vault, pseudonym: int) -> str:
     for sealed, first in rows:
         if first is not None:
             try:
-                return open_sealed(vault.key(bytes(first)), bytes(sealed), b"user" + bytes(first)).decode()
+                return vault.open_sealed(bytes(first), bytes(sealed), b"user" + bytes(first)).decode()
             except (VaultError, UnicodeDecodeError):
                 continue
     raise HomeError(f"an upload of pseudonym {pseudonym} has lost a key: `cause doctor --home` tells more")

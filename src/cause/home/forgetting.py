@@ -20,7 +20,6 @@ from cause.plan import ShardPlan
 from cause.positions import Positions
 from cause.requests import Request
 from cause.samples import SegmentKey
-from cause.vault import seal
 
 if TYPE_CHECKING:
     from cause.home.home import Home
@@ -175,7 +174,7 @@ def apply(home: "Home", rewrite: Rewrite, selection: Selection) -> None:
         rows = [(name, own.upload_id, part, sizes.get(name) or kept[name]) for part, name in enumerate(left)]
         database.many("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)
         if left[0] != own.names[0]:
-            sealed = seal(home.vault.key(left[0]), user.encode(), b"user" + left[0])
+            sealed = home.vault.seal(left[0], user.encode(), b"user" + left[0])
             database.run("UPDATE uploads SET sealed_user=? WHERE id=?", [sealed, own.upload_id])
         database.many(
             "INSERT INTO pieces (upload, shard, round, slice, positions) VALUES (?, ?, ?, ?, ?)",

@@ -49,6 +49,8 @@ from cause.requests import Request
 from cause.samples import Piece, SegmentKey, Upload
 from cause.units import format_bytes, parse_bytes
 from cause.vault import KeySource, Vault
+from cause.vault.secrets_in_memory import wipe
+from cause.zeroize import Sweeper, overwrite_freed_memory
 
 DEADLINE_S = 30 * 24 * 3600.0
 """One month, as data protection law asks."""
@@ -90,6 +92,9 @@ class Home(Journal):
         self.garbage = Garbage()
         self._reserve = Reserve(layout.reserve, self.disk)
         watch(self)
+        self._sweeper = Sweeper()
+        if not read_only:
+            overwrite_freed_memory()
         try:
             if not read_only:
                 self._reserve.make_room()
@@ -195,6 +200,7 @@ class Home(Journal):
             return
         unwatch(self)
         with ExitStack() as parts:
+            parts.callback(self._sweeper.close)
             if self._lock is not None:
                 parts.callback(self._lock.close)
                 parts.callback(self._refill)  # once the ledger has given its write-ahead log back
@@ -300,10 +306,16 @@ class Home(Journal):
         return found
 
     def write(self, keys: Mapping[bytes, bytes], contents: Sequence[tuple[bytes, bytes]]) -> None:
-        """Keys first, then what is sealed under them."""
+        """Keys first, then what is sealed under them.
+
+        The keys given are overwritten, whatever happens: from here on only the vault has them.
+        """
         if not keys:
             return
-        self.vault.put_many(keys)
+        try:
+            self.vault.put_many(keys)
+        finally:
+            wipe(*keys.values())
         try:
             self.store_.files.write(contents)
         except BaseException:
@@ -350,6 +362,7 @@ class Home(Journal):
             self._anchor.sync()
         if self.vault.erase(names) and self._anchor is not None:
             self._anchor.synced()  # with the keys
+        self._sweeper.soon()
         for name in names:  # after their keys: whoever reads one meanwhile looks for its key once more
             self.store_.drop(name)
         for files in (self.store_.files, self.shelf.files):

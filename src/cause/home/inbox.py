@@ -19,7 +19,7 @@ from cause.errors import HomeError, InputError, VaultError
 from cause.home.blocks import ID_BYTES, Block, new_handles
 from cause.home.uploads import Blocks, cut_block
 from cause.requests import Request
-from cause.vault import open_sealed, seal
+from cause.vault import seal
 
 if TYPE_CHECKING:
     from cause.home.home import Home
@@ -91,7 +91,7 @@ class Inbox:
         for upload, rows in parts.items():
             name, _, _, sealed, arrived = rows[0]
             try:
-                user = open_sealed(self._home.vault.key(name), sealed, b"staged" + name).decode()
+                user = self._home.vault.open_sealed(name, sealed, b"staged" + name).decode()
             except VaultError as error:
                 where = str(self._home.layout.folder)
                 raise HomeError(

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from cause.keyed import pack
 from cause.samples import SegmentKey
-from cause.vault import Vault, joint_key, open_sealed, seal
+from cause.vault import Vault, open_sealed, seal
+from cause.vault.secrets_in_memory import Buffer
 
 
 def upload_key(vault: Vault, blocks: Iterable[bytes]) -> bytes:
     """The key of what is said of an upload; an error if that of one of its blocks is gone."""
-    return joint_key(map(vault.key, blocks))
+    return vault.joint_key(blocks)
 
 
 def seal_digest(key: bytes, piece: SegmentKey, digest: bytes) -> bytes:
@@ -31,13 +32,13 @@ def open_digest(key: bytes, piece: SegmentKey, sealed: bytes) -> bytes:
     return open_sealed(key, sealed, pack("piece", *piece))
 
 
-def seal_digests(key: bytes, segment: SegmentKey, rows: NDArray[np.void]) -> bytes:
+def seal_digests(key: Buffer, segment: SegmentKey, rows: NDArray[np.void]) -> bytes:
     """The digests of all pieces of a segment, under the segment's own key, for the ledger."""
     return seal(key, rows.tobytes(), pack("digests", *segment))
 
 
 def open_digests(vault: Vault, name: bytes, segment: SegmentKey, sealed: bytes) -> bytes:
-    return open_sealed(vault.key(name), sealed, pack("digests", *segment))
+    return vault.open_sealed(name, sealed, pack("digests", *segment))
 
 
 def seal_classes(key: bytes, labels: NDArray[np.int64]) -> bytes:
@@ -61,8 +62,8 @@ def open_classes(key: bytes, sealed: bytes) -> dict[int, int]:
 
 def seal_identity(vault: Vault, name: bytes, identity: bytes) -> bytes:
     """The identity of the sub-model that this key seals, for the ledger."""
-    return seal(vault.key(name), identity, b"identity")
+    return vault.seal(name, identity, b"identity")
 
 
 def open_identity(vault: Vault, name: bytes, sealed: bytes) -> bytes:
-    return open_sealed(vault.key(name), sealed, b"identity")
+    return vault.open_sealed(name, sealed, b"identity")

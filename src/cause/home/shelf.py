@@ -25,7 +25,7 @@ class HomeShelf:
 
     def put(self, key: SegmentKey, blob: bytes) -> None:
         name = os.urandom(16)
-        self.vault.new_key(name)
+        self.vault.add_keys([name])
         try:
             self.files.write([(name, self.vault.seal(name, blob, PLACE))])
         except BaseException:

@@ -28,13 +28,21 @@ from cause.home.blocks import (
 from cause.keyed import Hashes, keyed_int, pack, scatter
 from cause.positions import Positions
 from cause.vault import joint_key
+from cause.vault.secrets_in_memory import Buffer, wipe, wiping
+from cause.zeroize import wipe_arrays
 
 CACHED = 4_096
 """Blocks whose small part is kept in memory: about 6 kB each."""
 
 
 class BlockStore:
-    """Reads blocks by their names, and remembers the small part of those read last."""
+    """Reads blocks by their names, and remembers the small part of those read last.
+
+    Parameters
+    ----------
+    key
+        Returns a copy of the key of a name, which is overwritten after use.
+    """
 
     def __init__(self, files: Files, key: Callable[[bytes], bytes]) -> None:
         self.files, self.key = files, key
@@ -51,7 +59,7 @@ class BlockStore:
         if len(self._metas) > CACHED:
             self._metas.popitem(last=False)
         try:
-            self.key(name)
+            wipe(self.key(name))
         except VaultError:  # it was forgotten while it was read
             self.drop(name)
             raise self._lost(name, "forgotten meanwhile") from None
@@ -69,9 +77,10 @@ class BlockStore:
         """Keep nothing of a block that is being forgotten."""
         self._metas.pop(name, None)
 
-    def _opened(self, name: bytes, opener: Callable[[bytes, bytes, bytes], Any]) -> Any:
+    def _opened(self, name: bytes, opener: Callable[[bytes, Buffer, bytes], Any]) -> Any:
         try:
-            return opener(name, self.key(name), self.files.read(name))
+            with wiping(self.key(name)) as key:
+                return opener(name, key, self.files.read(name))
         except (VaultError, ValueError, KeyError, struct.error) as error:
             raise self._lost(name, error) from None
 
@@ -115,7 +124,9 @@ class Blocks:
 
     def _old_handles(self, positions: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Handles of rows that were stored without: they follow from the keys of the blocks, and die with them."""
-        key = joint_key(map(self.store.key, self.names))
+        keys = [self.store.key(name) for name in self.names]
+        key = joint_key(keys)
+        wipe(*keys)
         handles = (hmac.digest(key, b"handle %d" % position, "sha256") for position in positions.tolist())
         table = b"".join(handle[:HANDLE_BYTES] for handle in handles)
         return np.frombuffer(table, dtype=np.uint8).reshape(-1, HANDLE_BYTES)
@@ -132,7 +143,9 @@ class Blocks:
             held = self.store.meta(name).positions
             rows = np.searchsorted(held, wanted[(wanted >= held[0]) & (wanted <= held[-1])])
             if len(rows):
-                parts.append(self.store.block(name).x[rows])
+                block = self.store.block(name)
+                parts.append(block.x[rows])
+                wipe_arrays(block.x)
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 

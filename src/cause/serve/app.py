@@ -1,5 +1,6 @@
 """The application: routes, errors, the schema, static files."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -37,7 +38,7 @@ def make_app(service: Service) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        service.start()
+        service.start(asyncio.get_running_loop())
         yield
         await run_in_threadpool(service.close)
 

@@ -20,6 +20,7 @@ from cause.learners.base import Learner
 from cause.serve.problems import ProblemError
 from cause.serve.schemas import Erasure
 from cause.units import format_bytes
+from cause.zeroize import wipe_arrays
 
 MOST_SAMPLES = 100_000
 MOST_JSON = 4_096
@@ -151,13 +152,14 @@ class Reader:
         for row in rows:
             if len(row) != values:
                 raise ProblemError(422, f"an input has {len(row)} values, not {values}")
-        x = np.array(rows, dtype=np.float64)
+        numbers = np.array(rows, dtype=np.float64)
         if dtype == "uint8":
-            if not ((x >= 0) & (x <= 255) & (x == np.floor(x))).all():
+            if not ((numbers >= 0) & (numbers <= 255) & (numbers == np.floor(numbers))).all():
                 raise ProblemError(422, "with dtype uint8 every value is a whole number from 0 to 255")
-            x = x.astype(np.uint8)
+            x: NDArray[Any] = numbers.astype(np.uint8)
         else:
-            x = x.astype(np.float32)
+            x = numbers.astype(np.float32)
+        wipe_arrays(numbers)
         return x if self.form.shape is None else x.reshape(-1, *self.form.shape)
 
     def _npz(self, body: bytes, labels: bool) -> tuple[NDArray[Any], NDArray[np.int64] | None]:

@@ -1,10 +1,13 @@
 """One device and all that serves it."""
 
+import asyncio
+import gc
 import hashlib
 import hmac
 import threading
 import time
 from collections import OrderedDict
+from contextlib import suppress
 from pathlib import Path
 
 from cause.energy.model import EnergyModel
@@ -27,6 +30,7 @@ from cause.serve.journal import TellingJournal
 from cause.serve.kind import Kind
 from cause.serve.metrics import Metrics
 from cause.serve.problems import ProblemError
+from cause.serve.receive_buffer import overwrite_receive_buffer
 from cause.serve.settings import ServeSettings
 from cause.serve.tokens import Tokens
 from cause.serve.trainer import Trainer
@@ -53,6 +57,8 @@ class Service:
             self.heads = Heads(self.device)
             self._lock = threading.Lock()
             self._bodies: dict[str, OrderedDict[str, tuple[float, bytes]]] = {}
+            self._loop: asyncio.AbstractEventLoop | None = None
+            self._overwriting: set[asyncio.Task[int]] = set()
             self.verifications = Verifications(self.device, self.events, settings.verify_processes)
             self.journal = TellingJournal(self.home, self.events, self._forgotten)
             self.device.journal = self.journal
@@ -72,7 +78,11 @@ class Service:
             self.device.close()
             raise
 
-    def start(self) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Begin to train and to take requests, which a loop receives."""
+        self._loop = loop
+        gc.collect()
+        gc.freeze()  # what was imported stays: collecting after an erasure then takes less time
         self.trainer.start()
         self.ready = True
 
@@ -98,6 +108,15 @@ class Service:
         self.verifications.forgotten()
         with self._lock:
             self._bodies.pop("upload", None)
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it was closed
+                self._loop.call_soon_threadsafe(self._overwrite)
+
+    def _overwrite(self) -> None:
+        """On the loop: the end of an upload may still be where it was received."""
+        task = asyncio.get_running_loop().create_task(overwrite_receive_buffer())
+        self._overwriting.add(task)  # a loop holds its tasks weakly
+        task.add_done_callback(self._overwriting.discard)
 
     def call_id(self, token: str, kind: str, key: str | None, body: bytes, *, bound: bool = False) -> str | None:
         """The id that a call with an idempotency key has, always the same; None without a key.

@@ -106,7 +106,7 @@ def read(where: str, copies: Sequence[bytes], key: Buffer, generation: int, vaul
     number, used, start, last = 0, 0, len(expected), 0
     while (found := _open_any(cipher, expected, distinct, start, number)) is not None:
         plain, data = found
-        rows[used : used + len(plain)] = plain
+        memoryview(rows)[used : used + len(plain)] = plain
         used += len(plain)
         wipe(plain)
         parts.append(data)

@@ -57,10 +57,10 @@ class Rows:
         end = self._used + len(rows)
         if end > len(self._data):
             grown = bytearray(max(end, 2 * self._used))
-            grown[: self._used] = self.data
+            memoryview(grown)[: self._used] = self.data  # a bytearray would make a copy of it first
             wipe(self._data)  # a bytearray that grows by itself leaves its old bytes behind
             self._data = grown
-        self._data[self._used : end] = rows
+        memoryview(self._data)[self._used : end] = rows
         self._used = end
 
     def without(self, names: Collection[bytes]) -> "Rows":
@@ -69,7 +69,7 @@ class Rows:
         left = bytearray(self._used - len(starts) * ROW_BYTES)
         source, target = 0, 0
         for start in (*starts, self._used):
-            left[target : target + start - source] = memoryview(self._data)[source:start]
+            memoryview(left)[target : target + start - source] = memoryview(self._data)[source:start]
             target, source = target + start - source, start + ROW_BYTES
         return Rows(left)
 

@@ -263,7 +263,7 @@ class Vault:
             rows = bytearray(len(keys) * keyfile.ROW_BYTES)
             for at, (name, key) in zip(range(0, len(rows), keyfile.ROW_BYTES), keys.items(), strict=True):
                 rows[at : at + keyfile.NAME_BYTES] = name
-                rows[at + keyfile.NAME_BYTES : at + keyfile.ROW_BYTES] = key
+                memoryview(rows)[at + keyfile.NAME_BYTES : at + keyfile.ROW_BYTES] = key  # makes no further copy
             with wiping(rows):
                 place = writer.prepare(len(keys))
                 with self._committing("keys may not have been stored"):

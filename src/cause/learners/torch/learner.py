@@ -219,7 +219,8 @@ class TorchLearner:
         from cause.pruning.iterative import IterativePruner
 
         recipe = self.recipe
-        example = samples.batch(torch.arange(min(2, count), device=self.device), augmented=False)
+        # only its shape matters, and what the pruner keeps of it must be nobody's samples
+        example = torch.zeros_like(samples.batch(torch.arange(min(2, count), device=self.device), augmented=False))
         return IterativePruner(network, example, importance=recipe.importance, round_to=recipe.round_to)
 
     def _prune(self, network: nn.Module, pruner: "IterativePruner | None", share: float) -> State:

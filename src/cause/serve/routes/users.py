@@ -20,6 +20,8 @@ from cause.serve.service import Service
 from cause.serve.shown import reply
 from cause.serve.tokens import Token
 from cause.serve.unnamed import kind_of
+from cause.vault.secrets_in_memory import wipe, wiping
+from cause.zeroize import wipe_arrays
 
 Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=128, pattern=r"^[\x20-\x7e]+$")]
 REPLAYED = {"Idempotent-Replayed": "true"}
@@ -49,12 +51,18 @@ def router(service: Service) -> APIRouter:
         kind = request.headers.get("content-type", "")
 
         def work(body: bytes) -> tuple[s.Upload, bool]:
+            with wiping(body):  # nobody else holds it, and small ones would stay in memory
+                return stage(body)
+
+        def stage(body: bytes) -> tuple[s.Upload, bool]:
             x, y = service.reader.labelled(kind, body, label)
             seen = b"\0".join((user.encode(), kind.encode(), str(label).encode(), body))
             call = service.call_id(token.id, "upload", idempotency_key, seen)
+            wipe(seen)
             known = call is not None and service.home.inbox.called(call) is not None
             made = service.kind.made(x, service.settings.unpacked_bytes)
             done = _staged(service, token, user, made, y, call)
+            wipe_arrays(x, made)
             staged = service.home.inbox.waits(done.id)
             state = "staged" if staged else "learned" if done.round is not None else "erased"
             if not known:
