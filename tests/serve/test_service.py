@@ -292,7 +292,8 @@ def test_no_digest_of_an_upload_outlives_an_erasure_in_memory(fresh):
 
 def test_the_log_of_a_restored_home_can_be_listed(fresh, tmp_path):
     home = fresh.service.home
-    carry_on(home.database, home.vault, tmp_path / "none", made=1.0, now=2.0, about={"round": 0, "samples": 3})
+    with home.database.transaction():
+        carry_on(home.database, home.vault, tmp_path / "none", made=1.0, now=2.0, about={"round": 0, "samples": 3})
     (item,) = fresh.get("/v1/receipts").json()["items"]
     assert (item["kind"], item["samples"], item["shards"]) == ("restore", 3, [])
 

@@ -107,7 +107,7 @@ def waiting(device: Cause) -> dict[str, int]:
     home = device.home
     assert home is not None
     with home.inbox.closing() as uploads:
-        assert sum(len(y) for _, y in uploads.values()) == sum(each.samples for each in home.inbox.uploads())
+        assert sum(len(y) for _, y, _ in uploads.values()) == sum(each.samples for each in home.inbox.uploads())
     return {each.id: each.samples for each in home.inbox.uploads()}
 
 

@@ -3,13 +3,20 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.home.homes import MASTER
+from cause.home import Home
+from tests.home.homes import MASTER, fixed_permutation
 from tests.torture.kills import scratch_folder
 
 
 @pytest.fixture(autouse=True)
 def master_key(monkeypatch):
     monkeypatch.setenv("CAUSE_TEST_KEY", MASTER)
+
+
+@pytest.fixture(autouse=True)
+def positions(monkeypatch):
+    """Positions that two devices agree on, so that a request by count means the same samples in both."""
+    monkeypatch.setattr(Home, "permutation", staticmethod(fixed_permutation))
 
 
 @pytest.fixture

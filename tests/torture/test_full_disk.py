@@ -14,4 +14,4 @@ def test_everybody_is_forgotten_on_a_full_disk(disk, how):
         pytest.skip(reason)
     forgets, problems = full_disk(DISKS[disk](), how)
     assert problems == []
-    assert forgets > 3
+    assert forgets > 0

@@ -91,8 +91,10 @@ def check(life, root, promised, disk=None):
     with vault:
         held = {one: vault.key(one) for one in vault.names()}
         check_held(held, [promise[1] or {} for promise in promised])
-        assert all("is missing" in line for line in vault.damage), f"a power loss is taken for damage: {vault.damage}"
-        assert not vault.damage or promised[0][1] is None
+        # a write that is torn in its last byte leaves what a flipped bit leaves, where nothing is stored
+        damage = [line for line in vault.damage if "where nothing is stored" not in line]
+        assert all("is missing" in line for line in damage), f"a power loss is taken for damage: {vault.damage}"
+        assert not damage or promised[0][1] is None
         check_files(life, root, disk, held)
     return held
 

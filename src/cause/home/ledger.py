@@ -59,6 +59,10 @@ class StoredSegment(Segment):
     def piece(self, user: str) -> Piece:
         return next(piece for piece in self.pieces if piece.upload.user == user)
 
+    def piece_digest(self, user: str) -> bytes:
+        upload, positions = self.piece(user)
+        return digest(upload.names(positions))
+
     def positions(self, user: str) -> Positions:
         found = (held for key, held in self._ledger.pieces_of(user, self.key.round) if key == self.key)
         return next(found, range(0))
