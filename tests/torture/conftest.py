@@ -11,6 +11,7 @@ from tests.torture.kills import scratch_folder
 @pytest.fixture(autouse=True)
 def master_key(monkeypatch):
     monkeypatch.setenv("CAUSE_TEST_KEY", MASTER)
+    monkeypatch.setenv("CAUSE_OVERWRITE_FREED", "0")  # collecting garbage after each of thousands of forgets takes long
 
 
 @pytest.fixture(autouse=True)
