@@ -72,7 +72,7 @@ def keys_go_before_the_ledger_lets_go():
 
 
 def a_round_is_recorded_before_it_is_written():
-    write, record = Home.write, arriving.record
+    write, store = Home.write, arriving.store
     held = []
 
     def later(self, keys, contents):
@@ -80,12 +80,11 @@ def a_round_is_recorded_before_it_is_written():
         held[:] = contents
 
     def recorded(home, *args):
-        Home.write = write
-        result = record(home, *args)
+        store(home, *args)
+        Home.write, arriving.store = write, store
         home.store_.files.write(held)
-        return result
 
-    Home.write, arriving.record = later, recorded  # of the first round only
+    Home.write, arriving.store = later, recorded  # of the first round only
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,10 @@ class Anchor:
     def _rewrite(self) -> None:
         """At an opening: what was read may be in the page cache alone; write it anew, in both copies, and sync it."""
         assert self.file is not None
-        data = self._disk.read(self.path).ljust(_PAGES * PAGE_BYTES, b"\0")
+        try:
+            data = self._disk.read(self.path).ljust(_PAGES * PAGE_BYTES, b"\0")
+        except OSError as error:
+            raise ReadError(f"cannot read {str(self.path)!r}: {error.strerror}: try again") from None
         pages = [data[(copy + self._durable) * PAGE_BYTES :][:PAGE_BYTES] for copy in (0, 2)]
         whole = next(page for page in pages if self._opened(page))
         try:

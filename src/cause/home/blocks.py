@@ -178,4 +178,7 @@ class Files:
             raise HomeError(f"cannot remove from {str(self.folder)!r}: {error.strerror}") from None
 
     def names(self) -> list[str]:
-        return self._disk.names(self.folder)
+        try:
+            return self._disk.names(self.folder)
+        except OSError as error:
+            raise HomeError(f"cannot list {str(self.folder)!r}: {error.strerror}") from None
