@@ -35,7 +35,9 @@ def freed(**environment: str) -> str:
 @glibc
 def test_what_is_freed_is_overwritten_unless_the_environment_says_no():
     assert freed().split() == ["True", "0"]
-    assert freed(**{zeroize.VARIABLE: "0"}).split() == ["False", "4000"]
+    overwritten, left = freed(**{zeroize.VARIABLE: "0"}).split()
+    assert overwritten == "False"
+    assert int(left) > 3_000  # the allocator may have used some of it again
 
 
 def test_importing_changes_nothing_for_the_process():
