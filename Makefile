@@ -31,7 +31,8 @@ exactness: $(STAMP)  ## every combination of preset, learner, requests, workers,
 
 torture: $(STAMP)  ## kill, cut the power, fill the disk and go on, thousands of times
 	$(BIN)/python -m tests.torture --kills 2000 --states 400 --reopen-states 2000 --images 300 --writes --reads \
-		--processes 60 --full-disk --old-states 60 --guesses 2 --flips 1000
+		--processes 60 --full-disk --old-states 60 --guesses 2 --flips 1000 \
+		--migrations 100
 	$(BIN)/python -m pytest tests/torture --hypothesis-profile deep
 
 fuzz: $(STAMP)  ## schemathesis over the whole schema of the service, with all checks

@@ -10,12 +10,14 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tests.home import bit_flips
 from tests.home.homes import MASTER
 from tests.torture import full_disk, guesses, images, old_states
 from tests.torture.calls import Case, random_case
 from tests.torture.failing import failing_writes
 from tests.torture.kills import Outcome, random_kills, scratch_folder, torture
 from tests.torture.life import learner_of
+from tests.torture.migrating import ARCHIVES, interrupted_migrations
 from tests.torture.power import power_losses
 from tests.torture.processes import cut_into_processes, long_case
 from tests.torture.reads import failing_reads
@@ -102,11 +104,13 @@ def guess(rows: int, uploads: int, seed: int) -> tuple[int, list[str]]:
 
 
 def flip(count: int, seed: int) -> tuple[int, list[str]]:
-    from tests.home import bit_flips  # type: ignore[attr-defined]
+    tally = bit_flips.flips(count, seed)
+    return count, tally.failures
 
+
+def migrate(archive: Path, count: int, seed: int) -> tuple[int, list[str]]:
     with scratch_folder() as folder:
-        found: tuple[int, list[str]] = bit_flips.flip_bits(Path(folder), count, seed)
-        return found
+        return interrupted_migrations(archive, Path(folder), count, seed)
 
 
 def _wrong(outcomes: list[Outcome]) -> list[str]:
@@ -143,17 +147,10 @@ def jobs(options: argparse.Namespace) -> Iterator[Job]:
     for number in range(options.guesses):
         for rows, uploads in GUESSED.items():
             yield Job("guesses", f"seed {seed + number}", uploads, guess, (rows, uploads, seed + number))
-    if options.flips and _flips():
-        for start in range(0, options.flips, PER_TRACE):
-            yield Job("bit flips", f"flips from {start}", PER_TRACE, flip, (PER_TRACE, seed + start))
-
-
-def _flips() -> bool:
-    try:
-        from tests.home import bit_flips  # type: ignore[attr-defined]
-    except ImportError:
-        return False
-    return hasattr(bit_flips, "flip_bits")
+    for start in range(0, options.flips, PER_TRACE):
+        yield Job("bit flips", f"flips from {start}", PER_TRACE, flip, (PER_TRACE, seed + start))
+    for archive in ARCHIVES if options.migrations else ():
+        yield Job("migrations", archive.name, options.migrations, migrate, (archive, options.migrations, seed))
 
 
 def parsed() -> argparse.Namespace:
@@ -170,7 +167,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--full-disk", action="store_true", help="forget on full disks")
     parser.add_argument("--old-states", **number, help="older states of a part, of each kind")
     parser.add_argument("--guesses", **number, help="rounds of guesses at what was forgotten")
-    parser.add_argument("--flips", **number, help="flipped bits, where the test for them is there")
+    parser.add_argument("--flips", **number, help="flipped bits")
+    parser.add_argument("--migrations", **number, help="interrupted first openings of each home of an earlier version")
     parser.add_argument("--seed", type=int, default=0, help="of the first trace (default: 0)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     options = parser.parse_args()
@@ -190,8 +188,6 @@ def main() -> int:
         summary.skipped["ext4 images"] = images.why_not() or ""
     if options.full_disk and full_disk.no_tmpfs():
         summary.skipped["full tmpfs"] = full_disk.no_tmpfs() or ""
-    if options.flips and not _flips():
-        summary.skipped["bit flips"] = "there is no tests.home.bit_flips"
     summary.show(console)
     spent = time.perf_counter() - start
     console.print(f"{sum(summary.tries.values()):,} tries, {summary.violations:,} violations, {spent:.0f} s")
