@@ -144,7 +144,7 @@ def measure_receipts(counts: Sequence[int], homes: Homes, scratch: Path, limit_s
     before it."""
     rows: list[dict[str, Any]] = []
     before: Path | None = None
-    pages = "--all" in subprocess.run(
+    pages = "--most" in subprocess.run(
         [sys.executable, "-m", "cause", "receipts", "--help"], check=True, capture_output=True, text=True
     ).stdout  # fmt: skip
     for count in sorted(counts):
@@ -160,7 +160,7 @@ def measure_receipts(counts: Sequence[int], homes: Homes, scratch: Path, limit_s
             page = _command("receipts", str(home))
             if page < LONG_S:
                 page = statistics.median([page, *(_command("receipts", str(home)) for _ in range(2))])
-            whole = _command("receipts", str(home), "--all") if pages else page
+            whole = _command("receipts", str(home), "--json")
             rows.append(
                 {"receipts": count, "open_s": opened["open_s"], "first_page_s": page if pages else None, "all_s": whole,
                  "status_command_s": _command("status", str(home), "--json"), "help_s": _command("--help"),

@@ -34,7 +34,9 @@ def freed(**environment: str) -> str:
 
 @glibc
 def test_what_is_freed_is_overwritten_unless_the_environment_says_no():
-    assert freed().split() == ["True", "0"]
+    overwritten, left = freed().split()
+    assert overwritten == "True"
+    assert int(left) < 100  # the allocator may have used some of it again, for anything
     overwritten, left = freed(**{zeroize.VARIABLE: "0"}).split()
     assert overwritten == "False"
     assert int(left) > 3_000  # the allocator may have used some of it again

@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 
 VARIABLE = "CAUSE_OVERWRITE_FREED"
 """Set to 0, this environment variable keeps freed memory as it is: training on a CPU takes up to 16 % less time."""
-_M_PERTURB = -6
-_FILL = 0xFF
+M_PERTURB = -6
+FILL = 0xFF
 """What freed memory is filled with. New memory gets the complement, so it is zeros, as fresh memory is."""
 _THREAD_CACHE_BYTES = 1_032
 _THREAD_CACHE_BLOCKS = 7
@@ -72,7 +72,7 @@ def overwrite_freed_memory() -> bool:
     Whether it does: not on other C libraries than glibc, nor if the environment says no.
     """
     library = _glibc() if enabled() else None
-    return library is not None and library.mallopt(_M_PERTURB, _FILL) == 1
+    return library is not None and library.mallopt(M_PERTURB, FILL) == 1
 
 
 def wipe_arrays(*arrays: NDArray[Any]) -> None:

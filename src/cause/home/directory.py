@@ -41,6 +41,9 @@ class Directory:
     """Users by pseudonym and pseudonyms by user."""
 
     def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
         self._chunks: dict[int, _Chunk] = {}
         self._chunk_of: dict[int, int] = {}
         self._names: dict[int, str] = {}
@@ -56,7 +59,7 @@ class Directory:
         HomeError
             If an upload's user is in no readable chunk and its own row cannot be opened either.
         """
-        self.__init__()  # type: ignore[misc]
+        self._clear()
         for number, key, sealed in database.rows("SELECT chunk, key, sealed FROM directory"):
             name = bytes(key)
             try:
