@@ -29,6 +29,13 @@ def loaded(held: Holdings, sub_model: SubModel) -> bytes | None:
             return None
 
 
+def why_nobody_votes(held: Holdings) -> str:
+    """In words, for an error."""
+    if held.ledger.shards():
+        return "every sub-model is lost, damaged or waits for its repair: run `cause repair`"
+    return "no shard has learned anything, or all of it was forgotten"
+
+
 def votes(held: Holdings, learner: Learner, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
     """Each head's weight (the samples behind it), and what it says: voter × sample × class."""
     weights, probabilities = [], []
@@ -38,7 +45,7 @@ def votes(held: Holdings, learner: Learner, x: Any) -> tuple[NDArray[np.float64]
             weights.append(found[0])
             probabilities.append(found[1])
     if not weights:
-        raise CauseError("nobody can vote: no shard has learned anything, or all of it was forgotten")
+        raise CauseError(f"nobody can vote: {why_nobody_votes(held)}")
     return np.asarray(weights, dtype=np.float64), np.stack(probabilities)
 
 

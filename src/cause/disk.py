@@ -6,7 +6,10 @@ file's bytes by `Disk.sync`, its name by `Disk.sync_folder`.
 """
 
 import contextlib
+import errno
+import io
 import os
+import stat
 import threading
 import time
 from pathlib import Path
@@ -20,8 +23,27 @@ except ImportError:
 ATTEMPTS = 4
 """How often a file is read before an error counts."""
 FIRST_PAUSE_S = 0.0025
+_SAFELY = getattr(os, "O_NONBLOCK", 0)
+"""A pipe in a file's place must not make us wait for somebody who writes into it."""
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+"""What a home writes to is its own: a link in a file's place is refused."""
 pause = time.sleep
 """What waits between two attempts; a test puts something in its place."""
+
+
+def open_to_read(path: Path) -> io.FileIO:
+    """An ordinary file, unbuffered.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read, or is a pipe, a folder or a device.
+    """
+    file = io.FileIO(os.open(path, os.O_RDONLY | _SAFELY), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is not an ordinary file", str(path))
+    return file
 
 
 class OpenFile:
@@ -68,11 +90,12 @@ class Disk:
         return self.read_once(path)
 
     def read_once(self, path: Path) -> bytes:
-        return path.read_bytes()
+        with open_to_read(path) as file:
+            return file.readall()
 
     def read_part(self, path: Path, offset: int, size: int) -> bytes:
         """At most so many bytes of a file from there on: fewer at its end."""
-        with path.open("rb", buffering=0) as file:
+        with open_to_read(path) as file:
             file.seek(offset)
             parts = []
             while size > 0 and (part := file.read(size)):
@@ -102,7 +125,7 @@ class Disk:
         return OpenFile(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
     def open(self, path: Path) -> OpenFile:
-        return OpenFile(path, os.open(path, os.O_RDWR))
+        return OpenFile(path, os.open(path, os.O_RDWR | _SAFELY | _NO_LINK))
 
     def sync(self, *files: OpenFile) -> None:
         """Make the bytes of these files durable, all at the same time: a device flushes once for several of them."""

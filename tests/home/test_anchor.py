@@ -195,7 +195,7 @@ def test_in_no_state_that_a_power_loss_leaves_is_the_anchor_ahead_of_the_ledger(
         device.forget("a", rounds=[1], count=1)
         device.close()
     states = ahead = 0
-    for number, state in crash_states(disk, most=3):
+    for number, state in crash_states(disk, most=1):
         state.write_to(tmp_path / "state")
         home = tmp_path / "state" / "home"
         if (home / "cause.toml").exists():

@@ -22,7 +22,7 @@ from tests.torture.test_kills import EVICTING, SHORT
 def test_a_read_that_fails_drops_nothing(case, call, error, for_good, deep):
     with torture(case) as tortured:
         failures, problems = failing_reads(
-            tortured, call, error=error, for_good=for_good, every=1 if deep else 4, first=3
+            tortured, call, error=error, for_good=for_good, every=1 if deep else 12, first=3
         )
     assert problems == []
     assert failures > 3

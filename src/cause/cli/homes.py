@@ -59,10 +59,11 @@ CalibrationFile = Annotated[
 @contextmanager
 def upgrade_status(home: Path, read_only: bool) -> Iterator[None]:
     """Show on a terminal that a home of an older format is brought up to date, which may take a while."""
+    from cause.disk import open_to_read
     from cause.home.layout import FORMAT, Layout
 
     try:
-        with Layout(home).ledger.open("rb") as ledger:
+        with open_to_read(Layout(home).ledger) as ledger:
             ledger.seek(60)  # where SQLite keeps `user_version`
             found = int.from_bytes(ledger.read(4), "big")
     except OSError:

@@ -42,6 +42,7 @@ def repair(
         _told_not(f"the machine is not idle: its load a core is not below {threshold}", json)
         return
     with training_bar("repairing") as watch, h.opened(home, watch=watch) as device:
+        from cause.home.repairing import drop_damaged
         from cause.home.repairing import repair as repaired
         from cause.home.status import status
 
@@ -55,12 +56,15 @@ def repair(
                 return
         own = max(1, h.config_of(home).settings.workers)
         busy = (lambda: _busy(threshold, own)) if when == "idle" else None
+        damaged = drop_damaged(device)
         done = repaired(device, allowance, meter=meter, model=model, busy=busy)
     if json:
         from dataclasses import asdict
 
-        print_json({"begun": True, **asdict(done)})
+        print_json({"begun": True, "damaged": [list(key) for key in damaged], **asdict(done)})
     else:
+        if damaged:
+            print(f"{len(damaged)} damaged or lost sub-models dropped: what serves of them was trained again")
         _show(done)
 
 

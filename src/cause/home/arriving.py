@@ -11,7 +11,7 @@ from cause.errors import InputError
 from cause.home.blocks import Block
 from cause.home.directory import DirectoryChange
 from cause.home.ledger import digest_rows
-from cause.home.seals import seal_classes, seal_digests, upload_key
+from cause.home.seals import name_bytes, seal_classes, seal_digests, upload_key
 from cause.home.uploads import cut
 from cause.keyed import digest
 from cause.samples import Piece, SegmentKey
@@ -70,7 +70,7 @@ def _record(home: "Home", arrived: _Round) -> None:
     uploads: dict[str, int] = {}
     for user, blocks in arrived.cuts.items():
         first = blocks[0][0]
-        sealed = home.vault.seal(first, user.encode(), b"user" + first)
+        sealed = home.vault.seal(first, name_bytes(user), b"user" + first)
         row = [round_, now, home.inbox.since(user, now), arrived.pseudonyms[user], sealed]
         uploads[user] = database.run(
             "INSERT INTO uploads (round, received, arrived, pseudonym, sealed_user, layout) VALUES (?, ?, ?, ?, ?, 1)",

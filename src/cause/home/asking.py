@@ -7,10 +7,14 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from cause.home.receipts import nonce_digest
+from cause.home.seals import padded
 from cause.requests import Request
 
 if TYPE_CHECKING:
     from cause.home.home import Home
+
+REQUEST_BYTES = 256
+"""What was asked is filled up to a multiple of this: its length does not tell that of a name."""
 
 
 def accept(home: "Home", requests: Sequence[Request], ids: Sequence[str] | None = None) -> list[str]:
@@ -25,7 +29,8 @@ def accept(home: "Home", requests: Sequence[Request], ids: Sequence[str] | None 
     with home.database.transaction():
         for each, request in zip(ids, requests, strict=True):
             name = bytes.fromhex(each)
-            sealed = home.vault.seal(name, json.dumps(asdict(request)).encode(), b"request" + name)
+            plain = padded(json.dumps(asdict(request)).encode(), REQUEST_BYTES, b" ")
+            sealed = home.vault.seal(name, plain, b"request" + name)
             home.database.run(
                 "INSERT INTO requests (id, received, deadline, key, sealed, nonce) VALUES (?, ?, ?, ?, ?, ?)",
                 [each, now, now + home.deadline_s, name, sealed, nonce_digest(request.nonce)],

@@ -89,6 +89,8 @@ class Meta:
 
 def open_meta(name: bytes, key: Buffer, data: bytes) -> Meta:
     """What the engine asks often."""
+    if len(data) < _HEAD.size:
+        raise VaultError(f"a block has at least {_HEAD.size} bytes, not {len(data)}")
     magic, length = _HEAD.unpack_from(data)
     if magic not in (_MAGIC, _WITHOUT_HANDLES):
         raise VaultError("not a block of this version")

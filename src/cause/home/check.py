@@ -27,7 +27,7 @@ from cause.vault import Vault, open_sealed
 
 UNREADABLE = (VaultError, HomeError, ValueError, KeyError, IndexError, TypeError, struct.error)
 """What opening sealed bytes raises when they are damaged, cut off or something else."""
-RESTORE = "`cause restore` with a backup puts it back, or drops what nobody has"
+RESTORE = "`cause restore` with a backup puts it back, and with --discard-later drops what it does not hold"
 LOST_KEYS = "check the master key; lost keys cannot be brought back"
 MENDED = "the next opening for writing puts the second copy in its place"
 REPLAY = "`cause repair` trains it again"
@@ -65,6 +65,7 @@ def examine_home(folder: str | Path) -> Health:
         raise HomeError(f"{str(folder)!r} is not a home: `cause init` makes one")
     try:
         config = read_config(layout.config)
+        config.source(layout.folder)
     except CauseError as error:
         return Health([Problem(str(error), "`cause restore` writes it anew from a backup; or write it yourself")])
     for path in (layout.ledger, layout.vault, layout.blocks, layout.sub_models):

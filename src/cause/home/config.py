@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from cause.disk import open_to_read
 from cause.errors import HomeError, InputError
 from cause.presets import parse_system
 from cause.registry import check_choice
@@ -121,7 +122,7 @@ def key_source(table: Mapping[str, Any], folder: Path) -> KeySource:
 def read_config(path: Path) -> Config:
     """Read and check a file."""
     try:
-        with path.open("rb") as file:
+        with open_to_read(path) as file:
             data = file.read(LARGEST_BYTES + 1)
     except OSError as error:
         raise HomeError(f"cannot read {str(path)!r}: {error.strerror}") from None

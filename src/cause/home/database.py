@@ -24,6 +24,8 @@ CHANGE = "change"
 
 def connect(path: Path, read_only: bool) -> sqlite3.Connection:
     """SQLite as Python has it."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise HomeError(f"{str(path)!r} is a link or not an ordinary file: a home's ledger is neither")
     if not read_only:
         _keep_to_its_owner(path)
     address = f"file:{quote(str(path.absolute()))}?mode={_reading(path) if read_only else 'rwc'}"

@@ -12,10 +12,13 @@ from dataclasses import dataclass, field
 
 from cause.errors import HomeError, VaultError
 from cause.home.database import Database
+from cause.home.seals import name_of, padded
 from cause.vault import Vault, seal
 
 NAMES = 256
 """The most names of a chunk."""
+CHUNK_BYTES = 1_024
+"""A chunk is filled up to a multiple of this: its length does not tell that of a name that left it."""
 _PLACE = b"directory"
 
 
@@ -106,7 +109,7 @@ class Directory:
     def seal(self, change: DirectoryChange, vault: Vault) -> None:
         """Fill in the rows; the new keys must be in the vault, or in `change.keys`."""
         for number, chunk in change.chunks.items():
-            plain = json.dumps(list(chunk.names.items()), separators=(",", ":")).encode()
+            plain = padded(json.dumps(list(chunk.names.items()), separators=(",", ":")).encode(), CHUNK_BYTES, b" ")
             if chunk.key in vault:  # the keys given were overwritten when the vault took them
                 sealed = vault.seal(chunk.key, plain, _PLACE + chunk.key)
             else:
@@ -172,7 +175,7 @@ def _recorded_name(database: Database, vault: Vault, pseudonym: int) -> str:
     for sealed, first in rows:
         if first is not None:
             try:
-                return vault.open_sealed(bytes(first), bytes(sealed), b"user" + bytes(first)).decode()
+                return name_of(vault.open_sealed(bytes(first), bytes(sealed), b"user" + bytes(first)))
             except (VaultError, UnicodeDecodeError):
                 continue
     raise HomeError(f"an upload of pseudonym {pseudonym} has lost a key: `cause doctor --home` tells more")

@@ -13,7 +13,7 @@ from cause.home.database import Database
 from cause.home.directory import DirectoryChange
 from cause.home.inbox import StagedRemoval
 from cause.home.relayout import RANDOM, moved, permuted
-from cause.home.seals import seal_digests
+from cause.home.seals import name_bytes, seal_digests
 from cause.home.uploads import Blocks
 from cause.ledger import Selection
 from cause.plan import ShardPlan
@@ -174,7 +174,7 @@ def apply(home: "Home", rewrite: Rewrite, selection: Selection) -> None:
         rows = [(name, own.upload_id, part, sizes.get(name) or kept[name]) for part, name in enumerate(left)]
         database.many("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)
         if left[0] != own.names[0]:
-            sealed = home.vault.seal(left[0], user.encode(), b"user" + left[0])
+            sealed = home.vault.seal(left[0], name_bytes(user), b"user" + left[0])
             database.run("UPDATE uploads SET sealed_user=? WHERE id=?", [sealed, own.upload_id])
         database.many(
             "INSERT INTO pieces (upload, shard, round, slice, positions) VALUES (?, ?, ?, ?, ?)",

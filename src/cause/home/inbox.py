@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from cause.arrays import checked
 from cause.errors import HomeError, InputError, VaultError
 from cause.home.blocks import ID_BYTES, Block, new_handles
+from cause.home.seals import name_bytes, name_of
 from cause.home.uploads import Blocks, cut_block
 from cause.requests import Request
 from cause.vault import seal
@@ -91,7 +92,7 @@ class Inbox:
         for upload, rows in parts.items():
             name, _, _, sealed, arrived = rows[0]
             try:
-                user = self._home.vault.open_sealed(name, sealed, b"staged" + name).decode()
+                user = name_of(self._home.vault.open_sealed(name, sealed, b"staged" + name))
             except VaultError as error:
                 where = str(self._home.layout.folder)
                 raise HomeError(
@@ -167,7 +168,7 @@ class Inbox:
         change.keys |= keys
         change.contents += contents
         change.rows += [
-            [name, id_, part, len(block), len(data), seal(keys[name], user.encode(), b"staged" + name), arrived]
+            [name, id_, part, len(block), len(data), seal(keys[name], name_bytes(user), b"staged" + name), arrived]
             for part, ((name, block), (_, data)) in enumerate(zip(blocks, contents, strict=True))
         ]
         return Staged(id_, user, tuple(keys), len(whole), sum(len(data) for _, data in contents), arrived)

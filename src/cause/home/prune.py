@@ -10,6 +10,7 @@ from cause.errors import VaultError
 from cause.home.blocks import Meta
 from cause.home.database import Database
 from cause.home.forgetting import forget_classes, update_segments
+from cause.home.seals import name_bytes, name_of
 from cause.samples import SegmentKey
 from cause.vault import Vault, open_sealed, seal
 
@@ -105,7 +106,7 @@ class _Pruning:
                 continue
             first = own[0][0]
             try:
-                users[pseudonym] = open_sealed(self.vault.key(first), sealed, b"user" + first).decode()
+                users[pseudonym] = name_of(open_sealed(self.vault.key(first), sealed, b"user" + first))
             except (VaultError, UnicodeDecodeError):
                 continue
         return users
@@ -144,7 +145,7 @@ class _Pruning:
         rows = [[name, upload, part, size] for part, (name, size) in enumerate(left)]
         database.many("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)
         if left[0][0] != first:
-            sealed = seal(self.vault.key(left[0][0]), user.encode(), b"user" + left[0][0])
+            sealed = seal(self.vault.key(left[0][0]), name_bytes(user), b"user" + left[0][0])
             database.run("UPDATE uploads SET sealed_user=? WHERE id=?", [sealed, upload])
 
     def manifests(self) -> None:

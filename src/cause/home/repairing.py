@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from cause.energy.base import Meter, Running
 from cause.energy.model import EnergyModel
-from cause.errors import MeterError
+from cause.errors import DamageError, MeterError
 from cause.home.status import Waiting, waiting
 from cause.home.when import Allowance, expected
+from cause.samples import SegmentKey
 
 if TYPE_CHECKING:
     from cause.system import Cause
@@ -84,6 +85,29 @@ class _Spending:
         return seconds, joules
 
 
+def drop_damaged(device: "Cause") -> list[SegmentKey]:
+    """Read every stored sub-model and drop those that are lost or damaged, so that a repair trains them again.
+
+    Returns
+    -------
+    The dropped ones.
+
+    Raises
+    ------
+    HomeError
+        If a file cannot be read now. Nothing is dropped for that.
+    """
+    dropped = []
+    for key in list(device.memory.stored()):
+        try:
+            with device.state:
+                if key in device.memory:
+                    device.held.load(key)
+        except DamageError:
+            dropped.append(key)
+    return dropped
+
+
 def repair(
     device: "Cause",
     allowance: Allowance | None = None,
@@ -114,7 +138,7 @@ def repair(
     rsn = 0
     try:
         reason = _why_not(spending, allowance, todo, None)
-        if todo and reason is None:
+        if reason is None:  # also where nothing waits: the process before may have died before it signed the receipts
             rsn = device.repair(stop=stop)
     finally:
         spending.close()

@@ -161,9 +161,9 @@ class _Work:
                     ],
                     SUB_MODELS: [bytes(name) for (name,) in database.rows("SELECT key FROM sub_models")],
                 }
-                if not live and not discard_later:
-                    self._refuse_to_lose(set(names[BLOCKS]))
                 wanted = {folder: self._missing(folder, own) for folder, own in names.items()}
+                if not discard_later:
+                    self._refuse_to_lose(database, live, set(names[BLOCKS]), wanted[BLOCKS])
                 for files in self.files.values():
                     if not self.disk.exists(files.folder):
                         self.disk.make_folder(files.folder)
@@ -244,8 +244,24 @@ class _Work:
         made = self.now if self.archive is None else self.archive.manifest.made
         return carry_on(database, self.vault, damaged, made=made, now=self.now, about=about)
 
-    def _refuse_to_lose(self, named: set[bytes]) -> None:
-        """Samples that came after the backup would lose their keys for good."""
+    def _refuse_to_lose(
+        self, database: Database, live: bool, named: set[bytes], wanted: tuple[list[bytes], set[bytes]]
+    ) -> None:
+        """Refuse a restore that would destroy keys of samples that this archive does not hold: a newer one may.
+
+        With the home's own ledger these are samples it names whose files are lost. With the backup's ledger they came
+        after the backup: their files lie in the home, or, where files of samples were lost, only the number of the
+        newest change tells that there may be some.
+        """
+        back, lost = wanted
+        if live:
+            held = sum(name in self.vault for name in lost)
+            if held:
+                raise HomeError(
+                    f"{held} blocks of samples are lost or damaged, and this backup does not hold them: their keys "
+                    "would be destroyed: take a newer backup, or say --discard-later"
+                )
+            return
         later = [
             name
             for name in (self.disk.names(self.layout.blocks) if self.layout.blocks.is_dir() else [])
@@ -255,6 +271,14 @@ class _Work:
             raise HomeError(
                 f"{len(later)} blocks of samples in {str(self.layout.blocks)!r} are newer than this backup and "
                 "would be destroyed: take a newer backup, or say --discard-later"
+            )
+        files_lost = back or any(name in self.vault for name in lost)
+        unnamed = self.vault.names() - named_keys(database)
+        if self.anchored is not None and self.anchored.change > database.change and files_lost and unnamed:
+            raise HomeError(
+                f"the home changed {self.anchored.change - database.change} times after this backup, and files of "
+                "samples are lost: samples that came later, if any did, would be destroyed: take a newer backup, or "
+                "say --discard-later"
             )
 
     def _missing(self, folder: str, names: Iterable[bytes]) -> tuple[list[bytes], set[bytes]]:

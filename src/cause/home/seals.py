@@ -23,6 +23,29 @@ def upload_key(vault: Vault, blocks: Iterable[bytes]) -> bytes:
     return vault.joint_key(blocks)
 
 
+NAME_BYTES = 32
+"""A name is filled up to a multiple of this before it is sealed: an old ledger does not tell how long it was."""
+
+
+def name_bytes(user: str) -> bytes:
+    """A user's name, to be sealed.
+
+    >>> len(name_bytes("ann")), name_of(name_bytes("ann"))
+    (32, 'ann')
+    """
+    return padded(user.encode(), NAME_BYTES, b"\0")
+
+
+def name_of(plain: bytes) -> str:
+    """The name that `name_bytes` made; earlier versions did not fill it up."""
+    return plain.rstrip(b"\0").decode()
+
+
+def padded(plain: bytes, multiple: int, fill: bytes) -> bytes:
+    """Fill up to a multiple of so many bytes."""
+    return plain + fill * (-len(plain) % multiple)
+
+
 def seal_digest(key: bytes, piece: SegmentKey, digest: bytes) -> bytes:
     """The digest of one piece of an upload, as ledgers of formats 2 to 4 hold it."""
     return seal(key, digest, pack("piece", *piece))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from cause import positions as pos
 from cause.errors import HomeError, VaultError
 from cause.home.relayout import RANDOM, UNCHECKED, moved, permuted
-from cause.home.seals import seal_digests
+from cause.home.seals import name_bytes, seal_digests
 from cause.home.uploads import Blocks
 from cause.samples import SegmentKey
 
@@ -116,7 +116,7 @@ def _replace(home: "Home", upload: _Upload) -> None:
     rows = [(name, upload.id, part, len(data)) for part, (name, data) in enumerate(upload.new.items())]
     database.many("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)
     first = next(iter(upload.new))
-    sealed = home.vault.seal(first, upload.user.encode(), b"user" + first)
+    sealed = home.vault.seal(first, name_bytes(upload.user), b"user" + first)
     database.run("UPDATE uploads SET sealed_user=?, layout=? WHERE id=?", [sealed, RANDOM, upload.id])
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cause.aggregation import why_nobody_votes
 from cause.errors import CauseError
 from cause.samples import SegmentKey
 from cause.system import Cause, Voter
@@ -50,7 +51,7 @@ class Heads:
         while True:
             voters = self._device.voters()
             if not voters:
-                raise NobodyVotesError("nobody can vote: no shard has learned anything, or all of it was forgotten")
+                raise NobodyVotesError(f"nobody can vote: {why_nobody_votes(self._device.held)}")
             ready = self._predictors(voters)
             if ready is None:
                 continue
