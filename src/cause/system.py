@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cause import aggregation
 from cause.arrays import ArrayUpload
-from cause.checks import check_user, checked_uploads, classes_of
+from cause.checks import check_not_empty, check_user, checked_uploads, classes_of
 from cause.controller import ShardController
 from cause.errors import InputError, RequestError
 from cause.executors import Executor, Here, Processes
@@ -197,9 +197,16 @@ class Cause:
     # Algorithm 3, lines 2 to 5: a round of learning
 
     def learn(
-        self, uploads: Iterable[Upload] | Mapping[str, tuple[ArrayLike, ArrayLike]] = (), *, repair: str | None = None
+        self,
+        uploads: Iterable[Upload] | Mapping[str, tuple[ArrayLike, ArrayLike]] = (),
+        *,
+        repair: str | None = None,
+        empty: bool = False,
     ) -> Learned:
         """One round: what arrived is partitioned, trained on and stored. An empty round counts.
+
+        A device with a home refuses an empty round unless it is asked for (`empty=True`): each one makes all samples a
+        round older, and `retain="2 rounds"` deletes what is too old. A device in memory keeps everything and takes one.
 
         Uploads, or inputs and labels by user: `{"alice": (x, y)}`. Shards that wait for a repair are repaired on the
         way; with `repair="later"` they go on waiting, and what arrived for them waits with them.
@@ -210,7 +217,7 @@ class Cause:
             given = {user: (x, y, _fresh_handles(y)) for user, (x, y) in uploads.items()}
             handles = {user: tuple(each.hex() for each in rows) for user, (_, _, rows) in given.items()}
         with self.state:
-            t, active, arrived, waiting = self._arrive(given if handles else uploads)
+            t, active, arrived, waiting = self._arrive(given if handles else uploads, empty=empty)
         self.expire(repair="later")  # before anything is trained on what goes
         trained, _ = self._catch_up(except_=waiting if repair == "later" else ())
         return Learned(t, active, tuple(trained), sum(len(u.positions) for u in arrived.values()), handles)
@@ -220,6 +227,8 @@ class Cause:
         uploads: Iterable[Upload]
         | Mapping[str, tuple[ArrayLike, ArrayLike]]
         | Mapping[str, tuple[ArrayLike, ArrayLike, Sequence[bytes]]],
+        *,
+        empty: bool = False,
     ) -> tuple[int, int, Mapping[str, Upload], list[int]]:
         self._resume()
         t, waiting = self.ledger.round + 1, self.waiting()
@@ -229,6 +238,7 @@ class Cause:
             uploads = [ArrayUpload(user, t, *given) for user, given in uploads.items()]
         arrived = checked_uploads(uploads, t)
         if self.home is not None:
+            check_not_empty(arrived, t, empty=empty)
             arrived = {user: self.home.shuffled(upload) for user, upload in arrived.items()}
         for upload in arrived.values():
             self.learner.check(upload)
@@ -254,10 +264,16 @@ class Cause:
             self._expire_staged()  # where no round is closed, nobody else does
             return self._home().inbox.stage(token_hex(16) if call is None else call, user, x, y)
 
-    def close_round(self, *, call: str | None = None, expire: bool = True) -> Arrived:
+    def close_round(self, *, call: str | None = None, expire: bool = True, empty: bool = False) -> Arrived:
         """Make a round of all that is staged, durably; nothing is trained yet: `catch_up` does.
 
         Then what is too old goes; whoever wants to know the one from the other calls `expire` afterwards.
+
+        Raises
+        ------
+        EmptyRoundError
+            If nothing is staged. `empty=True` closes an empty round all the same: it counts as any other, so every
+            sample gets a round older (`status().retention` says what that deletes).
         """
         home = self._home()
         with self.state:
@@ -268,7 +284,7 @@ class Cause:
             self._expire_staged()
             with home.inbox.closing(call) as uploads:
                 try:
-                    t, active, arrived, _ = self._arrive(uploads)
+                    t, active, arrived, _ = self._arrive(uploads, empty=empty)
                 except InputError:
                     raise
                 except BaseException:
