@@ -11,6 +11,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cause import aggregation
+from cause.arguments import (
+    DEVICE_ARGUMENTS,
+    check_device,
+    check_whole,
+    handles_of,
+    inputs_of,
+    refuse_unknown,
+    requests_of,
+    rounds_of,
+    samples_of,
+    uploads_of,
+)
 from cause.arrays import ArrayUpload
 from cause.checks import check_not_empty, check_user, checked_uploads, classes_of
 from cause.controller import ShardController
@@ -93,6 +105,8 @@ class Cause:
         watch: Watch | None = None,
         **bounds: Any,
     ) -> None:
+        check_device(home, learner, system)
+        check_whole(shards=shards, slots=slots, classes=classes, seed=seed, workers=workers)
         self.watch = watch
         self.home: Home | None = None
         self._repair = "now"
@@ -107,6 +121,7 @@ class Cause:
             self._repair = settings.repair
             ledger, shelf, journal = self.home.ledger, self.home.shelf, self.home
         elif bounds or key is not None or read_only:
+            refuse_unknown("Cause", bounds, DEVICE_ARGUMENTS)
             raise InputError(f"{next(iter(bounds), 'key')!r} is for a device with a home: Cause('device/', …)")
         if learner is None:
             raise InputError("a device needs a learner")
@@ -211,7 +226,7 @@ class Cause:
         Uploads, or inputs and labels by user: `{"alice": (x, y)}`. Shards that wait for a repair are repaired on the
         way; with `repair="later"` they go on waiting, and what arrived for them waits with them.
         """
-        repair = self._repair_or_default(repair)
+        repair, uploads = self._repair_or_default(repair), uploads_of(uploads)
         handles: dict[str, tuple[str, ...]] = {}
         if self.home is not None and isinstance(uploads, Mapping):
             given = {user: (x, y, _fresh_handles(y)) for user, (x, y) in uploads.items()}
@@ -320,10 +335,10 @@ class Cause:
         self,
         user: str,
         *,
-        rounds: Iterable[int] | None = None,
+        rounds: Iterable[int] | int | None = None,
         count: int | None = None,
         samples: Iterable[tuple[int, int]] | None = None,
-        handles: Iterable[str] | None = None,
+        handles: Iterable[str] | str | None = None,
         repair: str | None = None,
         nonce: str | None = None,
     ) -> list[Forgotten]:
@@ -340,10 +355,8 @@ class Cause:
         The receipts commit to a `nonce` (a random text of up to 128 characters), so that whoever drew it can prove that
         they answer this very request.
         """
-        chosen = None if rounds is None else tuple(rounds)
-        named = None if samples is None else tuple(samples)
-        rows = None if handles is None else tuple(handles)
-        return self.serve([Request(user, chosen, count, named, rows, nonce)], repair=repair)
+        named = Request(user, rounds_of(rounds), count, samples_of(samples), handles_of(handles), nonce)
+        return self.serve([named], repair=repair)
 
     def expire(self, *, repair: str = "now", trust_clock: bool = False) -> Forgotten | None:
         """Forget what is older than the home keeps samples: all of it at once. `learn` does it in each round.
@@ -363,6 +376,7 @@ class Cause:
         Forgotten or None
             What was forgotten; None if nothing was old enough.
         """
+        check_choice("repair", repair, REPAIRS)
         with self.state:  # nobody else forgets any of it between the choice and its end
             self._resume()
             if trust_clock:
@@ -384,7 +398,7 @@ class Cause:
 
     def serve(self, requests: Sequence[Request], *, repair: str | None = None) -> list[Forgotten]:
         """Serve all requests that wait: one by one, or coalesced into one replay for each shard."""
-        repair = self._repair_or_default(repair)
+        repair, requests = self._repair_or_default(repair), requests_of(requests, names=False)
         if not requests:
             raise RequestError("nothing to forget: no request was made")
         return self._serve(requests, repair, together=self.system.requests == "coalesced")
@@ -472,10 +486,10 @@ class Cause:
         rsn = self._catch_up()[1] if repair == "now" else 0
         return Forgotten(tuple(requests), tuple(effect[0]), tuple(effect[1]), rsn, tuple(ids))
 
-    def plan(self, *requests: Request) -> list[ShardPlan]:
-        """What serving these requests together would touch and cost. Changes nothing."""
+    def plan(self, *requests: Request | str) -> list[ShardPlan]:
+        """What serving these requests together would touch and cost; a name means all of that user. Changes nothing."""
         with self.state:
-            return self._plan(merged(resolve(self.ledger, requests)))
+            return self._plan(merged(resolve(self.ledger, requests_of(requests))))
 
     def _plan(self, selection: Selection) -> list[ShardPlan]:
         return plan(self.ledger, self.memory, selection, self.rehearsal.share)
@@ -595,7 +609,7 @@ class Cause:
     def votes(self, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
         """Each head's weight (the samples behind it), and what it says: voter × sample × class."""
         self.held.look()
-        return aggregation.votes(self.held, self.learner, x)
+        return aggregation.votes(self.held, self.learner, inputs_of(x))
 
     def status(self, model: "EnergyModel | None" = None) -> "Status":
         """How a device with a home is: what serves, what waits, what repair will cost, what is due when."""

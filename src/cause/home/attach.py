@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
+import numpy as np
+
+from cause.arguments import refuse_unknown
 from cause.disk import Disk
 from cause.errors import HomeError, InputError
 from cause.home.config import Config, Settings, key_source, parse_config, parse_retain, read_config
@@ -114,10 +117,9 @@ def _told(wanted: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in wanted.items() if value is not None}
     if isinstance(given.get("system"), System):
         given["system"] = system_text(given["system"])
+    given = {name: int(value) if isinstance(value, np.integer) else value for name, value in given.items()}
     if isinstance(given.get("memory"), int):
         given["memory"] = str(given["memory"])
     known = Settings.__dataclass_fields__
-    for name in given:
-        if name not in known:
-            raise InputError(f"a home has no {name!r}: {', '.join(sorted(known))}")
+    refuse_unknown("a home", given, known)
     return given
