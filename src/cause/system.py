@@ -28,6 +28,7 @@ from cause.checks import check_not_empty, check_user, checked_uploads, classes_o
 from cause.controller import ShardController
 from cause.errors import InputError, RequestError
 from cause.executors import Executor, Here, Processes
+from cause.executors.spawning import refuse_rerun
 from cause.holdings import Holdings, samples_between
 from cause.journal import Journal
 from cause.keyed import derive, root_key
@@ -105,6 +106,7 @@ class Cause:
         watch: Watch | None = None,
         **bounds: Any,
     ) -> None:
+        refuse_rerun()
         check_device(home, learner, system)
         check_whole(shards=shards, slots=slots, classes=classes, seed=seed, workers=workers)
         self.watch = watch
