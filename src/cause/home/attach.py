@@ -14,7 +14,7 @@ from cause.home.home import Home
 from cause.home.layout import UNFINISHED, Layout
 from cause.learners.base import Learner
 from cause.learners.described import build, describe
-from cause.presets import System, system_text
+from cause.presets import System, parse_system, system_text
 from cause.vault.sources import new_master_key
 
 
@@ -62,6 +62,11 @@ def create(
     disk: Disk | None = None,
 ) -> Config:
     """Make a home. Its configuration is written last: without it, a folder is not a home."""
+    if parse_system(settings.system)[1].partition == "given":
+        raise InputError(
+            "a home cannot have partition=given: the shards are those that a trace names (`cause simulate`), and what "
+            "is uploaded to a home names none. Choose another partition: ucdp, hash …"
+        )
     layout, disk = Layout(folder), disk or Disk()
     if layout.folder.exists() and any(layout.folder.iterdir()) and not _unfinished(layout):
         raise HomeError(f"{str(folder)!r} is not empty: name a new folder for the home")
