@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cause import positions as pos
+from cause.arguments import array_of
 from cause.errors import InputError
 from cause.keyed import Hashes, keyed_int, pack, scatter
 from cause.positions import Positions
@@ -214,8 +215,9 @@ class TraceData:
 
 def checked(user: str, x: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[np.int64]]:
     """Inputs and labels as arrays, or what is wrong with them."""
-    inputs, labels = np.array(x), np.asarray(y)  # a copy: what the caller does to theirs later changes no replay
     whose = f"of user {user!r}"
+    # a copy: what the caller does to theirs later changes no replay
+    inputs, labels = array_of(f"inputs {whose}", x, copy=True), array_of(f"labels {whose}", y)
     if inputs.ndim < 1 or labels.ndim != 1 or len(inputs) != len(labels):
         raise InputError(
             f"inputs {whose} have shape {inputs.shape} and labels {labels.shape}: one label for each input"

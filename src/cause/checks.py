@@ -1,9 +1,9 @@
 """What is refused before anything is done: users, classes and uploads that make no sense."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cause.errors import InputError
+from cause.errors import EmptyRoundError, InputError
 from cause.learners import Learner
 from cause.samples import Upload
 
@@ -35,6 +35,15 @@ def check_user(user: Any) -> None:
         raise InputError(f"a user id is a text of 1 to {LONGEST_USER_ID} characters, not {seen}")
     if any("\ud800" <= character <= "\udfff" for character in user):
         raise InputError(f"a user id is a text that can be written in UTF-8, not {user!r}")
+
+
+def check_not_empty(arrived: Mapping[str, Upload], t: int, *, empty: bool) -> None:
+    """Refuse a round of a home that nothing arrived for, unless it was asked for."""
+    if not arrived and not empty:
+        raise EmptyRoundError(
+            f"nothing arrived for round {t}: an empty round makes every sample a round older, and `retain` may delete "
+            "some; ask for it with empty=True"
+        )
 
 
 def checked_uploads(uploads: Iterable[Upload], t: int) -> dict[str, Upload]:

@@ -15,6 +15,10 @@ class RequestError(InputError):
     """A request that cannot be served: an unknown user or round, more than there is, or nothing at all."""
 
 
+class EmptyRoundError(InputError):
+    """A round that nothing arrived for. It would count, and `retain = "N rounds"` deletes by the number of rounds."""
+
+
 class BudgetError(CauseError):
     """A memory that cannot hold what it must."""
 

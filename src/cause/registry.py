@@ -1,13 +1,23 @@
 """Named strategies: one line registers one, and an unknown name tells what exists."""
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Generic, TypeVar
 
 from cause.errors import InputError
 
 T = TypeVar("T")
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """A hint at the known name that is most like another one; nothing where none is.
+
+    >>> nearest("shard", ["shards", "slots"]), nearest("colour", ["shards", "slots"])
+    (" (did you mean 'shards'?)", '')
+    """
+    near = get_close_matches(str(name), list(known), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def check_choice(kind: str, value: object, choices: Sequence[str]) -> None:
@@ -18,7 +28,7 @@ def check_choice(kind: str, value: object, choices: Sequence[str]) -> None:
     cause.errors.InputError: unknown schedule 'linear': one of constant, cosine
     """
     if value not in choices:
-        raise InputError(f"unknown {kind} {value!r}: one of {', '.join(choices)}")
+        raise InputError(f"unknown {kind} {value!r}{nearest(value, choices)}: one of {', '.join(choices)}")
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -36,8 +46,7 @@ class Registry(Mapping[str, T], Generic[T]):
     def __getitem__(self, name: str) -> T:
         if name in self._entries:
             return self._entries[name]
-        near = get_close_matches(str(name), self._entries, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        hint = nearest(name, self._entries)
         raise InputError(f"unknown {self.kind} {name!r}{hint}: one of {', '.join(sorted(self._entries))}")
 
     def get(self, name: str, default: Any = None) -> Any:

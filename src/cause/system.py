@@ -11,11 +11,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cause import aggregation
+from cause.arguments import (
+    DEVICE_ARGUMENTS,
+    check_device,
+    check_whole,
+    handles_of,
+    inputs_of,
+    refuse_unknown,
+    requests_of,
+    rounds_of,
+    samples_of,
+    uploads_of,
+)
 from cause.arrays import ArrayUpload
-from cause.checks import check_user, checked_uploads, classes_of
+from cause.checks import check_not_empty, check_user, checked_uploads, classes_of
 from cause.controller import ShardController
 from cause.errors import InputError, RequestError
 from cause.executors import Executor, Here, Processes
+from cause.executors.spawning import refuse_rerun
 from cause.holdings import Holdings, samples_between
 from cause.journal import Journal
 from cause.keyed import derive, root_key
@@ -93,6 +106,9 @@ class Cause:
         watch: Watch | None = None,
         **bounds: Any,
     ) -> None:
+        refuse_rerun()
+        check_device(home, learner, system)
+        check_whole(shards=shards, slots=slots, classes=classes, seed=seed, workers=workers)
         self.watch = watch
         self.home: Home | None = None
         self._repair = "now"
@@ -107,6 +123,7 @@ class Cause:
             self._repair = settings.repair
             ledger, shelf, journal = self.home.ledger, self.home.shelf, self.home
         elif bounds or key is not None or read_only:
+            refuse_unknown("Cause", bounds, DEVICE_ARGUMENTS)
             raise InputError(f"{next(iter(bounds), 'key')!r} is for a device with a home: Cause('device/', …)")
         if learner is None:
             raise InputError("a device needs a learner")
@@ -197,20 +214,27 @@ class Cause:
     # Algorithm 3, lines 2 to 5: a round of learning
 
     def learn(
-        self, uploads: Iterable[Upload] | Mapping[str, tuple[ArrayLike, ArrayLike]] = (), *, repair: str | None = None
+        self,
+        uploads: Iterable[Upload] | Mapping[str, tuple[ArrayLike, ArrayLike]] = (),
+        *,
+        repair: str | None = None,
+        empty: bool = False,
     ) -> Learned:
         """One round: what arrived is partitioned, trained on and stored. An empty round counts.
+
+        A device with a home refuses an empty round unless it is asked for (`empty=True`): each one makes all samples a
+        round older, and `retain="2 rounds"` deletes what is too old. A device in memory keeps everything and takes one.
 
         Uploads, or inputs and labels by user: `{"alice": (x, y)}`. Shards that wait for a repair are repaired on the
         way; with `repair="later"` they go on waiting, and what arrived for them waits with them.
         """
-        repair = self._repair_or_default(repair)
+        repair, uploads = self._repair_or_default(repair), uploads_of(uploads)
         handles: dict[str, tuple[str, ...]] = {}
         if self.home is not None and isinstance(uploads, Mapping):
             given = {user: (x, y, _fresh_handles(y)) for user, (x, y) in uploads.items()}
             handles = {user: tuple(each.hex() for each in rows) for user, (_, _, rows) in given.items()}
         with self.state:
-            t, active, arrived, waiting = self._arrive(given if handles else uploads)
+            t, active, arrived, waiting = self._arrive(given if handles else uploads, empty=empty)
         self.expire(repair="later")  # before anything is trained on what goes
         trained, _ = self._catch_up(except_=waiting if repair == "later" else ())
         return Learned(t, active, tuple(trained), sum(len(u.positions) for u in arrived.values()), handles)
@@ -220,6 +244,8 @@ class Cause:
         uploads: Iterable[Upload]
         | Mapping[str, tuple[ArrayLike, ArrayLike]]
         | Mapping[str, tuple[ArrayLike, ArrayLike, Sequence[bytes]]],
+        *,
+        empty: bool = False,
     ) -> tuple[int, int, Mapping[str, Upload], list[int]]:
         self._resume()
         t, waiting = self.ledger.round + 1, self.waiting()
@@ -229,6 +255,7 @@ class Cause:
             uploads = [ArrayUpload(user, t, *given) for user, given in uploads.items()]
         arrived = checked_uploads(uploads, t)
         if self.home is not None:
+            check_not_empty(arrived, t, empty=empty)
             arrived = {user: self.home.shuffled(upload) for user, upload in arrived.items()}
         for upload in arrived.values():
             self.learner.check(upload)
@@ -254,10 +281,16 @@ class Cause:
             self._expire_staged()  # where no round is closed, nobody else does
             return self._home().inbox.stage(token_hex(16) if call is None else call, user, x, y)
 
-    def close_round(self, *, call: str | None = None, expire: bool = True) -> Arrived:
+    def close_round(self, *, call: str | None = None, expire: bool = True, empty: bool = False) -> Arrived:
         """Make a round of all that is staged, durably; nothing is trained yet: `catch_up` does.
 
         Then what is too old goes; whoever wants to know the one from the other calls `expire` afterwards.
+
+        Raises
+        ------
+        EmptyRoundError
+            If nothing is staged. `empty=True` closes an empty round all the same: it counts as any other, so every
+            sample gets a round older (`status().retention` says what that deletes).
         """
         home = self._home()
         with self.state:
@@ -268,7 +301,7 @@ class Cause:
             self._expire_staged()
             with home.inbox.closing(call) as uploads:
                 try:
-                    t, active, arrived, _ = self._arrive(uploads)
+                    t, active, arrived, _ = self._arrive(uploads, empty=empty)
                 except InputError:
                     raise
                 except BaseException:
@@ -304,10 +337,10 @@ class Cause:
         self,
         user: str,
         *,
-        rounds: Iterable[int] | None = None,
+        rounds: Iterable[int] | int | None = None,
         count: int | None = None,
         samples: Iterable[tuple[int, int]] | None = None,
-        handles: Iterable[str] | None = None,
+        handles: Iterable[str] | str | None = None,
         repair: str | None = None,
         nonce: str | None = None,
     ) -> list[Forgotten]:
@@ -324,10 +357,8 @@ class Cause:
         The receipts commit to a `nonce` (a random text of up to 128 characters), so that whoever drew it can prove that
         they answer this very request.
         """
-        chosen = None if rounds is None else tuple(rounds)
-        named = None if samples is None else tuple(samples)
-        rows = None if handles is None else tuple(handles)
-        return self.serve([Request(user, chosen, count, named, rows, nonce)], repair=repair)
+        named = Request(user, rounds_of(rounds), count, samples_of(samples), handles_of(handles), nonce)
+        return self.serve([named], repair=repair)
 
     def expire(self, *, repair: str = "now", trust_clock: bool = False) -> Forgotten | None:
         """Forget what is older than the home keeps samples: all of it at once. `learn` does it in each round.
@@ -347,6 +378,7 @@ class Cause:
         Forgotten or None
             What was forgotten; None if nothing was old enough.
         """
+        check_choice("repair", repair, REPAIRS)
         with self.state:  # nobody else forgets any of it between the choice and its end
             self._resume()
             if trust_clock:
@@ -368,7 +400,7 @@ class Cause:
 
     def serve(self, requests: Sequence[Request], *, repair: str | None = None) -> list[Forgotten]:
         """Serve all requests that wait: one by one, or coalesced into one replay for each shard."""
-        repair = self._repair_or_default(repair)
+        repair, requests = self._repair_or_default(repair), requests_of(requests, names=False)
         if not requests:
             raise RequestError("nothing to forget: no request was made")
         return self._serve(requests, repair, together=self.system.requests == "coalesced")
@@ -456,10 +488,10 @@ class Cause:
         rsn = self._catch_up()[1] if repair == "now" else 0
         return Forgotten(tuple(requests), tuple(effect[0]), tuple(effect[1]), rsn, tuple(ids))
 
-    def plan(self, *requests: Request) -> list[ShardPlan]:
-        """What serving these requests together would touch and cost. Changes nothing."""
+    def plan(self, *requests: Request | str) -> list[ShardPlan]:
+        """What serving these requests together would touch and cost; a name means all of that user. Changes nothing."""
         with self.state:
-            return self._plan(merged(resolve(self.ledger, requests)))
+            return self._plan(merged(resolve(self.ledger, requests_of(requests))))
 
     def _plan(self, selection: Selection) -> list[ShardPlan]:
         return plan(self.ledger, self.memory, selection, self.rehearsal.share)
@@ -579,7 +611,7 @@ class Cause:
     def votes(self, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
         """Each head's weight (the samples behind it), and what it says: voter × sample × class."""
         self.held.look()
-        return aggregation.votes(self.held, self.learner, x)
+        return aggregation.votes(self.held, self.learner, inputs_of(x))
 
     def status(self, model: "EnergyModel | None" = None) -> "Status":
         """How a device with a home is: what serves, what waits, what repair will cost, what is due when."""

@@ -91,6 +91,8 @@ class Training:
             changes = held.changes
             shards = [shard for shard in held.ledger.shards() if shard not in except_]
             lessons = [pair for shard in shards for pair in self.behind(shard)]
+        if not lessons:
+            return  # without asking the learner for anything: it may not be loaded
         work = [
             self._work(shard, list(own), changes) for shard, own in groupby(lessons, key=lambda pair: pair[0].key.shard)
         ]

@@ -1,13 +1,14 @@
 """Proof by replay: train again from the retained data alone, and compare the bits of every stored sub-model."""
 
-import multiprocessing
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cause.errors import ChangedError
 from cause.executors import Task, train_segment
+from cause.executors.spawning import context_for, needs_guard, refers_to_script
 from cause.learners import Learner
 from cause.progress import Progress, silent
 from cause.samples import Lesson, SegmentKey
@@ -103,7 +104,7 @@ def verify(
         reloads = device.held.reloads
         results: Iterator[Verification] = map(replay, chains)
         if processes:
-            pool = ProcessPoolExecutor(min(processes, max(1, len(chains))), multiprocessing.get_context("spawn"))
+            pool = ProcessPoolExecutor(min(processes, max(1, len(chains))), context_for(device.learner))
             results = pool.map(replay, chains)
             if began is not None:
                 began(pool)
@@ -113,10 +114,12 @@ def verify(
             total.unverifiable.extend(found.unverifiable)
             if progress:
                 progress(done, len(chains))
-    except Exception:  # also when samples went while they were read
+    except Exception as error:  # also when samples went while they were read
         _refuse_what_changed(device, chains, since)
         if device.held.look() or device.held.reloads != reloads:
             raise ChangedError("another process changed the home during the replay: verify again") from None
+        if isinstance(error, BrokenProcessPool) and refers_to_script(device.learner):
+            raise needs_guard() from None
         raise
     finally:
         if pool is not None:

@@ -244,6 +244,9 @@ def test_a_repair_can_wait_for_an_idle_machine(cause, device, monkeypatch):
     monkeypatch.setattr(os, "getloadavg", lambda: (999.0, 0.0, 0.0))
     assert cause("repair", "home", "--when", "idle", "--json")["begun"] is False
     assert "not idle" in cause("repair", "home", "--when", "idle")
+    done = cause("repair", "home", "--when", "idle", "--margin", "40d", "--json")
+    assert (done["begun"], done["waiting"]) == (True, []), "a deadline beats idleness"
+    cause("forget", "home", "--user", "bob", "--rounds", 1, "--count", 1, "--repair", "later")
     monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
     assert cause("repair", "home", "--when", "idle", "--json")["waiting"] == []
 

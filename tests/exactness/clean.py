@@ -58,7 +58,7 @@ def clean_room(
     clean = Cause(learner=learner, system=unlimited, shards=shards, classes=classes, seed=seed, executor=executor)
     clean.partition = Homes(rounds)
     for t, uploads in enumerate(rounds, start=1):
-        clean.learn([ArrayUpload(user, t, inputs, labels) for user, inputs, labels, _ in uploads])
+        clean.learn([ArrayUpload(user, t, inputs, labels) for user, inputs, labels, _ in uploads], empty=True)
     return found(clean)
 
 

@@ -55,7 +55,7 @@ class Observed:
             for position, x, y in zip(upload.positions, *upload.arrays(upload.positions), strict=True):
                 self._data[user, self.round, position] = x, int(y)
             uploads.append(upload)
-        self.device.learn(uploads)
+        self.device.learn(uploads, empty=True)
         for upload in uploads:
             self.retained |= {(upload.user, self.round, int(position)) for position in upload.positions}
             for key, held in self.device.ledger.pieces_of(upload.user, self.round):

@@ -41,7 +41,7 @@ def learn(device, **counts: int):
     t = device.ledger.round + 1
     given = {user: samples(user, t, count) for user, count in counts.items()}
     if device.home is not None:
-        return device.learn(given)
+        return device.learn(given, empty=True)
     # positions as a home would give them, so that a request by position or count means the same samples
     return device.learn([ArrayUpload(u, t, x, y).shuffled(fixed_permutation(len(y))) for u, (x, y) in given.items()])
 

@@ -199,3 +199,22 @@ def test_values_are_checked_before_anything_is_done():
 
     with pytest.raises(InputError, match="deadline"):
         changed(Config(Settings(), {"env": "X"}), {"deadline_days": "-1"})
+
+
+def test_a_home_that_could_never_learn_is_not_made(tmp_path):
+    with pytest.raises(InputError, match="cannot have partition=given"):
+        opened(tmp_path / "home", system="frugal:partition=given")
+    assert not (tmp_path / "home").exists()
+
+
+def test_fewer_slots_than_before_are_refused_in_one_line_and_nothing_changes(tmp_path):
+    with opened(tmp_path / "home", slots=8) as device:
+        for _ in range(3):
+            learn(device, a=5, b=5)
+        config, stored = device.home.config, device.memory.stored()
+    with pytest.raises(HomeError, match="was made with slots = 8, not 3"):
+        opened(tmp_path / "home", slots=3)
+    with pytest.raises(InputError, match="slots can only be raised, from 8 on, not to 3"):
+        changed(config, {"slots": "3"})
+    with opened(tmp_path / "home", slots=8) as device:
+        assert device.memory.stored() == stored

@@ -50,12 +50,12 @@ def perform(device: Cause, call: Call) -> None:
         assert device.ledger.round == call.round - 1
         for user, count in call.uploads:
             perform(device, Stage(call.round, user, count))
-        device.close_round()
+        device.close_round(empty=True)
         device.catch_up()
     elif isinstance(call, Learn):
         uploads = {user: samples(user, call.round, count) for user, count in call.uploads}
         assert device.ledger.round == call.round - 1
-        device.learn(uploads, repair=call.repair)
+        device.learn(uploads, repair=call.repair, empty=True)
     elif isinstance(call, Forget):
         device.serve(translated(device.ledger, call.requests), repair=call.repair)
     elif isinstance(call, Repair):

@@ -57,7 +57,8 @@ class Device(RuleBasedStateMachine):
         for user, count in counts.items():
             know(user, t, count)
         for device in (self.device, self.plain):
-            device.learn({user: samples(user, t, count) for user, count in counts.items()}, repair=repair)
+            uploads = {user: samples(user, t, count) for user, count in counts.items()}
+            device.learn(uploads, repair=repair, empty=True)
         self.did(Learn(t, tuple(sorted(counts.items())), repair))
 
     @precondition(lambda self: self.book.retained)

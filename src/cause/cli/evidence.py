@@ -119,7 +119,7 @@ def receipts(
         if number is None:
             raise InputError("--out needs the number of a receipt")
         check_writable(out)
-    with h.opened(home, read_only=True) as device:
+    with h.opened(home, read_only=True, looking=True) as device:
         assert device.home is not None
         kept = device.home.receipts
         if number is not None:
@@ -166,7 +166,7 @@ def log(
     from cause.errors import InputError
     from cause.log import open_checkpoint
 
-    with h.opened(home, read_only=True) as device:
+    with h.opened(home, read_only=True, looking=True) as device:
         assert device.home is not None
         kept = device.home.receipts
         verifier, note = kept.verifier, kept.checkpoint()

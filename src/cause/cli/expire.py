@@ -22,10 +22,11 @@ def expire(
     retain = h.config_of(home).settings.retain
     if retain is None and not trust_clock:
         raise InputError(f"{str(home)!r} keeps samples until they are forgotten: it was made without --retain")
-    with training_bar("retraining") as watch, h.opened(home, watch=watch) as device:
+    when = h.repair_of(home, repair)
+    with training_bar("retraining") as watch, h.opened(home, watch=watch, deferred=when == "later") as device:
         from cause.home.status import home_of
 
-        done = device.expire(repair=h.repair_of(home, repair), trust_clock=trust_clock)
+        done = device.expire(repair=when, trust_clock=trust_clock)
         staged, clock = home_of(device).inbox.expired, home_of(device).time.doubt()
         waiting = device.waiting()
     samples = 0 if done is None else sum(shard.forgotten for shard in done.shards)

@@ -7,12 +7,13 @@ import typer
 from cause.cli import homes as h
 from cause.cli import options as o
 from cause.cli.output import print_json, print_table, training_bar
-from cause.errors import InputError
+from cause.errors import InputError, RequestError
 
 if TYPE_CHECKING:
     from cause.home.status import RepairCost
     from cause.plan import ShardPlan
     from cause.requests import Request
+    from cause.system import Cause
 
 
 def forget(
@@ -43,8 +44,10 @@ def forget(
         return
     if calibration is not None:
         raise InputError("--calibration is for --plan; `cause status` tells the cost of what waits")
-    with training_bar("retraining") as watch, h.opened(home, watch=watch) as device:
+    with training_bar("retraining") as watch, h.opened(home, watch=watch, deferred=True) as device:
         when = h.repair_of(home, repair)
+        if when == "now":
+            _load_if_needed(device, request)
         (done,) = device.serve([request], repair=when)
         waiting = device.waiting()
     forgotten = sum(shard.forgotten for shard in done.shards)
@@ -66,11 +69,23 @@ def forget(
         print(f"retrained samples: {done.rsn:,}")
 
 
+def _load_if_needed(device: "Cause", request: "Request") -> None:
+    """Make the learner if something is to be retrained, before anything is destroyed: should it fail, nothing was."""
+    from cause.learners.deferred import DeferredLearner
+
+    try:
+        replayed = any(shard.replay for shard in device.plan(request))
+    except RequestError:
+        return  # it is refused in a moment, or concerns only what waits for a round
+    if isinstance(device.learner, DeferredLearner) and (replayed or device.waiting()):
+        device.learner.loaded()
+
+
 def _plan(home: Any, request: "Request", calibration: Any, json: bool) -> None:
     from cause.home.status import estimated
 
     model = h.model_of(calibration)
-    with h.opened(home, read_only=True) as device:
+    with h.opened(home, read_only=True, looking=True) as device:
         shards = device.plan(request)
         tainted = [
             h.key_of(key) for shard in shards for key in device.memory.stored_of(shard.shard) if key >= shard.first

@@ -15,7 +15,10 @@ from cause.errors import HomeError, InputError
 if TYPE_CHECKING:
     from cause.energy.model import EnergyModel
     from cause.home import Config, Home
+    from cause.learners import Learner
+    from cause.learners.deferred import DeferredLearner
     from cause.learners.recorded import RecordedLearner
+    from cause.presets import System
     from cause.progress import Watch
     from cause.system import Cause
 
@@ -95,21 +98,29 @@ def naming_damage(home: Path) -> Iterator[None]:
 
 @contextmanager
 def opened(
-    home: Path, *, read_only: bool = False, watch: "Watch | None" = None, looking: bool = False
+    home: Path,
+    *,
+    read_only: bool = False,
+    watch: "Watch | None" = None,
+    looking: bool = False,
+    deferred: bool = False,
 ) -> Iterator["Cause"]:
-    """The device that lives there; for `looking` without what learns in it, whose import would take seconds."""
+    """The device that lives there; for `looking` without what learns in it, whose import would take seconds.
+
+    With `deferred` the learner is made when something is trained.
+    """
     need("cryptography", "home")
-    with naming_damage(home), _opened(home, read_only, watch, looking) as device:
+    with naming_damage(home), _opened(home, read_only, watch, looking, deferred) as device:
         yield device
 
 
 @contextmanager
-def _opened(home: Path, read_only: bool, watch: "Watch | None", looking: bool) -> Iterator["Cause"]:
+def _opened(home: Path, read_only: bool, watch: "Watch | None", looking: bool, deferred: bool) -> Iterator["Cause"]:
     from cause.system import Cause
 
     for left in reversed(range(ATTEMPTS if read_only else 1)):
         try:
-            learner = recorded_learner(home) if looking else None
+            learner = recorded_learner(home) if looking else deferred_learner(home) if deferred else None
             with upgrade_status(home, read_only):
                 device = Cause(home, learner=learner, read_only=read_only, watch=watch)
             break
@@ -141,17 +152,45 @@ def opened_home(home: Path) -> Iterator["Home"]:
 
 def recorded_learner(home: Path) -> "RecordedLearner | None":
     """What the home remembers of its learner; None if it was made before homes did."""
+    from cause.learners.recorded import RecordedLearner
+
+    recipe, size, _ = _recorded(home)
+    return None if recipe is None or size is None else RecordedLearner(bytes(recipe), size)
+
+
+def deferred_learner(home: Path) -> "DeferredLearner | None":
+    """The learner of a home, made when it is needed; None if the home cannot say enough of it before."""
+    from cause.learners.deferred import DeferredLearner
+
+    (recipe, size, environment), described = _recorded(home), config_of(home).learner
+    if recipe is None or size is None or environment is None or described is None:
+        return None
+
+    def load(system: "System | None") -> "Learner":
+        from cause.learners.described import build
+
+        try:
+            made = build(described)
+        except ModuleNotFoundError as error:
+            raise InputError(f"the learner of {str(home)!r} needs {error.name}: install it") from None
+        return made if system is None else made.composed(system)
+
+    learner = DeferredLearner(bytes(recipe), size, load)
+    learner.classes = described.get("classes")
+    return learner
+
+
+def _recorded(home: Path) -> tuple[Any, Any, Any]:
+    """Recipe, size of a sub-model and environment, as far as the ledger remembers them."""
     config_of(home)
     from cause.home.database import Database
     from cause.home.layout import Layout
-    from cause.learners.recorded import RecordedLearner
 
     database = Database(Layout(home).ledger, read_only=True)
     try:
-        recipe, size = database.get("recipe"), database.get("sub_model_bytes")
+        return database.get("recipe"), database.get("sub_model_bytes"), database.get("environment")
     finally:
         database.close()
-    return None if recipe is None or size is None else RecordedLearner(bytes(recipe), size)
 
 
 def need(module: str, extra: str) -> None:

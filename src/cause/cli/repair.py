@@ -1,5 +1,6 @@
 """`cause repair`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
 
 def repair(
     home: h.HomeFolder,
-    when: Annotated[str, typer.Option(help="now, idle (if the machine is) or deadline (if one is near).")] = "now",
+    when: Annotated[
+        str, typer.Option(help="now, idle (if the machine is, or a deadline is near) or deadline (if one is near).")
+    ] = "now",
     within: Annotated[str | None, typer.Option(help="Begin no segment that would end later, as 10m or 2h.")] = None,
     energy: Annotated[str | None, typer.Option(help="Begin no segment that would take more, as 500J or 2kJ.")] = None,
-    margin: Annotated[str, typer.Option(help="With --when deadline: how near is near.")] = "7d",
+    margin: Annotated[str, typer.Option(help="With --when deadline or idle: how near a deadline counts.")] = "7d",
     threshold: Annotated[float, typer.Option(help="With --when idle: load average a core below which it is.")] = 0.5,
     calibration: h.CalibrationFile = None,
     json: o.AsJson = False,
@@ -38,7 +41,7 @@ def repair(
         raise InputError(f"a threshold is a load above 0, not {threshold}")
     model = h.model_of(calibration)
     meter = _meter(h.trains_on(home), model) if energy is not None else None
-    if when == "idle" and _busy(threshold, own=0):
+    if when == "idle" and _busy(threshold, own=0) and not _due(home, margin_s):
         _told_not(f"the machine is not idle: its load a core is not below {threshold}", json)
         return
     with training_bar("repairing") as watch, h.opened(home, watch=watch) as device:
@@ -46,16 +49,18 @@ def repair(
         from cause.home.repairing import repair as repaired
         from cause.home.status import status
 
-        if when == "deadline":
+        near = False
+        if when != "now":
             import time
 
             open_ = status(device).requests
-            if not due([each.deadline for each in open_], time.time(), margin_s):
+            near = due([each.deadline for each in open_], time.time(), margin_s)
+            if when == "deadline" and not near:
                 nearest = f", the next one is {h.moment(open_[0].deadline)} UTC" if open_ else ""
                 _told_not(f"no deadline is nearer than {margin}{nearest}", json)
                 return
         own = max(1, h.config_of(home).settings.workers)
-        busy = (lambda: _busy(threshold, own)) if when == "idle" else None
+        busy = (lambda: _busy(threshold, own)) if when == "idle" and not near else None
         damaged = drop_damaged(device)
         done = repaired(device, allowance, meter=meter, model=model, busy=busy)
     if json:
@@ -66,6 +71,17 @@ def repair(
         if damaged:
             print(f"{len(damaged)} damaged or lost sub-models dropped: what serves of them was trained again")
         _show(done)
+
+
+def _due(home: Path, margin_s: float) -> bool:
+    """Whether a deadline is near: it beats idleness. Looks without the learner, which takes long to import."""
+    import time
+
+    from cause.home.when import due
+
+    with h.opened_home(home) as found:
+        rows = found.database.rows("SELECT deadline FROM requests WHERE repaired IS NULL")
+    return due([deadline for (deadline,) in rows], time.time(), margin_s)
 
 
 def _busy(threshold: float, own: int) -> bool:

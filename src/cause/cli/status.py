@@ -7,6 +7,7 @@ from cause.cli import options as o
 from cause.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
+    from cause.home.retention import Expiring
     from cause.home.status import RepairCost, ShardStatus, Status
 
 
@@ -31,6 +32,8 @@ def _show(now: "Status") -> None:
     if now.clock is not None:
         print(f"note: {now.clock}")
     print(f"Round {now.round}: {now.samples:,} samples, {now.voting} of {len(now.shards)} shards vote")
+    for line in _warnings(now):
+        print(line)
     print_table(
         "",
         ["", ""],
@@ -40,6 +43,7 @@ def _show(now: "Status") -> None:
              + ("" if endless else f" of {format_bytes(now.memory_budget_bytes)}")],
             ["samples on the disk", format_bytes(now.storage_bytes) + (f" of {format_bytes(bound)}" if bound else "")],
             ["to repair", _cost(now.repair)],
+            ["kept for", now.retention.retain or "ever"],
         ],
     )  # fmt: skip
     print_table(
@@ -67,6 +71,27 @@ def _show(now: "Status") -> None:
                 for each in now.exports
             ],
         )  # fmt: skip
+
+
+def _warnings(now: "Status") -> list[str]:
+    """What somebody should do something about, or should know before it happens."""
+    lines = []
+    if now.degraded is not None:
+        silent = ", ".join(map(str, now.degraded.not_voting))
+        lines.append(f"degraded: {len(now.degraded.not_voting)} of {now.degraded.of} shards do not vote ({silent})")
+    if now.overdue or now.due_soon:
+        lines.append(f"overdue: {now.overdue} requests are past their deadline, {now.due_soon} more are near it")
+    expiring = now.retention
+    if expiring.next_round.samples:
+        lines.append(f"closing the next round deletes {_expiring(expiring.next_round)}: kept for {expiring.retain}")
+    if expiring.next is not None:
+        lines.append(f"next to expire, from {h.moment(expiring.next.at)} UTC on: {_expiring(expiring.next)}")
+    return lines
+
+
+def _expiring(samples: "Expiring") -> str:
+    rounds = f" of round {', '.join(map(str, samples.rounds))}" if samples.rounds else ""
+    return f"{samples.samples:,} samples of {samples.users:,} users{rounds}"
 
 
 def _state(shard: "ShardStatus") -> list[str]:

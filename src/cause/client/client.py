@@ -24,6 +24,7 @@ from cause.client.shapes import (
     Verification,
     shaped,
 )
+from cause.client.status import Status
 from cause.errors import CauseError
 
 NPZ = "application/x-npz"
@@ -78,9 +79,13 @@ class Client:
         told = self._send("POST", f"/v1/users/{_quoted(user)}/samples", content=_npz(x=x, y=y), kind=NPZ, key=key)
         return shaped(Upload, told)
 
-    def close_round(self, *, key: str | None = None) -> Round:
-        """Let all that is staged become a round."""
-        return shaped(Round, self._send("POST", "/v1/rounds", key=key))
+    def close_round(self, *, key: str | None = None, empty: bool = False) -> Round:
+        """Let all that is staged become a round.
+
+        When nothing is staged the service refuses (409), unless `empty` is true: an empty round counts, too, so every
+        sample gets a round older, and retention by rounds may delete some.
+        """
+        return shaped(Round, self._send("POST", "/v1/rounds", json={"empty": True} if empty else None, key=key))
 
     def round(self, number: int) -> Round:
         return shaped(Round, self._send("GET", f"/v1/rounds/{number:d}"))
@@ -163,8 +168,15 @@ class Client:
 
     # Looking
 
-    def status(self) -> dict[str, Any]:
-        told: dict[str, Any] = self._send("GET", "/v1/status")
+    def status(self) -> Status:
+        """The device at a glance: what serves, waits, is overdue, or will be deleted because of its age.
+
+        Returns
+        -------
+        Status
+            The answer as it came, a dictionary whose keys a type checker knows: `status()["requests"]["overdue"]`.
+        """
+        told: Status = self._send("GET", "/v1/status")
         return told
 
     def user(self, user: str) -> dict[str, Any]:

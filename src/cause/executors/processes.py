@@ -8,6 +8,7 @@ from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
 from pickle import PicklingError
 from threading import Lock
@@ -15,6 +16,7 @@ from threading import Lock
 from cause.errors import Cancelled, InputError, LearnerError
 from cause.executors import wire
 from cause.executors.base import ShardError, ShardWork, Told
+from cause.executors.spawning import ScriptlessContext, context_for, needs_guard
 from cause.executors.worker import Assignment, Epoch, Failed, Ready, Trained, work
 from cause.learners import Learner
 
@@ -129,11 +131,13 @@ class Processes:
         self._books = Lock()  # of all that follows
         self._stop = False  # everything: the call under way raises it, or the next one
         self._shards: list[_Shard] = []  # of the call under way
+        self._context: SpawnContext = ScriptlessContext()
         self._idle: list[_Worker] = []
         self._busy: list[_Worker] = []
 
     def train(self, learner: Learner, work: Sequence[ShardWork], told: Told) -> Generator[bytes | None, None, None]:
         shards = [_Shard(order, given) for order, given in enumerate(work)]
+        self._choose_context(learner)
         with self._books:
             self._shards = shards
         try:
@@ -152,13 +156,23 @@ class Processes:
             for worker in list(self._busy):  # only when something went wrong, or the caller went away
                 self._take_off(worker)
 
+    def _choose_context(self, learner: Learner) -> None:
+        """Let new workers import the caller's script only if the learner is of it; idle ones of another kind end."""
+        context = context_for(learner)
+        if type(context) is not type(self._context):
+            with self._books:
+                idle, self._idle, self._context = self._idle, [], context
+            for worker in idle:
+                worker.end()
+                worker.close()
+
     def _hand_out(self, learner: Learner, shards: Sequence[_Shard]) -> None:
         self._raise_if_stopped()
         waiting = sorted((s for s in shards if s.waiting), key=lambda s: (-s.samples_left, s.order))
         for shard in waiting[: self.workers - len(self._busy)]:
-            fresh = None if self._idle else _start()
+            fresh = None if self._idle else _start(self._context)
             with self._books:
-                worker = self._idle.pop() if self._idle else fresh or _start()
+                worker = self._idle.pop() if self._idle else fresh or _start(self._context)
                 worker.shard, shard.running = shard, True
                 self._busy.append(worker)
             self._raise_if_stopped()  # it may have come before there was anybody to stop
@@ -259,7 +273,7 @@ class Processes:
     def _replace(self, worker: _Worker) -> None:
         """What a worker trains on is no longer wanted: end it, and start another one for what comes next."""
         self._take_off(worker)
-        fresh = _start()
+        fresh = _start(self._context)
         with self._books:
             self._idle.append(fresh)
 
@@ -272,10 +286,11 @@ class Processes:
         assert shard is not None
         self._take_off(worker)
         shard.deaths += 1
+        if not worker.ready and worker.process.exitcode == 1 and not isinstance(self._context, ScriptlessContext):
+            raise ShardError(shard.number, needs_guard())
         if shard.deaths >= TRIES:
             how = f"exit code {worker.process.exitcode}"
-            hint = "" if worker.ready else "; a script that uses workers needs `if __name__ == '__main__':`"
-            died = LearnerError(f"a worker died {TRIES} times over segment {shard.segment} ({how}){hint}")
+            died = LearnerError(f"a worker died {TRIES} times over segment {shard.segment} ({how})")
             raise ShardError(shard.number, died)
 
     def _take_off(self, worker: _Worker) -> None:
@@ -330,18 +345,18 @@ class Processes:
             self.close()
 
 
-def _start() -> _Worker:
+def _start(context: SpawnContext) -> _Worker:
     try:
-        return _started()
+        return _started(context)
     except OSError as error:
         raise InputError(
             f"cannot start a worker process: {error.strerror}: take fewer workers, or allow more"
         ) from None
 
 
-def _started() -> _Worker:
+def _started(context: SpawnContext) -> _Worker:
     ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=work, args=(theirs,), daemon=True)
+    process = context.Process(target=work, args=(theirs,), daemon=True)
     resource_tracker.ensure_running()  # now: its start would undo the mask
     # a worker inherits the mask: Ctrl-C reaches the caller alone, who then ends the workers
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

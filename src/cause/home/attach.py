@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
+import numpy as np
+
+from cause.arguments import refuse_unknown
 from cause.disk import Disk
 from cause.errors import HomeError, InputError
 from cause.home.config import Config, Settings, key_source, parse_config, parse_retain, read_config
@@ -11,7 +14,7 @@ from cause.home.home import Home
 from cause.home.layout import UNFINISHED, Layout
 from cause.learners.base import Learner
 from cause.learners.described import build, describe
-from cause.presets import System, system_text
+from cause.presets import System, parse_system, system_text
 from cause.vault.sources import new_master_key
 
 
@@ -59,6 +62,11 @@ def create(
     disk: Disk | None = None,
 ) -> Config:
     """Make a home. Its configuration is written last: without it, a folder is not a home."""
+    if parse_system(settings.system)[1].partition == "given":
+        raise InputError(
+            "a home cannot have partition=given: the shards are those that a trace names (`cause simulate`), and what "
+            "is uploaded to a home names none. Choose another partition: ucdp, hash …"
+        )
     layout, disk = Layout(folder), disk or Disk()
     if layout.folder.exists() and any(layout.folder.iterdir()) and not _unfinished(layout):
         raise HomeError(f"{str(folder)!r} is not empty: name a new folder for the home")
@@ -114,10 +122,9 @@ def _told(wanted: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in wanted.items() if value is not None}
     if isinstance(given.get("system"), System):
         given["system"] = system_text(given["system"])
+    given = {name: int(value) if isinstance(value, np.integer) else value for name, value in given.items()}
     if isinstance(given.get("memory"), int):
         given["memory"] = str(given["memory"])
     known = Settings.__dataclass_fields__
-    for name in given:
-        if name not in known:
-            raise InputError(f"a home has no {name!r}: {', '.join(sorted(known))}")
+    refuse_unknown("a home", given, known)
     return given

@@ -11,7 +11,7 @@ from typing import Any
 from cause.disk import open_to_read
 from cause.errors import HomeError, InputError
 from cause.presets import parse_system
-from cause.registry import check_choice
+from cause.registry import check_choice, nearest
 from cause.units import parse_bytes
 from cause.vault import CommandKeySource, EnvKeySource, FileKeySource, KeySource, RotatingFileKeySource
 
@@ -136,7 +136,7 @@ def parse_config(data: bytes, where: str) -> Config:
     2
     >>> parse_config(b'[device]\\nshard = 2\\n', "x")
     Traceback (most recent call last):
-    cause.errors.InputError: x: [device] has no 'shard'
+    cause.errors.InputError: x: [device] has no 'shard' (did you mean 'shards'?)
     """
     if len(data) > LARGEST_BYTES:
         raise InputError(f"{where}: too long for a configuration ({len(data):,} bytes)")
@@ -146,12 +146,13 @@ def parse_config(data: bytes, where: str) -> Config:
         raise InputError(f"{where}: not TOML: {error}") from None
     for name, table in tables.items():
         if name not in ("device", "key", "learner") or not isinstance(table, dict):
-            raise InputError(f"{where}: unknown table [{name}]: there are [device], [key] and [learner]")
+            hint = nearest(name, ("device", "key", "learner"))
+            raise InputError(f"{where}: unknown table [{name}]{hint}: there are [device], [key] and [learner]")
     device = tables.get("device", {})
     kinds = {field_.name: _kind(field_.type) for field_ in fields(Settings)}
     for name, value in device.items():
         if name not in kinds:
-            raise InputError(f"{where}: [device] has no {name!r}")
+            raise InputError(f"{where}: [device] has no {name!r}{nearest(name, kinds)}")
         _check_type(where, name, value, kinds[name])
     try:
         return Config(Settings(**device), tables.get("key", {}), tables.get("learner"))

@@ -41,6 +41,7 @@ from cause.home.shelf import HomeShelf
 from cause.home.uploads import BlockStore
 from cause.journal import Journal
 from cause.learners import Learner
+from cause.learners.deferred import DeferredLearner
 from cause.ledger import Selection
 from cause.memory import Memory
 from cause.outcomes import HeldSample
@@ -253,18 +254,27 @@ class Home(Journal):
         return True
 
     def check_recipe(self, learner: Learner) -> None:
-        """Refuse a learner whose recipe is not that of the stored sub-models."""
-        self.recipe, self.environment = learner.recipe_digest, learner.environment
+        """Refuse a learner whose recipe is not that of the stored sub-models; a deferred one when it is made."""
         found = self.database.get("recipe")
+        if isinstance(learner, DeferredLearner) and not learner.is_loaded:
+            learner.when_loaded = self.check_recipe
+            self.recipe, self.environment = learner.recipe_digest, str(self.database.get("environment", ""))
+            return
+        self.recipe, self.environment = learner.recipe_digest, learner.environment
         if found is None and not self.read_only:
             with self.database.transaction():
                 self.database.set("recipe", learner.recipe_digest)
-                self.database.set("sub_model_bytes", learner.sub_model_bytes)  # for who looks without the learner
+                # for who looks or forgets without the learner
+                self.database.set("sub_model_bytes", learner.sub_model_bytes)
+                self.database.set("environment", learner.environment)
         elif found is not None and bytes(found) != learner.recipe_digest:
             raise HomeError(
                 f"the learner's recipe is not that of the sub-models in {str(self.layout.folder)!r}: open it with the "
                 "same recipe, or make a new home"
             )
+        elif not self.read_only and self.database.get("environment") != learner.environment:
+            with self.database.transaction():
+                self.database.set("environment", learner.environment)
 
     # A round arrives
 

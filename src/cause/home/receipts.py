@@ -264,6 +264,8 @@ class Receipts(Log):
             if not numbers:
                 raise LogError(f"there is no receipt for a request {receipt[:80]!r}")
             receipt = numbers[-1]
+        if not isinstance(receipt, int | Bundle):
+            raise LogError(f"a receipt is named by its number or its request's id, not by {receipt!r}")
         bundle = receipt if isinstance(receipt, Bundle) else self.bundle(receipt)
         told = bundle.check(self.verifier)
         head = open_checkpoint(bundle.checkpoint, self.verifier)

@@ -15,6 +15,7 @@ from cause import positions as pos
 from cause.errors import HomeError, InputError, VaultError
 from cause.home.config import Config, key_source, parse_config, parse_retain, parse_value
 from cause.home.log import DEVICE_KEY
+from cause.registry import nearest
 from cause.units import parse_bytes
 from cause.vault import Vault
 
@@ -174,7 +175,8 @@ def changed(config: Config, assignments: Mapping[str, str]) -> Config:
             given[name] = parse_value(name, text)
         else:
             known = sorted(set(asdict(settings)) - set(_FIXED))
-            raise InputError(f"there is no setting {name!r}: {', '.join(known)}, key.file, key.env, key.command")
+            hint = nearest(name, known)
+            raise InputError(f"there is no setting {name!r}{hint}: {', '.join(known)}, key.file, key.env, key.command")
     for name in _SIZES:
         if name in given:
             _check_size(name, getattr(settings, name), given[name], settings.slots)

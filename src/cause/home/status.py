@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from cause.energy.model import EnergyModel
 from cause.errors import InputError
 from cause.home.home import Home
+from cause.home.retention import Retention, retention
+from cause.home.when import margin_of
 from cause.rehearsal import rehearsed_count
 from cause.samples import SegmentKey
 
@@ -78,6 +80,17 @@ class Export:
 
 
 @dataclass(frozen=True)
+class Degraded:
+    """Shards that hold samples and do not vote."""
+
+    not_voting: tuple[int, ...]
+    of: int
+    """How many shards hold samples."""
+    since: float | None
+    """When the first of them fell behind (seconds since 1970); None while their first training is under way."""
+
+
+@dataclass(frozen=True)
 class Status:
     """A device, at a glance."""
 
@@ -93,17 +106,32 @@ class Status:
     storage_budget_bytes: int | None
     requests: tuple[OpenRequest, ...]
     exports: tuple[Export, ...]
+    retention: Retention
+    """What the home deletes next because of its age, and when."""
     clock: str | None = None
     """Why the wall clock is not believed, so that nothing is destroyed by its age; None if it is."""
+
+    overdue: int = 0
+    """Requests past their deadline that are not repaired; their samples are gone all the same."""
+    due_soon: int = 0
+    """Requests that are not repaired and whose deadline is near: within a week, or a quarter of the time allowed."""
 
     @property
     def voting(self) -> int:
         """Shards that vote."""
         return sum(shard.serving is not None for shard in self.shards)
 
+    @property
+    def degraded(self) -> "Degraded | None":
+        """The shards that hold samples and do not vote; None if there are none."""
+        silent = [shard for shard in self.shards if shard.serving is None]
+        since = min((shard.since for shard in silent if shard.since is not None), default=None)
+        return Degraded(tuple(each.shard for each in silent), len(self.shards), since) if silent else None
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return asdict(self) | {"voting": self.voting}
+        degraded = self.degraded
+        return asdict(self) | {"voting": self.voting, "degraded": None if degraded is None else asdict(degraded)}
 
 
 def home_of(device: "Cause") -> Home:
@@ -127,7 +155,9 @@ def _of_one_moment(device: "Cause", model: EnergyModel | None) -> Status:
             "SELECT id, received, effective, deadline, samples FROM requests WHERE repaired IS NULL ORDER BY deadline"
         )
         exports = home.database.rows("SELECT id, made, form, heads, tainted FROM exports ORDER BY made")
-        stored_bytes = home.stored_bytes
+        stored_bytes, expires = home.stored_bytes, retention(home)
+    now, near = home.clock(), margin_of(home.deadline_s)
+    deadlines = [deadline for _, _, _, deadline, _ in requests]
     shards = tuple(_shard(device, shard, since) for shard in device.ledger.shards())
     return Status(
         round=device.ledger.round,
@@ -146,6 +176,9 @@ def _of_one_moment(device: "Cause", model: EnergyModel | None) -> Status:
             for each, made, form, heads, tainted in exports
         ),
         clock=home.time.doubt(),
+        retention=expires,
+        overdue=sum(deadline < now for deadline in deadlines),
+        due_soon=sum(now <= deadline < now + near for deadline in deadlines),
     )
 
 

@@ -53,6 +53,15 @@ def idle(load: float, cores: int, threshold: float = IDLE_LOAD, own: int = 0) ->
     return max(0.0, load - own) / cores < threshold
 
 
+def margin_of(deadline_s: float) -> float:
+    """How long before a deadline a repair begins: a week, but no more than a quarter of the time that there was.
+
+    >>> margin_of(30 * 86_400.0) / 86_400, margin_of(86_400.0) / 3_600
+    (7.0, 6.0)
+    """
+    return min(MARGIN_S, deadline_s / 4)
+
+
 def due(deadlines: Iterable[float], now: float, margin_s: float = MARGIN_S) -> bool:
     """Whether a deadline is nearer than the margin, or past.
 

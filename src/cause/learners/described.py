@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from cause.arguments import refuse_unknown
 from cause.errors import InputError
 from cause.learners.base import Learner
 
@@ -68,6 +69,4 @@ def _sklearn(parts: dict[str, Any]) -> Learner:
 
 
 def _check(parts: Mapping[str, Any], known: set[str], what: str) -> None:
-    for name in parts:
-        if name not in known:
-            raise InputError(f"{what} has no {name!r}: {', '.join(sorted(known))}")
+    refuse_unknown(what, parts, known)

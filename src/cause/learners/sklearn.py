@@ -13,6 +13,7 @@ import sklearn
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from cause.arguments import check_whole, refuse_unknown
 from cause.errors import InputError, LearnerError
 from cause.keyed import derive, digest
 from cause.learners.base import check_labels
@@ -46,12 +47,19 @@ class SklearnLearner:
     GaussianNB, MultinomialNB, BernoulliNB, ComplementNB
     """
 
-    def __init__(self, estimator: Any, *, classes: int, features: int, epochs: int = 1) -> None:
+    def __init__(self, estimator: Any, *, classes: int, features: int = 0, epochs: int = 1, **unknown: Any) -> None:
+        refuse_unknown("SklearnLearner", unknown, ("classes", "features", "epochs"))
+        if isinstance(estimator, type | str):
+            made = estimator if isinstance(estimator, str) else estimator.__name__
+            raise InputError(f"an estimator is given as an object, SklearnLearner({made}(), …), not as {estimator!r}")
         name = type(estimator).__name__
         if name not in FAMILIES or not type(estimator).__module__.startswith("sklearn."):
             raise InputError(f"{name} cannot be stored without pickle: one of {', '.join(FAMILIES)}")
-        if classes < 2 or features < 1 or epochs < 1:
-            raise InputError(f"classes, features and epochs must be positive, not {classes}, {features} and {epochs}")
+        check_whole(classes=classes, features=features, epochs=epochs)
+        if classes < 2:
+            raise InputError(f"an estimator tells at least 2 classes apart, not {classes}")
+        if features < 1 or epochs < 1:
+            raise InputError(f"features (numbers in an input) and epochs are at least 1, not {features} and {epochs}")
         self.classes, self.features, self.epochs = classes, features, epochs
         self._estimator = clone(estimator)
         # random_state is not the user's to choose: each segment's seed sets it

@@ -22,6 +22,6 @@ class Given(Partitioner):
         assigned: dict[str, Assignment] = {}
         for user, upload in arrivals.uploads.items():
             if not isinstance(upload, NamesShards):
-                raise InputError("partition 'given' needs a trace that names the shards")
+                raise InputError("partition 'given' needs a trace that names the shards; files and arrays name none")
             assigned[user] = upload.given_shards()
         return assigned

@@ -16,7 +16,7 @@ from starlette.routing import Match, Mount
 from starlette.staticfiles import StaticFiles
 
 from cause import __version__
-from cause.errors import BudgetError, CauseError, InputError, RequestError
+from cause.errors import BudgetError, CauseError, EmptyRoundError, InputError, RequestError
 from cause.serve import problems
 from cause.serve.gate import Gate
 from cause.serve.heads import NobodyVotesError
@@ -100,7 +100,7 @@ def _handle(app: FastAPI) -> None:
     async def _(request: Request, error: CauseError) -> Response:
         if isinstance(error, BudgetError):
             return problems.answer(409, str(error), kind=problems.STORAGE_FULL)
-        if isinstance(error, RequestError | NobodyVotesError):
+        if isinstance(error, RequestError | NobodyVotesError | EmptyRoundError):
             return problems.answer(409, str(error))
         if isinstance(error, InputError):
             return problems.answer(422, str(error))

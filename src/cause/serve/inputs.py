@@ -18,7 +18,7 @@ from cause.data.zipped import MOST_ENTRIES, Arrays
 from cause.errors import InputError
 from cause.learners.base import Learner
 from cause.serve.problems import ProblemError
-from cause.serve.schemas import Erasure
+from cause.serve.schemas import CloseRound, Erasure
 from cause.units import format_bytes
 from cause.zeroize import wipe_arrays
 
@@ -256,6 +256,23 @@ def erasure_of(kind: str, body: bytes) -> Erasure:
 def erasure_schema() -> dict[str, Any]:
     """The request body of an erasure, for the schema."""
     return {"required": True, "content": {JSON: {"schema": Erasure.model_json_schema()}}}
+
+
+def close_round_of(body: bytes) -> CloseRound:
+    """How a round is to be closed; an empty body says nothing special.
+
+    >>> close_round_of(b"").empty, close_round_of(b'{"empty": true}').empty
+    (False, True)
+    """
+    try:
+        return CloseRound.model_validate_json(body or b"{}")
+    except ValidationError as error:
+        raise ProblemError(422, "the request is not as the schema says", errors=told_of(error)) from None
+
+
+def close_round_schema() -> dict[str, Any]:
+    """The request body that closes a round, for the schema."""
+    return {"required": False, "content": {JSON: {"schema": CloseRound.model_json_schema()}}}
 
 
 def told_of(error: ValidationError) -> list[dict[str, Any]]:

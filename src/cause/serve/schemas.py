@@ -136,6 +136,16 @@ class Round(Shape):
     state: Literal["training", "waiting", "trained", "empty"]
 
 
+class CloseRound(BaseModel):
+    """How to close a round. A body is not needed."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{}, {"empty": True}]})
+    empty: bool = Field(
+        False,
+        description="Also when nothing is staged: every sample gets a round older, and retention may delete some",
+    )
+
+
 class Rounds(Shape):
     items: list[Round]
     next: int | None
@@ -188,7 +198,34 @@ class Repair(Shape):
 class OpenRequests(Shape):
     open: int
     overdue: int
+    due_soon: int
     next_deadline: Time | None
+
+
+class Degraded(Shape):
+    """Shards that hold samples and do not vote."""
+
+    not_voting: list[int]
+    of: int
+    since: Time | None
+
+
+class Expiring(Shape):
+    samples: int
+    users: int
+    rounds: list[int]
+
+
+class ExpiringAt(Expiring):
+    at: Time
+
+
+class Retention(Shape):
+    """What the home deletes next because of its age."""
+
+    retain: str | None
+    next_round: Expiring
+    next: ExpiringAt | None
 
 
 class Training(Shape):
@@ -227,6 +264,8 @@ class Status(Shape):
     rsn: Rsn
     repair: Repair
     requests: OpenRequests
+    degraded: Degraded | None
+    retention: Retention
     training: Training | None
     problem: str | None
     clock: str | None

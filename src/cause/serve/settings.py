@@ -9,7 +9,7 @@ from typing import Any
 
 from cause.errors import InputError
 from cause.home.when import TIMES, parse_duration
-from cause.registry import check_choice
+from cause.registry import check_choice, nearest
 from cause.units import parse_bytes
 
 PREFIX = "CAUSE_SERVE_"
@@ -165,7 +165,7 @@ def _table(file: Path | None) -> dict[str, Any]:
     kinds = {field.name: str(field.type) for field in fields(ServeSettings)}
     for name, value in table.items():
         if name not in kinds:
-            raise InputError(f"{str(file)!r}: [serve] has no {name!r}")
+            raise InputError(f"{str(file)!r}: [serve] has no {name!r}{nearest(name, kinds)}")
         wanted: Any = str if "str" in kinds[name] else (int, float) if "float" in kinds[name] else int
         if not isinstance(value, wanted) or isinstance(value, bool):
             raise InputError(f"{str(file)!r}: {name} must be {kinds[name]}, not {value!r}")

@@ -3,16 +3,16 @@
 import json
 import logging
 import math
-import os
 import threading
 import time
 from dataclasses import dataclass
 
 from cause.errors import CauseError
 from cause.home.status import home_of, waiting
-from cause.home.when import due, idle
+from cause.home.when import due, margin_of
 from cause.progress import Step
 from cause.serve.events import Events
+from cause.serve.others_load import OthersLoad
 from cause.serve.settings import ServeSettings
 from cause.serve.unnamed import kind_of, where
 from cause.system import Arrived, Cause
@@ -45,6 +45,8 @@ class Behind:
     """For their first training: always trained at once."""
     repair: tuple[int, ...]
     """To be trained again."""
+    with_fresh: tuple[int, ...] = ()
+    """Those to be trained again for which samples of a new round wait, too: one training does both."""
 
 
 class Trainer:
@@ -56,6 +58,8 @@ class Trainer:
         self.now: Step | None = None
         """How far the training under way is."""
         self.problem: Problem | None = None
+        self.load = OthersLoad()
+        """How busy the machine is with the work of others."""
         self._wake, self._stopping, self._asked = threading.Event(), threading.Event(), threading.Event()
         self._erased = threading.Event()
         self._closed_at = time.monotonic()
@@ -88,9 +92,9 @@ class Trainer:
             self.device.executor.cancel()
             self._thread.join(10)
 
-    def close_round(self, call: str | None = None) -> Arrived:
-        """Make a round of what is staged, and let it be trained."""
-        arrived = self.device.close_round(call=call, expire=False)
+    def close_round(self, call: str | None = None, *, empty: bool = False) -> Arrived:
+        """Make a round of what is staged, and let it be trained; see `Cause.close_round`."""
+        arrived = self.device.close_round(call=call, expire=False, empty=empty)
         self._closed_at = time.monotonic()
         told = {"samples": arrived.samples, "users": arrived.users, "active_shards": arrived.active_shards}
         self._events.tell("round.closed", round=arrived.round, **told)
@@ -108,7 +112,8 @@ class Trainer:
             segments = waiting(self.device)
         shards = {each.segment.shard for each in segments}
         again = {each.segment.shard for each in segments if each.again}
-        return Behind(tuple(sorted(shards - again)), tuple(sorted(again)))
+        fresh = {each.segment.shard for each in segments if not each.again}
+        return Behind(tuple(sorted(shards - again)), tuple(sorted(again)), tuple(sorted(again & fresh)))
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -150,7 +155,7 @@ class Trainer:
     def _work(self) -> bool:
         """Train what may be trained now; whether there was anything."""
         behind = self.behind()
-        repairing = behind.repair if self._time_to_repair(behind) else ()
+        repairing = self._to_repair(behind)
         if not behind.fresh and not repairing:
             self._asked.clear()
             self._settle()
@@ -159,7 +164,7 @@ class Trainer:
         self._events.tell("training.started", what=what, shards=shards)
         trained = rsn = 0
         try:
-            left_out = [] if repairing else list(behind.repair)
+            left_out = [shard for shard in behind.repair if shard not in repairing]
             trained, rsn = self.device.catch_up(stop=self._stopping.is_set, except_=left_out)
         finally:
             self.now = None
@@ -187,18 +192,20 @@ class Trainer:
             if any(not behind & set(json.loads(covered)["shards"]) for (covered,) in rows):
                 self.device.journal.caught_up(sorted(behind))
 
-    def _time_to_repair(self, behind: Behind) -> bool:
-        if not behind.repair:
-            return False
-        if self._asked.is_set() or self.repair == "now":
-            return True
+    def _to_repair(self, behind: Behind) -> tuple[int, ...]:
+        """The shards that are trained again now."""
+        if not behind.repair or self._asked.is_set() or self.repair == "now":
+            return behind.repair
+        if self.repair in ("idle", "deadline") and self._due():
+            return behind.repair  # a deadline beats idleness
         if self.repair == "idle":
-            return idle(os.getloadavg()[0], os.cpu_count() or 1)
-        if self.repair == "deadline":
-            home = home_of(self.device)
-            rows = home.database.rows("SELECT deadline FROM requests WHERE repaired IS NULL")
-            return due([deadline for (deadline,) in rows], home.clock())
-        return False
+            return behind.repair if self.load.idle() else behind.with_fresh
+        return ()
+
+    def _due(self) -> bool:
+        home = home_of(self.device)
+        rows = home.database.rows("SELECT deadline FROM requests WHERE repaired IS NULL")
+        return due([deadline for (deadline,) in rows], home.clock(), margin_of(home.deadline_s))
 
     def _watch(self, step: Step) -> None:
         self.now = step

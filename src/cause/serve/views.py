@@ -4,14 +4,19 @@ import json
 from typing import Any
 
 from cause import __version__
-from cause.home.status import RepairCost, estimated, waiting
+from cause.home.retention import Retention
+from cause.home.status import Degraded, RepairCost, Status, estimated, waiting
 from cause.presets import system_text
 from cause.requests import Request as Asked
 from cause.samples import SegmentKey
 from cause.serve import schemas as s
 from cause.serve.service import Service
 from cause.serve.shown import maybe, moment
+from cause.serve.trainer import Problem
 from cause.system import ENDLESS
+
+TOO_LONG_S = 3600.0
+"""For how long shards may leave the vote before that is a problem."""
 
 
 def key(segment: SegmentKey | None) -> list[int] | None:
@@ -26,7 +31,7 @@ def status(service: Service, *, names: bool) -> s.Status:
         uploads = home.inbox.uploads()
         behind = device.waiting()
     rows = home.database.rows("SELECT round, samples FROM retrained ORDER BY round")
-    now, step, form, problem = home.clock(), trainer.now, service.reader.form, trainer.problem
+    now, step, form = home.clock(), trainer.now, service.reader.form
     endless = found.slots >= ENDLESS
     deadlines = [request.deadline for request in found.requests]
     return s.Status(
@@ -58,11 +63,14 @@ def status(service: Service, *, names: bool) -> s.Status:
         repair=_repair(found.repair, behind),
         requests=s.OpenRequests(
             open=len(found.requests),
-            overdue=sum(deadline < now for deadline in deadlines),
+            overdue=found.overdue,
+            due_soon=found.due_soon,
             next_deadline=maybe(min(deadlines, default=None)),
         ),
+        degraded=_degraded(found.degraded),
+        retention=_retention(found.retention),
         training=None if step is None else _training(step),
-        problem=None if problem is None else problem.text if names else problem.kind,
+        problem=_problem(trainer.problem, found, now, names=names),
         clock=found.clock,
         exports=[
             s.Export(id=each.id, made=moment(each.made), form=each.form, tainted=maybe(each.tainted))
@@ -73,6 +81,36 @@ def status(service: Service, *, names: bool) -> s.Status:
             close_samples=service.settings.close_samples,
             repair=trainer.repair,  # type: ignore[arg-type]
         ),
+    )
+
+
+def _problem(problem: Problem | None, found: Status, now: float, *, names: bool) -> str | None:
+    """Why training fails; or else what waits for too long."""
+    if problem is not None:
+        return problem.text if names else problem.kind
+    if found.overdue:
+        return f"{found.overdue} requests are past their deadline and not repaired: repair now"
+    silent = found.degraded
+    if silent is not None and silent.since is not None and now - silent.since > TOO_LONG_S:
+        return f"{len(silent.not_voting)} of {silent.of} shards have not voted for more than an hour: repair now"
+    return None
+
+
+def _degraded(found: Degraded | None) -> s.Degraded | None:
+    if found is None:
+        return None
+    return s.Degraded(not_voting=list(found.not_voting), of=found.of, since=maybe(found.since))
+
+
+def _retention(found: Retention) -> s.Retention:
+    soon, later = found.next_round, None
+    if found.next is not None:
+        own = found.next
+        later = s.ExpiringAt(samples=own.samples, users=own.users, rounds=list(own.rounds), at=moment(own.at))
+    return s.Retention(
+        retain=found.retain,
+        next_round=s.Expiring(samples=soon.samples, users=soon.users, rounds=list(soon.rounds)),
+        next=later,
     )
 
 
@@ -172,7 +210,8 @@ def _rounds(service: Service, wanted: list[int]) -> list[s.Round]:
     segments: dict[int, list[tuple[int, bool]]] = {}
     with device.state:
         behind = service.trainer.behind()
-        busy = {*behind.fresh, *(behind.repair if service.trainer.repair == "now" else ())}
+        also = {"now": behind.repair, "idle": behind.with_fresh}.get(service.trainer.repair, ())
+        busy = {*behind.fresh, *also}
         states = set()
         for shard in device.ledger.shards():
             head = device.memory.head(shard)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from cause import codec
+from cause.arguments import refuse_unknown
 from cause.errors import InputError, LearnerError
 from cause.keyed import derive, digest
 from cause.learners.base import check_labels
@@ -299,6 +300,7 @@ class TorchLearner:
 
 def _recipe(model: str | Callable[..., nn.Module], parts: dict[str, Any]) -> Recipe:
     name = model if isinstance(model, str) else f"{model.__module__}:{getattr(model, '__qualname__', model)}"
+    refuse_unknown("TorchLearner", parts, {*(each.name for each in fields(Recipe)), "device", "threads", "graphs"})
     try:
         return Recipe(name, **{"shape": IMAGE, **parts})
     except TypeError as error:

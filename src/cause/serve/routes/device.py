@@ -8,6 +8,7 @@ from cause.home.history import history
 from cause.serve import schemas as s
 from cause.serve import views
 from cause.serve.access import allowed
+from cause.serve.inputs import close_round_of, close_round_schema
 from cause.serve.problems import ProblemError, documented, text
 from cause.serve.routes.pages import Before, Limit
 from cause.serve.routes.users import REPLAYED, Key
@@ -32,17 +33,33 @@ def router(service: Service) -> APIRouter:
         """Rounds, newest first."""
         return reply(request, views.rounds(service, before, limit))
 
-    @routes.post("/v1/rounds", status_code=202, response_model=s.Round, responses=documented(409, 422))
-    def close_round(
+    @routes.post(
+        "/v1/rounds",
+        status_code=202,
+        response_model=s.Round,
+        responses=documented(408, 409, 422),
+        openapi_extra={"requestBody": close_round_schema()},
+    )
+    async def close_round(
         request: Request, token: Annotated[Token, allowed("operator")], idempotency_key: Key = None
     ) -> Response:
-        """Make a round of all that is staged. It is durable when this answers; training follows."""
-        call = service.call_id(token.id, "round", idempotency_key, b"")
-        known = None if call is None else service.home.inbox.called(call)
-        number = service.trainer.close_round(call).round if known is None or known.round is None else known.round
-        told = views.round_(service, number)
-        assert told is not None
-        return reply(request, told, 202, None if known is None else REPLAYED)
+        """Make a round of all that is staged. It is durable when this answers; training follows.
+
+        When nothing is staged it is refused, unless `empty` is true: an empty round counts, too.
+        """
+
+        def work(body: bytes) -> Response:
+            empty = close_round_of(body).empty
+            call = service.call_id(token.id, "round", idempotency_key, b"empty" if empty else b"")
+            known = None if call is None else service.home.inbox.called(call)
+            number = None if known is None else known.round
+            if number is None:
+                number = service.trainer.close_round(call, empty=empty).round
+            told = views.round_(service, number)
+            assert told is not None
+            return reply(request, told, 202, None if known is None else REPLAYED)
+
+        return await service.bodies.read(request, work)
 
     @routes.get("/v1/rounds/{round}", response_model=s.Round, responses=documented(404, 422))
     def round_(round: Number, request: Request, token: Looking) -> Response:  # noqa: A002

@@ -39,8 +39,12 @@ def router(service: Service) -> APIRouter:
         with device.state:
             staged = sum(upload.samples for upload in home.inbox.uploads())
             voting, waiting = len(device.heads()), len(device.waiting())
+            silent = sum(device.memory.head(shard) is None for shard in device.ledger.shards())
             retained = sum(device.ledger.lineage(shard).samples for shard in device.ledger.shards())
         (open_, deadline) = home.database.row("SELECT count(*), min(deadline) FROM requests WHERE repaired IS NULL")
+        (overdue,) = home.database.row(
+            "SELECT count(*) FROM requests WHERE repaired IS NULL AND deadline < ?", [home.clock()]
+        )
         (rsn,) = home.database.row("SELECT coalesce(sum(samples), 0) FROM retrained")
         lines = [
             *service.metrics.lines(),
@@ -49,11 +53,13 @@ def router(service: Service) -> APIRouter:
             *gauge("staged_samples", staged),
             *gauge("voting_shards", voting),
             *gauge("waiting_shards", waiting),
+            *gauge("degraded_shards", silent),
             *gauge("sub_models", len(device.memory)),
             *gauge("memory_bytes", device.memory.used_bytes),
             *gauge("storage_bytes", home.stored_bytes),
             *gauge("storage_budget_bytes", home.storage_bytes),
             *gauge("open_requests", open_),
+            *gauge("overdue_requests", overdue),
             *gauge("next_deadline_seconds", None if deadline is None else deadline - home.clock()),
             *gauge("retrained_samples", rsn),
             *gauge("receipts", home.receipts.size),

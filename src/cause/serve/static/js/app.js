@@ -70,7 +70,7 @@ function render() {
   for (const panel of panels) panel(state, may.operate);
   const { status } = state;
   say(byId("device-line"), `${status.system}, version ${status.version}`);
-  if (status.problem) banner(`Training fails: ${status.problem}`);
+  if (status.problem) banner(`There is a problem: ${status.problem}`);
   else if (byId("link").classList.contains("up")) banner(null);
 }
 

@@ -28,8 +28,23 @@ export function startArrivals(context) {
     }
   });
 
-  byId("close-round").addEventListener("click", async () => {
+  const button = byId("close-round");
+  let expiring = null; // what closing the next round deletes
+  let asking = false; // the first press only says so
+
+  const label = () => say(button, asking ? `Close it and delete ${whose(expiring)}` : "Close the round");
+  button.addEventListener("blur", () => {
+    asking = false;
+    label();
+  });
+  button.addEventListener("click", async () => {
     fail(null);
+    if (expiring?.samples && !asking) {
+      asking = true;
+      return label();
+    }
+    asking = false;
+    label();
     try {
       await api.closeRound();
       say(byId("upload-told"), "");
@@ -39,7 +54,12 @@ export function startArrivals(context) {
   });
 
   return ({ status }) => {
-    const { staged, schedule } = status;
+    const { staged, schedule, retention } = status;
+    if (JSON.stringify(retention.next_round) !== JSON.stringify(expiring)) asking = false; // it would delete something else now
+    expiring = retention.next_round;
+    label();
+    button.disabled = staged.samples === 0; // an empty round would make every sample a round older
+    say(byId("retention"), retentionText(retention));
     const waits = staged.samples
       ? `${plural(staged.samples, "sample")} of ${plural(staged.users, "user")} in ${plural(staged.uploads, "upload")} (${bytes(staged.bytes)}) wait for round ${status.round + 1}.`
       : `Nothing waits for round ${status.round + 1}.`;
@@ -49,4 +69,15 @@ export function startArrivals(context) {
     ].filter(Boolean);
     say(byId("staged"), rules.length ? `${waits} It closes by itself ${rules.join(" or ")}.` : waits);
   };
+}
+
+const whose = (each) =>
+  `${plural(each.samples, "sample")} of ${plural(each.users, "user")}${each.rounds.length ? ` (${each.rounds.length === 1 ? "round" : "rounds"} ${each.rounds.join(", ")})` : ""}`;
+
+function retentionText({ retain, next_round: soon, next }) {
+  if (retain === null) return "";
+  const lines = [`Samples are kept for ${retain}.`];
+  lines.push(soon.samples ? `Closing the next round deletes ${whose(soon)}.` : "Closing the next round deletes nothing.");
+  if (next) lines.push(`Next to expire, from ${next.at.slice(0, 16).replace("T", " ")} UTC on: ${whose(next)}.`);
+  return lines.join(" ");
 }

@@ -11,10 +11,11 @@ export function startFigures() {
     const { memory, requests, repair } = status;
     const newest = evaluations.items[0];
     const waiting = repair.waiting.length;
+    const silent = status.degraded?.not_voting.length ?? 0;
     draw([
       ["Round", number(status.round), status.staged.samples ? `${number(status.staged.samples)} samples wait` : "nothing waits"],
       ["Samples held", number(status.samples), plural(shards.length, "shard")],
-      ["Voting", `${number(status.voting)} of ${number(shards.length)}`, waiting ? `${plural(waiting, "shard")} behind` : "all up to date", waiting ? "warn" : ""],
+      ["Voting", `${number(status.voting)} of ${number(shards.length)}`, silent ? `${plural(silent, "shard")} without a vote` : waiting ? `${plural(waiting, "shard")} behind` : "all up to date", silent ? "bad" : waiting ? "warn" : ""],
       ["Memory", memory.slots === null ? number(memory.sub_models) : `${number(memory.sub_models)} of ${number(memory.slots)}`, memory.budget_bytes === null ? bytes(memory.used_bytes) : `${percent(memory.used_bytes / memory.budget_bytes)} of ${bytes(memory.budget_bytes)}`],
       ["Retrained", number(status.rsn.total), "samples so far"],
       ["Accuracy", newest ? percent(newest.accuracy) : "–", newest ? `round ${newest.round}` : "not evaluated"],
