@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 VARIABLE = "CAUSE_OVERWRITE_FREED"
-"""Set to 0, this environment variable keeps freed memory as it is: see `benchmarks.freed_memory` for what that saves."""
+"""Set to 0, this environment variable keeps freed memory as it is; `benchmarks.freed_memory` says what that saves."""
 M_PERTURB = -6
 FILL = 0xFF
 """What freed memory is filled with. New memory gets the complement, so it is zeros, as fresh memory is."""
