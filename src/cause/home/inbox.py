@@ -6,7 +6,7 @@ staged ones: after a crash the samples lie in the one place or in the other, nev
 """
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,9 @@ from cause.arrays import checked
 from cause.errors import HomeError, InputError, VaultError
 from cause.home.blocks import ID_BYTES, Block, new_handles
 from cause.home.uploads import Blocks, cut_block
+from cause.names import fold
 from cause.requests import Request
+from cause.samples import Upload
 from cause.vault import seal
 
 if TYPE_CHECKING:
@@ -77,6 +79,7 @@ class Inbox:
         self._staged: dict[str, Staged] = {}
         self._leaving: list[Staged] | None = None  # while a round is closed: what it takes in
         self._call: str | None = None
+        self._call_samples = 0
         self.expired = 0
         """Samples that waited for too long and were destroyed since the home was opened."""
 
@@ -113,6 +116,13 @@ class Inbox:
         """Those of some users."""
         return [upload for upload in self._staged.values() if upload.user in users] if users else []
 
+    def like(self, *users: str) -> list[Staged]:
+        """Those of some users, whichever way their names were written."""
+        if not self._staged or not users:
+            return []
+        wanted = {fold(user) for user in users}
+        return [upload for upload in self._staged.values() if fold(upload.user) in wanted]
+
     def called(self, id_: str) -> Called | None:
         """What a call led to, if it is remembered."""
         row = self._home.database.row("SELECT id, samples, round FROM calls WHERE id=?", [id_])
@@ -127,7 +137,11 @@ class Inbox:
 
     def handles_of(self, user: str) -> set[str]:
         """The handles of all rows of a user that wait for a round."""
-        return {handle for upload in self.of({user}) for handle in self.handles(upload.id)}
+        return {handle for upload in self.like(user) for handle in self.handles(upload.id)}
+
+    def contents(self, user: str) -> list[Block]:
+        """All rows of a user that wait for a round, an upload at a time."""
+        return [self._rows(upload) for upload in self.like(user)]
 
     def waits(self, id_: str) -> bool:
         """Whether an upload is still staged."""
@@ -193,6 +207,15 @@ class Inbox:
         finally:
             self._leaving = self._call = None
 
+    @contextmanager
+    def calling(self, call: str, uploads: Mapping[str, Upload]) -> Iterator[None]:
+        """The next round that is recorded within came with this call, which brought these uploads itself."""
+        self._call, self._call_samples = call, sum(len(upload.positions) for upload in uploads.values())
+        try:
+            yield
+        finally:
+            self._call, self._call_samples = None, 0
+
     def _joined(self, user: str) -> Waiting:
         rows = [self._rows(upload) for upload in self.of({user})]
         x, labels, handles = (
@@ -223,7 +246,7 @@ class Inbox:
             database.run("DELETE FROM staged WHERE upload=?", [upload.id])
             database.run("UPDATE calls SET round=? WHERE id=?", [round_, upload.id])
         if self._call is not None:
-            samples = sum(upload.samples for upload in self._leaving or ())
+            samples = self._call_samples + sum(upload.samples for upload in self._leaving or ())
             database.run("INSERT INTO calls VALUES (?, ?, ?, ?)", [self._call, now, samples, round_])
 
     def left(self) -> list[bytes]:
@@ -237,11 +260,11 @@ class Inbox:
     def removal(self, asked: Sequence[Request]) -> StagedRemoval:
         """What these requests take out of the inbox, with what is left of uploads that lose some rows."""
         change = StagedRemoval()
-        everything = {request.user for request in asked if request.everything}
-        change.uploads = self.of(everything)
-        named = {handle for request in asked for handle in request.handles or () if request.user not in everything}
-        for upload in self.of({request.user for request in asked if request.handles}) if named else ():
-            if upload.user not in everything:
+        change.uploads = self.like(*(request.user for request in asked if request.everything))
+        all_of_them = {upload.id for upload in change.uploads}
+        named = {handle for request in asked for handle in request.handles or ()}
+        for upload in self.like(*(request.user for request in asked if request.handles)):
+            if upload.id not in all_of_them:
                 self._take_rows(change, upload, named)
         change.old += [name for upload in change.uploads for name in upload.names]
         change.samples += sum(upload.samples for upload in change.uploads)
