@@ -270,6 +270,12 @@ class Inbox:
         change.samples += sum(upload.samples for upload in change.uploads)
         return change
 
+    def count(self, request: Request) -> int:
+        """How many rows a request would take out of the inbox."""
+        if request.everything:
+            return sum(upload.samples for upload in self.like(request.user))
+        return len(self.handles_of(request.user) & set(request.handles or ()))
+
     def _take_rows(self, change: StagedRemoval, upload: Staged, named: set[str]) -> None:
         stays = np.array([handle not in named for handle in self.handles(upload.id)], dtype=bool)
         if stays.all():
