@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cause import aggregation
 from cause.arrays import ArrayUpload
-from cause.checks import checked_uploads, classes_of
+from cause.checks import by_name, checked_uploads, classes_of
 from cause.controller import ShardController
 from cause.errors import InputError, RequestError
 from cause.executors import Executor, Here, Processes
@@ -264,12 +264,21 @@ class Cause:
 
     def stage(self, user: str, x: ArrayLike, y: ArrayLike, *, call: str | None = None) -> "Called":
         """Keep an upload for the next round that `close_round` makes. The same call a second time changes nothing."""
-        user = normal_name(user)
-        self.learner.check(ArrayUpload.unnamed(user, x, y))  # before anybody has to wait for it
+        (done,) = self.stage_all({user: (x, y)}, calls={} if call is None else {normal_name(user): call}).values()
+        return done
+
+    def stage_all(
+        self, uploads: Mapping[str, tuple[ArrayLike, ArrayLike]], *, calls: Mapping[str, str] | None = None
+    ) -> "dict[str, Called]":
+        """The same for several users, all of them or none; `calls` has the ids of some of them, by user."""
+        given = by_name(uploads)
+        for user, (x, y) in given.items():
+            self.learner.check(ArrayUpload.unnamed(user, x, y))  # before anybody has to wait for it
+        ids = {user: (calls or {}).get(user) or token_hex(16) for user in given}
         with self.state:
             self._resume()
             self._expire_staged()  # where no round is closed, nobody else does
-            return self._home().inbox.stage(token_hex(16) if call is None else call, user, x, y)
+            return self._home().inbox.stage({user: (ids[user], x, y) for user, (x, y) in given.items()})
 
     def close_round(self, *, call: str | None = None, expire: bool = True) -> Arrived:
         """Make a round of all that is staged, durably; nothing is trained yet: `catch_up` does.

@@ -51,10 +51,7 @@ def learn(
         waiting, clock = device.waiting(), device.home.time.doubt() if device.home else None
     listed = handles_by_file(done, rows)
     if handles is not None:
-        recorded = (
-            f"round {done.round} is recorded and trained: do not learn it again, `cause samples` lists its handles"
-        )
-        with saying(recorded):
+        with saying(f"round {done.round} is recorded: do not learn it again, `cause samples` lists its handles"):
             write_text(handles, _table(listed) if handles.suffix.lower() == ".csv" else _object(done.round, listed))
     told = {
         "round": done.round,

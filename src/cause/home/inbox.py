@@ -149,29 +149,41 @@ class Inbox:
 
     # An upload arrives
 
-    def stage(self, id_: str, user: str, x: ArrayLike, y: ArrayLike) -> Called:
-        """Keep an upload until its round, durably. The same id a second time changes nothing."""
-        found = self.called(id_)
-        if found is not None:
-            return found
-        inputs, labels = checked(user, x, y)
-        self._refuse_another_kind(user, inputs)
+    def stage(self, uploads: Mapping[str, tuple[str, ArrayLike, ArrayLike]]) -> dict[str, Called]:
+        """Keep uploads until their round, durably, all of them or none. An id a second time changes nothing.
+
+        Parameters
+        ----------
+        uploads
+            By user: the id of the call, inputs and labels.
+        """
+        done = {user: known for user, (id_, _, _) in uploads.items() if (known := self.called(id_)) is not None}
         home, now, new = self._home, self._home.clock(), StagedRemoval()
-        handles = new_handles(len(labels))
-        none = np.zeros((len(labels), ID_BYTES), dtype=np.uint8)  # ids and digests are the round's to give
-        staged = self._sealed(new, id_, user, Block(np.arange(len(labels)), labels, none, none, handles, inputs), now)
-        home.refuse_what_cannot_fit(staged.bytes)
+        staged: list[Staged] = []
+        for user, (id_, x, y) in uploads.items():
+            if user not in done:
+                inputs, labels = checked(user, x, y)
+                self._refuse_another_kind(user, inputs)
+                handles = new_handles(len(labels))
+                none = np.zeros((len(labels), ID_BYTES), dtype=np.uint8)  # ids and digests are the round's to give
+                block = Block(np.arange(len(labels)), labels, none, none, handles, inputs)
+                staged.append(self._sealed(new, id_, user, block, now))
+                done[user] = Called(id_, len(labels), None, tuple(row.tobytes().hex() for row in handles))
+        if not staged:
+            return done
+        home.refuse_what_cannot_fit(sum(upload.bytes for upload in staged), max(upload.bytes for upload in staged))
         home.write(new.keys, new.contents)
         try:
             with home.database.transaction():
                 home.time.note()
                 home.database.many(_INSERT, new.rows)
-                home.database.run("INSERT INTO calls VALUES (?, ?, ?, NULL)", [id_, now, len(labels)])
+                calls = [[upload.id, now, upload.samples] for upload in staged]
+                home.database.many("INSERT INTO calls VALUES (?, ?, ?, NULL)", calls)
         except BaseException:
             home.garbage.doubt(new.keys)
             raise
-        self._staged[id_] = staged
-        return Called(id_, len(labels), None, tuple(row.tobytes().hex() for row in handles))
+        self._staged.update((upload.id, upload) for upload in staged)
+        return done
 
     def _sealed(self, change: StagedRemoval, id_: str, user: str, whole: Block, arrived: float) -> Staged:
         """Blocks of an upload, sealed under fresh keys: what to write is added to the change."""
