@@ -1,13 +1,15 @@
 """What is refused before anything is done: users, classes and uploads that make no sense."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TypeVar
 
+from cause.arrays import ArrayUpload
 from cause.errors import EmptyRoundError, InputError
 from cause.learners import Learner
+from cause.names import check_user, normal_name
 from cause.samples import Upload
 
-LONGEST_USER_ID = 256
+T = TypeVar("T")
 MOST_CLASSES = 1_000_000
 CLASSES = 10
 """When nobody says how many: the paper's data sets have so many."""
@@ -26,15 +28,6 @@ def check_classes(classes: int) -> None:
     """Refuse an absurd number of classes."""
     if not 1 <= classes <= MOST_CLASSES:
         raise InputError(f"the number of classes must be from 1 to {MOST_CLASSES:,}, not {classes}")
-
-
-def check_user(user: Any) -> None:
-    """Refuse what cannot be a user's id."""
-    if not isinstance(user, str) or not 1 <= len(user) <= LONGEST_USER_ID:
-        seen = f"one of {len(user)}" if isinstance(user, str) else repr(user)
-        raise InputError(f"a user id is a text of 1 to {LONGEST_USER_ID} characters, not {seen}")
-    if any("\ud800" <= character <= "\udfff" for character in user):
-        raise InputError(f"a user id is a text that can be written in UTF-8, not {user!r}")
 
 
 def check_not_empty(arrived: Mapping[str, Upload], t: int, *, empty: bool) -> None:
@@ -59,3 +52,26 @@ def checked_uploads(uploads: Iterable[Upload], t: int) -> dict[str, Upload]:
             raise InputError(f"user {upload.user!r} uploads twice in round {t}")
         arrived[upload.user] = upload
     return dict(sorted(arrived.items()))
+
+
+def by_name(uploads: Mapping[str, T]) -> dict[str, T]:
+    """Uploads by the normal form of their users' names; two of one user are refused."""
+    found: dict[str, T] = {}
+    for user, upload in uploads.items():
+        name = normal_name(user)
+        if name in found:
+            raise InputError(f"user {name!r} uploads twice: {user!a} is the same name, written another way")
+        found[name] = upload
+    return found
+
+
+def named_well(uploads: Iterable[Upload]) -> list[Upload]:
+    """The same uploads; one with samples must have its user's name in normal form, since its ids were made with it.
+
+    A trace may name its users as it likes.
+    """
+    listed = list(uploads)
+    for upload in listed:
+        if isinstance(upload, ArrayUpload) and upload.user != normal_name(upload.user):
+            raise InputError(f"the user id {upload.user!a} is not in Unicode's normal form C: make the upload so")
+    return listed

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 class CauseError(Exception):
     """Anything CAUSE refuses."""
 
+    recorded: str | None = None
+    """What had been recorded before it, and what to do now; None if nothing was."""
+
 
 class InputError(CauseError):
     """A value from outside that does not make sense. Nothing was changed."""

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from cause.errors import InputError
 from cause.learners import Learner
 from cause.learners.sklearn import SklearnLearner
+from cause.names import normal_name
 from cause.presets import System
 from cause.shares import shares
 from cause.system import Cause, Forgotten
@@ -322,4 +323,5 @@ def _names(round_: int, count: int, users: ArrayLike | None) -> Sequence[str]:
     for user in listed.tolist():
         if not isinstance(user, str | int) or isinstance(user, bool):
             raise InputError(f"a user is a text or a whole number, not {user!r}")
-    return [str(user) for user in listed.tolist()]
+    names = {user: normal_name(str(user)) for user in set(listed.tolist())}
+    return [names[user] for user in listed.tolist()]

@@ -18,8 +18,10 @@ class Journal:
 
     def effect(
         self, ids: Sequence[str], selection: Selection, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]
-    ) -> None:
-        """The samples and every tainted sub-model are gone, from the disk too."""
+    ) -> int:
+        """The samples and every tainted sub-model are gone, from the disk too; how many samples went that had waited
+        for a round."""
+        return 0
 
     def expired(self) -> list[Request]:
         """What is older than samples are kept."""

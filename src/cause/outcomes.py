@@ -19,6 +19,8 @@ class Learned:
     samples: int
     handles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """With a home: the handle of each row, by user, in the order in which the rows were given."""
+    repeated: bool = False
+    """Whether a call with the same idempotency key had recorded the round before: nothing was taken in again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,16 @@ class Arrived:
 
 
 @dataclass(frozen=True, slots=True)
+class Effect:
+    """What is destroyed once requests take effect, before anything is trained again."""
+
+    shards: tuple[ShardPlan, ...]
+    dropped: tuple[SegmentKey, ...]
+    staged: int
+    """Samples that waited for a round."""
+
+
+@dataclass(frozen=True, slots=True)
 class Forgotten:
     """What a request, or a batch of them, did."""
 
@@ -60,3 +72,9 @@ class Forgotten:
     dropped: tuple[SegmentKey, ...]
     rsn: int
     ids: tuple[str, ...] = ()
+    samples: int = 0
+    """How many samples were destroyed, those that waited for a round included; 0 if nothing was held."""
+    staged: int = 0
+    """Of them, those that waited for a round."""
+    unmatched: int | None = None
+    """Of rows that were to be matched, how many equal no sample of the user; None if no rows were given."""

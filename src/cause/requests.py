@@ -15,7 +15,8 @@ LONGEST_NONCE = 128
 class Request:
     """Forget a user's everything, some rounds, the lowest `count` samples of one round, or named samples.
 
-    Samples are named by (round, position), or by the handles that a device with a home gave to them.
+    Samples are named by the handles that a device with a home gave to them, or by (round, position). A position is not
+    the row's number in the upload: in a home it is a random number, in memory a rank by digest.
 
     >>> Request("u7").everything, Request("u7", rounds=(1, 2)).rounds, Request("u7", rounds=(1,), count=5).count
     (True, (1, 2), 5)
@@ -28,6 +29,8 @@ class Request:
     handles: tuple[str, ...] | None = None
     nonce: str | None = field(default=None, repr=False)
     """What whoever asks has drawn for this request: the receipt commits to it, and so to whose request it answers."""
+    exact: bool = field(default=False, repr=False)
+    """Only the very name; otherwise all stored names are meant that are the same (`cause.names.fold`)."""
 
     def __post_init__(self) -> None:
         if self.nonce is not None:
@@ -86,46 +89,57 @@ def still_held(ledger: Ledger, selection: Selection) -> Selection:
 
 def remaining(ledger: Ledger, request: Request) -> Selection:
     """What is retained of what a request means; others may have taken some of it since it was accepted."""
-    user, found = request.user, {}
-    for round_ in ledger.rounds_of(user):
-        held = _held(ledger, user, round_, {})
-        if request.samples is not None or request.handles is not None:
-            if request.handles is not None:
-                known = ledger.handles_of(user, round_)
-                positions = [known[handle] for handle in request.handles if handle in known]
-            else:
-                positions = [position for of, position in request.samples or () if of == round_]
-            asked = pos.common(held, pos.of(positions))
-            found[user, round_] = _first_of_their_kind(asked, held, ledger.twins_of(user, round_))
-        elif request.rounds is None or round_ in request.rounds:
-            found[user, round_] = held if request.count is None else pos.lowest(held, min(request.count, len(held)))
+    found: dict[tuple[str, int], Positions] = {}
+    left = request.count
+    for name in _names(ledger, request):
+        for round_ in ledger.rounds_of(name):
+            held = _held(ledger, name, round_, {})
+            if request.samples is not None or request.handles is not None:
+                if request.handles is not None:
+                    known = ledger.handles_of(name, round_)
+                    positions = [known[handle] for handle in request.handles if handle in known]
+                else:
+                    positions = [position for of, position in request.samples or () if of == round_]
+                asked = pos.common(held, pos.of(positions))
+                found[name, round_] = _first_of_their_kind(asked, held, ledger.twins_of(name, round_))
+            elif request.rounds is None or round_ in request.rounds:
+                found[name, round_] = held if left is None else pos.lowest(held, min(left, len(held)))
+                left = None if left is None else left - len(found[name, round_])
     return {where: doomed for where, doomed in found.items() if len(doomed)}
 
 
+def _names(ledger: Ledger, request: Request) -> Sequence[str]:
+    """The names of the request's user under which something is retained."""
+    names = ledger.names_like(request.user)
+    return [name for name in names if name == request.user] if request.exact else names
+
+
 def _select(ledger: Ledger, request: Request, pending: Selection) -> Selection:
-    user = request.user
-    retained = ledger.rounds_of(user)
-    if not retained:
+    user, names = request.user, _names(ledger, request)
+    if not names:
         raise RequestError(f"unknown user {user!r}: nothing of theirs is retained")
     if request.samples is not None:
-        return _named(ledger, user, request.samples, pending)
+        return _named(ledger, user, _placed(ledger, user, names, request.samples), pending)
     if request.handles is not None:
-        return _named(ledger, user, _with_handles(ledger, user, request.handles), pending)
+        return _named(ledger, user, _with_handles(ledger, names, request.handles), pending)
+    retained = sorted({round_ for name in names for round_ in ledger.rounds_of(name)})
     rounds = retained if request.rounds is None else sorted(set(request.rounds))
-    held = {round_: _held(ledger, user, round_, pending) for round_ in rounds}
-    if request.rounds is None:
-        held = {round_: positions for round_, positions in held.items() if len(positions)}
-        if not held:
-            raise RequestError(f"nothing of user {user!r} is left to forget")
-    for round_, positions in held.items():
-        if not len(positions):
-            raise RequestError(f"user {user!r} has nothing retained of round {round_} (of {_listed(retained)} only)")
+    held = {(name, round_): _held(ledger, name, round_, pending) for round_ in rounds for name in names}
+    held = {where: positions for where, positions in held.items() if len(positions)}
+    if request.rounds is None and not held:
+        raise RequestError(f"nothing of user {user!r} is left to forget")
+    if request.rounds is not None and (missing := [t for t in rounds if not any(of == t for _, of in held)]):
+        raise RequestError(f"user {user!r} has nothing retained of round {missing[0]} (of {_listed(retained)} only)")
     if request.count is None:
-        return {(user, round_): positions for round_, positions in held.items()}
-    ((round_, available),) = held.items()
-    if request.count > len(available):
-        raise RequestError(f"user {user!r} has {len(available)} samples of round {round_}, not {request.count}")
-    return {(user, round_): pos.lowest(available, request.count)}
+        return held
+    available = sum(len(positions) for positions in held.values())
+    if request.count > available:
+        raise RequestError(f"user {user!r} has {available} samples of round {rounds[0]}, not {request.count}")
+    chosen, left = {}, request.count
+    for where, positions in held.items():
+        chosen[where] = pos.lowest(positions, min(left, len(positions)))
+        left -= len(chosen[where])
+    return {where: positions for where, positions in chosen.items() if len(positions)}
 
 
 def _held(ledger: Ledger, user: str, round_: int, pending: Selection) -> Positions:
@@ -142,28 +156,45 @@ def merged(selections: Iterable[Selection]) -> Selection:
     return found
 
 
-def _named(ledger: Ledger, user: str, samples: Iterable[tuple[int, int]], pending: Selection) -> Selection:
-    wanted: dict[int, list[int]] = {}
-    for round_, position in samples:
-        wanted.setdefault(round_, []).append(position)
+Place = tuple[str, int, int]
+"""The name that a sample is stored under, its round and its position."""
+
+
+def _named(ledger: Ledger, user: str, samples: Iterable[Place], pending: Selection) -> Selection:
+    wanted: dict[tuple[str, int], list[int]] = {}
+    for name, round_, position in samples:
+        wanted.setdefault((name, round_), []).append(position)
     selection = {}
-    for round_, listed in sorted(wanted.items()):
-        asked, held = pos.of(listed), _held(ledger, user, round_, pending)
+    for (name, round_), listed in sorted(wanted.items()):
+        asked, held = pos.of(listed), _held(ledger, name, round_, pending)
         missing = pos.minus(asked, held)
         if len(missing):
             raise RequestError(f"user {user!r} has no retained sample {int(missing[0])} of round {round_}")
-        selection[user, round_] = _first_of_their_kind(asked, held, ledger.twins_of(user, round_))
+        selection[name, round_] = _first_of_their_kind(asked, held, ledger.twins_of(name, round_))
     return selection
 
 
-def _with_handles(ledger: Ledger, user: str, handles: Sequence[str]) -> list[tuple[int, int]]:
-    """The retained samples with these handles, as (round, position); a handle that none has is left out."""
+def _placed(ledger: Ledger, user: str, names: Sequence[str], samples: Iterable[tuple[int, int]]) -> list[Place]:
+    """Samples by (round, position), with the name that each is stored under."""
+    holders = {round_: [name for name in names if round_ in ledger.rounds_of(name)] for round_, _ in samples}
+    for round_, found in holders.items():
+        if len(found) > 1:
+            raise RequestError(
+                f"round {round_} holds samples of user {user!r} under {len(found)} ways to write the name, so that a "
+                "position may mean several: name the samples by their handles"
+            )
+    return [((holders[round_] or [user])[0], round_, position) for round_, position in samples]
+
+
+def _with_handles(ledger: Ledger, names: Sequence[str], handles: Sequence[str]) -> list[Place]:
+    """The retained samples with these handles; a handle that none has is left out."""
     wanted = set(handles)
-    found: list[tuple[int, int]] = []
-    for round_ in ledger.rounds_of(user):
-        if len(found) < len(wanted):
-            known = ledger.handles_of(user, round_)
-            found += [(round_, known[handle]) for handle in wanted if handle in known]
+    found: list[Place] = []
+    for name in names:
+        for round_ in ledger.rounds_of(name):
+            if len(found) < len(wanted):
+                known = ledger.handles_of(name, round_)
+                found += [(name, round_, known[handle]) for handle in wanted if handle in known]
     return found
 
 

@@ -1,6 +1,7 @@
 """CAUSE: learn and forget, exactly, in a bounded memory (the paper's Algorithm 3)."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from secrets import token_hex
@@ -24,7 +25,7 @@ from cause.arguments import (
     uploads_of,
 )
 from cause.arrays import ArrayUpload
-from cause.checks import check_not_empty, check_user, checked_uploads, classes_of
+from cause.checks import by_name, check_not_empty, checked_uploads, classes_of
 from cause.controller import ShardController
 from cause.errors import InputError, RequestError
 from cause.executors import Executor, Here, Processes
@@ -34,16 +35,20 @@ from cause.journal import Journal
 from cause.keyed import derive, root_key
 from cause.learners import Learner
 from cause.ledger import Ledger, MemoryLedger, Selection
+from cause.matching import Matched, Rows, forget_matching, match
 from cause.memory import POLICIES, Memory, PolicySetting, Shelf, SubModel
 from cause.memory.sizing import ENDLESS, sized
-from cause.outcomes import Arrived, Forgotten, HeldSample, Learned, Voter
+from cause.names import check_user, normal_name
+from cause.outcomes import Arrived, Effect, Forgotten, HeldSample, Learned, Voter
 from cause.partition import PARTITIONERS, Arrivals, Assignment
 from cause.plan import ShardPlan, plan
 from cause.presets import FIXED, System, parse_system
 from cause.progress import Progress, Watch
+from cause.recorded import requests_recorded, round_recorded, saying
 from cause.registry import check_choice
 from cause.rehearsal import Rehearsal
 from cause.requests import Request, merged, remaining, resolve, still_held
+from cause.rounds import begin
 from cause.samples import SegmentKey, Upload
 from cause.segmenting import Segmenting
 from cause.training import Training
@@ -218,40 +223,48 @@ class Cause:
         uploads: Iterable[Upload] | Mapping[str, tuple[ArrayLike, ArrayLike]] = (),
         *,
         repair: str | None = None,
+        idempotency_key: str | None = None,
         empty: bool = False,
     ) -> Learned:
         """One round: what arrived is partitioned, trained on and stored. An empty round counts.
 
-        A device with a home refuses an empty round unless it is asked for (`empty=True`): each one makes all samples a
-        round older, and `retain="2 rounds"` deletes what is too old. A device in memory keeps everything and takes one.
+        An error after the round was recorded says so, in its text and as `error.recorded`.
 
-        Uploads, or inputs and labels by user: `{"alice": (x, y)}`. Shards that wait for a repair are repaired on the
-        way; with `repair="later"` they go on waiting, and what arrived for them waits with them.
+        Parameters
+        ----------
+        uploads
+            Inputs and labels by user: `{"alice": (x, y)}`; or uploads. Names are kept in Unicode's normal form C; white
+            space at an edge and invisible characters are refused.
+        repair
+            Shards that wait for a repair are repaired on the way; with "later" they go on waiting, and what arrived for
+            them waits with them.
+        idempotency_key
+            With a home, a text of up to 128 characters: the same key again takes nothing in a second time, for a week
+            or until something of the round is forgotten; it goes on with the training instead. The same key with other
+            samples is refused.
+        empty
+            A device with a home refuses an empty round unless it is asked for: each one makes all samples a round
+            older, and `retain="2 rounds"` deletes what is too old. A device in memory keeps everything and takes one.
         """
         repair, uploads = self._repair_or_default(repair), uploads_of(uploads)
-        handles: dict[str, tuple[str, ...]] = {}
-        if self.home is not None and isinstance(uploads, Mapping):
-            given = {user: (x, y, _fresh_handles(y)) for user, (x, y) in uploads.items()}
-            handles = {user: tuple(each.hex() for each in rows) for user, (_, _, rows) in given.items()}
-        with self.state:
-            t, active, arrived, waiting = self._arrive(given if handles else uploads, empty=empty)
-        self.expire(repair="later")  # before anything is trained on what goes
-        trained, _ = self._catch_up(except_=waiting if repair == "later" else ())
-        return Learned(t, active, tuple(trained), sum(len(u.positions) for u in arrived.values()), handles)
+        learned, waiting = begin(self, uploads, idempotency_key, partial(self._arrive, empty=empty))
+        with saying(round_recorded(learned.round, learned.samples)):
+            self.expire(repair="later")  # before anything is trained on what goes
+            trained, _ = self._catch_up(except_=waiting if repair == "later" else ())
+        return replace(learned, trained=tuple(trained))
 
     def _arrive(
         self,
         uploads: Iterable[Upload]
         | Mapping[str, tuple[ArrayLike, ArrayLike]]
         | Mapping[str, tuple[ArrayLike, ArrayLike, Sequence[bytes]]],
+        call: str | None = None,
         *,
         empty: bool = False,
     ) -> tuple[int, int, Mapping[str, Upload], list[int]]:
         self._resume()
         t, waiting = self.ledger.round + 1, self.waiting()
         if isinstance(uploads, Mapping):
-            for user in uploads:
-                check_user(user)
             uploads = [ArrayUpload(user, t, *given) for user, given in uploads.items()]
         arrived = checked_uploads(uploads, t)
         if self.home is not None:
@@ -261,7 +274,8 @@ class Cause:
             self.learner.check(upload)
         active = self.controller.at(t)
         assigned = self._partition(t, active, arrived)
-        self.ledger.record(t, self.segmenting.segments(t, arrived, assigned))
+        with nullcontext() if call is None else self._home().inbox.calling(call, arrived):
+            self.ledger.record(t, self.segmenting.segments(t, arrived, assigned))
         return t, active, arrived, waiting
 
     def _partition(self, t: int, active: int, arrived: Mapping[str, Upload]) -> Mapping[str, Assignment]:
@@ -274,12 +288,21 @@ class Cause:
 
     def stage(self, user: str, x: ArrayLike, y: ArrayLike, *, call: str | None = None) -> "Called":
         """Keep an upload for the next round that `close_round` makes. The same call a second time changes nothing."""
-        check_user(user)
-        self.learner.check(ArrayUpload.unnamed(user, x, y))  # before anybody has to wait for it
+        (done,) = self.stage_all({user: (x, y)}, calls={} if call is None else {normal_name(user): call}).values()
+        return done
+
+    def stage_all(
+        self, uploads: Mapping[str, tuple[ArrayLike, ArrayLike]], *, calls: Mapping[str, str] | None = None
+    ) -> "dict[str, Called]":
+        """The same for several users, all of them or none; `calls` has the ids of some of them, by user."""
+        given = by_name(uploads)
+        for user, (x, y) in given.items():
+            self.learner.check(ArrayUpload.unnamed(user, x, y))  # before anybody has to wait for it
+        ids = {user: (calls or {}).get(user) or token_hex(16) for user in given}
         with self.state:
             self._resume()
             self._expire_staged()  # where no round is closed, nobody else does
-            return self._home().inbox.stage(token_hex(16) if call is None else call, user, x, y)
+            return self._home().inbox.stage({user: (ids[user], x, y) for user, (x, y) in given.items()})
 
     def close_round(self, *, call: str | None = None, expire: bool = True, empty: bool = False) -> Arrived:
         """Make a round of all that is staged, durably; nothing is trained yet: `catch_up` does.
@@ -307,9 +330,11 @@ class Cause:
                 except BaseException:
                     self.held.reload()
                     raise
+        samples = sum(len(u.positions) for u in arrived.values())
         if expire:
-            self.expire(repair="later")  # before anything is trained on what goes
-        return Arrived(t, active, len(arrived), sum(len(u.positions) for u in arrived.values()))
+            with saying(round_recorded(t, samples)):
+                self.expire(repair="later")  # before anything is trained on what goes
+        return Arrived(t, active, len(arrived), samples)
 
     def catch_up(self, *, stop: Callable[[], bool] | None = None, except_: Sequence[int] = ()) -> tuple[int, int]:
         """Train what waits but for some shards; how many segments, and how many samples again. See `repair`.
@@ -341,22 +366,40 @@ class Cause:
         count: int | None = None,
         samples: Iterable[tuple[int, int]] | None = None,
         handles: Iterable[str] | str | None = None,
+        matching: Rows | None = None,
         repair: str | None = None,
         nonce: str | None = None,
     ) -> list[Forgotten]:
-        """Forget a user's everything, some rounds, the lowest `count` samples of a round, or named samples.
-
-        Samples are named by (round, position), or by handle. A device with a home gives each row a handle when it is
-        staged or learned (`stage`, `samples_of`); positions there are random, and say nothing about the order in which
-        rows came.
+        """Forget a user's everything, some rounds, a part of a round, or single samples.
 
         When this returns, samples and tainted sub-models are destroyed, and the shards vote with their newest clean
-        sub-model, if they have one. With `repair="later"` the replay waits for `repair()`; "now" is the default, unless
-        the home was made with another.
+        sub-model, if they have one. An error after the request was accepted says so (`error.recorded`).
 
-        The receipts commit to a `nonce` (a random text of up to 128 characters), so that whoever drew it can prove that
-        they answer this very request.
+        Parameters
+        ----------
+        user
+            Whose samples: under every stored name that is the same in normal form (`cause.names.fold`).
+        rounds, count
+            Of which rounds; with `count` the lowest positions of one round, so many.
+        samples
+            Pairs of (round, position). A position is *not* the number of a row in the upload: in a home it is a random
+            number, in memory a rank by digest.
+        handles
+            What `learn` and `stage` answered with for each row, and `samples_of` lists.
+        matching
+            Inputs, or (inputs, labels): all samples of the user that equal one of these rows, which are kept nowhere.
+        repair
+            With "later" the replay waits for `repair()`; "now" is the default, unless the home was made with another.
+        nonce
+            A random text of up to 128 characters that the receipts commit to: whoever drew it can prove whose they are.
+
+        Raises
+        ------
+        RequestError
+            If nothing is held of the user, or not all that was named. Nothing was changed then.
         """
+        if matching is not None:
+            return forget_matching(self, user, matching, (rounds, count, samples, handles), repair, nonce)
         named = Request(user, rounds_of(rounds), count, samples_of(samples), handles_of(handles), nonce)
         return self.serve([named], repair=repair)
 
@@ -418,7 +461,7 @@ class Cause:
         none = [
             (
                 request.everything
-                and not self.ledger.rounds_of(request.user)
+                and not self.ledger.names_like(request.user)
                 and (lenient or self.journal.staged(request.user) > 0)
             )
             or (request.handles is not None and self._all_staged(request.user, request.handles))
@@ -430,18 +473,30 @@ class Cause:
     def _all_staged(self, user: str, handles: Sequence[str]) -> bool:
         """Whether samples with these handles all wait for a round; a handle that no sample has is an error."""
         rest = set(handles) - self.journal.staged_handles(user)
-        held = rest and {handle for t in self.ledger.rounds_of(user) for handle in self.ledger.handles_of(user, t)}
+        places = [(name, t) for name in self.ledger.names_like(user) for t in self.ledger.rounds_of(name)]
+        held = rest and {handle for name, t in places for handle in self.ledger.handles_of(name, t)}
         if missing := sorted(rest - set(held)):
             raise RequestError(f"user {user!r} has no sample with the handle {missing[0]!r}")
         return not rest
 
-    def samples_of(self, user: str) -> list[HeldSample]:
-        """What is held of a user: each sample's round, handle, label and the time when it arrived.
+    def samples_of(self, user: str, *, round: int | None = None) -> list[HeldSample]:  # noqa: A002
+        """What is held of a user, or of one round of theirs: each sample's round, handle, label and time of arrival.
 
         Samples that wait for a round come last and have no round.
         """
         with self.state:
-            return self._home().samples_of(user)
+            return self._home().samples_of(self.name_of(user), round)
+
+    def match(self, user: str, x: ArrayLike, y: ArrayLike | None = None) -> Matched:
+        """Which samples of a user equal these rows, in inputs and, if they are given, labels. Changes nothing."""
+        with self.state:
+            return match(self, self.name_of(user), x, y)
+
+    def name_of(self, user: str) -> str:
+        """A user's name as requests give it: in normal form, or exactly as an older home holds it."""
+        check_user(user)
+        held = bool(self.ledger.rounds_of(user)) if self.home is None else self.home.holds_name(user)
+        return user if held else normal_name(user)
 
     def _serve(
         self,
@@ -452,23 +507,29 @@ class Cause:
         ids: Sequence[str] | None = None,
         lenient: bool = False,
     ) -> list[Forgotten]:
+        in_effect: list[str] = []
         with self.state:  # nobody else's request comes between the choice of the samples and their end
             self._resume(lenient=True)
+            requests = [replace(request, user=self.name_of(request.user)) for request in requests]
             selections = self._resolved(requests, lenient)
-            ids = self.journal.accept(requests, ids)
+            accepted = ids = self.journal.accept(requests, ids)
             try:
                 batches = [([each], [asked], own) for each, asked, own in zip(ids, requests, selections, strict=True)]
                 if together:
                     batches = [(ids, list(requests), merged(selections))]
-                first = self._take_effect(batches[0][0], batches[0][2])
+                with saying(requests_recorded(accepted, in_effect)):
+                    first = self._take_effect(batches[0][0], batches[0][2])
             except BaseException:
                 self._unserved = True
                 raise
         try:
-            return [
-                self._answer(own, asked, self._take_effect(own, chosen) if number else first, repair)
-                for number, (own, asked, chosen) in enumerate(batches)
-            ]
+            with saying(lambda: requests_recorded(accepted, in_effect)):
+                done = []
+                for number, (own, asked, chosen) in enumerate(batches):
+                    effect = self._take_effect(own, chosen) if number else first
+                    in_effect += own
+                    done.append(self._answer(own, asked, effect, repair))
+                return done
         except BaseException:
             self._unserved = True
             raise
@@ -482,21 +543,25 @@ class Cause:
         self,
         ids: Sequence[str],
         requests: Sequence[Request],
-        effect: tuple[list[ShardPlan], list[SegmentKey]],
+        effect: Effect,
         repair: str,
     ) -> Forgotten:
         rsn = self._catch_up()[1] if repair == "now" else 0
-        return Forgotten(tuple(requests), tuple(effect[0]), tuple(effect[1]), rsn, tuple(ids))
+        samples = sum(shard.forgotten for shard in effect.shards) + effect.staged
+        return Forgotten(
+            tuple(requests), effect.shards, effect.dropped, rsn, tuple(ids), samples=samples, staged=effect.staged
+        )
 
     def plan(self, *requests: Request | str) -> list[ShardPlan]:
         """What serving these requests together would touch and cost; a name means all of that user. Changes nothing."""
         with self.state:
-            return self._plan(merged(resolve(self.ledger, requests_of(requests))))
+            named = [replace(each, user=self.name_of(each.user)) for each in requests_of(requests)]
+            return self._plan(merged(self._resolved(named, lenient=False)))
 
     def _plan(self, selection: Selection) -> list[ShardPlan]:
         return plan(self.ledger, self.memory, selection, self.rehearsal.share)
 
-    def _take_effect(self, ids: Sequence[str], selection: Selection) -> tuple[list[ShardPlan], list[SegmentKey]]:
+    def _take_effect(self, ids: Sequence[str], selection: Selection) -> Effect:
         """From here on nothing that is stored or served has seen the samples; nothing is trained yet."""
         with self.state:
             selection = still_held(self.ledger, selection)  # somebody else may have asked for some of it meanwhile
@@ -508,13 +573,13 @@ class Cause:
             try:
                 self.ledger.delete(selection)
                 dropped = [key for shard in plans for key in self.memory.drop_from(shard.first)]
-                self.journal.effect(ids, selection, plans, dropped)
+                staged = self.journal.effect(ids, selection, plans, dropped)
             except BaseException:
                 self.held.reload()
                 raise
         if self.home is not None and plans:
             self.executor.retire({each.shard for each in plans})
-        return plans, dropped
+        return Effect(tuple(plans), tuple(dropped), staged)
 
     # Training
 
@@ -639,9 +704,3 @@ class Cause:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-def _fresh_handles(labels: Any) -> list[bytes]:
-    from cause.home.blocks import new_handles
-
-    return [row.tobytes() for row in new_handles(len(np.atleast_1d(np.asarray(labels))))]

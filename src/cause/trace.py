@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cause.checks import LONGEST_USER_ID
 from cause.controller import MOST_SHARDS
 from cause.errors import InputError, TraceError
 from cause.files import write_text
+from cause.names import LONGEST_USER_ID
 from cause.requests import Request
 from cause.samples import Part, TraceUpload
 

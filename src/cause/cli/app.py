@@ -27,6 +27,7 @@ from cause.cli import (
     predict,
     repair,
     reproduce,
+    samples,
     serve,
     simulate,
     status,
@@ -56,6 +57,7 @@ app.command("doctor")(doctor.doctor)
 app.command("init")(init.init)
 app.command("config")(config.config)
 app.command("learn")(learn.learn)
+app.command("samples")(samples.samples)
 app.command("forget")(forget.forget)
 app.command("expire")(expire.expire)
 app.command("repair")(repair.repair)
@@ -102,8 +104,8 @@ def main(args: list[str] | None = None) -> Never:
         _fail(str(error))
     except typer.Abort:
         _fail("stopped", 130)
-    except KeyboardInterrupt:
-        _fail("stopped", 130)
+    except KeyboardInterrupt as stop:
+        _fail("; ".join(["stopped", *getattr(stop, "__notes__", ())]), 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader left: what is still buffered goes nowhere
         sys.exit(1)

@@ -1,5 +1,8 @@
 """`cause forget`."""
 
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,13 +18,40 @@ if TYPE_CHECKING:
     from cause.requests import Request
     from cause.system import Cause
 
+    Asking = Callable[[Cause], tuple[Request, int | None]]
+    """Makes the request, and says how many rows that were to be matched equal nothing."""
+
 
 def forget(
     home: h.HomeFolder,
     user: Annotated[str, typer.Option(help="Whose samples.")],
     rounds: Annotated[str | None, typer.Option(help="Of which rounds, as 1,2. [default: everything]")] = None,
-    count: Annotated[int | None, typer.Option(help="How many of one round: the lowest positions.")] = None,
-    samples: Annotated[str | None, typer.Option(help="Which samples, as round:position: 1:0,1:5.")] = None,
+    count: Annotated[
+        int | None, typer.Option(help="How many of one round: the lowest positions, which are random in a home.")
+    ] = None,
+    handles: Annotated[
+        str | None,
+        typer.Option(
+            help="Which samples, by the handles that `cause learn` answered with and `cause samples` lists: a1,b2, or "
+            "@FILE with one a line."
+        ),
+    ] = None,
+    matching: Annotated[
+        Path | None,
+        typer.Option(
+            help="All samples of the user that equal a row of this file (npz, CSV, a folder of pictures); labels count "
+            "if it has them."
+        ),
+    ] = None,
+    samples: Annotated[
+        str | None,
+        typer.Option(
+            help="Which samples, as round:position: 1:0,1:5. A position is a random number inside the home, not the "
+            "row's number in the upload: use --handles or --matching for a row."
+        ),
+    ] = None,
+    split: h.Split = "train",
+    class_names: h.ClassNames = None,
     repair: h.Repair = None,
     nonce: Annotated[
         str | None, typer.Option(help="A random text of up to 128 characters that the receipts commit to.")
@@ -33,27 +63,39 @@ def forget(
     """Forget a user's samples: destroyed at once, with every sub-model that saw them; retrained now or later."""
     from cause.requests import Request
 
-    chosen, named = h.numbers_of(rounds, "--rounds"), h.samples_of(samples)
+    chosen, named, rows = h.numbers_of(rounds, "--rounds"), h.samples_of(samples), h.handles_of(handles)
     request = Request(
-        user, None if chosen is None else tuple(chosen), count, None if named is None else tuple(named), nonce=nonce
+        user,
+        None if chosen is None else tuple(chosen),
+        count,
+        None if named is None else tuple(named),
+        None if rows is None else tuple(rows),
+        nonce,
     )
+    asking: Asking = lambda device: (request, None)  # noqa: E731
+    if matching is not None:
+        if not request.everything:
+            raise InputError("--matching names the samples: leave out --rounds, --count, --samples and --handles")
+        asking = partial(_matched, matching, user, split, h.names_of(class_names), nonce)
     if plan and repair is not None:
         raise InputError("--plan changes nothing, so --repair says nothing: leave one out")
     if plan:
-        _plan(home, request, calibration, json)
+        _plan(home, asking, calibration, json)
         return
     if calibration is not None:
         raise InputError("--calibration is for --plan; `cause status` tells the cost of what waits")
     with training_bar("retraining") as watch, h.opened(home, watch=watch, deferred=True) as device:
         when = h.repair_of(home, repair)
+        asked, unmatched = asking(device)
         if when == "now":
-            _load_if_needed(device, request)
-        (done,) = device.serve([request], repair=when)
+            _load_if_needed(device, asked)
+        (done,) = device.serve([asked], repair=when)
         waiting = device.waiting()
-    forgotten = sum(shard.forgotten for shard in done.shards)
     told = {
         "request": done.ids[0],
-        "samples": forgotten,
+        "samples": done.samples,
+        "staged": done.staged,
+        "unmatched": unmatched,
         "shards": [_shard(shard) for shard in done.shards],
         "destroyed": [h.key_of(key) for key in done.dropped],
         "rsn": done.rsn,
@@ -62,7 +104,9 @@ def forget(
     if json:
         print_json(told)
         return
-    print(f"request {done.ids[0]}: {forgotten:,} samples and {len(done.dropped)} sub-models are destroyed")
+    print(f"request {done.ids[0]}: {done.samples:,} samples and {len(done.dropped)} sub-models are destroyed")
+    if unmatched is not None:
+        print(_unmatched(unmatched))
     if waiting:
         print(f"shards that wait for a repair: {', '.join(map(str, waiting))} (`cause repair {home}`)")
     else:
@@ -81,12 +125,29 @@ def _load_if_needed(device: "Cause", request: "Request") -> None:
         device.learner.loaded()
 
 
-def _plan(home: Any, request: "Request", calibration: Any, json: bool) -> None:
+def _matched(
+    path: Path, user: str, split: str, class_names: list[str] | None, nonce: str | None, device: "Cause"
+) -> "tuple[Request, int]":
+    """What forgets the samples that equal rows of a file, and how many rows equal none."""
+    from cause.data.uploads import read_rows
+
+    x, y = read_rows(path, device.classes, user=user, split=split, class_names=class_names)
+    found = device.match(user, x, y)
+    return found.request(nonce), len(found.unmatched)
+
+
+def _unmatched(rows: int) -> str:
+    return f"rows of the file that equal no sample of the user: {rows:,}"
+
+
+def _plan(home: Any, asking: "Asking", calibration: Any, json: bool) -> None:
     from cause.home.status import estimated
 
     model = h.model_of(calibration)
     with h.opened(home, read_only=True, looking=True) as device:
-        shards = device.plan(request)
+        asked, unmatched = asking(device)
+        shards = device.plan(asked)
+        staged = device.home.inbox.count(asked) if device.home else 0
         tainted = [
             h.key_of(key) for shard in shards for key in device.memory.stored_of(shard.shard) if key >= shard.first
         ]
@@ -99,7 +160,9 @@ def _plan(home: Any, request: "Request", calibration: Any, json: bool) -> None:
     estimate = estimated(sum(len(shard.replay) for shard in shards), max(rsn, left), rsn, model)
     told = {
         "plan": True,
-        "samples": sum(shard.forgotten for shard in shards),
+        "samples": sum(shard.forgotten for shard in shards) + staged,
+        "staged": staged,
+        "unmatched": unmatched,
         "shards": [_shard(shard) for shard in shards],
         "destroyed": tainted,
         "rsn": rsn,
@@ -136,6 +199,8 @@ def _show(shards: "list[ShardPlan]", told: dict[str, Any], estimate: "RepairCost
         ],
     )
     print(note)
+    if told["unmatched"] is not None:
+        print(_unmatched(told["unmatched"]))
 
 
 def _shard(shard: "ShardPlan") -> dict[str, Any]:

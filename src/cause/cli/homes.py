@@ -33,6 +33,7 @@ BROKEN = (
     struct_error,
 )
 """What code raises that meets a stored value of another kind than it was."""
+MOST_HANDLE_BYTES = 1 << 28
 ATTEMPTS = 3
 """How often a reader tries to open a home that does not fit together: a writer may just be changing it."""
 HomeFolder = Annotated[Path, typer.Argument(help="The device's home.", show_default=False)]
@@ -274,6 +275,29 @@ def samples_of(text: str | None) -> list[tuple[int, int]] | None:
         if len(numbers) != 2 or not all(n.isascii() and n.isdigit() and len(n) < 16 for n in numbers):
             raise InputError(f"--samples takes round:position, as 1:0,1:5, not {text!r}")
         found.append((int(numbers[0]), int(numbers[1])))
+    return found
+
+
+def handles_of(text: str | None) -> list[str] | None:
+    """A list of handles, as a1,b2, or the lines of a file, as @FILE.
+
+    >>> handles_of("a1, b2")
+    ['a1', 'b2']
+    """
+    if text is None:
+        return None
+    listed = text.split(",")
+    if text.startswith("@"):
+        try:
+            with Path(text[1:]).open(encoding="utf-8") as file:
+                listed = file.read(MOST_HANDLE_BYTES + 1).splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"cannot read {text[1:]!r}: {getattr(error, 'strerror', None) or 'not text'}") from None
+        if sum(map(len, listed)) > MOST_HANDLE_BYTES:
+            raise InputError(f"{text[1:]!r} is too long for a list of handles ({MOST_HANDLE_BYTES:,} bytes)")
+    found = [part.strip() for part in listed if part.strip()]
+    if not found:
+        raise InputError(f"--handles takes handles, as a1,b2, or @FILE with one a line, not {text!r}")
     return found
 
 

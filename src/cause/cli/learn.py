@@ -1,12 +1,21 @@
 """`cause learn`."""
 
-from typing import Annotated
+import csv
+import io
+import json as json_
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cause.cli import homes as h
 from cause.cli import options as o
 from cause.cli.output import print_json, training_bar
+from cause.recorded import saying
+
+if TYPE_CHECKING:
+    from cause.data.uploads import Rows
+    from cause.outcomes import Learned
 
 
 def learn(
@@ -16,16 +25,34 @@ def learn(
     split: h.Split = "train",
     class_names: h.ClassNames = None,
     repair: h.Repair = None,
+    idempotency_key: Annotated[
+        str | None,
+        typer.Option(help="A text of your own for this call: made again with it, it takes nothing in a second time."),
+    ] = None,
+    handles: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the handle of each row, in the order of the files: JSON, or CSV if it ends with .csv."
+        ),
+    ] = None,
     json: o.AsJson = False,
 ) -> None:
     """Learn one round: all these files, several users in one file or one user in several."""
+    from cause.files import check_writable, write_text
+
+    if handles is not None:
+        check_writable(handles)
     with training_bar("learning") as watch, h.opened(home, watch=watch) as device:
-        from cause.data.uploads import read_uploads
+        from cause.data.uploads import read_files
 
         when = h.repair_of(home, repair)
-        uploads = read_uploads(data, device.classes, user=user, split=split, class_names=h.names_of(class_names))
-        done = device.learn(uploads, repair=when)
+        uploads, rows = read_files(data, device.classes, user=user, split=split, class_names=h.names_of(class_names))
+        done = device.learn(uploads, repair=when, idempotency_key=idempotency_key)
         waiting, clock = device.waiting(), device.home.time.doubt() if device.home else None
+    listed = handles_by_file(done, rows)
+    if handles is not None:
+        with saying(f"round {done.round} is recorded: do not learn it again, `cause samples` lists its handles"):
+            write_text(handles, _table(listed) if handles.suffix.lower() == ".csv" else _object(done.round, listed))
     told = {
         "round": done.round,
         "users": len(uploads),
@@ -34,14 +61,45 @@ def learn(
         "trained": [h.key_of(key) for key in done.trained],
         "waiting": waiting,
         "clock": clock,
+        "repeated": done.repeated,
+        "handles": [{"file": each["file"], "handles": each["handles"]} for each in listed],
     }
     if json:
         print_json(told)
         return
-    print(
-        f"round {done.round}: {done.samples:,} samples of {len(uploads):,} users, {len(done.trained)} segments trained"
-    )
+    trained = f"{len(done.trained)} segments trained"
+    if done.repeated:
+        print(
+            f"round {done.round} was recorded by an earlier call with this key; nothing was taken in again, {trained}"
+        )
+    else:
+        print(f"round {done.round}: {done.samples:,} samples of {len(uploads):,} users, {trained}")
     if clock is not None:
         print(f"note: {clock}")
     if waiting:
         print(f"shards that wait for a repair: {', '.join(map(str, waiting))}")
+    if handles is not None:
+        print(f"wrote {handles}")
+
+
+def handles_by_file(done: "Learned", rows: "list[Rows]") -> list[dict[str, Any]]:
+    """For each file the owner and the handle of each row, in the order of its rows."""
+    left = {user: iter(own) for user, own in done.handles.items()}
+    return [
+        {"file": str(each.path), "users": each.owners, "handles": [next(left[owner]) for owner in each.owners]}
+        for each in rows
+    ]
+
+
+def _object(round_: int, listed: list[dict[str, Any]]) -> str:
+    return json_.dumps({"round": round_, "files": listed}, ensure_ascii=False, indent=1) + "\n"
+
+
+def _table(listed: list[dict[str, Any]]) -> str:
+    text = io.StringIO(newline="")
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(["file", "row", "user", "handle"])
+    for each in listed:
+        owned = enumerate(zip(each["users"], each["handles"], strict=True))
+        lines.writerows([each["file"], row, user, handle] for row, (user, handle) in owned)
+    return text.getvalue()

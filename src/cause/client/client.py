@@ -10,22 +10,27 @@ from urllib.parse import quote
 
 import httpx
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from cause.client.shapes import (
     Bundle,
     Evaluation,
     Event,
+    HeldSample,
     Log,
+    Matched,
     Predictions,
     Request,
     Round,
     Upload,
+    Uploads,
+    UserUpload,
     Verification,
     shaped,
 )
 from cause.client.status import Status
-from cause.errors import CauseError
+from cause.errors import CauseError, InputError
+from cause.names import normal_name
 
 NPZ = "application/x-npz"
 SMALL = 64
@@ -75,9 +80,21 @@ class Client:
     # Samples in, labels out
 
     def upload(self, user: str, x: ArrayLike, y: ArrayLike, *, key: str | None = None) -> Upload:
-        """Stage samples of a user for the next round."""
-        told = self._send("POST", f"/v1/users/{_quoted(user)}/samples", content=_npz(x=x, y=y), kind=NPZ, key=key)
+        """Stage samples of a user for the next round; the answer has a handle for each row, in the order of `x`."""
+        name = normal_name(user)
+        told = self._send("POST", f"/v1/users/{_quoted(name)}/samples", content=_npz(x=x, y=y), kind=NPZ, key=key)
         return shaped(Upload, told)
+
+    def upload_all(
+        self, x: ArrayLike, y: ArrayLike, users: Sequence[str] | NDArray[np.str_], *, key: str | None = None
+    ) -> Uploads:
+        """Stage samples of several users for the next round, all or none; `users` says whose each row is.
+
+        It needs a token of an operator, or one for ingest.
+        """
+        names = np.array([normal_name(str(user)) for user in users])
+        told = self._send("POST", "/v1/samples", content=_npz(x=x, y=y, users=names), kind=NPZ, key=key)
+        return shaped(Uploads, told | {"uploads": [shaped(UserUpload, each) for each in told["uploads"]]})
 
     def close_round(self, *, key: str | None = None, empty: bool = False) -> Round:
         """Let all that is staged become a round.
@@ -114,15 +131,28 @@ class Client:
         rounds: Sequence[int] | None = None,
         count: int | None = None,
         samples: Sequence[tuple[int, int]] | None = None,
+        handles: Sequence[str] | None = None,
+        matching: "tuple[ArrayLike, ArrayLike | None] | None" = None,
         nonce: str | None = None,
         key: str | None = None,
     ) -> Request:
         """Forget a user's everything, some rounds, the lowest `count` samples of a round, or named samples.
 
+        A row is named by the handle that its upload answered with, and `samples` lists; or `matching` gives (x, y), or
+        (x, None), and all samples go that equal one of these rows (`match` tells how many equal none). `samples` takes
+        pairs of round and position: a position is a random number inside the device, not the row's number in the
+        upload.
+
         The receipts commit to a `nonce`, a random text of up to 128 characters: `cause verify FILE --key … --nonce …`
         then tells a receipt of this request from one of another.
         """
-        body = _erasure(rounds, count, samples) | ({} if nonce is None else {"nonce": nonce})
+        if matching is not None:
+            if handles is not None:
+                raise InputError("name samples by their handles, or by the rows that they match, not by both")
+            handles = self.match(user, *matching).handles
+            if not handles:
+                raise InputError("none of these rows equals a sample that is held of the user: nothing to forget")
+        body = _erasure(rounds, count, samples, handles) | ({} if nonce is None else {"nonce": nonce})
         return shaped(Request, self._send("POST", f"/v1/users/{_quoted(user)}/erasures", json=body, key=key))
 
     def plan(
@@ -132,12 +162,19 @@ class Client:
         rounds: Sequence[int] | None = None,
         count: int | None = None,
         samples: Sequence[tuple[int, int]] | None = None,
+        handles: Sequence[str] | None = None,
     ) -> dict[str, Any]:
         """What an erasure would touch and cost."""
         told: dict[str, Any] = self._send(
-            "POST", f"/v1/users/{_quoted(user)}/erasures/plan", json=_erasure(rounds, count, samples)
+            "POST", f"/v1/users/{_quoted(user)}/erasures/plan", json=_erasure(rounds, count, samples, handles)
         )
         return told
+
+    def match(self, user: str, x: ArrayLike, y: ArrayLike | None = None) -> Matched:
+        """Which samples of a user equal these rows, and how many rows equal none. The service keeps none of them."""
+        body = _npz(x=x) if y is None else _npz(x=x, y=y)
+        path = f"/v1/users/{_quoted(user)}/samples/matching"
+        return shaped(Matched, self._send("POST", path, content=body, kind=NPZ))
 
     def request(self, id_: str) -> Request:
         """How far a request is."""
@@ -183,6 +220,11 @@ class Client:
         """What is held of a user."""
         told: dict[str, Any] = self._send("GET", f"/v1/users/{_quoted(user)}")
         return told
+
+    def samples(self, user: str, *, round: int | None = None) -> Iterator[HeldSample]:  # noqa: A002
+        """What is held of a user, sample by sample, the newest first: round, handle, label and time of arrival."""
+        query = "" if round is None else f"&round={round:d}"
+        return (shaped(HeldSample, each) for each in self._pages(f"/v1/users/{_quoted(user)}/samples", query))
 
     def shards(self) -> list[dict[str, Any]]:
         told: list[dict[str, Any]] = self._send("GET", "/v1/shards")["shards"]
@@ -242,10 +284,14 @@ def _refused(answer: httpx.Response) -> ServiceError:
 
 
 def _erasure(
-    rounds: Sequence[int] | None, count: int | None, samples: Sequence[tuple[int, int]] | None
+    rounds: Sequence[int] | None,
+    count: int | None,
+    samples: Sequence[tuple[int, int]] | None,
+    handles: Sequence[str] | None,
 ) -> dict[str, Any]:
     named = None if samples is None else [list(pair) for pair in samples]
-    told = {"rounds": None if rounds is None else list(rounds), "count": count, "samples": named}
+    told: dict[str, Any] = {"rounds": None if rounds is None else list(rounds), "count": count, "samples": named}
+    told["handles"] = None if handles is None else list(handles)
     return {name: value for name, value in told.items() if value is not None}
 
 

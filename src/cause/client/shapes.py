@@ -1,6 +1,6 @@
 """What the service answers, as the client hands it on. A test compares them with the service's own schema."""
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -12,6 +12,49 @@ class Upload:
     state: str
     samples: int
     round: int | None
+    handles: list[str] = field(default_factory=list)
+    """One for each row, in the order of the upload; none in a repeated answer once the round is closed."""
+
+
+@dataclass(frozen=True)
+class UserUpload:
+    """One user's part of an upload of several."""
+
+    user: str
+    id: str
+    state: str
+    samples: int
+    round: int | None
+    handles: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Uploads:
+    """An upload of samples of several users."""
+
+    samples: int
+    uploads: list[UserUpload]
+    handles: list[str] = field(default_factory=list)
+    """One for each row, in the order of the upload; none in a repeated answer once the round is closed."""
+
+
+@dataclass(frozen=True)
+class HeldSample:
+    """A sample that the device holds; one that waits for a round has none yet."""
+
+    round: int | None
+    handle: str
+    label: int
+    arrived: str
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The samples of a user that equal some rows."""
+
+    rows: int
+    unmatched: int
+    handles: list[str]
 
 
 @dataclass(frozen=True)
@@ -29,6 +72,8 @@ class Request:
     shards: list[int]
     rsn_planned: int | None
     receipts: list[int]
+    note: str | None = None
+    """To an operator: that nothing was held of the user."""
 
     @property
     def in_effect(self) -> bool:
@@ -108,10 +153,14 @@ class Event:
 
 
 def shaped(cls: type[T], told: Any) -> T:
-    """An answer as its shape; what a newer service adds is left out, what is missing is an error.
+    """An answer as its shape; what a newer service adds is left out, what is missing without a default is an error.
 
     >>> shaped(Log, {"verifier": "v", "size": 3, "checkpoint": "c", "new": 1})
     Log(verifier='v', size=3, checkpoint='c')
     """
-    names = [each.name for each in fields(cls) if each.default is MISSING]  # type: ignore[arg-type]
-    return cls(**{name: told[name] for name in names})
+    found = {}
+    for each in fields(cls):  # type: ignore[arg-type]
+        needed = each.default is MISSING and each.default_factory is MISSING
+        if needed or each.name in told:
+            found[each.name] = told[each.name]
+    return cls(**found)

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,18 @@ from cause.data.front import load
 from cause.data.pictures import SUFFIXES, decode
 from cause.data.zipped import Arrays, is_zip
 from cause.errors import InputError
+from cause.names import fold, normal_name
 from cause.units import format_bytes
 
 Uploads = dict[str, tuple[NDArray[Any], NDArray[np.int64]]]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Whose each row of a file is, in the order of the file; of a folder in the order of the pictures' paths."""
+
+    path: Path
+    owners: list[str]
 
 
 def labelled(path: Path, classes: int, *, split: str = "train", class_names: Sequence[str] | None = None) -> Dataset:
@@ -45,18 +55,77 @@ def read_uploads(
     class_names: Sequence[str] | None = None,
 ) -> Uploads:
     """What all these files hold, by user; files that do not say whose their samples are belong to `user`."""
+    return read_files(paths, classes, user=user, split=split, class_names=class_names)[0]
+
+
+def read_files(
+    paths: Sequence[Path],
+    classes: int,
+    *,
+    user: str | None = None,
+    split: str = "train",
+    class_names: Sequence[str] | None = None,
+) -> tuple[Uploads, list[Rows]]:
+    """The same, and whose each row of each file is: a user's upload has their rows in this order."""
     parts: dict[str, list[tuple[Path, NDArray[Any], NDArray[np.int64]]]] = {}
+    rows = []
     for path in paths:
         data = labelled(path, classes, split=split, class_names=class_names)
         if data.users is not None and user is not None:
             raise bad(path, f"it says itself whose its samples are: leave out --user {user}")
         if data.users is None and user is None:
             raise bad(path, "it does not say whose its samples are: say it with --user")
-        owners = np.full(len(data), user) if data.users is None else data.users
+        owners = _owners(path, np.full(len(data), user) if data.users is None else data.users)
+        rows.append(Rows(path, owners.tolist()))
         for owner in np.unique(owners).tolist():
             own = owners == owner
             parts.setdefault(owner, []).append((path, data.x[own], data.y[own]))
-    return {owner: _joined(own) for owner, own in sorted(parts.items())}
+    return {owner: _joined(own) for owner, own in sorted(parts.items())}, rows
+
+
+def _owners(path: Path, users: NDArray[np.str_]) -> NDArray[np.str_]:
+    """Users' names in normal form."""
+    names, places = np.unique(users, return_inverse=True)
+    try:
+        normal = np.array([normal_name(name) for name in names.tolist()])
+    except InputError as error:
+        raise bad(path, str(error)) from None
+    return normal[places]
+
+
+def read_rows(
+    path: Path, classes: int, *, user: str, split: str = "train", class_names: Sequence[str] | None = None
+) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
+    """Rows to compare with samples of a user: inputs, and labels where there are some.
+
+    Of a file that says whose its rows are, those of the user.
+    """
+    if not path.exists():
+        raise bad(path, "there is no such file or folder")
+    x: NDArray[Any]
+    y: NDArray[np.int64] | None
+    if _has_labels(path, split):
+        data = labelled(path, classes, split=split, class_names=class_names)
+        x, y, users = data.x, data.y, data.users
+    else:
+        x, y = read_inputs(path), None
+        users = Arrays(path).get("users") if is_zip(path) else None
+    if users is None:
+        return x, y
+    own = np.array([fold(str(name)) == fold(user) for name in users.tolist()])
+    if len(own) != len(x) or not own.any():
+        raise bad(path, f"it says itself whose its rows are, and none is of user {user!r}")
+    return x[own], None if y is None else y[own]
+
+
+def _has_labels(path: Path, split: str) -> bool:
+    if is_zip(path):
+        arrays = Arrays(path)
+        return f"y_{split}" in arrays or ("y" in arrays and "x" in arrays)
+    if path.is_file() and table.matches(path):
+        first = files.read(path, table.MOST_TABLE_BYTES).partition(b"\n")[0]
+        return "label" in next(csv.reader([first.decode("utf-8-sig", "replace").strip()]), [])
+    return not path.is_dir() or folder.matches(path)
 
 
 def _joined(own: Sequence[tuple[Path, NDArray[Any], NDArray[np.int64]]]) -> tuple[NDArray[Any], NDArray[np.int64]]:

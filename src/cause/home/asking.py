@@ -51,7 +51,7 @@ def expired(home: "Home") -> list[Request]:
     found: dict[str, list[int]] = {}
     for pseudonym, round_ in home.database.rows(f"SELECT pseudonym, round FROM uploads WHERE {rule}", [limit]):
         found.setdefault(home.directory.name(pseudonym), []).append(round_)
-    return [Request(user, tuple(sorted(theirs))) for user, theirs in sorted(found.items())]
+    return [Request(user, tuple(sorted(theirs)), exact=True) for user, theirs in sorted(found.items())]
 
 
 def accepted(home: "Home") -> list[tuple[str, Request]]:
@@ -75,7 +75,8 @@ def _asked(home: "Home", name: bytes, sealed: bytes) -> Request:
     rounds = None if told["rounds"] is None else tuple(told["rounds"])
     samples = None if told["samples"] is None else tuple((int(a), int(b)) for a, b in told["samples"])
     handles = None if told.get("handles") is None else tuple(told["handles"])
-    return Request(told["user"], rounds, told["count"], samples, handles, told.get("nonce"))
+    exact = bool(told.get("exact", False))
+    return Request(told["user"], rounds, told["count"], samples, handles, told.get("nonce"), exact)
 
 
 def caught_up(home: "Home", behind: Sequence[int]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from cause.errors import HomeError, VaultError
 from cause.home.database import Database
 from cause.home.seals import name_of, padded
+from cause.names import fold
 from cause.vault import Vault, seal
 
 NAMES = 256
@@ -53,6 +54,7 @@ class Directory:
         self._pseudonyms: dict[str, int] = {}
         self._unreadable: dict[int, bytes] = {}
         self._unlisted: set[int] = set()  # in no chunk yet
+        self._other_ways: dict[str, set[str]] = {}  # names that are not written as `fold` has them, by what it makes
 
     def load(self, database: Database, vault: Vault) -> None:
         """Read all names. A name whose chunk cannot be opened is taken from one of the user's uploads.
@@ -85,6 +87,12 @@ class Directory:
     def pseudonym(self, user: str) -> int | None:
         """The pseudonym of a user, or None if nothing of theirs was ever part of a round or all of it is forgotten."""
         return self._pseudonyms.get(user)
+
+    def names_like(self, user: str) -> list[str]:
+        """All names in the directory that are the same as this one, the very name first."""
+        folded = fold(user)
+        same = {folded, *self._other_ways.get(folded, ())} & self._pseudonyms.keys()
+        return sorted(same, key=lambda name: (name != user, name))
 
     def plan(self, added: Mapping[str, int] | None = None, removed: Iterable[str] = ()) -> DirectoryChange:
         """What to write so that these users are in the directory, or no longer in it. Changes nothing yet."""
@@ -127,6 +135,8 @@ class Directory:
         """After the transaction: the names in memory follow."""
         for user in removed:
             pseudonym = self._pseudonyms.pop(user)
+            if (folded := fold(user)) in self._other_ways:
+                self._other_ways[folded].discard(user)
             self._names.pop(pseudonym, None)
             self._chunk_of.pop(pseudonym, None)
             self._unlisted.discard(pseudonym)
@@ -158,6 +168,8 @@ class Directory:
     def _learn(self, pseudonym: int, user: str) -> None:
         self._names[pseudonym] = user
         self._pseudonyms[user] = pseudonym
+        if (folded := fold(user)) != user:
+            self._other_ways.setdefault(folded, set()).add(user)
 
 
 def _fresh(change: DirectoryChange) -> bytes:

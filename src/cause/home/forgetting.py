@@ -13,9 +13,11 @@ from cause.home.database import Database
 from cause.home.directory import DirectoryChange
 from cause.home.inbox import StagedRemoval
 from cause.home.relayout import RANDOM, moved, permuted
+from cause.home.repeats import void
 from cause.home.seals import name_bytes, seal_digests
 from cause.home.uploads import Blocks
 from cause.ledger import Selection
+from cause.names import fold
 from cause.plan import ShardPlan
 from cause.positions import Positions
 from cause.requests import Request
@@ -51,8 +53,8 @@ class Rewrite:
 
 def effect(
     home: "Home", ids: Sequence[str], selection: Selection, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]
-) -> None:
-    """The samples and every tainted sub-model are gone when this returns."""
+) -> int:
+    """The samples and every tainted sub-model are gone when this returns; how many samples had waited for a round."""
     asked = requests_of(home, ids)
     rewrite = _planned(home, selection, asked)
     evidence = home.receipts.evidence(plans, dropped)
@@ -74,17 +76,19 @@ def effect(
     rewrite.old += [*evidence.old, *staged.old, *rewrite.directory.old_keys]
     _destroy(home, ids, rewrite, staged)
     home.receipts.issue()
+    return staged.samples
 
 
 def _planned(home: "Home", selection: Selection, asked: Sequence[Request]) -> Rewrite:
     rewrite, ledger = Rewrite(), home.ledger
     named: dict[str, set[str]] = {}
     for request in asked:
-        named.setdefault(request.user, set()).update(request.handles or ())
+        named.setdefault(fold(request.user), set()).update(request.handles or ())
     touched: set[SegmentKey] = set()
     for (user, round_), forgotten in selection.items():
         own = ledger.upload(user, round_).blocks
-        rewrite.left[user, round_] = own, _rewrite(home, rewrite, own, user, round_, forgotten, named.get(user, set()))
+        handles = named.get(fold(user), set())
+        rewrite.left[user, round_] = own, _rewrite(home, rewrite, own, user, round_, forgotten, handles)
         recorded = ledger.recorded_pieces(own.upload_id)
         touched |= {key for key, held in recorded if len(pos.common(held, forgotten))}
     for key in sorted(touched):
@@ -253,6 +257,8 @@ def _destroy(home: "Home", ids: Sequence[str], rewrite: Rewrite, staged: StagedR
 
 
 def forget_classes(database: Database, pseudonym: int, round_: int) -> None:
-    """The history knows how many samples of each class arrived; of an upload that lost some it must not."""
+    """The history knows how many samples of each class arrived; of an upload that lost some it must not. Nor must the
+    idempotency key be known any more with which it came."""
+    void(database, round_)
     where = "kind='add' AND pseudonym=? AND round=?"
     database.run(f"UPDATE history SET sealed_classes=NULL WHERE {where}", [pseudonym, round_])

@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from cause.arrays import ArrayUpload
 from cause.disk import Disk
 from cause.errors import BudgetError, HomeError, LogError, VaultError
-from cause.home import arriving, asking, forgetting, opening, settings, upgrade
+from cause.home import arriving, asking, forgetting, opening, repeats, settings, upgrade
 from cause.home.age import current_mark, refuse_older
 from cause.home.anchor import Anchor, remove_partial
 from cause.home.blocks import Files
@@ -28,9 +28,10 @@ from cause.home.database import Connect, Database, connect
 from cause.home.directory import Directory
 from cause.home.forked import Unusable, unwatch, watch
 from cause.home.garbage import Garbage
-from cause.home.inbox import Inbox
+from cause.home.inbox import Called, Inbox
 from cause.home.layout import Layout
 from cause.home.ledger import HomeLedger
+from cause.home.listing import page
 from cause.home.lock import Lock
 from cause.home.log import DEVICE_KEY
 from cause.home.receipts import Receipts
@@ -300,20 +301,21 @@ class Home(Journal):
         """Finish what a migration or a restore left to do; see `cause.home.upgrade`."""
         upgrade.upgrade(self)
 
-    def samples_of(self, user: str) -> list[HeldSample]:
-        """All samples of a user: those of rounds, then those that wait for one."""
-        found = []
-        for round_ in self.ledger.rounds_of(user):
-            upload = self.ledger.upload(user, round_)
-            (arrived,) = self.database.row("SELECT arrived FROM uploads WHERE id=?", [upload.blocks.upload_id])
-            labels = upload.labels(upload.positions).tolist()
-            for handle, label in zip(upload.handles(upload.positions), labels, strict=True):
-                found.append(HeldSample(round_, handle.tobytes().hex(), label, arrived))
-        for staged in self.inbox.of({user}):
-            labels = [label for name in staged.names for label in self.store_.meta(name).labels.tolist()]
-            for handle, label in zip(self.inbox.handles(staged.id), labels, strict=True):
-                found.append(HeldSample(None, handle, label, staged.arrived))
-        return found
+    def samples_of(self, user: str, round_: int | None = None) -> list[HeldSample]:
+        """All samples of a user, or those of a round; those that wait for a round come last."""
+        return page(self, user, round_=round_)[0]
+
+    def call_of(self, idempotency_key: str) -> str:
+        """The id under which a call of `learn` with this key is remembered."""
+        return repeats.call_of(self, idempotency_key)
+
+    def same_rows(self, found: Called, uploads: Mapping[str, Any] | Sequence[Upload]) -> dict[str, tuple[str, ...]]:
+        """The handles of the rows of a call of `learn` that is repeated; an error if these are other rows."""
+        return repeats.same_rows(self, found, uploads)
+
+    def holds_name(self, user: str) -> bool:
+        """Whether something is held under this very name, written this very way."""
+        return self.directory.pseudonym(user) is not None or bool(self.inbox.of({user}))
 
     def write(self, keys: Mapping[bytes, bytes], contents: Sequence[tuple[bytes, bytes]]) -> None:
         """Keys first, then what is sealed under them.
@@ -426,7 +428,7 @@ class Home(Journal):
         return asking.accept(self, requests, ids)
 
     def staged(self, user: str) -> int:
-        return sum(upload.samples for upload in self.inbox.of({user}))
+        return sum(upload.samples for upload in self.inbox.like(user))
 
     def staged_handles(self, user: str) -> set[str]:
         return self.inbox.handles_of(user)
@@ -446,11 +448,12 @@ class Home(Journal):
 
     def effect(
         self, ids: Sequence[str], selection: Selection, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]
-    ) -> None:
+    ) -> int:
         self._reserve.make_room()
-        forgetting.effect(self, ids, selection, plans, dropped)
+        staged = forgetting.effect(self, ids, selection, plans, dropped)
         with suppress(HomeError):  # the samples are gone, whatever becomes of it
             self._reserve.refill()
+        return staged
 
     def caught_up(self, behind: Sequence[int]) -> None:
         asking.caught_up(self, behind)

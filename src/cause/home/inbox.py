@@ -6,7 +6,7 @@ staged ones: after a crash the samples lie in the one place or in the other, nev
 """
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,9 @@ from cause.errors import HomeError, InputError, VaultError
 from cause.home.blocks import ID_BYTES, Block, new_handles
 from cause.home.seals import name_bytes, name_of
 from cause.home.uploads import Blocks, cut_block
+from cause.names import fold
 from cause.requests import Request
+from cause.samples import Upload
 from cause.vault import seal
 
 if TYPE_CHECKING:
@@ -78,6 +80,7 @@ class Inbox:
         self._staged: dict[str, Staged] = {}
         self._leaving: list[Staged] | None = None  # while a round is closed: what it takes in
         self._call: str | None = None
+        self._call_samples = 0
         self.expired = 0
         """Samples that waited for too long and were destroyed since the home was opened."""
 
@@ -114,6 +117,13 @@ class Inbox:
         """Those of some users."""
         return [upload for upload in self._staged.values() if upload.user in users] if users else []
 
+    def like(self, *users: str) -> list[Staged]:
+        """Those of some users, whichever way their names were written."""
+        if not self._staged or not users:
+            return []
+        wanted = {fold(user) for user in users}
+        return [upload for upload in self._staged.values() if fold(upload.user) in wanted]
+
     def called(self, id_: str) -> Called | None:
         """What a call led to, if it is remembered."""
         row = self._home.database.row("SELECT id, samples, round FROM calls WHERE id=?", [id_])
@@ -128,7 +138,11 @@ class Inbox:
 
     def handles_of(self, user: str) -> set[str]:
         """The handles of all rows of a user that wait for a round."""
-        return {handle for upload in self.of({user}) for handle in self.handles(upload.id)}
+        return {handle for upload in self.like(user) for handle in self.handles(upload.id)}
+
+    def contents(self, user: str) -> list[Block]:
+        """All rows of a user that wait for a round, an upload at a time."""
+        return [self._rows(upload) for upload in self.like(user)]
 
     def waits(self, id_: str) -> bool:
         """Whether an upload is still staged."""
@@ -136,29 +150,41 @@ class Inbox:
 
     # An upload arrives
 
-    def stage(self, id_: str, user: str, x: ArrayLike, y: ArrayLike) -> Called:
-        """Keep an upload until its round, durably. The same id a second time changes nothing."""
-        found = self.called(id_)
-        if found is not None:
-            return found
-        inputs, labels = checked(user, x, y)
-        self._refuse_another_kind(user, inputs)
+    def stage(self, uploads: Mapping[str, tuple[str, ArrayLike, ArrayLike]]) -> dict[str, Called]:
+        """Keep uploads until their round, durably, all of them or none. An id a second time changes nothing.
+
+        Parameters
+        ----------
+        uploads
+            By user: the id of the call, inputs and labels.
+        """
+        done = {user: known for user, (id_, _, _) in uploads.items() if (known := self.called(id_)) is not None}
         home, now, new = self._home, self._home.clock(), StagedRemoval()
-        handles = new_handles(len(labels))
-        none = np.zeros((len(labels), ID_BYTES), dtype=np.uint8)  # ids and digests are the round's to give
-        staged = self._sealed(new, id_, user, Block(np.arange(len(labels)), labels, none, none, handles, inputs), now)
-        home.refuse_what_cannot_fit(staged.bytes)
+        staged: list[Staged] = []
+        for user, (id_, x, y) in uploads.items():
+            if user not in done:
+                inputs, labels = checked(user, x, y)
+                self._refuse_another_kind(user, inputs)
+                handles = new_handles(len(labels))
+                none = np.zeros((len(labels), ID_BYTES), dtype=np.uint8)  # ids and digests are the round's to give
+                block = Block(np.arange(len(labels)), labels, none, none, handles, inputs)
+                staged.append(self._sealed(new, id_, user, block, now))
+                done[user] = Called(id_, len(labels), None, tuple(row.tobytes().hex() for row in handles))
+        if not staged:
+            return done
+        home.refuse_what_cannot_fit(sum(upload.bytes for upload in staged), max(upload.bytes for upload in staged))
         home.write(new.keys, new.contents)
         try:
             with home.database.transaction():
                 home.time.note()
                 home.database.many(_INSERT, new.rows)
-                home.database.run("INSERT INTO calls VALUES (?, ?, ?, NULL)", [id_, now, len(labels)])
+                calls = [[upload.id, now, upload.samples] for upload in staged]
+                home.database.many("INSERT INTO calls VALUES (?, ?, ?, NULL)", calls)
         except BaseException:
             home.garbage.doubt(new.keys)
             raise
-        self._staged[id_] = staged
-        return Called(id_, len(labels), None, tuple(row.tobytes().hex() for row in handles))
+        self._staged.update((upload.id, upload) for upload in staged)
+        return done
 
     def _sealed(self, change: StagedRemoval, id_: str, user: str, whole: Block, arrived: float) -> Staged:
         """Blocks of an upload, sealed under fresh keys: what to write is added to the change."""
@@ -194,6 +220,15 @@ class Inbox:
         finally:
             self._leaving = self._call = None
 
+    @contextmanager
+    def calling(self, call: str, uploads: Mapping[str, Upload]) -> Iterator[None]:
+        """The next round that is recorded within came with this call, which brought these uploads itself."""
+        self._call, self._call_samples = call, sum(len(upload.positions) for upload in uploads.values())
+        try:
+            yield
+        finally:
+            self._call, self._call_samples = None, 0
+
     def _joined(self, user: str) -> Waiting:
         rows = [self._rows(upload) for upload in self.of({user})]
         x, labels, handles = (
@@ -224,7 +259,7 @@ class Inbox:
             database.run("DELETE FROM staged WHERE upload=?", [upload.id])
             database.run("UPDATE calls SET round=? WHERE id=?", [round_, upload.id])
         if self._call is not None:
-            samples = sum(upload.samples for upload in self._leaving or ())
+            samples = self._call_samples + sum(upload.samples for upload in self._leaving or ())
             database.run("INSERT INTO calls VALUES (?, ?, ?, ?)", [self._call, now, samples, round_])
 
     def left(self) -> list[bytes]:
@@ -238,15 +273,21 @@ class Inbox:
     def removal(self, asked: Sequence[Request]) -> StagedRemoval:
         """What these requests take out of the inbox, with what is left of uploads that lose some rows."""
         change = StagedRemoval()
-        everything = {request.user for request in asked if request.everything}
-        change.uploads = self.of(everything)
-        named = {handle for request in asked for handle in request.handles or () if request.user not in everything}
-        for upload in self.of({request.user for request in asked if request.handles}) if named else ():
-            if upload.user not in everything:
+        change.uploads = self.like(*(request.user for request in asked if request.everything))
+        all_of_them = {upload.id for upload in change.uploads}
+        named = {handle for request in asked for handle in request.handles or ()}
+        for upload in self.like(*(request.user for request in asked if request.handles)):
+            if upload.id not in all_of_them:
                 self._take_rows(change, upload, named)
         change.old += [name for upload in change.uploads for name in upload.names]
         change.samples += sum(upload.samples for upload in change.uploads)
         return change
+
+    def count(self, request: Request) -> int:
+        """How many rows a request would take out of the inbox."""
+        if request.everything:
+            return sum(upload.samples for upload in self.like(request.user))
+        return len(self.handles_of(request.user) & set(request.handles or ()))
 
     def _take_rows(self, change: StagedRemoval, upload: Staged, named: set[str]) -> None:
         stays = np.array([handle not in named for handle in self.handles(upload.id)], dtype=bool)

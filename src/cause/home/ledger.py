@@ -124,6 +124,9 @@ class HomeLedger:
         rows = self._home.database.rows("SELECT round FROM uploads WHERE pseudonym=? ORDER BY round", [pseudonym])
         return [round_ for (round_,) in rows if self._deleted.get((user, round_), True)]
 
+    def names_like(self, user: str) -> Sequence[str]:
+        return [name for name in self._home.directory.names_like(user) if self.rounds_of(name)]
+
     def pieces_of(self, user: str, round_: int) -> list[tuple[SegmentKey, Positions]]:
         if (user, round_) in self._deleted:
             return self._deleted[user, round_]

@@ -24,6 +24,12 @@ class Ledger(Protocol):
     def rounds_of(self, user: str) -> Sequence[int]:
         """Rounds in which the user has retained samples, ascending; none for a stranger."""
 
+    def names_like(self, user: str) -> Sequence[str]:
+        """The names of users with retained samples that are this one, the very name first; none for a stranger.
+
+        Only homes of earlier versions hold a name that can be written in several ways.
+        """
+
     def pieces_of(self, user: str, round_: int) -> Sequence[tuple[SegmentKey, Positions]]:
         """Where the retained samples of one upload lie."""
 

@@ -41,6 +41,9 @@ class MemoryLedger:
     def rounds_of(self, user: str) -> Sequence[int]:
         return list(self._uploads.get(user, ()))
 
+    def names_like(self, user: str) -> Sequence[str]:
+        return [user] if user in self._uploads else []
+
     def pieces_of(self, user: str, round_: int) -> list[tuple[SegmentKey, Positions]]:
         keys = self._uploads.get(user, {}).get(round_, [])
         return [(key, self._lineages[key.shard][key].positions(user)) for key in keys]

@@ -27,7 +27,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 HEADER_BYTES = 16_384
 SMALL_BODY_BYTES = 1 << 18
 """For requests that carry no samples: an erasure that names as many as it may."""
-LARGE = ("/samples", "/predictions", "/evaluations")
+LARGE = ("/samples", "/samples/matching", "/predictions", "/evaluations")
 GUARDED = ("/v1", "/metrics")
 STREAM = "/v1/events"
 ALIVE = ("/healthz", "/readyz")

@@ -4,6 +4,7 @@ import io
 import json
 import math
 import struct
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -17,6 +18,7 @@ from cause.data.pictures import decode
 from cause.data.zipped import MOST_ENTRIES, Arrays
 from cause.errors import InputError
 from cause.learners.base import Learner
+from cause.names import LONGEST_USER_ID, normal_name
 from cause.serve.problems import ProblemError
 from cause.serve.schemas import CloseRound, Erasure
 from cause.units import format_bytes
@@ -57,6 +59,14 @@ class _Sample(BaseModel):
     y: Annotated[int, Field(ge=0, lt=1_000_000)]
 
 
+class _NamedSample(_Sample):
+    user: Annotated[str, Field(min_length=1, max_length=LONGEST_USER_ID)]
+
+
+class _NamedSamples(_Body):
+    samples: Annotated[list[_NamedSample], Field(min_length=1, max_length=MOST_JSON)]
+
+
 class _Samples(_Body):
     samples: Annotated[list[_Sample], Field(min_length=1, max_length=MOST_JSON)]
 
@@ -95,10 +105,39 @@ class Reader:
     def __init__(self, form: Form, unpacked_bytes: int) -> None:
         self.form, self._most = form, unpacked_bytes
 
-    def labelled(self, kind: str, body: bytes, label: int | None) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Inputs and labels."""
-        x, y = self._read(kind, body, label, labels=True)
+    def labelled(
+        self, kind: str, body: bytes, label: int | None, *, one_user: bool = False
+    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Inputs and labels. For `one_user`, a body that says itself whose its samples are is refused."""
+        x, y = self._read(kind, body, label, labels=True, refused=("users", "user") if one_user else ())
         assert y is not None
+        return self._fitting(x, y)
+
+    def owned(self, kind: str, body: bytes) -> tuple[NDArray[Any], NDArray[np.int64], list[str]]:
+        """Inputs, labels, and whose each sample is, in normal form."""
+        kind = kind.partition(";")[0].strip().lower()
+        try:
+            if kind == JSON:
+                x, y, users = self._owned_json(body)
+            elif kind == NPZ:
+                x, y, users = self._owned_npz(body)
+            else:
+                forms = f"{JSON}, {NPZ}"
+                raise ProblemError(415, f"samples of several users come as {forms}", {"Accept-Post": forms})
+            x, y = self._fitting(self._checked(x), y)
+            if len(users) != len(y):
+                raise ProblemError(422, f"{len(y)} samples, but {len(users)} users")
+            names = {user: normal_name(user) for user in set(users)}
+        except InputError as error:
+            raise ProblemError(422, str(error)) from None
+        return x, y, [names[user] for user in users]
+
+    def rows(self, kind: str, body: bytes) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
+        """Inputs to compare with samples, and labels where there are some."""
+        x, y = self._read(kind, body, None, labels=None)
+        return (x, None) if y is None else self._fitting(x, y)
+
+    def _fitting(self, x: NDArray[Any], y: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         if len(x) != len(y):
             raise ProblemError(422, f"{len(x)} inputs, but {len(y)} labels")
         if len(y) and int(y.max()) >= self.form.classes:
@@ -110,8 +149,9 @@ class Reader:
         return self._read(kind, body, None, labels=False)[0]
 
     def _read(
-        self, kind: str, body: bytes, label: int | None, *, labels: bool
+        self, kind: str, body: bytes, label: int | None, *, labels: bool | None, refused: Sequence[str] = ()
     ) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
+        """Inputs, and labels: where they must be there, must not be, or may be (None)."""
         kind = kind.partition(";")[0].strip().lower()
         if label is not None and kind not in PICTURES:
             raise ProblemError(422, "?label= is for one picture: other forms bring their labels along")
@@ -119,11 +159,11 @@ class Reader:
             if kind == JSON:
                 x, y = self._json(body, labels)
             elif kind == NPZ:
-                x, y = self._npz(body, labels)
+                x, y = self._npz(body, labels, refused)
             elif kind == TENSORS:
-                x, y = self._tensors(body, labels)
+                x, y = self._tensors(body, labels, refused)
             elif kind in PICTURES:
-                x, y = self._picture(body, label, labels)
+                x, y = self._picture(body, label, bool(labels))
             else:
                 forms = ", ".join((JSON, NPZ, TENSORS, *PICTURES))
                 raise ProblemError(415, f"samples come as {forms}", {"Accept-Post": forms})
@@ -131,12 +171,33 @@ class Reader:
             raise ProblemError(422, str(error)) from None
         return self._checked(x), y
 
-    def _json(self, body: bytes, labels: bool) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
+    def _owned_json(self, body: bytes) -> tuple[NDArray[Any], NDArray[np.int64], list[str]]:
+        self._refuse_long_json(body)
+        try:
+            told = _NamedSamples.model_validate_json(body)
+        except ValidationError as error:
+            raise ProblemError(422, "the body is not as the schema says", errors=told_of(error)) from None
+        x = self._rows([sample.x for sample in told.samples], told.dtype)
+        return x, np.array([s.y for s in told.samples], dtype=np.int64), [s.user for s in told.samples]
+
+    def _owned_npz(self, body: bytes) -> tuple[NDArray[Any], NDArray[np.int64], list[str]]:
+        arrays = self._arrays(body, ("x", "y", "users"))
+        users = arrays["users"]
+        if users.ndim != 1 or users.dtype.kind not in "Uiu":
+            raise ProblemError(422, f"users are a list of names, not {users.dtype} of shape {users.shape}")
+        return self._numbers(arrays["x"]), labels_of(arrays["y"], "the body"), users.astype(np.str_).tolist()
+
+    def _refuse_long_json(self, body: bytes) -> None:
         if len(body) * READ > self._most:
             most = self._most // READ
             raise ProblemError(413, f"{len(body):,} bytes of JSON are more than {most:,}: send npz or safetensors")
         if body.count(b"[") + body.count(b"{") > MOST_LISTS:  # before it is read: two bytes make a list, of 256
             raise ProblemError(422, f"at most {MOST_JSON:,} samples come as JSON: send npz or safetensors")
+
+    def _json(self, body: bytes, labels: bool | None) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
+        self._refuse_long_json(body)
+        if labels is None:
+            labels = b'"samples"' in body  # inputs alone are called otherwise
         try:
             if labels:
                 told = _Samples.model_validate_json(body)
@@ -162,24 +223,36 @@ class Reader:
         wipe_arrays(numbers)
         return x if self.form.shape is None else x.reshape(-1, *self.form.shape)
 
-    def _npz(self, body: bytes, labels: bool) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
+    def _arrays(self, body: bytes, needed: Sequence[str]) -> Arrays:
         if body.count(ENTRY) > MOST_ENTRIES:  # before they are read: a body of nothing else takes seconds
             raise ProblemError(422, f"an npz file has at most {MOST_ENTRIES:,} arrays")
         arrays = Arrays(Named(body), self._most)
-        for name in ("x", "y") if labels else ("x",):
+        for name in needed:
             if name not in arrays:
                 raise ProblemError(422, f"there is no array {name!r} in the npz file")
-        return self._numbers(arrays["x"]), labels_of(arrays["y"], "the body") if labels else None
+        return arrays
+
+    def _npz(
+        self, body: bytes, labels: bool | None, refused: Sequence[str]
+    ) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
+        arrays = self._arrays(body, ("x", "y") if labels else ("x",))
+        _refuse_users(refused, arrays)
+        known = labels or (labels is None and "y" in arrays)
+        return self._numbers(arrays["x"]), labels_of(arrays["y"], "the body") if known else None
 
     def _numbers(self, x: NDArray[Any]) -> NDArray[Any]:
         return inputs_of(x, Named())  # type: ignore[arg-type]
 
-    def _tensors(self, body: bytes, labels: bool) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
+    def _tensors(
+        self, body: bytes, labels: bool | None, refused: Sequence[str]
+    ) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
         tensors = _safetensors(body, self._most)
+        _refuse_users(refused, tensors)
         for name in ("x", "y") if labels else ("x",):
             if name not in tensors:
                 raise ProblemError(422, f"there is no tensor {name!r}")
-        return self._numbers(tensors["x"]), labels_of(tensors["y"], "the body") if labels else None
+        known = labels or (labels is None and "y" in tensors)
+        return self._numbers(tensors["x"]), labels_of(tensors["y"], "the body") if known else None
 
     def _picture(self, body: bytes, label: int | None, labels: bool) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
         if labels and label is None:
@@ -209,6 +282,16 @@ class Reader:
         if self.form.values is not None and values != self.form.values:
             raise ProblemError(422, f"an input has {values} values, not {self.form.values}")
         return x
+
+
+def _refuse_users(refused: Sequence[str], names: Container[str]) -> None:
+    for name in refused:
+        if name in names:
+            raise ProblemError(
+                422,
+                f"it says itself whose its samples are: send it to /v1/samples, or leave out {name!r} where all of "
+                "them are this user's",
+            )
 
 
 def _safetensors(body: bytes, most: int) -> dict[str, NDArray[Any]]:
@@ -281,6 +364,24 @@ def told_of(error: ValidationError) -> list[dict[str, Any]]:
         {"where": ".".join(map(str, each["loc"])), "message": each["msg"]}
         for each in error.errors(include_url=False, include_context=False, include_input=False)[:20]
     ]
+
+
+def owned_schema(form: Form) -> dict[str, Any]:
+    """The request body of samples of several users, for the schema."""
+    found = schema(form, labels=True)
+    for each in found["content"][JSON]["schema"]["anyOf"]:
+        sample = each["properties"]["samples"]["items"]
+        sample["properties"]["user"] = {"type": "string", "minLength": 1, "maxLength": LONGEST_USER_ID}
+        sample["required"] = ["x", "y", "user"]
+    found["content"][JSON]["example"]["samples"][0]["user"] = "alice"
+    return {"required": True, "content": {kind: found["content"][kind] for kind in (JSON, NPZ)}}
+
+
+def rows_schema(form: Form) -> dict[str, Any]:
+    """The request body of rows with labels or without, for the schema."""
+    found, inputs = schema(form, labels=True), schema(form, labels=False)
+    found["content"][JSON]["schema"]["anyOf"] += inputs["content"][JSON]["schema"]["anyOf"]
+    return found
 
 
 def schema(form: Form, *, labels: bool) -> dict[str, Any]:

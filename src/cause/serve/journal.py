@@ -26,14 +26,17 @@ class TellingJournal(Journal):
     def staged(self, user: str) -> int:
         return self._home.staged(user)
 
+    def staged_handles(self, user: str) -> set[str]:
+        return self._home.staged_handles(user)
+
     def expired(self) -> list[Request]:
         return self._home.expired()
 
     def effect(
         self, ids: Sequence[str], selection: Selection, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]
-    ) -> None:
+    ) -> int:
         try:
-            self._home.effect(ids, selection, plans, dropped)
+            staged = self._home.effect(ids, selection, plans, dropped)
         finally:
             self._forgotten()
         (samples,) = self._home.database.row("SELECT samples FROM requests WHERE id=?", [ids[0]])
@@ -42,6 +45,7 @@ class TellingJournal(Journal):
         self._events.tell("forget.effective", **told, dropped=[list(key) for key in dropped], rsn_planned=rsn)
         for key in dropped:
             self._events.tell("sub_model.dropped", segment=list(key), why="forgotten")
+        return staged
 
     def trained(self, segment: SegmentKey, retrained: int = 0) -> None:
         named = {name: key for key, name in self._home.shelf.names.items()}

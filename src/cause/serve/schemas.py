@@ -42,6 +42,44 @@ class Upload(Shape):
     state: Literal["staged", "learned", "erased"]
     samples: int
     round: int | None = None
+    handles: list[str] = Field(
+        [],
+        description="One for each row, in the order of the upload; empty in a repeated answer once the round is closed "
+        "or a row was forgotten",
+    )
+
+
+class UserUpload(Upload):
+    user: str
+    handles: list[str] = Field([], description="One for each row of this user, in the order of the upload")
+
+
+class Uploads(Shape):
+    """Samples of several users that arrived in one request."""
+
+    samples: int
+    uploads: list[UserUpload]
+    handles: list[str] = Field([], description="One for each row of the request, in its order; empty as in `Upload`")
+
+
+class HeldSample(Shape):
+    round: int | None = Field(description="None while it waits for a round")
+    handle: str
+    label: int
+    arrived: Time
+
+
+class HeldSamples(Shape):
+    items: list[HeldSample]
+    next: int | None
+
+
+class Matched(Shape):
+    """The samples of a user that equal given rows."""
+
+    rows: int
+    unmatched: int = Field(description="Rows that equal no sample of the user")
+    handles: list[str] = Field(description="Of all samples that equal a row; for an erasure")
 
 
 class UserRound(Shape):
@@ -62,17 +100,32 @@ class User(Shape):
 
 
 class Erasure(BaseModel):
-    """What to forget: everything, some rounds, the lowest `count` samples of one round, or named samples."""
+    """What to forget: everything, some rounds, the lowest `count` samples of one round, or named samples.
+
+    A row is named by its handle, which its upload answered with. A position is a random number inside the device and
+    not the row's number in the upload, so the samples with the lowest ones are a random part of the round.
+    """
 
     model_config = ConfigDict(
         extra="forbid",
         strict=True,
-        json_schema_extra={"examples": [{}, {"rounds": [1]}, {"rounds": [1], "count": 5}, {"samples": [[1, 0]]}]},
+        json_schema_extra={
+            "examples": [{}, {"rounds": [1]}, {"rounds": [1], "count": 5}, {"handles": ["0123456789abcdef"]}]
+        },
     )
     rounds: list[Annotated[int, Field(ge=1, lt=2**31)]] | None = Field(None, min_length=1, max_length=1000)
     count: int | None = Field(None, ge=1, lt=2**31)
     samples: list[Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=2, max_length=2)]] | None = (
-        Field(None, min_length=1, max_length=10_000, description="Pairs of round and position")
+        Field(
+            None,
+            min_length=1,
+            max_length=10_000,
+            description="Pairs of round and position. A position is a random number inside the device, not the row's "
+            "number in the upload: to forget a row, send its handle.",
+        )
+    )
+    handles: list[Annotated[str, Field(min_length=1, max_length=64)]] | None = Field(
+        None, min_length=1, max_length=10_000, description="What an upload answered with for each of its rows"
     )
     nonce: str | None = Field(
         None, min_length=1, max_length=128, description="A random text that the receipts commit to, as nonce_sha256"
@@ -91,6 +144,7 @@ class Request(Shape):
     shards: list[int]
     rsn_planned: int | None
     receipts: list[int]
+    note: str | None = Field(None, description="To an operator who asked: that nothing was held of the user")
 
 
 class Requests(Shape):

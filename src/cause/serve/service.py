@@ -107,7 +107,8 @@ class Service:
         self.heads.purge()
         self.verifications.forgotten()
         with self._lock:
-            self._bodies.pop("upload", None)
+            for kind in ("upload", "bulk"):
+                self._bodies.pop(kind, None)
         if self._loop is not None:
             with suppress(RuntimeError):  # it was closed
                 self._loop.call_soon_threadsafe(self._overwrite)
@@ -141,6 +142,10 @@ class Service:
             while len(bodies) > MOST_REMEMBERED:
                 bodies.popitem(last=False)
         return hmac.digest(self._call_key, name + b"\0" + seen, "sha256").hex()[:32] if bound else id_
+
+    def part_of(self, call: str, user: str) -> str:
+        """The id of one user's part of a call that brought samples of several."""
+        return hmac.digest(self._call_key, b"\0".join((b"part", call.encode(), user.encode())), "sha256").hex()[:32]
 
 
 def token_key(home: Home) -> bytes:

@@ -15,12 +15,14 @@ import os
 import sqlite3
 import threading
 import time
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
 
 from cause.errors import HomeError, InputError
+from cause.names import normal_name
 
 SCOPES = ("user", "ingest", "predict", "operator", "auditor")
 FILE = "access.db"
@@ -88,6 +90,7 @@ class Tokens:
             raise InputError(f"a token needs a scope: {', '.join(SCOPES)}")
         if ("user" in wanted) != (user is not None):
             raise InputError("the scope 'user' goes with the user whom the token is for, and only that scope does")
+        user = None if user is None else normal_name(user)
         if len(note) > 200 or not note.isprintable():
             raise InputError("a note is a line of at most 200 characters")
         now, id_ = self._clock(), token_hex(8)
@@ -132,7 +135,14 @@ class Tokens:
         return known is not None and known.valid(self._clock())
 
     def is_of(self, token: Token, user: str) -> bool:
-        """Whether a token that `find` returned was made for this user; nobody is looked up to decide it."""
+        """Whether a token that `find` returned was made for this user; nobody is looked up to decide it.
+
+        The name counts in Unicode's normal forms C and D, too: tokens of earlier versions have it as it was given.
+        """
+        forms = {user: None, **{unicodedata.normalize(form, user): None for form in ("NFC", "NFD")}}
+        return any(self._is_of(token, name) for name in forms)
+
+    def _is_of(self, token: Token, user: str) -> bool:
         code = _code(token.key, user)
         if token.user is None or len(token.user) != _OLD_CODE_BYTES:
             return hmac.compare_digest(code, token.user or _NOBODY)

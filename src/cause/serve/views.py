@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from cause import __version__
+from cause.home.listing import page
 from cause.home.retention import Retention
 from cause.home.status import Degraded, RepairCost, Status, estimated, waiting
 from cause.presets import system_text
@@ -276,22 +277,25 @@ def _request(service: Service, row: Any) -> s.Request:
     return s.Request(
         id=id_, state=state, received=moment(received), deadline=moment(deadline), effective=maybe(effective),
         repaired=maybe(repaired), samples=samples, staged=told.get("staged", 0), shards=told.get("shards", []),
-        rsn_planned=told.get("rsn"), receipts=service.home.receipts.numbers(id_),
+        rsn_planned=told.get("rsn"), receipts=service.home.receipts.numbers(id_), note=None,
     )  # fmt: skip
 
 
 def user(service: Service, name: str) -> s.User:
     device = service.device
     with device.state:
+        pieces: dict[int, list[tuple[int, int]]] = {}
+        for stored in device.ledger.names_like(name):
+            for number in device.ledger.rounds_of(stored):
+                own = device.ledger.pieces_of(stored, number)
+                pieces.setdefault(number, []).extend((segment.shard, len(held)) for segment, held in own)
         rounds_ = [
             s.UserRound(
-                round=number,
-                samples=sum(len(held) for _, held in device.ledger.pieces_of(name, number)),
-                shards=sorted({segment.shard for segment, _ in device.ledger.pieces_of(name, number)}),
+                round=number, samples=sum(count for _, count in own), shards=sorted({shard for shard, _ in own})
             )
-            for number in device.ledger.rounds_of(name)
+            for number, own in sorted(pieces.items())
         ]
-        staged = service.home.inbox.of({name})
+        staged = service.home.inbox.like(name)
     return s.User(
         samples=sum(each.samples for each in rounds_),
         rounds=rounds_,
@@ -299,12 +303,23 @@ def user(service: Service, name: str) -> s.User:
     )
 
 
+def samples(service: Service, name: str, round_: int | None, before: int | None, limit: int) -> s.HeldSamples:
+    """A page of a user's samples, the newest first."""
+    with service.device.state:
+        _, total = page(service.home, name, round_=round_, most=0)
+        end = total if before is None else min(before, total)
+        start = max(0, end - limit)
+        found, _ = page(service.home, name, round_=round_, first=start, most=end - start)
+    items = [s.HeldSample(round=e.round, handle=e.handle, label=e.label, arrived=moment(e.arrived)) for e in found]
+    return s.HeldSamples(items=items[::-1], next=start or None)
+
+
 def plan(service: Service, asked: Asked) -> s.Plan:
     device = service.device
     with device.state:
-        held = bool(device.ledger.rounds_of(asked.user))
+        held = bool(device.ledger.names_like(device.name_of(asked.user)))
         found = device.plan(asked) if held or not asked.everything else []
-        staged = service.home.staged(asked.user) if asked.everything else 0
+        staged = service.home.inbox.count(asked)
         destroyed = [
             list(each) for shard in found for each in device.memory.stored_of(shard.shard) if each >= shard.first
         ]

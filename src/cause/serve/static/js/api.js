@@ -44,12 +44,15 @@ export const api = {
   token: () => ask("/v1/token"),
   shards: async () => (await ask("/v1/shards")).shards,
   user: (user) => ask(of(user)),
+  samples: (user, limit, before) => ask(`${of(user)}/samples?limit=${limit}${before === null ? "" : `&before=${before}`}`),
+  match: (user, file, type) => ask(`${of(user)}/samples/matching`, { method: "POST", body: file, headers: { "Content-Type": type } }),
   plan: (user, body) => post(`${of(user)}/erasures/plan`, body),
   erase: (user, body) => post(`${of(user)}/erasures`, body, key()),
   upload: (user, file, type, label) =>
     ask(`${of(user)}/samples${label === null ? "" : `?label=${encodeURIComponent(label)}`}`, {
       method: "POST", body: file, headers: { "Content-Type": type, ...key() },
     }),
+  uploadAll: (file, type) => ask("/v1/samples", { method: "POST", body: file, headers: { "Content-Type": type, ...key() } }),
   evaluate: (file, type) => ask("/v1/evaluations", { method: "POST", body: file, headers: { "Content-Type": type } }),
   closeRound: () => post("/v1/rounds", undefined, key()),
   repair: () => post("/v1/repairs"),

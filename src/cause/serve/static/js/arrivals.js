@@ -19,7 +19,8 @@ export function startArrivals(context) {
     const given = file.files[0];
     try {
       const label = isPicture(given) ? byId("upload-label").value : null;
-      const done = await api.upload(byId("upload-user").value, given, typeOf(given), label);
+      const user = byId("upload-user").value;
+      const done = user ? await api.upload(user, given, typeOf(given), label) : await api.uploadAll(given, typeOf(given));
       say(byId("upload-told"), `${plural(done.samples, "sample")} uploaded, sealed and waiting.`);
       file.value = "";
       byId("upload-label-row").hidden = true;

@@ -1,8 +1,9 @@
-// Erase: choose a user and rounds, see what it would do in words and in the picture, confirm.
+// Erase: choose a user and rounds or samples, see what it would do in words and in the picture, confirm.
 
 import { api } from "./api.js";
 import { byId, h, put, say } from "./dom.js";
 import { capital, decimal, listed, number, plural, shardsText } from "./format.js";
+import { startSamples } from "./samples.js";
 
 const WAIT_MS = 150;
 
@@ -17,11 +18,13 @@ export function startErase(context) {
   let timer;
 
   const fail = (error) => say(byId("erase-error"), error ? capital(error.message) : "");
+  const samples = startSamples(changed, (error) => context.failed(error, fail));
 
   function close() {
     chosen = held = null;
     asked += 1;
     clearTimeout(timer);
+    samples.close();
     byId("erase-choice").hidden = true;
     confirm.disabled = true;
     context.preview(null);
@@ -32,10 +35,12 @@ export function startErase(context) {
     return boxes.filter((each) => each.checked).map((each) => Number(each.value));
   }
 
-  const everything = () => form.querySelector("input[name=what]:checked")?.value === "all";
+  const what = () => form.querySelector("input[name=what]:checked")?.value;
+  const everything = () => what() === "all";
 
   function body() {
     if (everything()) return {};
+    if (what() === "samples") return { handles: samples.handles() };
     const found = { rounds: rounds() };
     if (count.value && found.rounds.length === 1) found.count = Number(count.value);
     return found;
@@ -58,7 +63,14 @@ export function startErase(context) {
       h("label", { class: "choice" }, h("input", { type: "radio", name: "what", value, checked, onchange: changed }), " ", text);
     const box = (each) =>
       h("label", { class: "choice inner" }, h("input", { type: "checkbox", name: "round", value: each.round, onchange: picked }), ` round ${each.round}: ${plural(each.samples, "sample")}, ${shardsText(each.shards)}`);
-    put(byId("erase-rounds"), option("all", "Everything", true), held.rounds.length ? option("some", "Some rounds:", false) : null, held.rounds.map(box));
+    const any = held.samples + held.staged.samples > 0;
+    put(
+      byId("erase-rounds"),
+      option("all", "Everything", true),
+      held.rounds.length ? option("some", "Some rounds:", false) : null,
+      held.rounds.map(box),
+      any ? option("samples", "Some samples:", false) : null,
+    );
     byId("erase-choice").hidden = false;
     count.value = "";
     changed();
@@ -71,7 +83,10 @@ export function startErase(context) {
   }
 
   function changed() {
-    count.disabled = everything() || rounds().length !== 1;
+    const list = byId("erase-samples");
+    if (what() === "samples" && list.hidden) samples.open(chosen);
+    else if (what() !== "samples" && !list.hidden) samples.close();
+    count.disabled = what() !== "some" || rounds().length !== 1;
     confirm.disabled = true;
     asked += 1;
     clearTimeout(timer);
@@ -81,9 +96,10 @@ export function startErase(context) {
   async function plan() {
     const mine = (asked += 1);
     fail(null);
-    if (!everything() && rounds().length === 0) {
+    const missing = { some: rounds().length ? null : "Choose a round.", samples: samples.handles().length ? null : "Choose a sample." }[what()];
+    if (missing) {
       context.preview(null);
-      return put(byId("erase-plan"), "Choose a round.");
+      return put(byId("erase-plan"), missing);
     }
     try {
       const found = await api.plan(chosen, body());
@@ -108,7 +124,7 @@ export function startErase(context) {
       const request = await api.erase(name, body());
       close();
       user.value = "";
-      context.tell(`An erasure is in effect: request ${request.id.slice(0, 8)}.`, "you");
+      context.tell(`An erasure is in effect: request ${request.id.slice(0, 8)}.${request.note ? ` ${capital(request.note)}` : ""}`, "you");
       byId("story").scrollIntoView({ block: "nearest" });
       user.focus({ preventScroll: true });
     } catch (error) {

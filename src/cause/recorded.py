@@ -1,0 +1,73 @@
+"""Errors that come after something was recorded say so: whoever meets one must know not to do it twice."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from cause.errors import CauseError
+
+NAMED = 8
+"""Ids of requests that a message names."""
+
+
+@contextmanager
+def saying(what: str | Callable[[], str]) -> Iterator[None]:
+    """Add to any error what was recorded before it, and what to do.
+
+    Our own errors have it in their text and as `recorded`; others get it as a note.
+
+    Parameters
+    ----------
+    what
+        The sentence, or what makes it when an error comes; an empty one adds nothing.
+
+    Examples
+    --------
+    >>> from cause.errors import LearnerError
+    >>> with saying("round 3 is recorded: `cause repair` trains it"):
+    ...     raise LearnerError("training diverged")
+    Traceback (most recent call last):
+    cause.errors.LearnerError: training diverged; round 3 is recorded: `cause repair` trains it
+    """
+    try:
+        yield
+    except BaseException as error:
+        told = what if isinstance(what, str) else what()
+        if told and isinstance(error, CauseError):
+            error.args = (f"{error}; {told}",)
+            error.recorded = told if error.recorded is None else f"{error.recorded}; {told}"
+        elif told and told not in getattr(error, "__notes__", ()):
+            error.add_note(told)
+        raise
+
+
+def round_recorded(round_: int, samples: int) -> str:
+    """Of an error of `learn` or `close_round` after the round was recorded."""
+    return (
+        f"round {round_} is recorded with its {samples:,} samples and waits to be trained: do not learn it again, "
+        "`cause repair` (or `repair()`) goes on with it"
+    )
+
+
+def requests_recorded(ids: Sequence[str], in_effect: Sequence[str]) -> str:
+    """Of an error of `forget` after requests were accepted, and some of them took effect.
+
+    >>> requests_recorded(["a1", "b2"], ["a1"])[:60]
+    'in effect, so that the samples are destroyed: request a1; do'
+    """
+    accepted = [each for each in ids if each not in set(in_effect)]
+    parts = []
+    if in_effect:
+        parts.append(
+            f"in effect, so that the samples are destroyed: request {_listed(in_effect)}; do not ask again, "
+            "`cause repair` (or `repair()`) retrains what is left"
+        )
+    if accepted:
+        parts.append(
+            f"accepted and not in effect yet: request {_listed(accepted)}; do not ask again, it is served when the "
+            "device is next opened for writing or called (`cause repair`, `repair()`)"
+        )
+    return "; ".join(parts)
+
+
+def _listed(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:NAMED]) + (f" and {len(ids) - NAMED} more" if len(ids) > NAMED else "")
