@@ -22,10 +22,11 @@ from cause.learners.base import check_labels
 from cause.learners.torch.batches import batches, epochs_of, uses
 from cause.learners.torch.data import Resident, Samples, Scaled, WithData, gather, order, shaped
 from cause.learners.torch.habits import Habits, habits_of, lay_out, set_layout
-from cause.learners.torch.isolation import WORKSPACE, fix_workspace, isolated, seed_all
+from cause.learners.torch.isolation import WORKSPACE, fix_workspace, isolated, seed_all, variables
 from cause.learners.torch.parts import frozen, masks_of, prune_at, target_bytes, train_mode
 from cause.learners.torch.plain import PlainSteps, Steps, computing
 from cause.learners.torch.recorded import DeviceSteps
+from cause.learners.torch.switches import own_settings
 from cause.models import factory
 from cause.models.depthwise import is_filled
 from cause.presets import System
@@ -148,7 +149,7 @@ class TorchLearner:
             parts += [torch.cuda.get_device_name(self.device), f"cuda {torch.version.cuda}"]
             parts += [f"cudnn {torch.backends.cudnn.version()}", f"cublas {os.environ.get(WORKSPACE)}"]
             parts += ["whole batches"] if self._filled else []  # without, bits are others
-        return ", ".join(parts)
+        return ", ".join(parts + variables())
 
     @property
     def sub_model_bytes(self) -> int:
@@ -287,11 +288,13 @@ class TorchLearner:
         return torch.cat(parts).cpu().numpy()
 
     def encode(self, state: State) -> bytes:
-        return codec.encode(one_shot.pack(state))
+        with own_settings(self.threads):
+            return codec.encode(one_shot.pack(state))
 
     def decode(self, blob: bytes) -> State:
-        state = one_shot.unpack(codec.decode(blob))
-        return {name: t.float() if t.dtype == torch.bfloat16 else t for name, t in state.items()}
+        with own_settings(self.threads):
+            state = one_shot.unpack(codec.decode(blob))
+            return {name: t.float() if t.dtype == torch.bfloat16 else t for name, t in state.items()}
 
     def stored_bytes(self, blob: bytes) -> int:
         return len(blob)
