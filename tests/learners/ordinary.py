@@ -4,6 +4,7 @@
 `docs/networks.md` is made of it.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -129,7 +130,9 @@ def spectral_norm(classes: int, shape: Shape) -> nn.Module:
 
 
 def old_weight_norm(classes: int, shape: Shape) -> nn.Module:
-    normed = nn.utils.weight_norm(nn.Linear(shape[0], 32))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch would rather have the new form
+        normed = nn.utils.weight_norm(nn.Linear(shape[0], 32))
     return nn.Sequential(normed, nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, classes))
 
 
@@ -173,7 +176,7 @@ NETWORKS = {
     "Conv1d that answers": Network(conv1d_only, (2, 10), True),
     "depthwise Conv2d": Network(depthwise, (1, 6, 6), True),
     "depthwise Conv1d": Network(depthwise1d, (2, 10), True),
-    "grouped Conv2d": Network(grouped, (1, 6, 6), True),
+    "grouped Conv2d": Network(grouped, (1, 6, 6), False),
     "ConvTranspose2d": Network(transposed, (1, 6, 6), True),
     "weight norm": Network(weight_norm, (12,), True),
     "spectral norm": Network(spectral_norm, (12,), True),

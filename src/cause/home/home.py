@@ -260,6 +260,7 @@ class Home(Journal):
             with self.database.transaction():
                 self.database.set("recipe", learner.recipe_digest)
                 self.database.set("sub_model_bytes", learner.sub_model_bytes)  # for who looks without the learner
+                self.database.set("learner_notes", json.dumps(getattr(learner, "notes", [])))
         elif found is not None and bytes(found) != learner.recipe_digest:
             raise HomeError(
                 f"the learner's recipe is not that of the sub-models in {str(self.layout.folder)!r}: open it with the "

@@ -95,6 +95,8 @@ class Status:
     exports: tuple[Export, ...]
     clock: str | None = None
     """Why the wall clock is not believed, so that nothing is destroyed by its age; None if it is."""
+    notes: tuple[str, ...] = ()
+    """What a user should know of the learner, as that less of its network can be pruned than the system asks for."""
 
     @property
     def voting(self) -> int:
@@ -128,6 +130,7 @@ def _of_one_moment(device: "Cause", model: EnergyModel | None) -> Status:
         )
         exports = home.database.rows("SELECT id, made, form, heads, tainted FROM exports ORDER BY made")
         stored_bytes = home.stored_bytes
+        notes = json.loads(home.database.get("learner_notes", "[]"))
     shards = tuple(_shard(device, shard, since) for shard in device.ledger.shards())
     return Status(
         round=device.ledger.round,
@@ -146,6 +149,7 @@ def _of_one_moment(device: "Cause", model: EnergyModel | None) -> Status:
             for each, made, form, heads, tainted in exports
         ),
         clock=home.time.doubt(),
+        notes=tuple(notes),
     )
 
 
