@@ -82,6 +82,9 @@ class Recipe:
     input_dtype: str | None = None
 
     def __post_init__(self) -> None:
+        for name in ("shape", "mean", "std", "class_weights"):
+            if isinstance(getattr(self, name), list):
+                object.__setattr__(self, name, tuple(getattr(self, name)))
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
         check_choice("schedule", self.schedule, SCHEDULES)
         check_choice("augmentation", self.augmentation, AUGMENTATIONS)

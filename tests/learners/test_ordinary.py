@@ -52,6 +52,7 @@ def with_data(network: Network):
     return made
 
 
+@pytest.mark.filterwarnings("ignore:pruning removes", "ignore:no layer of this network")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_an_ordinary_network_learns_and_forgets_exactly_with_a_preset_that_prunes(name):
     system, data = PRESETS["frugal"], with_data(NETWORKS[name])

@@ -1,6 +1,5 @@
 """Making a home, and opening it again."""
 
-import warnings
 from collections.abc import Mapping
 from os import PathLike
 from typing import Any
@@ -10,7 +9,7 @@ from cause.errors import HomeError, InputError
 from cause.home.config import Config, Settings, key_source, parse_config, parse_retain, read_config
 from cause.home.home import Home
 from cause.home.layout import UNFINISHED, Layout
-from cause.learners.base import Learner
+from cause.learners.base import Learner, warn_of_notes
 from cause.learners.described import NotNamedError, build, describe
 from cause.learners.trial import try_out
 from cause.presets import System, parse_system, system_text
@@ -37,8 +36,7 @@ def attach(
         settings = Settings(**given)
         composed = learner.composed(parse_system(settings.system)[1])
         try_out(composed)
-        for note in getattr(composed, "notes", ()):
-            warnings.warn(note, stacklevel=4)
+        warn_of_notes(composed, stacklevel=4)
         create(folder, settings, learner, key)
     config = read_config(layout.config)
     for name, value in given.items():

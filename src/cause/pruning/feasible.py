@@ -38,7 +38,7 @@ class Plan:
     """What a user should know: that less is pruned than was asked for."""
 
 
-def plan(make: Callable[[], nn.Module], example: torch.Tensor, *, target: float, round_to: int) -> Plan:
+def plan(make: Callable[[], nn.Module], example: torch.Tensor, *, target: float, round_to: int, steps: int = 1) -> Plan:
     """Find out what can be pruned.
 
     Parameters
@@ -51,6 +51,8 @@ def plan(make: Callable[[], nn.Module], example: torch.Tensor, *, target: float,
         The share of the parameters that is to go.
     round_to
         Widths stay multiples of this.
+    steps
+        In how many steps the share is reached.
 
     Returns
     -------
@@ -62,7 +64,7 @@ def plan(make: Callable[[], nn.Module], example: torch.Tensor, *, target: float,
     >>> plan(lambda: nn.Linear(4, 2), torch.zeros(2, 4), target=0.7, round_to=1).prunable
     False
     """
-    trial = _Trial(make, example, target, round_to)
+    trial = _Trial(make, example, [target * (step + 1) / steps for step in range(steps)], round_to)
     pruned = trial.pruned(None)
     whole: tuple[str, ...] | None = None
     if pruned is None:
@@ -83,8 +85,10 @@ def plan(make: Callable[[], nn.Module], example: torch.Tensor, *, target: float,
 class _Trial:
     """Prunes fresh copies of a network until the share is gone or nothing more can go, and sees whether they run."""
 
-    def __init__(self, make: Callable[[], nn.Module], example: torch.Tensor, target: float, round_to: int) -> None:
-        self._make, self._example, self._target, self._round_to = make, example, target, round_to
+    def __init__(
+        self, make: Callable[[], nn.Module], example: torch.Tensor, shares: Sequence[float], round_to: int
+    ) -> None:
+        self._make, self._example, self._shares, self._round_to = make, example, shares, round_to
         try:
             self._shape = self._outputs(make()).shape
         except LearnerError as error:
@@ -97,7 +101,8 @@ class _Trial:
             pruner = IterativePruner(
                 network, self._example, importance="magnitude", round_to=self._round_to, whole=whole
             )
-            pruner.prune_to(self._target, strict=False)
+            for share in self._shares:
+                pruner.prune_to(share, strict=False)
             outputs = self._outputs(network)
             again = self._make()
             state = network.state_dict()

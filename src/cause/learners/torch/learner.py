@@ -39,7 +39,7 @@ from cause.learners.torch.habits import Habits, habits_of, lay_out, set_layout
 from cause.learners.torch.isolation import WORKSPACE, fix_workspace, isolated, seed_all, variables
 from cause.learners.torch.losses import computing
 from cause.learners.torch.named import described, recipe_of
-from cause.learners.torch.parts import frozen, masks_of, prune_at, target_bytes, train_mode
+from cause.learners.torch.parts import frozen, masks_of, prune_at, prune_steps, target_bytes, train_mode
 from cause.learners.torch.plain import PlainSteps, Steps
 from cause.learners.torch.recorded import DeviceSteps
 from cause.learners.torch.switches import own_settings
@@ -235,7 +235,8 @@ class TorchLearner:
                 with self._isolated(digest("pruning plan")):
                     kind = torch.int64 if recipe.input_dtype == "int64" else torch.float32
                     example = torch.zeros(2, *recipe.shape, dtype=kind, device=self.device)
-                    self._plan = plan(self._build, example, target=recipe.target, round_to=recipe.round_to)
+                    steps = prune_steps(recipe, recipe.epochs)
+                    self._plan = plan(self._build, example, target=recipe.target, round_to=recipe.round_to, steps=steps)
         return self._plan
 
     # Training
@@ -249,6 +250,8 @@ class TorchLearner:
             check_tokens(whole_numbers(x, whose), self._tokens, whose)
 
     def train(self, parent: State | None, lesson: Lesson, seed: bytes, tick: Tick = silent) -> State:
+        if parent is None:
+            self.pruning_plan  # noqa: B018 - found out before the network is made
         with self._isolated(derive(seed, "init")):
             network, masks = self._build(parent), masks_of(parent, self.device)
             masks = self._fit(network, lesson, seed, masks, tick, first=parent is None)

@@ -21,8 +21,8 @@ def recipe_of(model: str | Callable[..., Any], parts: dict[str, Any]) -> Recipe:
         If a part is unknown or makes no sense, or a table's shape is left out.
     """
     name = model if isinstance(model, str) else name_of(model)
-    parts = {**parts, **{key: tuple(parts[key]) for key in ("shape", "class_weights") if key in parts}}
-    for key in ("mean", "std"):
+    parts = {**parts, **{key: tuple(parts[key]) for key in ("shape",) if key in parts}}
+    for key in ("mean", "std", "class_weights"):
         if key in parts and not isinstance(parts[key], int | float):
             parts[key] = tuple(float(number) for number in parts[key])
     if callable(parts.get("loss")):

@@ -49,11 +49,16 @@ def target_bytes(recipe: Recipe, tensors: Sequence[tuple[int, int, bool]], remov
     return max(1, kept * (2 if recipe.precision == "bf16" else 4) + bits + others)
 
 
+def prune_steps(recipe: Recipe, epochs: int) -> int:
+    """In how many steps a first segment of so many epochs is pruned."""
+    return min(recipe.steps, max(1, epochs - 1))
+
+
 def prune_at(recipe: Recipe, epochs: int) -> dict[int, float]:
     """The epochs of a first segment before which something is pruned, and the share that is gone then."""
     if recipe.pruning == "none" or recipe.target is None:
         return {}
     if recipe.pruning == "one-shot":
         return {epochs // 2: recipe.target}
-    steps = min(recipe.steps, max(1, epochs - 1))
+    steps = prune_steps(recipe, epochs)
     return {(step + 1) * epochs // (steps + 1): recipe.target * (step + 1) / steps for step in range(steps)}
