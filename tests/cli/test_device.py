@@ -165,7 +165,8 @@ def test_init_takes_class_weights_a_loss_and_numbers_for_each_channel(cause, ref
     np.savez("r.npz", x=np.ones((6, 2), np.float32), y=np.arange(6) % 3, users=np.array(["a", "b"] * 3))
     for home in ("one", "two"):
         cause("learn", home, "r.npz")
-        assert cause("verify", home, "--json")["holds"]
+        with Cause(home) as device:
+            assert device.verify(processes=0).holds
     assert "--mean takes numbers" in refused("init", "home", *options, "--mean", "a")
     assert "1 class weights, but there are 3 classes" in refused("init", "home", *options, "--class-weights", "1")
 

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -116,7 +117,7 @@ def init(
     create(home, wanted.settings, learner, key)
     made = h.config_of(home)  # as it is read from now on
     if json:
-        print_json({"home": str(home), **made.effective(), "notes": notes})
+        print_json({"home": str(home), **made.effective(), **({"notes": notes} if notes else {})})
     else:
         print(f"made {home}")
         for note in notes:
@@ -211,9 +212,11 @@ def _tried(wanted: "Config") -> "tuple[Learner, list[str]]":
         raise InputError(f"not a learner: {str(error).splitlines()[0]}") from None
     if s.seed < 0 or s.workers < 0:
         raise InputError(f"seed and workers must not be negative, not {s.seed} and {s.workers}")
-    device = Cause(
-        learner=learner, system=s.system, shards=s.shards, memory=s.memory, slots=s.slots, classes=s.classes,
-        seed=s.seed,
-    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # notes are printed with the home
+        device = Cause(
+            learner=learner, system=s.system, shards=s.shards, memory=s.memory, slots=s.slots, classes=s.classes,
+            seed=s.seed,
+        )  # fmt: skip
     try_out(device.learner)
     return learner, list(getattr(device.learner, "notes", []))

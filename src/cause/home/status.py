@@ -130,7 +130,7 @@ def _of_one_moment(device: "Cause", model: EnergyModel | None) -> Status:
         )
         exports = home.database.rows("SELECT id, made, form, heads, tainted FROM exports ORDER BY made")
         stored_bytes = home.stored_bytes
-        notes = json.loads(home.database.get("learner_notes", "[]"))
+        notes = home.database.get("learner_notes")
     shards = tuple(_shard(device, shard, since) for shard in device.ledger.shards())
     return Status(
         round=device.ledger.round,
@@ -149,7 +149,7 @@ def _of_one_moment(device: "Cause", model: EnergyModel | None) -> Status:
             for each, made, form, heads, tainted in exports
         ),
         clock=home.time.doubt(),
-        notes=tuple(notes),
+        notes=tuple(getattr(device.learner, "notes", ()) if notes is None else json.loads(notes)),
     )
 
 

@@ -18,6 +18,8 @@ LIBRARIES = ("torch", "torch_pruning", "numpy", "cause", "builtins", "sklearn")
 """Code that is not the user's."""
 DEPTH = 3
 """How deep containers are looked into."""
+MOST_BYTES, MOST_ITEMS = 1 << 24, 10_000
+"""Larger arrays and containers are left alone: they are data sets, and copying them would take long."""
 Restore = Callable[[], None]
 
 
@@ -128,6 +130,8 @@ def _told(value: Any, depth: int) -> bytes | None:
     if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
         return repr(value).encode()
     if isinstance(value, np.ndarray):
+        if value.nbytes > MOST_BYTES:
+            return None
         return f"{value.dtype}{value.shape}".encode() + (value.tobytes() if not value.dtype.hasobject else b"")
     if isinstance(value, np.random.Generator):
         return repr(value.bit_generator.state).encode()
@@ -135,6 +139,8 @@ def _told(value: Any, depth: int) -> bytes | None:
         state = value.get_state() if isinstance(value, np.random.RandomState) else value.getstate()
         return repr([part.tobytes() if isinstance(part, np.ndarray) else part for part in state]).encode()
     if isinstance(value, list | tuple | set | frozenset | dict) and depth:
+        if len(value) > MOST_ITEMS:
+            return None
         parts = list(value.items()) if isinstance(value, dict) else list(value)
         prints = [_told(part, depth - 1) or b"?" for part in parts]
         return type(value).__name__.encode() + b"".join(
@@ -148,6 +154,8 @@ def _told_of_torch(value: Any) -> bytes | None:
     if torch is None:
         return None
     if isinstance(value, torch.Tensor):
+        if value.numel() * value.element_size() > MOST_BYTES:
+            return None
         return f"{value.dtype}{tuple(value.shape)}".encode() + _bytes(torch, value)
     if isinstance(value, torch.Generator):
         return _bytes(torch, value.get_state())
@@ -164,6 +172,8 @@ def _bytes(torch: Any, tensor: Any) -> bytes:
 def _restoring(value: Any, put: Callable[[Any], None]) -> Restore | None:
     """What puts a value back, with its contents where it can be changed in place; None where nothing is known."""
     torch: Any = sys.modules.get("torch")
+    if fingerprint(value) is None:
+        return None
     if isinstance(value, list | dict | set):
         held = value.copy()
 
@@ -201,4 +211,4 @@ def _restoring(value: Any, put: Callable[[Any], None]) -> Restore | None:
             put(value)
 
         return recopy
-    return (lambda: put(value)) if fingerprint(value) is not None else None
+    return lambda: put(value)
