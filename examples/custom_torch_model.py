@@ -1,6 +1,9 @@
 """Your own torch network on a device: a frozen part that everybody has, a part that learns and is pruned.
 
 python examples/custom_torch_model.py [--home FOLDER]
+
+The network is in `custom_network.py` beside it: its home names it as custom_network:network, and any program that can
+import that opens the home. A function of the script that is running would be found by nobody else, and is refused.
 """
 
 import argparse
@@ -11,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
+from custom_network import Digits, network
 
 from cause.arrays import ArrayUpload
 from cause.clean_room import clean_room, compare
@@ -22,36 +25,6 @@ from cause.system import Cause
 
 USERS = ("ann", "bob", "carol")
 ROUNDS, SAMPLES = 2, 900
-
-
-class Waves(nn.Conv2d):
-    """The public part: the nine cosine waves of a 3×3 patch, which nobody's data changes."""
-
-    def __init__(self) -> None:
-        super().__init__(1, 9, 3, padding=1, bias=False)
-        wave = torch.cos(torch.outer(torch.arange(3.0), torch.arange(3.0) + 0.5) * torch.pi / 3)
-        self.weight = nn.Parameter(torch.einsum("ax,by->abxy", wave, wave).reshape(9, 1, 3, 3), requires_grad=False)
-
-
-class Digits(nn.Module):
-    """A small network of ordinary layers."""
-
-    def __init__(self, classes: int) -> None:
-        super().__init__()
-        self.waves = Waves()
-        self.body = nn.Sequential(
-            nn.Conv2d(9, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(),
-        )  # fmt: skip
-        self.head = nn.Linear(64 * 4, classes)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.head(self.body(self.waves(x)))
-
-
-def network(classes: int, shape: tuple[int, ...]) -> nn.Module:
-    """What a learner calls to make one."""
-    return Digits(classes)
 
 
 def run(home: Path) -> bool:

@@ -17,6 +17,9 @@ PRUNINGS = ("none", "iterative", "one-shot")
 IMPORTANCES = ("magnitude", "gradient")
 COMPUTES = ("fp32", "tf32", "bf16")
 PACES = ("epochs", "visits")
+INPUTS = ("float32", "int64")
+ADDED = {"class_weights": ((),), "loss": (None,), "input_dtype": (None, "float32")}
+"""Parts that recipes did not always have, with the values under which a recipe's digest is what it was without them."""
 TARGET = 0.7
 """The paper's share of parameters to prune."""
 
@@ -26,8 +29,11 @@ class Recipe:
     """How a torch network is trained on a segment. Constants and classes come from here, never from the data.
 
     `shape` is that of one input as the network sees it (channels first for images). Inputs are scaled to
-    (x - mean) / std; for bytes of 0 to 255 say mean=0, std=255 or what you know of the sensor. With `precision="bf16"`
-    weights are rounded at the end of each segment, as part of training, so that the stored half-size copy is the state.
+    (x - mean) / std; for bytes of 0 to 255 say mean=0, std=255 or what you know of the sensor. Both are one number, or
+    one for each channel (each feature of a table). With `input_dtype="int64"` inputs stay whole numbers, as an
+    embedding wants them, and are not scaled; left out, they do if the network has an embedding and does not take
+    floats. With `precision="bf16"` weights are rounded at the end of each segment, as part of training, so that the
+    stored half-size copy is the state.
 
     Pruning happens in the first segment of a shard and never later: "iterative" removes filters in `steps` steps spread
     over its epochs until the share `target` of the parameters is gone; "one-shot" masks the smallest weights once, in
@@ -38,6 +44,9 @@ class Recipe:
     a CPU computes in fp32 whatever it says. With `pace="visits"` rehearsed samples come out of the same purse: a
     segment visits as many samples as `epochs` epochs over its own ones would, so it has fewer epochs, the more it
     rehearses. "warm-cosine" rises over a fifth of the steps, then falls; unlike "one-cycle" it leaves momentum alone.
+
+    The loss is cross entropy, each class counted by its `class_weights`, or one of your own: `loss` names a function
+    (`package.module:function`) of the network's outputs and the labels that returns the mean loss of a batch.
 
     >>> one, other = Recipe("mlp", 10, (64,)), Recipe("mlp", 10, (64,), lr=0.1)
     >>> one.digest == other.digest
@@ -57,8 +66,8 @@ class Recipe:
     schedule: str = "constant"
     augmentation: str = "none"
     precision: str | None = None
-    mean: float = 0.0
-    std: float = 1.0
+    mean: float | tuple[float, ...] = 0.0
+    std: float | tuple[float, ...] = 1.0
     pruning: str | None = None
     target: float | None = None
     steps: int = 5
@@ -68,8 +77,14 @@ class Recipe:
     label_smoothing: float = 0.0
     compute: str = "fp32"
     pace: str = "epochs"
+    class_weights: tuple[float, ...] = ()
+    loss: str | None = None
+    input_dtype: str | None = None
 
     def __post_init__(self) -> None:
+        for name in ("shape", "mean", "std", "class_weights"):
+            if isinstance(getattr(self, name), list):
+                object.__setattr__(self, name, tuple(getattr(self, name)))
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
         check_choice("schedule", self.schedule, SCHEDULES)
         check_choice("augmentation", self.augmentation, AUGMENTATIONS)
@@ -87,8 +102,8 @@ class Recipe:
             raise InputError(f"an input needs a shape of positive numbers, not {self.shape}")
         if not (self.lr > 0 and math.isfinite(self.lr)):
             raise InputError(f"the learning rate must be above 0, not {self.lr}")
-        if not (self.std > 0 and math.isfinite(self.std) and math.isfinite(self.mean)):
-            raise InputError(f"inputs are scaled by a mean and a std above 0, not {self.mean} and {self.std}")
+        self._check_inputs()
+        self._check_loss()
         if not 0 <= self.label_smoothing < 1:
             raise InputError(f"labels are smoothed by a share from 0 to below 1, not {self.label_smoothing}")
         if self.nesterov and (self.optimizer != "sgd" or self.momentum <= 0):
@@ -97,6 +112,30 @@ class Recipe:
             raise InputError(f"crop-flip is for images of shape (channels, height, width), not {self.shape}")
         if self.target is not None and not 0 < self.target < 1:
             raise InputError(f"the share of parameters to prune must be above 0 and below 1, not {self.target}")
+
+    def _check_inputs(self) -> None:
+        for name in ("mean", "std"):
+            value = getattr(self, name)
+            if isinstance(value, tuple) and len(value) != self.shape[0]:
+                raise InputError(f"{name} has {len(value)} numbers, but an input of shape {self.shape} {self.shape[0]}")
+        means, stds = (part if isinstance(part, tuple) else (part,) for part in (self.mean, self.std))
+        if not (all(std > 0 and math.isfinite(std) for std in stds) and all(map(math.isfinite, means))):
+            raise InputError(f"inputs are scaled by a mean and a std above 0, not {self.mean} and {self.std}")
+        if self.input_dtype is not None:
+            check_choice("input_dtype", self.input_dtype, INPUTS)
+        if self.input_dtype == "int64" and (self.mean != 0 or self.std != 1 or self.augmentation != "none"):
+            raise InputError("inputs of int64 stay as they are: they have no mean, no std and no augmentation")
+
+    def _check_loss(self) -> None:
+        if self.class_weights and len(self.class_weights) != self.classes:
+            raise InputError(f"{len(self.class_weights)} class weights, but there are {self.classes} classes")
+        if not all(weight > 0 and math.isfinite(weight) for weight in self.class_weights):
+            raise InputError(f"class weights must be above 0, not {list(self.class_weights)}")
+        if self.loss is not None:
+            if ":" not in self.loss:
+                raise InputError(f"a loss is named as package.module:function, not {self.loss!r}")
+            if self.class_weights or self.label_smoothing:
+                raise InputError(f"{self.loss!r} is a loss of your own: class weights and smoothing are its affair")
 
     def composed(self, system: System) -> "Recipe":
         """The recipe with a system's pruning and precision; one that says otherwise is refused.
@@ -128,4 +167,6 @@ class Recipe:
     @property
     def digest(self) -> bytes:
         """Names the recipe in every sub-model's identity."""
-        return digest("recipe", json.dumps(asdict(self.settled), sort_keys=True))
+        parts = asdict(self.settled)
+        parts = {name: value for name, value in parts.items() if value not in ADDED.get(name, ())}
+        return digest("recipe", json.dumps(parts, sort_keys=True))

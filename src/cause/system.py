@@ -34,6 +34,7 @@ from cause.holdings import Holdings, samples_between
 from cause.journal import Journal
 from cause.keyed import derive, root_key
 from cause.learners import Learner
+from cause.learners.base import warn_of_notes
 from cause.ledger import Ledger, MemoryLedger, Selection
 from cause.matching import Matched, Rows, forget_matching, match
 from cause.memory import POLICIES, Memory, PolicySetting, Shelf, SubModel
@@ -138,6 +139,8 @@ class Cause:
             self.journal = journal or Journal()
             if self.home is not None:
                 self._wake(self.home)
+            else:
+                warn_of_notes(self.learner, stacklevel=3)
         except BaseException:
             if self.home is not None:
                 self.home.close()

@@ -134,7 +134,7 @@ def test_a_network_learns_and_answers(cause):
     assert sorted(told["files"]) == ["ensemble.json", *(f"shard-{k[0]}.safetensors" for k in sorted(told["heads"]))]
 
 
-def test_a_network_that_cannot_be_pruned_is_refused_at_once(refused, monkeypatch):
+def test_a_network_is_tried_before_its_home_is_made_and_what_cannot_be_pruned_is_told(cause, refused, monkeypatch):
     Path("nets.py").write_text(
         "from torch import nn\n"
         "def narrow(classes, shape):\n    return nn.Sequential(nn.Flatten(), nn.Linear(6, classes))\n"
@@ -142,12 +142,37 @@ def test_a_network_that_cannot_be_pruned_is_refused_at_once(refused, monkeypatch
     )
     monkeypatch.syspath_prepend(str(Path.cwd()))
     options = ["--shape", FEATURES, "--classes", CLASSES, "--memory", "1MB"]
-    assert "cannot remove" in refused("init", "home", "--model", "nets:narrow", *options)
+    assert "layer '0' does not fit" in refused("init", "home", "--model", "nets:broken", *options)
     assert "fails on inputs of shape (6,)" in refused(
         "init", "home", "--system", "sisa", "--model", "nets:broken", *options
     )
     assert not Path("home").exists()
     assert not Path("home.key").exists()
+    note = "no layer of this network can lose filters: it is trained whole"
+    assert note in cause("init", "home", "--model", "nets:narrow", *options)
+    assert note in cause("status", "home")
+    assert note in cause("status", "home", "--json")["notes"][0]
+
+
+def test_init_takes_class_weights_a_loss_and_numbers_for_each_channel(cause, refused, monkeypatch):
+    Path("losses.py").write_text("def mine(outputs, labels):\n    return outputs.logsumexp(1).mean()\n")
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    options = ["--model", "mlp", "--features", 2, "--classes", 3, "--memory", "1MB", "--epochs", 1]
+    told = cause("init", "one", *options, "--class-weights", "1,1,4", "--mean", "1,2", "--std", "2", "--json")
+    assert {"class_weights": [1, 1, 4], "mean": [1, 2], "std": 2, "shape": [2]}.items() <= told["learner"].items()
+    told = cause("init", "two", *options, "--loss", "losses:mine", "--input-dtype", "float32", "--json")
+    assert {"loss": "losses:mine", "input_dtype": "float32"}.items() <= told["learner"].items()
+    np.savez("r.npz", x=np.ones((6, 2), np.float32), y=np.arange(6) % 3, users=np.array(["a", "b"] * 3))
+    for home in ("one", "two"):
+        cause("learn", home, "r.npz")
+        with Cause(home) as device:
+            assert device.verify(processes=0).holds
+    assert "--mean takes numbers" in refused("init", "home", *options, "--mean", "a")
+    assert "1 class weights, but there are 3 classes" in refused("init", "home", *options, "--class-weights", "1")
+
+
+def test_a_network_for_tables_needs_to_know_its_inputs(refused):
+    assert "--model mlp needs to know an input: --features 64" in refused("init", "home", "--model", "mlp")
 
 
 def test_learn_reads_npz_tables_and_folders_of_pictures(cause):
@@ -500,7 +525,7 @@ def test_bad_configurations_are_refused_and_leave_nothing_behind(refused):
         (["init", "home", "--model", "mlp", "--shape", "a,b"], "--shape takes whole numbers"),
         (["init", "home", "--model", "mlp", "--shape", "6", "--epochs", "0"], "epochs must be at least 1"),
         (["init", "home", "--model", "mlp", "--shape", "6", "--lr", "-1"], "learning rate"),
-        (["init", "home", "--model", "mlp", "--shape", "6", "--features", "6"], "--features is for an --estimator"),
+        (["init", "home", "--model", "mlp", "--shape", "6", "--features", "6"], "give either --features or --shape"),
         (["init", "home", "--estimator", "GaussianNB"], "needs --features"),
         (["init", "home", "--estimator", "RandomForest", "--features", "6"], "an estimator is one of"),
         (["init", "home", "--estimator", "GaussianNB", "--features", "6", "--model", "mlp"], "is for a network"),

@@ -10,6 +10,7 @@ from cause.learners.torch import TorchLearner
 from cause.models import factory
 from cause.presets import FIXED, PRESETS, System
 from cause.pruning import one_shot
+from cause.pruning.feasible import Plan
 from cause.pruning.iterative import IterativePruner, parameters
 from cause.pruning.widths import shrink
 from cause.recipe import Recipe
@@ -151,24 +152,49 @@ class Stubborn(nn.Module):
         return self.out(torch.relu(self.second(torch.relu(self.first(x.flatten(1))) * self.scale)))
 
 
-def test_a_network_that_cannot_be_pruned_says_which_layer():
+def test_a_layer_that_cannot_lose_filters_is_kept_whole_and_named():
     recipe = Recipe("stubborn", CLASSES, SHAPE, epochs=2, pruning="iterative", round_to=1)
     trainer = TorchLearner(recipe, make=lambda classes, shape: Stubborn())
-    with pytest.raises(LearnerError, match="cannot prune the network: layer 'first'"):
-        trainer.train(None, lesson(upload()), b"s" * 32)
+    state = trainer.train(None, lesson(upload()), b"s" * 32)
+    assert state["first.weight"].shape == (32, 64)
+    assert state["second.weight"].shape[0] < 32
+    assert "kept whole are first (Linear)" in trainer.notes[0]
+    later = trainer.train(trainer.decode(trainer.encode(state)), lesson(upload("b")), b"t" * 32)
+    assert {name: t.shape for name, t in later.items()} == {name: t.shape for name, t in state.items()}
+
+
+def test_a_pruner_that_is_told_which_layers_to_take_says_where_it_broke():
+    pruner = IterativePruner(Stubborn(), torch.zeros(2, *SHAPE), importance="magnitude", round_to=1)
+    with pytest.raises(LearnerError, match="cannot prune the network: layer 'first' does not fit"):
+        pruner.prune_to(0.7)
 
 
 def test_what_cannot_be_reached_is_said():
-    recipe = Recipe("mlp", CLASSES, SHAPE, epochs=2, pruning="iterative", target=0.99, round_to=32)
+    recipe = Recipe("mlp", CLASSES, SHAPE, epochs=2, pruning="iterative", target=0.99, round_to=8)
+    trainer = TorchLearner(recipe)
+    assert trainer.notes == ["pruning removes 93% of the parameters, not 99%"]
+    state = trainer.train(None, lesson(upload()), b"s" * 32)
+    assert sum(t.numel() * 4 for t in state.values()) == trainer.sub_model_bytes
+    pruner = IterativePruner(factory("mlp")(CLASSES, SHAPE), torch.zeros(2, *SHAPE), importance="magnitude", round_to=8)
     with pytest.raises(LearnerError, match="cannot remove 99% of the parameters"):
-        TorchLearner(recipe).train(None, lesson(upload()), b"s" * 32)
+        pruner.prune_to(0.99)
 
 
-def test_a_linear_model_has_nothing_to_lose():
+def test_a_linear_model_has_nothing_to_lose_and_is_trained_whole():
     recipe = Recipe("linear", CLASSES, SHAPE, epochs=2, pruning="iterative")
     trainer = TorchLearner(recipe, make=lambda classes, shape: nn.Sequential(nn.Flatten(), nn.Linear(64, classes)))
-    with pytest.raises(LearnerError, match="cannot"):
-        trainer.train(None, lesson(upload()), b"s" * 32)
+    whole = TorchLearner(
+        Recipe("linear", CLASSES, SHAPE, epochs=2), make=lambda classes, shape: trainer._make(classes, shape)
+    )
+    assert same(*(each.train(None, lesson(upload()), b"s" * 32) for each in (trainer, whole)))
+    assert trainer.sub_model_bytes == whole.sub_model_bytes
+    assert trainer.notes[0].startswith("no layer of this network can lose filters")
+
+
+def test_networks_that_could_be_pruned_before_are_pruned_as_before():
+    assert learner(pruning="iterative").pruning_plan == Plan()
+    recipe = Recipe("mine", CLASSES, SHAPE, epochs=4, pruning="iterative", round_to=1)
+    assert TorchLearner(recipe, make=lambda classes, shape: Mine(classes)).pruning_plan == Plan()
 
 
 @pytest.mark.parametrize(

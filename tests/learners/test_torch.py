@@ -384,7 +384,9 @@ def test_a_learner_is_made_from_a_name_a_path_or_a_function():
     with pytest.raises(InputError, match="epoch"):
         TorchLearner("mlp", classes=4, epoch=3)
     with pytest.raises(InputError, match="cannot train on 'tpu9'"):
-        learner().__class__("mlp", classes=4, device="tpu9")
+        learner().__class__("mlp", classes=4, shape=(6,), device="tpu9")
+    with pytest.raises(InputError, match="an mlp is for tables: say how many numbers an input has"):
+        TorchLearner("mlp", classes=4)
 
 
 def test_a_stored_sub_model_that_does_not_fit_or_is_damaged_is_refused():

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,15 +50,28 @@ def init(
     batch_size: Annotated[int | None, typer.Option(help="Samples a step. [default: 64]")] = None,
     optimizer: Annotated[str | None, typer.Option(help="adam, sgd or rmsprop. [default: adam]")] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate. [default: 0.001]")] = None,
-    mean: Annotated[float | None, typer.Option(help="Subtracted from each input. [default: 0]")] = None,
+    mean: Annotated[
+        str | None, typer.Option(help="Subtracted from inputs: a number, or one a channel, as 120,115,99. [default: 0]")
+    ] = None,
     std: Annotated[
-        float | None, typer.Option(help="What each input is divided by; 255 for bytes. [default: 1]")
+        str | None, typer.Option(help="What inputs are divided by, likewise; 255 for bytes. [default: 1]")
+    ] = None,
+    class_weights: Annotated[
+        str | None, typer.Option(help="How much a sample of each class counts, as 1,1,4. [default: all the same]")
+    ] = None,
+    loss: Annotated[
+        str | None, typer.Option(help="Your module:function of outputs and labels. [default: cross entropy]")
+    ] = None,
+    input_dtype: Annotated[
+        str | None, typer.Option(help="float32, or int64: whole numbers stay so. [default: what the network takes]")
     ] = None,
     width: Annotated[int | None, typer.Option(help="Width of cnn or mlp; other options go into --config.")] = None,
     estimator: Annotated[
         str | None, typer.Option(help="An estimator of scikit-learn instead of a network, as GaussianNB.")
     ] = None,
-    features: Annotated[int | None, typer.Option(help="Numbers in each of an estimator's inputs.")] = None,
+    features: Annotated[
+        int | None, typer.Option(help="Numbers in an input of an estimator, or of a network for tables.")
+    ] = None,
     key_file: KeyFile = None,
     key_env: KeyEnv = None,
     key_command: KeyCommand = None,
@@ -71,7 +85,7 @@ def init(
     }  # fmt: skip
     torch = {
         "model": model, "shape": shape, "batch_size": batch_size, "optimizer": optimizer, "lr": lr, "mean": mean,
-        "std": std, "width": width,
+        "std": std, "width": width, "class_weights": class_weights, "loss": loss, "input_dtype": input_dtype,
     }  # fmt: skip
     sklearn = {"estimator": estimator, "features": features}
     key = key_of_options(key_file, key_env, key_command)
@@ -99,13 +113,15 @@ def init(
             for kind, value in key.items()
         }
         key_source(there, home).read()  # fails now if there is none; the home is not there yet
-    learner = _tried(wanted)
+    learner, notes = _tried(wanted)
     create(home, wanted.settings, learner, key)
     made = h.config_of(home)  # as it is read from now on
     if json:
-        print_json({"home": str(home), **made.effective()})
+        print_json({"home": str(home), **made.effective(), **({"notes": notes} if notes else {})})
     else:
         print(f"made {home}")
+        for note in notes:
+            print(f"# note: {note}")
         print(effective(made), end="")
 
 
@@ -152,20 +168,37 @@ def _described(
             raise InputError("--estimator needs --features: how many numbers an input has")
         h.need("sklearn", "sklearn")
         return {"kind": "sklearn", **sklearn, **shared}
-    if "features" in sklearn:
-        raise InputError("--features is for an --estimator; a network has a --shape")
     if "model" not in torch:
         raise InputError("say what learns: --model cnn --shape 1,8,8, or --estimator GaussianNB --features 64")
+    if "features" in sklearn and "shape" in torch:
+        raise InputError("--features is the shape of a table's row: give either --features or --shape, not both")
+    name = torch["model"]
+    if "features" not in sklearn and "shape" not in torch and (name == "mlp" or ":" in name):
+        raise InputError(f"--model {name} needs to know an input: --features 64 for a table's row, or --shape 1,8,8")
     h.need("torch", "torch")
-    if "shape" in torch:
+    if "features" in sklearn:
+        torch["shape"] = [sklearn["features"]]
+    elif "shape" in torch:
         torch["shape"] = h.numbers_of(torch["shape"], "--shape")
+    for part in ("mean", "std", "class_weights"):
+        if part in torch:
+            torch[part] = _decimals(torch[part], f"--{part.replace('_', '-')}", one=part != "class_weights")
     if "width" in torch:
         torch["options"] = {"width": torch.pop("width")}
     return {"kind": "torch", **torch, **shared}
 
 
-def _tried(wanted: "Config") -> "Learner":
-    """The learner, after all that would fail later was tried without a home."""
+def _decimals(text: str, option: str, *, one: bool) -> float | list[float]:
+    """Numbers, as 0.5,0.4; a single one as itself, where `one` is a value for all."""
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"{option} takes numbers, as 0.5,0.4,0.3, not {text!r}") from None
+    return numbers[0] if one and len(numbers) == 1 else numbers
+
+
+def _tried(wanted: "Config") -> "tuple[Learner, list[str]]":
+    """The learner, after all that would fail later was tried without a home, and what is to be said of it."""
     from cause.learners.described import build
     from cause.learners.trial import try_out
     from cause.system import Cause
@@ -179,10 +212,11 @@ def _tried(wanted: "Config") -> "Learner":
         raise InputError(f"not a learner: {str(error).splitlines()[0]}") from None
     if s.seed < 0 or s.workers < 0:
         raise InputError(f"seed and workers must not be negative, not {s.seed} and {s.workers}")
-    device = Cause(
-        learner=learner, system=s.system, shards=s.shards, memory=s.memory, slots=s.slots, classes=s.classes,
-        seed=s.seed,
-    )  # fmt: skip
-    recipe = getattr(device.learner, "recipe", None)
-    try_out(device.learner, recipe.shape if recipe is not None else (wanted.learner["features"],))
-    return learner
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # notes are printed with the home
+        device = Cause(
+            learner=learner, system=s.system, shards=s.shards, memory=s.memory, slots=s.slots, classes=s.classes,
+            seed=s.seed,
+        )  # fmt: skip
+    try_out(device.learner)
+    return learner, list(getattr(device.learner, "notes", []))

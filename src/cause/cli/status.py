@@ -31,6 +31,8 @@ def _show(now: "Status") -> None:
     endless = now.slots >= 2**40
     if now.clock is not None:
         print(f"note: {now.clock}")
+    for note in now.notes:
+        print(f"note: {note}")
     print(f"Round {now.round}: {now.samples:,} samples, {now.voting} of {len(now.shards)} shards vote")
     for line in _warnings(now):
         print(line)

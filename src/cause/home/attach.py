@@ -12,8 +12,9 @@ from cause.errors import HomeError, InputError
 from cause.home.config import Config, Settings, key_source, parse_config, parse_retain, read_config
 from cause.home.home import Home
 from cause.home.layout import UNFINISHED, Layout
-from cause.learners.base import Learner
-from cause.learners.described import build, describe
+from cause.learners.base import Learner, warn_of_notes
+from cause.learners.described import NotNamedError, build, describe
+from cause.learners.trial import try_out
 from cause.presets import System, parse_system, system_text
 from cause.vault.sources import new_master_key
 
@@ -35,7 +36,11 @@ def attach(
     if not layout.config.exists():
         if learner is None or read_only:
             raise HomeError(f"{str(folder)!r} is not a home: `cause init` makes one")
-        create(folder, Settings(**given), learner, key)
+        settings = Settings(**given)
+        composed = learner.composed(parse_system(settings.system)[1])
+        try_out(composed)
+        warn_of_notes(composed, stacklevel=4)
+        create(folder, settings, learner, key)
     config = read_config(layout.config)
     for name, value in given.items():
         has = getattr(config.settings, name)
@@ -74,7 +79,7 @@ def create(
     if learner is not None:
         try:
             description = describe(learner)
-        except InputError:
+        except NotNamedError:
             description = None  # it has to be given at each opening
     if key is None:
         key = {"file": f"../{layout.folder.resolve().name}.key"}

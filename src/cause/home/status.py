@@ -110,6 +110,8 @@ class Status:
     """What the home deletes next because of its age, and when."""
     clock: str | None = None
     """Why the wall clock is not believed, so that nothing is destroyed by its age; None if it is."""
+    notes: tuple[str, ...] = ()
+    """What a user should know of the learner, as that less of its network can be pruned than the system asks for."""
 
     overdue: int = 0
     """Requests past their deadline that are not repaired; their samples are gone all the same."""
@@ -156,6 +158,7 @@ def _of_one_moment(device: "Cause", model: EnergyModel | None) -> Status:
         )
         exports = home.database.rows("SELECT id, made, form, heads, tainted FROM exports ORDER BY made")
         stored_bytes, expires = home.stored_bytes, retention(home)
+        notes = home.database.get("learner_notes")
     now, near = home.clock(), margin_of(home.deadline_s)
     deadlines = [deadline for _, _, _, deadline, _ in requests]
     shards = tuple(_shard(device, shard, since) for shard in device.ledger.shards())
@@ -179,6 +182,7 @@ def _of_one_moment(device: "Cause", model: EnergyModel | None) -> Status:
         retention=expires,
         overdue=sum(deadline < now for deadline in deadlines),
         due_soon=sum(now <= deadline < now + near for deadline in deadlines),
+        notes=tuple(getattr(device.learner, "notes", ()) if notes is None else json.loads(notes)),
     )
 
 

@@ -1,5 +1,6 @@
 """The seam of all learners."""
 
+import warnings
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,6 +55,12 @@ class Learner(Protocol):
 
     def stored_bytes(self, blob: bytes) -> int:
         """What an encoded sub-model counts against the budget."""
+
+
+def warn_of_notes(learner: Learner, stacklevel: int) -> None:
+    """Say what a user should know of a learner, as that less of it is pruned than its system asks for."""
+    for note in getattr(learner, "notes", ()):
+        warnings.warn(note, stacklevel=stacklevel)
 
 
 def check_labels(upload: Upload, classes: int) -> None:

@@ -7,16 +7,31 @@ from typing import Any
 from cause.arguments import refuse_unknown
 from cause.errors import InputError
 from cause.learners.base import Learner
+from cause.learners.estimator_settings import from_plain
 
 KINDS = ("torch", "sklearn")
 
 
+class NotNamedError(InputError):
+    """A learner with a part that has no name to import it by: it has to be given whenever its home is opened."""
+
+
 def describe(learner: Learner) -> dict[str, Any]:
-    """What `build` needs to make it again."""
+    """What `build` needs to make it again.
+
+    Raises
+    ------
+    NotNamedError
+        If a part cannot be imported by name: then the learner must be given at each opening.
+    InputError
+        If something of it could be written down, but would not come back the same, or only in this program.
+    """
     told = getattr(learner, "described", None)
     if told is None:
-        raise InputError(f"a {type(learner).__name__} cannot be written down: give it whenever the home is opened")
+        raise NotNamedError(f"a {type(learner).__name__} cannot be written down: give it whenever the home is opened")
     description: dict[str, Any] = told()
+    if build(description).recipe_digest != learner.recipe_digest:
+        raise InputError(f"the settings of this {type(learner).__name__} cannot be written down so that they come back")
     return description
 
 
@@ -44,8 +59,6 @@ def _torch(parts: dict[str, Any]) -> Learner:
         raise InputError(f"a torch learner needs a model's name, not {model!r}")
     own = {name: parts.pop(name) for name in ("device", "threads") if name in parts}
     _check(parts, {field.name for field in fields(Recipe)} - {"model"}, "a torch learner")
-    if "shape" in parts:
-        parts["shape"] = tuple(parts["shape"])
     if "options" in parts:
         parts["options"] = tuple(sorted(parts["options"].items()))
     return TorchLearner(model, **own, **parts)
@@ -59,7 +72,7 @@ def _sklearn(parts: dict[str, Any]) -> Learner:
     name = parts.pop("estimator", None)
     if name not in FAMILIES:
         raise InputError(f"an estimator is one of {', '.join(FAMILIES)}, not {name!r}")
-    settings = parts.pop("settings", {})
+    settings = from_plain(parts.pop("settings", {}))
     _check(parts, {"classes", "features", "epochs"}, "a scikit-learn learner")
     made = getattr(linear_model, name, None) or getattr(naive_bayes, name)
     try:

@@ -17,6 +17,7 @@ from cause.arguments import check_whole, refuse_unknown
 from cause.errors import InputError, LearnerError
 from cause.keyed import derive, digest
 from cause.learners.base import check_labels
+from cause.learners.estimator_settings import to_plain
 from cause.positions import Positions
 from cause.presets import System
 from cause.progress import Tick, silent
@@ -77,12 +78,7 @@ class SklearnLearner:
 
     def described(self) -> dict[str, Any]:
         """The learner as plain data, for a configuration."""
-        made = type(self._estimator)()
-        settings = {
-            name: value
-            for name, value in self._estimator.get_params().items()
-            if value != made.get_params()[name] and isinstance(value, str | int | float | bool)
-        }
+        settings = to_plain(self._estimator)
         told = {"kind": "sklearn", "estimator": type(self._estimator).__name__, "classes": self.classes}
         return {**told, "features": self.features, "epochs": self.epochs, "settings": settings}
 

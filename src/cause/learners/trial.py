@@ -1,36 +1,137 @@
-"""A trial: whether a learner can learn, be pruned, stored and asked, before a device is made for it."""
+"""A trial: whether a learner can learn, be pruned, stored and asked, and remembers nothing, before a device is made."""
 
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 
 from cause.arrays import ArrayUpload
 from cause.errors import CauseError, LearnerError
 from cause.learners.base import Learner
+from cause.learners.user_state import Remembered
 from cause.samples import Lesson, Piece, SegmentKey
 
 SAMPLES = 4
 
 
-def try_out(learner: Learner, shape: tuple[int, ...]) -> None:
-    """Train a first segment of a few noise samples, with all its pruning, and read it back; refuse what fails.
+def shape_of(learner: Learner) -> tuple[int, ...] | None:
+    """The shape of an input, if the learner says it."""
+    recipe, features = getattr(learner, "recipe", None), getattr(learner, "features", None)
+    if recipe is not None:
+        return tuple(recipe.shape)
+    return None if features is None else (features,)
 
+
+def try_out(learner: Learner, shape: tuple[int, ...] | None = None) -> None:
+    """Train, store, go on and predict with a few noise samples; refuse what fails, and what is no pure function.
+
+    Parameters
+    ----------
+    learner
+        As its system composes it. One that does not say the shape of its inputs is not tried.
+    shape
+        That of an input; by default what the learner says.
+
+    Raises
+    ------
+    LearnerError
+        If it fails, if its answers are not probabilities of the classes, or if a training depends on another one
+        before it.
+
+    Examples
+    --------
     >>> from cause.learners.described import build
-    >>> try_out(build({"kind": "sklearn", "estimator": "GaussianNB", "classes": 10, "features": 64}), (64,))
+    >>> try_out(build({"kind": "sklearn", "estimator": "GaussianNB", "classes": 10, "features": 64}))
     """
-    draw = np.random.default_rng(0)
-    x = draw.random((SAMPLES, math.prod(shape))).astype(np.float32)
-    upload = ArrayUpload("trial", 1, x.reshape(SAMPLES, *shape), np.arange(SAMPLES) % (learner.classes or 2))
-    lesson = Lesson(SegmentKey(0, 1), (Piece(upload, upload.positions),), SAMPLES)
+    shape = shape or shape_of(learner)
+    if shape is None:
+        return
+    shortened = getattr(learner, "shortened", None)
+    trial = _Trial(learner if shortened is None else shortened(), shape)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of classes without a sample, for instance
-            state = learner.decode(learner.encode(learner.train(None, lesson, bytes(32))))
-            learner.train(state, lesson, bytes(32))
-            learner.predict(state, x.reshape(SAMPLES, *shape))
+            trial.run()
     except CauseError:
         raise
     except Exception as error:  # whatever a user's network raises
         first = (str(error).splitlines() or [""])[0]
         raise LearnerError(f"the learner fails on inputs of shape {shape}: {type(error).__name__}: {first}") from None
+
+
+class _Trial:
+    """Two lessons of noise, learned one after the other."""
+
+    def __init__(self, learner: Learner, shape: tuple[int, ...]) -> None:
+        self._learner, self._classes = learner, learner.classes or 2
+        draw, tokens = np.random.default_rng(0), getattr(learner, "tokens", None)
+        self._x = [_noise(draw, (SAMPLES, *shape), tokens) for _ in range(2)]
+
+    def run(self) -> None:
+        learner = self._learner
+        code = getattr(learner, "users_code", None)
+        before = None if code is None else Remembered(*code())
+        first = self._trained(0)
+        if code is None and hasattr(learner, "recipe"):  # a network of ours: nobody else's code takes part
+            self._check_answers(learner.decode(first))
+            learner.train(learner.decode(first), self._lesson(1), bytes(32))
+            return
+        if before is not None and (changed := before.changed()):
+            kept = before.now()
+            before.restore()
+            self._trained(1)
+            again = before.now()
+            for name in changed:
+                if kept[name] != again[name]:
+                    raise LearnerError(
+                        f"the network's code keeps what it learned from outside the network: {name} depends on the "
+                        "data of a training, so that later sub-models would depend on it too; keep it in a buffer"
+                    )
+        else:
+            self._trained(1)
+        if self._trained(0) != first:
+            raise LearnerError(
+                "the same samples and seed gave other weights after another training: the network's code keeps "
+                "something between trainings (a class attribute, a global, a generator of its own, a hook, the clock); "
+                "keep it in the network, and draw from the global generators, which are seeded"
+            )
+        state = learner.decode(first)
+        learner.train(learner.decode(first), self._lesson(1), bytes(32))
+        answers = self._check_answers(state)
+        self._answers(state, 1)
+        if not np.array_equal(self._answers(state, 0), answers):
+            raise LearnerError(
+                "the same sub-model answers the same inputs otherwise after other inputs: the network's code keeps "
+                "something between predictions; keep it in the network, and draw from the global generators"
+            )
+
+    def _lesson(self, number: int) -> Lesson:
+        labels = (np.arange(SAMPLES) + number) % self._classes
+        upload = ArrayUpload("trial", 1, self._x[number], labels)
+        self._learner.check(upload)
+        return Lesson(SegmentKey(0, 1), (Piece(upload, upload.positions),), SAMPLES)
+
+    def _trained(self, number: int) -> bytes:
+        return self._learner.encode(self._learner.train(None, self._lesson(number), bytes([number]) * 32))
+
+    def _answers(self, state: Any, number: int) -> Any:
+        return np.asarray(self._learner.predict(state, self._x[number]))
+
+    def _check_answers(self, state: Any) -> Any:
+        answers = self._answers(state, 0)
+        if self._learner.classes is not None and answers.shape != (SAMPLES, self._classes):
+            raise LearnerError(
+                f"the network answers {SAMPLES} inputs with shape {answers.shape}, not {(SAMPLES, self._classes)}: its "
+                f"last layer must have one output for each of the {self._classes} classes"
+            )
+        if not np.isfinite(answers).all():
+            raise LearnerError("the learner answers with numbers that are not finite (NaN)")
+        return answers
+
+
+def _noise(draw: np.random.Generator, shape: tuple[int, ...], tokens: int | None) -> Any:
+    """Floats from 0 to 1, or whole numbers below `tokens`."""
+    if tokens is not None:
+        return draw.integers(tokens, size=shape)
+    return draw.random((shape[0], math.prod(shape[1:]))).astype(np.float32).reshape(shape)

@@ -1,10 +1,9 @@
 """Networks for small images and tables: one a file. A factory takes (classes, shape) and what else its recipe says."""
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
-from cause.errors import InputError
+from cause.importing import imported
 from cause.registry import Registry
 
 Factory = Callable[..., Any]
@@ -26,12 +25,4 @@ MODELS: Registry[str] = Registry(
 def factory(name: str) -> Factory:
     """A network's factory by name: one of ours, or `package.module:function`."""
     own = name in MODELS or ":" not in name
-    module, _, function = (f"cause.models.{MODELS[name]}" if own else name).partition(":")
-    try:
-        found = getattr(import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"cannot find the model {name!r}: {error}") from None
-    if not callable(found):
-        raise InputError(f"the model {name!r} is not a function that makes a network")
-    made: Factory = found
-    return made
+    return imported(f"cause.models.{MODELS[name]}" if own else name, "model")

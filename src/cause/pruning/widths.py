@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.conv import _ConvNd
 
 
 def shrink(network: nn.Module, state: Mapping[str, torch.Tensor]) -> None:
@@ -28,12 +30,23 @@ def shrink(network: nn.Module, state: Mapping[str, torch.Tensor]) -> None:
 
 def _tell_widths(module: nn.Module) -> None:
     """What a layer says of itself follows from its weights."""
-    if isinstance(module, nn.Conv2d):
-        if module.groups > 1 and module.groups == module.in_channels:  # one filter for each channel
-            module.groups = module.weight.shape[0]
-        module.out_channels = module.weight.shape[0]
-        module.in_channels = module.weight.shape[1] * module.groups
+    if isinstance(module, _ConvNd):
+        if module.groups > 1 and module.groups == module.in_channels:  # one filter, or several, for each channel
+            several = module.out_channels // module.groups
+            module.groups = module.weight.shape[0] // (1 if module.transposed else several)
+        inputs, outputs = (0, 1) if module.transposed else (1, 0)
+        module.out_channels = module.weight.shape[outputs] * (module.groups if module.transposed else 1)
+        module.in_channels = module.weight.shape[inputs] * (1 if module.transposed else module.groups)
     elif isinstance(module, nn.Linear):
         module.out_features, module.in_features = module.weight.shape
-    elif isinstance(module, nn.modules.batchnorm._BatchNorm) and module.weight is not None:
-        module.num_features = module.weight.shape[0]
+    elif isinstance(module, _NormBase):
+        own = module.weight if module.weight is not None else module.running_mean
+        module.num_features = module.num_features if own is None else own.shape[0]
+    elif isinstance(module, nn.LayerNorm) and module.weight is not None:
+        module.normalized_shape = tuple(module.weight.shape)
+    elif isinstance(module, nn.GroupNorm) and module.weight is not None:
+        module.num_channels = module.weight.shape[0]
+    elif isinstance(module, nn.Embedding):
+        module.num_embeddings, module.embedding_dim = module.weight.shape
+    elif isinstance(module, nn.PReLU):
+        module.num_parameters = module.weight.shape[0]

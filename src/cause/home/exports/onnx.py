@@ -13,9 +13,11 @@ import torch
 from torch import nn
 
 from cause.errors import InputError, LearnerError
+from cause.learners.torch.data import scaling
 
 if TYPE_CHECKING:
     from cause.home.exports.export import Head
+    from cause.recipe import Recipe
     from cause.system import Cause
 
 FILE = "ensemble.onnx"
@@ -24,19 +26,18 @@ FILE = "ensemble.onnx"
 class Ensemble(nn.Module):
     """Inputs as they are stored; the label that the heads agree on, and each head's probabilities."""
 
-    def __init__(
-        self, networks: Sequence[nn.Module], weights: Sequence[float], vote: str, mean: float, std: float, classes: int
-    ) -> None:
+    def __init__(self, networks: Sequence[nn.Module], weights: Sequence[float], vote: str, recipe: "Recipe") -> None:
         super().__init__()
-        self.networks, self.vote, self.mean, self.std = nn.ModuleList(networks), vote, mean, std
+        self.networks, self.vote, self.whole = nn.ModuleList(networks), vote, recipe.input_dtype == "int64"
+        self.mean, self.std = scaling(recipe, torch.device("cpu"))
         self.register_buffer("weights", torch.tensor(weights, dtype=torch.float32))
-        self.register_buffer("labels", torch.arange(classes))
+        self.register_buffer("labels", torch.arange(recipe.classes))
 
     weights: torch.Tensor
     labels: torch.Tensor
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        scaled = (x - self.mean) / self.std
+        scaled = x if self.whole else (x - self.mean) / self.std
         probabilities = torch.stack([torch.softmax(network(scaled), dim=1) for network in self.networks])
         return self._agree(probabilities), probabilities
 
@@ -63,12 +64,13 @@ def write(device: "Cause", target: Path, heads: Sequence["Head"]) -> tuple[str, 
     recipe = learner.recipe  # type: ignore[attr-defined]
     networks = [learner.network(head.state).cpu() for head in heads]  # type: ignore[attr-defined]
     weights = [float(head.weight) for head in heads]
-    ensemble = Ensemble(networks, weights, device.system.vote, recipe.mean, recipe.std, recipe.classes).eval()
+    ensemble = Ensemble(networks, weights, device.system.vote, recipe).eval()
+    kind = torch.int64 if recipe.input_dtype == "int64" else torch.float32
     try:
         with _quiet():
             program = torch.onnx.export(
                 ensemble,
-                (torch.zeros(2, *recipe.shape),),
+                (torch.zeros(2, *recipe.shape, dtype=kind),),
                 input_names=["x"],
                 output_names=["label", "probabilities"],
                 dynamic_shapes={"x": {0: torch.export.Dim("samples")}},

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cause.errors import InputError
+from cause.errors import InputError, LearnerError
 from cause.learners.torch.augment import crop_flip, crop_flip_rows
 from cause.positions import Positions
 from cause.recipe import Recipe
@@ -36,6 +37,71 @@ def shaped(x: NDArray[Any], shape: tuple[int, ...], whose: str = "") -> NDArray[
     return x
 
 
+def whole_numbers(x: NDArray[Any], whose: str = "") -> NDArray[np.int64]:
+    """Inputs as int64, for an embedding.
+
+    Raises
+    ------
+    InputError
+        If one of them is not a whole number.
+
+    Examples
+    --------
+    >>> whole_numbers(np.array([[3.0, 1.0]]))
+    array([[3, 1]])
+    """
+    if x.dtype.kind not in "biu":
+        with np.errstate(invalid="ignore"):
+            made = x.astype(np.int64)
+        if not (made == x).all():
+            value = x[made != x][0]
+            raise InputError(f"inputs{whose} must be whole numbers (the recipe's input_dtype is int64), not {value}")
+        return made
+    return x.astype(np.int64)
+
+
+def check_tokens(x: NDArray[np.int64], tokens: int | None, whose: str) -> None:
+    """Refuse whole numbers that the network's embedding does not have."""
+    if x.size and (x.min() < 0 or (tokens is not None and x.max() >= tokens)):
+        value = x.min() if x.min() < 0 else x.max()
+        most = "" if tokens is None else f" to {tokens - 1}, as many as the embedding has"
+        raise InputError(f"inputs{whose} must be whole numbers from 0{most}, not {value}")
+
+
+def check_answers(answers: torch.Tensor, inputs: "Samples") -> None:
+    """Refuse probabilities that are no numbers: they would spoil the vote of all.
+
+    Raises
+    ------
+    InputError
+        If the input was not finite.
+    LearnerError
+        If it was: the network does not bear numbers of this size.
+    """
+    if bool(torch.isfinite(answers).all()):
+        return
+    row = int((~torch.isfinite(answers).all(dim=1)).nonzero()[0])
+    given = torch.cat(list(inputs.parts(len(answers))))[row]
+    if given.is_floating_point() and not torch.isfinite(given).all():
+        raise InputError(f"input {row} has a value that is not finite: the network cannot answer")
+    seen = f" (its largest number, scaled, is {float(given.abs().max()):.3g})" if given.is_floating_point() else ""
+    raise LearnerError(f"the network answers input {row} with NaN{seen}: scale inputs by mean and std, or check it")
+
+
+def scaling(recipe: Recipe, device: torch.device, *, channels_last: bool = False) -> tuple[Any, Any]:
+    """Mean and std as numbers, or as tensors that fit a batch."""
+    mean, std = (_constants(part, len(recipe.shape), device, channels_last) for part in (recipe.mean, recipe.std))
+    return mean, std
+
+
+@cache
+def _constants(part: float | tuple[float, ...], dims: int, device: torch.device, channels_last: bool) -> Any:
+    if not isinstance(part, tuple):
+        return part
+    made = torch.tensor(part, dtype=torch.float32).to(device)
+    return made if channels_last else made.view(-1, *[1] * (dims - 1))
+
+
 def order(pieces: Sequence[Piece], key: bytes) -> torch.Tensor:
     """A shuffle that depends on nothing but the key and each sample's id."""
     hashes = np.concatenate([upload.hashes(key, positions) for upload, positions in pieces])
@@ -59,8 +125,12 @@ class Scaled:
     @staticmethod
     def of(x: NDArray[Any], recipe: Recipe, device: torch.device) -> "Scaled":
         """Scale a copy: the array is the caller's."""
-        own = torch.tensor(np.ascontiguousarray(shaped(x, recipe.shape), dtype=np.float32)).reshape(-1, *recipe.shape)
-        return Scaled(own.sub_(recipe.mean).div_(recipe.std).to(device))
+        x = shaped(x, recipe.shape)
+        if recipe.input_dtype == "int64":
+            return Scaled(torch.tensor(np.ascontiguousarray(whole_numbers(x))).reshape(-1, *recipe.shape).to(device))
+        own = torch.tensor(np.ascontiguousarray(x, dtype=np.float32)).reshape(-1, *recipe.shape)
+        mean, std = scaling(recipe, own.device)
+        return Scaled(own.sub_(mean).div_(std).to(device))
 
     def batch(self, chosen: torch.Tensor, *, augmented: bool) -> torch.Tensor:
         x = self.x[chosen]
@@ -86,6 +156,9 @@ class Resident:
     def of(x: NDArray[Any], recipe: Recipe, device: torch.device) -> "Resident":
         """Copy an array there."""
         x = shaped(x, recipe.shape)
+        if recipe.input_dtype == "int64":
+            whole = np.ascontiguousarray(whole_numbers(x).reshape(-1, *recipe.shape))
+            return Resident(torch.tensor(whole).to(device), recipe, images=False)
         x = np.asarray(x if x.dtype == np.uint8 else x.astype(np.float32)).reshape(-1, *recipe.shape)
         images = len(recipe.shape) == 3
         own = np.ascontiguousarray(np.moveaxis(x, 1, -1) if images else x)
@@ -103,7 +176,10 @@ class Resident:
         return (self._ready(part, augmented=False) for part in self.x.split(size))
 
     def _ready(self, raw: torch.Tensor, augmented: bool) -> torch.Tensor:
-        x = raw.to(torch.float32, copy=True).sub_(self.recipe.mean).div_(self.recipe.std)
+        if self.recipe.input_dtype == "int64":
+            return raw
+        mean, std = scaling(self.recipe, raw.device, channels_last=self.images)
+        x = raw.to(torch.float32, copy=True).sub_(mean).div_(std)
         if augmented:
             x = crop_flip_rows(x)
         return x.permute(0, 3, 1, 2).contiguous(memory_format=self.layout) if self.images else x

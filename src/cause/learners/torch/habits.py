@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from cause.learners.torch.isolation import host_generators
-from cause.learners.torch.plain import computing, loss_of
+from cause.learners.torch.losses import computing, loss_of
 from cause.recipe import Recipe
 
 

@@ -3,14 +3,21 @@
 import os
 import random
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 
+from cause.learners.torch.switches import own_settings
+
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
+VARIABLES = (
+    "ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA",
+    "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+)  # fmt: skip
+"""Variables that libraries under torch read when they start, and that change bits: nobody can set them later."""
 _FILLING: Any = torch.utils.deterministic
 
 
@@ -32,6 +39,11 @@ def fix_workspace() -> None:
     os.environ.setdefault(WORKSPACE, ":4096:8")
 
 
+def variables() -> list[str]:
+    """Those of `VARIABLES` that are set: they belong to the environment's fingerprint."""
+    return [f"{name}={os.environ[name]}" for name in VARIABLES if name in os.environ]
+
+
 def host_generators() -> tuple[Any, ...]:
     """The states of the generators on the host, comparable."""
     name, keys, *rest = np.random.get_state()
@@ -40,20 +52,14 @@ def host_generators() -> tuple[Any, ...]:
 
 @contextmanager
 def isolated(device: torch.device, threads: int, compute: str) -> Iterator[None]:
-    """One thread, deterministic algorithms, a GPU's flags; the caller's flags and generators are as before after it."""
+    """Our switches and so many threads, a GPU's flags; the caller's switches and generators are as before after it."""
     fix_workspace()
-    before, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     states = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), ExitStack() as flags:
+    with own_settings(threads), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         try:
-            torch.set_num_threads(threads)
-            torch.use_deterministic_algorithms(True)
-            if device.type == "cuda":
-                flags.enter_context(_on_gpu(device, compute))
-            yield
+            with _on_gpu(device, compute) if device.type == "cuda" else nullcontext():
+                yield
         finally:
-            torch.use_deterministic_algorithms(strict)
-            torch.set_num_threads(before)
             random.setstate(states[0])
             np.random.set_state(states[1])
 

@@ -6,7 +6,7 @@ import platform
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,32 +16,47 @@ from numpy.typing import NDArray
 from torch import nn
 
 from cause import codec
-from cause.arguments import refuse_unknown
 from cause.errors import InputError, LearnerError
+from cause.importing import imported
 from cause.keyed import derive, digest
 from cause.learners.base import check_labels
+from cause.learners.described import NotNamedError
 from cause.learners.torch.batches import batches, epochs_of, uses
-from cause.learners.torch.data import Resident, Samples, Scaled, WithData, gather, order, shaped
+from cause.learners.torch.data import (
+    Resident,
+    Samples,
+    Scaled,
+    WithData,
+    check_answers,
+    check_tokens,
+    gather,
+    order,
+    shaped,
+    whole_numbers,
+)
+from cause.learners.torch.factories import check_factory, inputs_of
 from cause.learners.torch.habits import Habits, habits_of, lay_out, set_layout
-from cause.learners.torch.isolation import WORKSPACE, fix_workspace, isolated, seed_all
-from cause.learners.torch.parts import frozen, masks_of, prune_at, target_bytes, train_mode
-from cause.learners.torch.plain import PlainSteps, Steps, computing
+from cause.learners.torch.isolation import WORKSPACE, fix_workspace, isolated, seed_all, variables
+from cause.learners.torch.losses import computing
+from cause.learners.torch.named import described, recipe_of
+from cause.learners.torch.parts import frozen, masks_of, prune_at, prune_steps, target_bytes, train_mode
+from cause.learners.torch.plain import PlainSteps, Steps
 from cause.learners.torch.recorded import DeviceSteps
-from cause.models import factory
+from cause.learners.torch.switches import own_settings
+from cause.models import MODELS, factory
 from cause.models.depthwise import is_filled
 from cause.presets import System
 from cause.progress import Tick, silent
 from cause.pruning import one_shot
+from cause.pruning.feasible import Plan, plan
 from cause.pruning.widths import shrink
-from cause.recipe import Recipe
+from cause.recipe import TARGET, Recipe
 from cause.samples import Lesson, Upload
 
 if TYPE_CHECKING:
     from cause.pruning.iterative import IterativePruner
 
 State = dict[str, torch.Tensor]
-IMAGE = (3, 32, 32)
-"""The shape of an input when none is given: the paper's images."""
 AT_ONCE = 1024
 AT_ONCE_ON_GPU = 4096
 """How many inputs are predicted at a time."""
@@ -87,19 +102,41 @@ class TorchLearner:
     ) -> None:
         if not isinstance(recipe, Recipe):
             make = make if isinstance(recipe, str) else recipe
-            recipe = _recipe(recipe, parts)
+            recipe = recipe_of(recipe, parts)
         elif parts:
             raise InputError(f"the recipe is given whole, so {sorted(parts)[0]!r} belongs into it")
         if threads < 1:
             raise InputError(f"the number of threads must be at least 1, not {threads}")
         self.device, self.threads, self.graphs = _device(device), threads, graphs
         self._make = make or factory(recipe.model)
-        self._given = recipe
-        self._settle(recipe.settled)
+        if recipe.loss is not None:
+            imported(recipe.loss, "loss")
+        self.recipe = recipe.settled
+        self._tokens: int | None = None
+        self._given = recipe if self._is_ours else self._checked(recipe)
+        self._settle(self._given.settled)
+
+    @property
+    def _is_ours(self) -> bool:
+        """Is the network one of ours, about which nothing needs to be found out?"""
+        return self.recipe.model in MODELS and self._make is factory(self.recipe.model)
+
+    def _checked(self, recipe: Recipe) -> Recipe:
+        """The recipe with the type of inputs that its network wants, after the factory was tried."""
+        with isolated(self.device, self.threads, recipe.compute):
+            inputs = inputs_of(check_factory(self._new), recipe, self.device)
+        self._tokens = inputs.tokens
+        return replace(recipe, input_dtype=inputs.dtype) if inputs.dtype else recipe
+
+    def _new(self) -> nn.Module:
+        """What the factory makes."""
+        network: nn.Module = self._make(self.recipe.classes, self.recipe.shape, **dict(self.recipe.options))
+        return network
 
     def _settle(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self._habits: Habits | None = None  # found out on the first segment, on a GPU
+        self._plan: Plan | None = None  # found out when it is needed
         self._frozen: State = {}
         with self._isolated(digest("frozen parts")):
             network = self._build()
@@ -111,16 +148,17 @@ class TorchLearner:
             (name, str(tensor.dtype), tuple(tensor.shape)) for name, tensor in sorted(network.state_dict().items())
         ]
         self._digest = digest(recipe.digest, str(described), codec.state_digest(self._frozen))
-        self._bytes = target_bytes(recipe, [t for name, t in network.state_dict().items() if name not in self._frozen])
+        self._tensors = [
+            (t.numel(), t.element_size(), t.is_floating_point())
+            for name, t in network.state_dict().items()
+            if name not in self._frozen
+        ]
 
     def described(self) -> dict[str, Any]:
         """The learner as plain data, for a configuration."""
         if self._make is not factory(self._given.model):
-            raise InputError(f"the model {self._given.model!r} cannot be imported by name")
-        parts = {f.name: getattr(self._given, f.name) for f in fields(Recipe)}
-        parts["shape"], parts["options"] = list(self._given.shape), dict(self._given.options)
-        told = {"kind": "torch", **{name: value for name, value in parts.items() if value not in (None, {})}}
-        return told | {"device": self.device.type, "threads": self.threads}
+            raise NotNamedError(f"the model {self._given.model!r} cannot be imported by name")
+        return {"kind": "torch", **described(self._given), "device": self.device.type, "threads": self.threads}
 
     def composed(self, system: System) -> "TorchLearner":
         """The learner with the pruning and precision of a system."""
@@ -130,6 +168,30 @@ class TorchLearner:
         learner = copy.copy(self)
         learner._settle(composed.settled)
         return learner
+
+    # For a trial
+
+    def shortened(self) -> "TorchLearner":
+        """The same with few epochs, to be tried out."""
+        learner = copy.copy(self)
+        learner.recipe = replace(self.recipe, epochs=min(2, self.recipe.epochs), steps=1)
+        return learner
+
+    @property
+    def tokens(self) -> int | None:
+        """How many whole numbers an input may be, where inputs are such."""
+        return (self._tokens or 1) if self.recipe.input_dtype == "int64" else None
+
+    @property
+    def users_code(self) -> Callable[[], tuple[list[type], list[Callable[..., Any]]]] | None:
+        """What lists the classes and functions of the user's own that take part; None if there are none."""
+        return None if self._is_ours and self.recipe.loss is None else self._users_code
+
+    def _users_code(self) -> tuple[list[type], list[Callable[..., Any]]]:
+        with self._isolated(digest("a user's code")):
+            network = self._new()
+        loss = [] if self.recipe.loss is None else [imported(self.recipe.loss, "loss")]
+        return list({type(module): None for module in network.modules()}), [self._make, *loss]
 
     @property
     def classes(self) -> int:
@@ -149,20 +211,47 @@ class TorchLearner:
             parts += [torch.cuda.get_device_name(self.device), f"cuda {torch.version.cuda}"]
             parts += [f"cudnn {torch.backends.cudnn.version()}", f"cublas {os.environ.get(WORKSPACE)}"]
             parts += ["whole batches"] if self._filled else []  # without, bits are others
-        return ", ".join(parts)
+        whole = self.pruning_plan.whole
+        parts += [] if whole is None else [f"whole layers {digest(*whole).hex()[:8]}"]
+        return ", ".join(parts + variables())
 
     @property
     def sub_model_bytes(self) -> int:
-        return self._bytes
+        return target_bytes(self.recipe, self._tensors, self.pruning_plan.removed)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know of this learner: that less of its network can be pruned than was asked for."""
+        return [self.pruning_plan.note] if self.pruning_plan.note else []
+
+    @property
+    def pruning_plan(self) -> Plan:
+        """Which layers may lose filters: it follows from the network's structure, so it is found out once."""
+        recipe = self.recipe
+        if self._plan is None:
+            if recipe.pruning != "iterative" or recipe.target is None or (self._is_ours and _is_known(recipe)):
+                self._plan = Plan()
+            else:
+                with self._isolated(digest("pruning plan")):
+                    kind = torch.int64 if recipe.input_dtype == "int64" else torch.float32
+                    example = torch.zeros(2, *recipe.shape, dtype=kind, device=self.device)
+                    steps = prune_steps(recipe, recipe.epochs)
+                    self._plan = plan(self._build, example, target=recipe.target, round_to=recipe.round_to, steps=steps)
+        return self._plan
 
     # Training
 
     def check(self, upload: Upload) -> None:
         check_labels(upload, self.recipe.classes)
-        x, _ = cast(WithData, upload).arrays(upload.positions[:1])
-        shaped(x, self.recipe.shape, whose=f" of user {upload.user!r}")
+        whose, whole = f" of user {upload.user!r}", self.recipe.input_dtype == "int64"
+        x, _ = cast(WithData, upload).arrays(upload.positions if whole else upload.positions[:1])
+        shaped(x, self.recipe.shape, whose)
+        if whole:
+            check_tokens(whole_numbers(x, whose), self._tokens, whose)
 
     def train(self, parent: State | None, lesson: Lesson, seed: bytes, tick: Tick = silent) -> State:
+        if parent is None:
+            self.pruning_plan  # noqa: B018 - found out before the network is made
         with self._isolated(derive(seed, "init")):
             network, masks = self._build(parent), masks_of(parent, self.device)
             masks = self._fit(network, lesson, seed, masks, tick, first=parent is None)
@@ -174,8 +263,9 @@ class TorchLearner:
         inputs, labels = gather(pieces)
         samples, y = self._samples(inputs), torch.from_numpy(labels).to(self.device)
         cuts = batches(len(y), recipe.batch_size)
-        pruner = self._pruner(network, samples, len(y)) if first and recipe.pruning == "iterative" else None
-        pruned_at = prune_at(recipe, epochs) if first else {}
+        prunes = first and self.pruning_plan.prunable
+        pruner = self._pruner(network, samples, len(y)) if prunes and recipe.pruning == "iterative" else None
+        pruned_at = prune_at(recipe, epochs) if prunes else {}
         train_mode(network, alone=len(y) == 1)
         steps = self._steps(network, samples, y, masks, uses(cuts, epochs))
         for epoch in range(epochs):
@@ -222,11 +312,17 @@ class TorchLearner:
         recipe = self.recipe
         # only its shape matters, and what the pruner keeps of it must be nobody's samples
         example = torch.zeros_like(samples.batch(torch.arange(min(2, count), device=self.device), augmented=False))
-        return IterativePruner(network, example, importance=recipe.importance, round_to=recipe.round_to)
+        return IterativePruner(
+            network,
+            example,
+            importance=recipe.importance,
+            round_to=recipe.round_to,
+            whole=self.pruning_plan.whole,
+        )
 
     def _prune(self, network: nn.Module, pruner: "IterativePruner | None", share: float) -> State:
         if pruner is not None:
-            pruner.prune_to(share)
+            pruner.prune_to(share, strict=False)  # what can go was found out before
             return {}
         masks = one_shot.choose(network, share)
         one_shot.apply(network, masks)
@@ -234,7 +330,7 @@ class TorchLearner:
 
     def _build(self, state: State | None = None) -> nn.Module:
         """A network: a new one, drawn by the generator as it stands, but for frozen parts, or that of a state."""
-        network = self._make(self.recipe.classes, self.recipe.shape, **dict(self.recipe.options))
+        network = self._new()
         if state is None:
             network.load_state_dict(self._frozen, strict=False)  # a first segment learns on what will serve
         else:
@@ -285,26 +381,26 @@ class TorchLearner:
                 inputs, at_once = inputs.laid(lay_out(network, self._two(inputs)[0], self.recipe)), AT_ONCE_ON_GPU
             with computing(self.device, self.recipe.compute):
                 parts = [torch.softmax(network(part).float(), dim=1) for part in inputs.parts(at_once)]
-        return torch.cat(parts).cpu().numpy()
+            answers = torch.cat(parts)
+            check_answers(answers, inputs)
+        return answers.cpu().numpy()
 
     def encode(self, state: State) -> bytes:
-        return codec.encode(one_shot.pack(state))
+        with own_settings(self.threads):
+            return codec.encode(one_shot.pack(state))
 
     def decode(self, blob: bytes) -> State:
-        state = one_shot.unpack(codec.decode(blob))
-        return {name: t.float() if t.dtype == torch.bfloat16 else t for name, t in state.items()}
+        with own_settings(self.threads):
+            state = one_shot.unpack(codec.decode(blob))
+            return {name: t.float() if t.dtype == torch.bfloat16 else t for name, t in state.items()}
 
     def stored_bytes(self, blob: bytes) -> int:
         return len(blob)
 
 
-def _recipe(model: str | Callable[..., nn.Module], parts: dict[str, Any]) -> Recipe:
-    name = model if isinstance(model, str) else f"{model.__module__}:{getattr(model, '__qualname__', model)}"
-    refuse_unknown("TorchLearner", parts, {*(each.name for each in fields(Recipe)), "device", "threads", "graphs"})
-    try:
-        return Recipe(name, **{"shape": IMAGE, **parts})
-    except TypeError as error:
-        raise InputError(f"not a recipe: {str(error).removeprefix('Recipe.__init__() ')}") from None
+def _is_known(recipe: Recipe) -> bool:
+    """Is it one of our networks at its usual width, of which as much can go as the paper's share?"""
+    return not recipe.options and recipe.round_to <= 8 and (recipe.target or 0) <= TARGET
 
 
 def _device(name: str) -> torch.device:

@@ -36,13 +36,22 @@ def masks_of(state: Mapping[str, torch.Tensor] | None, device: torch.device) -> 
     return {name.removesuffix(one_shot.MASK): mask.to(device) for name, mask in masked.items()}
 
 
-def target_bytes(recipe: Recipe, tensors: Sequence[torch.Tensor]) -> int:
-    """Size of a sub-model, uncompressed, when the recipe's pruning has reached its target."""
-    numbers = sum(tensor.numel() for tensor in tensors if tensor.is_floating_point())
-    others = sum(tensor.numel() * tensor.element_size() for tensor in tensors if not tensor.is_floating_point())
+def target_bytes(recipe: Recipe, tensors: Sequence[tuple[int, int, bool]], removed: int | None = None) -> int:
+    """Size of a sub-model, uncompressed, when the recipe's pruning has reached its target, or removed so many.
+
+    A tensor is given by its number of elements, their size, and whether they are floats.
+    """
+    numbers = sum(count for count, _, floating in tensors if floating)
+    others = sum(count * size for count, size, floating in tensors if not floating)
     left = 1.0 if recipe.pruning == "none" else 1 - (recipe.target or 0)
+    kept = round(numbers * left) if removed is None else numbers - removed
     bits = numbers // 8 if recipe.pruning == "one-shot" else 0
-    return max(1, round(numbers * left) * (2 if recipe.precision == "bf16" else 4) + bits + others)
+    return max(1, kept * (2 if recipe.precision == "bf16" else 4) + bits + others)
+
+
+def prune_steps(recipe: Recipe, epochs: int) -> int:
+    """In how many steps a first segment of so many epochs is pruned."""
+    return min(recipe.steps, max(1, epochs - 1))
 
 
 def prune_at(recipe: Recipe, epochs: int) -> dict[int, float]:
@@ -51,5 +60,5 @@ def prune_at(recipe: Recipe, epochs: int) -> dict[int, float]:
         return {}
     if recipe.pruning == "one-shot":
         return {epochs // 2: recipe.target}
-    steps = min(recipe.steps, max(1, epochs - 1))
+    steps = prune_steps(recipe, epochs)
     return {(step + 1) * epochs // (steps + 1): recipe.target * (step + 1) / steps for step in range(steps)}

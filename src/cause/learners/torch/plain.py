@@ -1,7 +1,6 @@
 """Steps of training, one after the other, as torch runs them."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import torch
@@ -9,6 +8,7 @@ from torch import nn
 
 from cause.learners.torch.batches import Cut
 from cause.learners.torch.data import Samples
+from cause.learners.torch.losses import loss_of
 from cause.learners.torch.optimizers import fresh
 from cause.pruning import one_shot
 from cause.recipe import Recipe
@@ -22,19 +22,6 @@ class Steps(Protocol):
 
     def settle(self) -> None:
         """Leave the last batch's gradients where a pruner looks for them."""
-
-
-def computing(device: torch.device, compute: str) -> AbstractContextManager[object]:
-    """What a recipe's `compute` means on a device: on a GPU autocast for bf16; a CPU computes in fp32."""
-    if device.type == "cuda" and compute == "bf16":
-        return torch.autocast("cuda", torch.bfloat16, cache_enabled=False)  # a recorded step must not rely on a cache
-    return nullcontext()
-
-
-def loss_of(network: nn.Module, x: torch.Tensor, y: torch.Tensor, recipe: Recipe) -> torch.Tensor:
-    """How wrong a network is about a batch."""
-    with computing(x.device, recipe.compute):
-        return nn.functional.cross_entropy(network(x), y, label_smoothing=recipe.label_smoothing)
 
 
 class PlainSteps:

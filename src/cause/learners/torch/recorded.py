@@ -9,8 +9,8 @@ from torch import nn
 
 from cause.learners.torch.batches import Cut
 from cause.learners.torch.data import Resident
+from cause.learners.torch.losses import loss_of
 from cause.learners.torch.optimizers import on_device, rates
-from cause.learners.torch.plain import loss_of
 from cause.recipe import Recipe
 
 WORTH = 8

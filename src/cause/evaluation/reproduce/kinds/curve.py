@@ -14,7 +14,8 @@ from cause.evaluation.reproduce.place import Place
 from cause.evaluation.reproduce.recipes import RECIPES
 from cause.learners import CountingLearner
 from cause.learners.torch import TorchLearner
-from cause.learners.torch.plain import computing
+from cause.learners.torch.data import scaling
+from cause.learners.torch.losses import computing
 from cause.models import Factory, factory
 from cause.recipe import Recipe
 from cause.system import Cause
@@ -68,7 +69,8 @@ def _inputs(x: NDArray[Any], recipe: Recipe, device: torch.device) -> torch.Tens
     if x.shape[1:] != recipe.shape and x.ndim == 4:
         x = np.moveaxis(x, -1, 1)
     own = torch.tensor(np.ascontiguousarray(x, dtype=np.float32)).reshape(-1, *recipe.shape)
-    scaled = own.sub_(recipe.mean).div_(recipe.std).to(device)
+    mean, std = scaling(recipe, own.device)
+    scaled = own.sub_(mean).div_(std).to(device)
     return scaled.contiguous(memory_format=torch.channels_last) if scaled.is_cuda and scaled.dim() == 4 else scaled
 
 

@@ -1,0 +1,68 @@
+"""Functions of a user's own, named so that a configuration can say which: `package.module:function`."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from cause.errors import InputError
+
+SCRIPT = "__main__"
+
+
+def imported(name: str, what: str) -> Callable[..., Any]:
+    """The function of a name.
+
+    Parameters
+    ----------
+    name
+        `package.module:function`.
+    what
+        What it is, for messages: "model", "loss".
+
+    Raises
+    ------
+    InputError
+        If there is no such module or function, or it cannot be called.
+
+    Examples
+    --------
+    >>> imported("math:sqrt", "loss")(4)
+    2.0
+    >>> imported("math:root", "loss")
+    Traceback (most recent call last):
+    cause.errors.InputError: cannot find the loss 'math:root': module 'math' has no attribute 'root'
+    """
+    module, _, function = name.partition(":")
+    try:
+        found = getattr(import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"cannot find the {what} {name!r}: {error}") from None
+    if not callable(found):
+        raise InputError(f"the {what} {name!r} is not a function")
+    made: Callable[..., Any] = found
+    return made
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The name under which a function may be imported.
+
+    >>> import math
+    >>> name_of(math.sqrt)
+    'math:sqrt'
+    """
+    return f"{function.__module__}:{getattr(function, '__qualname__', function)}"
+
+
+def check_importable_elsewhere(name: str, what: str) -> None:
+    """Refuse a function of the script that is running: another program cannot import it.
+
+    >>> check_importable_elsewhere("__main__:network", "model")
+    Traceback (most recent call last):
+    cause.errors.InputError: the model '__main__:network' is in the script that is running, where no other program finds
+    it: put it into a module of its own and import it from there
+    """
+    if name.partition(":")[0] == SCRIPT:
+        raise InputError(
+            f"the {what} {name!r} is in the script that is running, where no other program finds it: put it into a "
+            "module of its own and import it from there"
+        )
