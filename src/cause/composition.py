@@ -17,8 +17,8 @@ def settled(
 ) -> System:
     """The system with its pruning decided: none where the memory is ample, 70 % where the budget binds.
 
-    A pure function of what the device is made with, never of data. Where the memory is given in slots, pruning would
-    not make it hold one sub-model more, so there is none.
+    A pure function of what the device is made with, never of data. Where pruning would not make the memory hold one
+    sub-model more (it is given in slots, or the sub-models are no networks), there is none.
 
     Parameters
     ----------
@@ -26,14 +26,16 @@ def settled(
         The size of a sub-model under a system.
 
     >>> from cause.presets import PRESETS
-    >>> [settled(PRESETS["recommended"], lambda _: 2**20, 4, memory, None).pruning for memory in ("1GB", "20MB")]
+    >>> size = lambda system: 2**20 if system.pruning == "none" else 2**18
+    >>> [settled(PRESETS["recommended"], size, 4, memory, None).pruning for memory in ("1GB", "20MB")]
     ['none', 'iterative-70']
     """
     if system.pruning != IF_NEEDED:
         return system
-    dense = replace(system, pruning="none")
+    dense, pruned = (replace(system, pruning=each) for each in ("none", "iterative-70"))
     if slots is not None or not POLICIES[system.policy].bounded:
         return dense
     heads = ShardController(shards, system.p, system.gamma if system.controlled else FIXED).most
-    ample = parse_bytes(memory) >= PLANNED_ROUNDS * heads * sub_model_bytes(dense)
-    return dense if ample else replace(system, pruning="iterative-70")
+    if parse_bytes(memory) >= PLANNED_ROUNDS * heads * sub_model_bytes(dense):
+        return dense
+    return pruned if sub_model_bytes(pruned) < sub_model_bytes(dense) else dense
