@@ -16,13 +16,17 @@ TABLE = {
     "omp-70": ("uniform", False, "one-shot-70", "static", "one-by-one"),
     "omp-95": ("uniform", False, "one-shot-95", "static", "one-by-one"),
     "frugal": ("ucdp", False, "iterative-70", "cost", "coalesced"),
+    "recommended": ("ucdp", True, "if-needed", "cost", "coalesced"),
 }
 
 
 def test_presets_are_the_designs_table():
     assert {name: (s.partition, s.controlled, s.pruning, s.policy, s.requests) for name, s in PRESETS.items()} == TABLE
-    assert PRESETS["frugal"].precision == "bf16"
-    assert {name: s.vote for name, s in PRESETS.items() if s.vote != "majority"} == {"arcane": "max-confidence"}
+    assert {name for name, s in PRESETS.items() if s.precision == "bf16"} == {"frugal", "recommended"}
+    votes = {name: s.vote for name, s in PRESETS.items() if s.vote != "majority"}
+    assert votes == {"arcane": "max-confidence", "recommended": "weighted-soft"}
+    trained_longer = {name for name, s in PRESETS.items() if s.rehearsal or s.min_steps or s.estimators != "as-given"}
+    assert trained_longer == {"recommended"}
     assert all(system.about for system in PRESETS.values())
 
 

@@ -78,7 +78,7 @@ class CauseClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         self,
         estimator: Any = None,
         *,
-        system: System | str = "frugal",
+        system: System | str | None = None,
         shards: int = 4,
         memory: str | int | None = None,
         slots: int | None = None,

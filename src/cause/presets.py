@@ -1,5 +1,6 @@
 """Systems as compositions: a new one is a line here."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, get_type_hints
 
@@ -14,17 +15,26 @@ FIXED = 1.0
 """γ of a shard controller that never lowers the number of shards."""
 
 REQUESTS = ("one-by-one", "coalesced")
-PRUNINGS = ("none", "iterative-70", "one-shot-70", "one-shot-95")
+IF_NEEDED = "if-needed"
+"""A pruning that a device settles when it is made: see `cause.composition`."""
+PRUNINGS = ("none", "iterative-70", "one-shot-70", "one-shot-95", IF_NEEDED)
+ESTIMATORS = ("as-given", "robust")
+RECOMMENDED = "recommended"
+"""The system of a device for which none is named."""
 PRECISIONS = ("fp32", "bf16")
 MOST_SLICES = 10_000
 MOST_REHEARSAL = 100
+MOST_STEPS = 1_000_000
 
 
 @dataclass(frozen=True)
 class System:
     """What makes one exact unlearning system differ from another.
 
-    `pruning` and `precision` belong to the learner's recipe; here they say how large a simulated sub-model is.
+    `pruning`, `precision`, `min_steps` and `estimators` are handed on to the learner, as far as it can have them; in a
+    simulation the first two say how large a sub-model is. A segment has at least `min_steps` steps of an optimizer,
+    however small it is. With `estimators="robust"` those of scikit-learn that learn in steps see asinh(x), which leaves
+    small numbers as they are and brings large ones to a few units, and average their weights over the steps.
 
     >>> System(policy="cost", requests="coalesced").policy
     'cost'
@@ -40,6 +50,8 @@ class System:
     slices: int = 1
     rehearsal: float = 0.0
     vote: str = "majority"
+    min_steps: int = 0
+    estimators: str = "as-given"
     about: str = ""
 
     def __post_init__(self) -> None:
@@ -49,6 +61,9 @@ class System:
         check_choice("requests", self.requests, REQUESTS)
         check_choice("pruning", self.pruning, PRUNINGS)
         check_choice("precision", self.precision, PRECISIONS)
+        check_choice("estimators", self.estimators, ESTIMATORS)
+        if not 0 <= self.min_steps <= MOST_STEPS:
+            raise InputError(f"min_steps must be from 0 to {MOST_STEPS:,}, not {self.min_steps}")
         ShardController(1, self.p, self.gamma)
         if not 0 <= self.rehearsal <= MOST_REHEARSAL:
             raise InputError(
@@ -68,9 +83,23 @@ class System:
         return self.gamma < FIXED and self.partition != "given"
 
 
+PARTS = tuple(field.name for field in fields(System) if field.name != "about")
+"""What a composition consists of."""
+
 PRESETS: Registry[System] = Registry(
     "system",
     {
+        RECOMMENDED: System(
+            pruning=IF_NEEDED,
+            precision="bf16",
+            policy="cost",
+            requests="coalesced",
+            rehearsal=3.0,
+            vote="weighted-soft",
+            min_steps=500,
+            estimators="robust",
+            about="ours, the default: accuracy first. Rehearsal, weighted vote, pruning only where memory is short",
+        ),
         "cause": System(about="the paper's system: UCDP, shard controller, iterative pruning, FiboR"),
         "cause-no-sc": System(gamma=FIXED, about="CAUSE with a fixed number of shards"),
         "cause-u": System(partition="uniform", about="CAUSE with SISA's uniform partition"),
@@ -103,7 +132,7 @@ PRESETS: Registry[System] = Registry(
             precision="bf16",
             policy="cost",
             requests="coalesced",
-            about="ours, recommended: fixed shards, half-size sub-models, eviction by cost, coalesced requests",
+            about="ours, least retraining: fixed shards, pruned half-size sub-models, eviction by cost, coalesced",
         ),
     },
 )
@@ -117,7 +146,7 @@ PAPER_MB = {
     "mobilenetv2": (7.71, 3.17, 0.60),
 }
 BACKBONES: Registry[tuple[float, float, float]] = Registry("backbone", PAPER_MB)
-_COLUMN = {"none": 0, "iterative-70": 1, "one-shot-70": 1, "one-shot-95": 2}
+_COLUMN = {"none": 0, IF_NEEDED: 0, "iterative-70": 1, "one-shot-70": 1, "one-shot-95": 2}
 
 
 def paper_sub_model_bytes(system: System, backbone: str = "resnet34") -> int:
@@ -136,15 +165,15 @@ def system_text(system: System) -> str:
     >>> system_text(System(policy="cost", slices=2))
     'cause:policy=cost,slices=2'
     """
-    parts = [f.name for f in fields(System) if f.name != "about"]
-    for name in PRESETS:
-        if all(getattr(PRESETS[name], part) == getattr(system, part) for part in parts):
-            return name
-    changed = [part for part in parts if getattr(system, part) != getattr(PRESETS["cause"], part)]
-    return "cause:" + ",".join(f"{part}={getattr(system, part)}" for part in changed)
+    changes = {
+        name: [part for part in PARTS if getattr(system, part) != getattr(PRESETS[name], part)]
+        for name in ("cause", *PRESETS)
+    }
+    name = min(changes, key=lambda each: len(changes[each]))
+    return name + ":" * bool(changes[name]) + ",".join(f"{part}={getattr(system, part)}" for part in changes[name])
 
 
-def parse_system(text: str) -> tuple[str, System]:
+def parse_system(text: str, presets: Mapping[str, System] = PRESETS) -> tuple[str, System]:
     """A preset, or a preset with some parts exchanged.
 
     >>> parse_system("cause:policy=cost,requests=coalesced")[1].requests
@@ -154,9 +183,9 @@ def parse_system(text: str) -> tuple[str, System]:
     cause.errors.InputError: slices must be int, not 'many'
     """
     name, _, changes = text.partition(":")
-    system = PRESETS[name]
+    system = presets[name]
     types = get_type_hints(System)
-    parts: Registry[Any] = Registry("part", {f.name: types[f.name] for f in fields(System) if f.name != "about"})
+    parts: Registry[Any] = Registry("part", {name: types[name] for name in PARTS})
     values: dict[str, Any] = {}
     for change in filter(None, changes.split(",")):
         part, _, value = change.partition("=")

@@ -7,7 +7,7 @@ from typing import Any
 
 from cause.errors import InputError
 from cause.keyed import digest
-from cause.presets import PRECISIONS, System
+from cause.presets import IF_NEEDED, PRECISIONS, System
 from cause.registry import check_choice
 
 OPTIMIZERS = ("adam", "sgd", "rmsprop")
@@ -18,8 +18,10 @@ IMPORTANCES = ("magnitude", "gradient")
 COMPUTES = ("fp32", "tf32", "bf16")
 PACES = ("epochs", "visits")
 INPUTS = ("float32", "int64")
-ADDED = {"class_weights": ((),), "loss": (None,), "input_dtype": (None, "float32")}
+ADDED = {"class_weights": ((),), "loss": (None,), "input_dtype": (None, "float32"), "min_steps": (None, 0)}
 """Parts that recipes did not always have, with the values under which a recipe's digest is what it was without them."""
+MOST_EPOCHS_FOR_STEPS = 8
+"""How many times its epochs a recipe may train on a small segment, to reach its least number of steps."""
 TARGET = 0.7
 """The paper's share of parameters to prune."""
 
@@ -47,6 +49,9 @@ class Recipe:
 
     The loss is cross entropy, each class counted by its `class_weights`, or one of your own: `loss` names a function
     (`package.module:function`) of the network's outputs and the labels that returns the mean loss of a batch.
+
+    A segment of few samples has as many more epochs as `min_steps` steps of the optimizer need, but at most
+    MOST_EPOCHS_FOR_STEPS times `epochs`. Left out, it is as the system says.
 
     >>> one, other = Recipe("mlp", 10, (64,)), Recipe("mlp", 10, (64,), lr=0.1)
     >>> one.digest == other.digest
@@ -80,6 +85,7 @@ class Recipe:
     class_weights: tuple[float, ...] = ()
     loss: str | None = None
     input_dtype: str | None = None
+    min_steps: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("shape", "mean", "std", "class_weights"):
@@ -98,6 +104,8 @@ class Recipe:
         for name in ("classes", "epochs", "batch_size", "steps", "round_to"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.min_steps is not None and self.min_steps < 0:
+            raise InputError(f"min_steps must not be negative, not {self.min_steps}")
         if not self.shape or min(self.shape) < 1:
             raise InputError(f"an input needs a shape of positive numbers, not {self.shape}")
         if not (self.lr > 0 and math.isfinite(self.lr)):
@@ -138,7 +146,7 @@ class Recipe:
                 raise InputError(f"{self.loss!r} is a loss of your own: class weights and smoothing are its affair")
 
     def composed(self, system: System) -> "Recipe":
-        """The recipe with a system's pruning and precision; one that says otherwise is refused.
+        """The recipe with a system's pruning, precision and steps; another pruning or precision of its own is refused.
 
         >>> from cause.presets import PRESETS
         >>> Recipe("mlp", 10, (64,)).composed(PRESETS["omp-95"]).target
@@ -147,7 +155,8 @@ class Recipe:
         Traceback (most recent call last):
         cause.errors.InputError: the recipe's precision is 'bf16', but the system's is 'fp32': say it in one place
         """
-        kind, _, percent = system.pruning.rpartition("-")
+        pruning = "none" if system.pruning == IF_NEEDED else system.pruning  # of a device, its memory decides before
+        kind, _, percent = pruning.rpartition("-")
         wanted: dict[str, Any] = {"pruning": kind or "none", "precision": system.precision}
         if kind:
             wanted["target"] = int(percent) / 100
@@ -155,13 +164,17 @@ class Recipe:
             own = getattr(self, name)
             if own is not None and own != value:
                 raise InputError(f"the recipe's {name} is {own!r}, but the system's is {value!r}: say it in one place")
-        return replace(self, **wanted)
+        return replace(self, **wanted, min_steps=system.min_steps if self.min_steps is None else self.min_steps)
 
     @property
     def settled(self) -> "Recipe":
         """The recipe of a network trained outside any system: what was left out is the plain way."""
         return replace(
-            self, precision=self.precision or "fp32", pruning=self.pruning or "none", target=self.target or TARGET
+            self,
+            precision=self.precision or "fp32",
+            pruning=self.pruning or "none",
+            target=self.target or TARGET,
+            min_steps=self.min_steps or 0,
         )
 
     @property

@@ -45,6 +45,11 @@ def soft(probabilities: Probabilities, weights: NDArray[np.floating]) -> Table:
     return _scaled(probabilities.sum(axis=0))
 
 
+def weighted_soft(probabilities: Probabilities, weights: NDArray[np.floating]) -> Table:
+    """The mean probability, weighted by the samples behind the heads."""
+    return _scaled((probabilities * weights[:, None, None]).sum(axis=0))
+
+
 def max_confidence(probabilities: Probabilities, weights: NDArray[np.floating]) -> Table:
     """The highest probability that a head gives, as a share of their sum."""
     return _scaled(probabilities.max(axis=0))
@@ -56,5 +61,11 @@ def _scaled(table: Table) -> Table:
 
 SHARES: Registry[Callable[[Probabilities, NDArray[np.floating]], Table]] = Registry(
     "vote",
-    {"majority": majority, "weighted": weighted, "soft": soft, "max-confidence": max_confidence},
+    {
+        "majority": majority,
+        "weighted": weighted,
+        "soft": soft,
+        "weighted-soft": weighted_soft,
+        "max-confidence": max_confidence,
+    },
 )

@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cause.composition import settled
 from cause.errors import InputError
 from cause.learners import CountingLearner
 from cause.presets import System, paper_sub_model_bytes
@@ -88,10 +89,16 @@ def device_for(trace: Trace, system: System, setting: Setting) -> Cause:
             f"{trace.samples:,} samples are too many to be handled one by one, which partition {system.partition!r}, "
             f"slices and rehearsal need: at most {MOST_SAMPLES:,}"
         )
+    shards = trace.given_shards if system.partition == "given" else setting.shards
+
+    def size(composed: System) -> int:
+        return setting.sub_model_bytes or paper_sub_model_bytes(composed, setting.backbone)
+
+    system = settled(system, size, shards, setting.memory, setting.slots)
     return Cause(
-        learner=CountingLearner(setting.sub_model_bytes or paper_sub_model_bytes(system, setting.backbone)),
+        learner=CountingLearner(size(system)),
         system=system,
-        shards=trace.given_shards if system.partition == "given" else setting.shards,
+        shards=shards,
         memory=setting.memory,
         slots=setting.slots,
         classes=setting.classes,

@@ -26,6 +26,7 @@ from cause.arguments import (
 )
 from cause.arrays import ArrayUpload
 from cause.checks import by_name, check_not_empty, checked_uploads, classes_of
+from cause.composition import settled
 from cause.controller import ShardController
 from cause.errors import InputError, RequestError
 from cause.executors import Executor, Here, Processes
@@ -43,7 +44,7 @@ from cause.names import check_user, normal_name
 from cause.outcomes import Arrived, Effect, Forgotten, HeldSample, Learned, Voter
 from cause.partition import PARTITIONERS, Arrivals, Assignment
 from cause.plan import ShardPlan, plan
-from cause.presets import FIXED, System, parse_system
+from cause.presets import FIXED, RECOMMENDED, System, parse_system
 from cause.progress import Progress, Watch
 from cause.recorded import requests_recorded, round_recorded, saying
 from cause.registry import check_choice
@@ -124,7 +125,7 @@ class Cause:
             wanted = {"system": system, "shards": shards, "memory": memory, "slots": slots, "classes": classes}
             wanted |= {"seed": seed, "workers": workers, **bounds}
             self.home, settings, learner = attach(home, learner, wanted, key, read_only=read_only)
-            system, shards, memory, slots = settings.system, settings.shards, settings.memory, settings.slots
+            system, shards, memory, slots = self.home.system, settings.shards, settings.memory, settings.slots
             classes, seed, workers = settings.classes, settings.seed, settings.workers
             self._repair = settings.repair
             ledger, shelf, journal = self.home.ledger, self.home.shelf, self.home
@@ -134,7 +135,7 @@ class Cause:
         if learner is None:
             raise InputError("a device needs a learner")
         try:
-            self._make(learner, system or "cause", shards, memory, slots, classes, seed or 0, ledger, shelf)
+            self._make(learner, system or RECOMMENDED, shards, memory, slots, classes, seed or 0, ledger, shelf)
             self.executor: Executor = executor or (Processes(workers) if workers else Here())
             self.journal = journal or Journal()
             if self.home is not None:
@@ -158,18 +159,18 @@ class Cause:
         ledger: Ledger | None,
         shelf: Shelf | None,
     ) -> None:
-        self.system = system = parse_system(system)[1] if isinstance(system, str) else system
+        shards, memory = 4 if shards is None else shards, "2GB" if memory is None else memory
+        system = parse_system(system)[1] if isinstance(system, str) else system
+        self.system = system = settled(system, lambda s: learner.composed(s).sub_model_bytes, shards, memory, slots)
         self.learner = learner.composed(system)
         self.classes = classes_of(classes, learner)
         self.ledger: Ledger = MemoryLedger() if ledger is None else ledger
         self._unserved = False  # whether a request was accepted and is not in effect
-        self.controller = ShardController(
-            4 if shards is None else shards, system.p, system.gamma if system.controlled else FIXED
-        )
+        self.controller = ShardController(shards, system.p, system.gamma if system.controlled else FIXED)
         self.partition = PARTITIONERS[system.partition]()
         self._root = root_key(seed)
         self.rehearsal = Rehearsal(system.rehearsal, derive(self._root, "rehearsal"))
-        self.memory = self._make_memory("2GB" if memory is None else memory, slots, shelf)
+        self.memory = self._make_memory(memory, slots, shelf)
         self.held = Holdings(self.ledger, self.memory, self.home)
         self.segmenting = Segmenting(self.controller.most, system.slices, derive(self._root, "slice"))
         self.training = Training(self.held, self.rehearsal, derive(self._root, "train"))

@@ -42,6 +42,15 @@ def soft(probabilities: Probabilities, weights: NDArray[np.floating]) -> Labels:
     return np.asarray(probabilities.sum(axis=0).argmax(axis=1))
 
 
+def weighted_soft(probabilities: Probabilities, weights: NDArray[np.floating]) -> Labels:
+    """The label of the highest probability, summed with the retained samples behind each head as weights.
+
+    >>> weighted_soft(np.array([[[.6, .4]], [[.3, .7]]]), np.array([300., 100]))
+    array([0])
+    """
+    return np.asarray((probabilities * weights[:, None, None]).sum(axis=0).argmax(axis=1))
+
+
 def max_confidence(probabilities: Probabilities, weights: NDArray[np.floating]) -> Labels:
     """The label of the single most confident head (ARCANE's decision aggregation).
 
@@ -53,5 +62,11 @@ def max_confidence(probabilities: Probabilities, weights: NDArray[np.floating]) 
 
 VOTES: Registry[Vote] = Registry(
     "vote",
-    {"majority": majority, "weighted": weighted, "soft": soft, "max-confidence": max_confidence},
+    {
+        "majority": majority,
+        "weighted": weighted,
+        "soft": soft,
+        "weighted-soft": weighted_soft,
+        "max-confidence": max_confidence,
+    },
 )

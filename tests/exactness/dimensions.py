@@ -19,6 +19,8 @@ TORCH = {
     "densenet": ("tests.exactness.networks:densenet", ()),
     "own-dropout": ("tests.exactness.networks:own", ()),
 }
+FEW_STEPS = 4
+"""Of a preset that asks for many steps a segment: enough to give small segments more epochs than others."""
 SKLEARN = ("SGDClassifier", "Perceptron", "GaussianNB", "MultinomialNB", "BernoulliNB", "ComplementNB")
 
 DIMENSIONS: dict[str, tuple[Any, ...]] = {
@@ -69,6 +71,7 @@ class Case:
         own = PRESETS[self.preset]
         masking = own.pruning if own.pruning.startswith("one-shot") else "one-shot-70"
         pruning = {"none": "none", "iterative": "iterative-70", "one-shot": masking}[self.pruning]
+        own = replace(own, min_steps=min(own.min_steps, FEW_STEPS))
         return replace(own, pruning=pruning, precision=self.precision, rehearsal=self.rehearsal, slices=self.slices)
 
 

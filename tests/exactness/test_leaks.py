@@ -265,6 +265,7 @@ CHANGED = {
     "label_smoothing": 0.1,
     "compute": "tf32",
     "pace": "visits",
+    "min_steps": 7,
 }
 
 

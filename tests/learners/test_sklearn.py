@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -96,6 +97,36 @@ def positive(user, round_, count):
     pairs = [image(user, round_, p) for p in range(count)]
     brighter = np.stack([np.where(x > 1, x, 0) for x, _ in pairs])
     return TraceData(TraceUpload(user, round_, (Part(count),)), brighter, [y for _, y in pairs])
+
+
+def robust(estimator, **parts):
+    return learner(estimator).composed(replace(PRESETS["recommended"], **parts))
+
+
+@pytest.mark.parametrize("estimator", [SGDClassifier(), Perceptron()], ids=repr)
+def test_inputs_of_any_unit_are_learned_from_where_the_system_is_robust(estimator):
+    draw = np.random.default_rng(0)
+    y = draw.integers(CLASSES, size=200)
+    x = draw.normal(size=(CLASSES, 64))[y] + draw.normal(0, 0.5, (200, 64))
+    x[:, 4:], x[:, :4] = x[:, 4:] * 0.3, draw.normal(0, 1000, (200, 4))  # a few large columns that tell nothing
+    rows = lesson(ArrayUpload("a", 1, x, y))
+
+    def accuracy(trained):
+        state = trained.decode(trained.encode(trained.train(None, rows, b"s" * 32)))
+        return (trained.predict(state, x).argmax(axis=1) == y).mean()
+
+    assert accuracy(robust(estimator)) > 0.95
+    assert accuracy(learner(estimator)) < 0.6  # one pass over raw inputs, as homes of before have it
+
+
+def test_a_system_that_is_not_robust_leaves_an_estimator_as_it_was():
+    plain = learner(SGDClassifier())
+    assert plain.composed(PRESETS["frugal"]) is plain
+    assert robust(SGDClassifier()).recipe_digest != plain.recipe_digest
+    assert robust(SGDClassifier()).described() == plain.described()
+    assert robust(GaussianNB()).recipe_digest == learner(GaussianNB()).recipe_digest
+    fewer = robust(SGDClassifier(), min_steps=1)
+    assert fewer.recipe_digest != robust(SGDClassifier()).recipe_digest
 
 
 def test_others_are_refused_and_told_what_exists():

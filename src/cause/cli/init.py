@@ -29,7 +29,9 @@ def init(
     config: Annotated[
         Path | None, typer.Option(help="Everything in one TOML file, as `cause config` prints it.")
     ] = None,
-    system: Annotated[str | None, typer.Option(help="A preset, or one with parts exchanged. [default: cause]")] = None,
+    system: Annotated[
+        str | None, typer.Option(help="A preset, or one with parts exchanged. [default: recommended]")
+    ] = None,
     shards: Annotated[int | None, typer.Option(help="S, the number of shards. [default: 4]")] = None,
     memory: o.MemorySize = None,
     slots: o.Slots = None,
@@ -95,6 +97,7 @@ def init(
                 raise InputError(f"--{name.replace('_', '-')} and --config: say it in one place")
     from cause.home import Config, Settings, create, read_config
     from cause.home.config import key_source
+    from cause.presets import RECOMMENDED
 
     if memory is not None and slots is not None:
         raise InputError("give either --memory or --slots, not both")
@@ -106,7 +109,7 @@ def init(
     else:
         told = {name: value for name, value in device.items() if value is not None}
         described = _described(_given(torch), _given(sklearn), classes, epochs)
-        wanted = Config(Settings(**told), key or {}, described)
+        wanted = Config(Settings(**{"system": RECOMMENDED, **told}), key or {}, described)
     if key is not None:
         there = {
             kind: os.path.normpath(home.resolve() / value) if kind in ("file", "rotating") else value
@@ -114,7 +117,7 @@ def init(
         }
         key_source(there, home).read()  # fails now if there is none; the home is not there yet
     learner, notes = _tried(wanted)
-    create(home, wanted.settings, learner, key)
+    create(home, wanted.settings, learner, key, composition=wanted.composition)
     made = h.config_of(home)  # as it is read from now on
     if json:
         print_json({"home": str(home), **made.effective(), **({"notes": notes} if notes else {})})
@@ -212,10 +215,11 @@ def _tried(wanted: "Config") -> "tuple[Learner, list[str]]":
         raise InputError(f"not a learner: {str(error).splitlines()[0]}") from None
     if s.seed < 0 or s.workers < 0:
         raise InputError(f"seed and workers must not be negative, not {s.seed} and {s.workers}")
+    system = s.system if wanted.composition is None else wanted.system
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # notes are printed with the home
         device = Cause(
-            learner=learner, system=s.system, shards=s.shards, memory=s.memory, slots=s.slots, classes=s.classes,
+            learner=learner, system=system, shards=s.shards, memory=s.memory, slots=s.slots, classes=s.classes,
             seed=s.seed,
         )  # fmt: skip
     try_out(device.learner)

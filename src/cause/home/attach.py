@@ -9,13 +9,14 @@ import numpy as np
 from cause.arguments import refuse_unknown
 from cause.disk import Disk
 from cause.errors import HomeError, InputError
+from cause.home.composition import composed, system_of, table
 from cause.home.config import Config, Settings, key_source, parse_config, parse_retain, read_config
 from cause.home.home import Home
 from cause.home.layout import UNFINISHED, Layout
 from cause.learners.base import Learner, warn_of_notes
 from cause.learners.described import NotNamedError, build, describe
 from cause.learners.trial import try_out
-from cause.presets import System, parse_system, system_text
+from cause.presets import RECOMMENDED, System, parse_system, system_text
 from cause.vault.sources import new_master_key
 
 
@@ -36,15 +37,16 @@ def attach(
     if not layout.config.exists():
         if learner is None or read_only:
             raise HomeError(f"{str(folder)!r} is not a home: `cause init` makes one")
-        settings = Settings(**given)
-        composed = learner.composed(parse_system(settings.system)[1])
-        try_out(composed)
-        warn_of_notes(composed, stacklevel=4)
-        create(folder, settings, learner, key)
+        settings = Settings(**{"system": RECOMMENDED, **given})
+        composition = composed(settings.system, learner, settings.shards, settings.memory, settings.slots)
+        tried = learner.composed(system_of(settings.system, composition))
+        try_out(tried)
+        warn_of_notes(tried, stacklevel=4)
+        create(folder, settings, learner, key, composition=composition)
     config = read_config(layout.config)
     for name, value in given.items():
         has = getattr(config.settings, name)
-        if value != has:
+        if value != has and not (name == "system" and table(parse_system(value)[1]) == table(config.system)):
             raise HomeError(f"{str(folder)!r} was made with {name} = {has!r}, not {value!r}")
     if learner is None:
         if config.learner is None:
@@ -53,6 +55,7 @@ def attach(
     settings = config.settings
     home = Home(folder, config.source(layout.folder), read_only=read_only, **parts)
     home.apply(settings)
+    home.system = config.system
     if home.config is not None and home.config.settings != settings:  # the opening finished a change of them
         home.close()
         return attach(folder, given_learner, wanted, key, read_only=read_only, **parts)
@@ -65,8 +68,12 @@ def create(
     learner: Learner | None,
     key: Mapping[str, Any] | None = None,
     disk: Disk | None = None,
+    composition: Mapping[str, Any] | None = None,
 ) -> Config:
-    """Make a home. Its configuration is written last: without it, a folder is not a home."""
+    """Make a home. Its configuration is written last: without it, a folder is not a home.
+
+    A `composition` is taken as it is; without one it follows from the settings.
+    """
     if parse_system(settings.system)[1].partition == "given":
         raise InputError(
             "a home cannot have partition=given: the shards are those that a trace names (`cause simulate`), and what "
@@ -89,7 +96,9 @@ def create(
             disk.write_whole(path, new_master_key().encode() + b"\n")
         else:  # perhaps by a call that was killed: its name may be in the page cache alone
             disk.sync_folder(path.parent)
-    config = Config(settings, dict(key), description)
+    if composition is None:
+        composition = composed(settings.system, learner, settings.shards, settings.memory, settings.slots)
+    config = Config(settings, dict(key), description, composition)
     text = config.text().encode()
     parse_config(text, "the configuration")  # what is written can be read
     parse_retain(settings.retain)

@@ -10,12 +10,14 @@ from typing import Any
 
 from cause.disk import open_to_read
 from cause.errors import HomeError, InputError
-from cause.presets import parse_system
+from cause.home.composition import system_of
+from cause.presets import System, parse_system
 from cause.registry import check_choice, nearest
 from cause.units import parse_bytes
 from cause.vault import CommandKeySource, EnvKeySource, FileKeySource, KeySource, RotatingFileKeySource
 
 REPAIRS = ("now", "later")
+TABLES = ("device", "composition", "key", "learner")
 LARGEST_BYTES = 1 << 20  # of a configuration: anything longer is not one
 
 
@@ -56,6 +58,13 @@ class Config:
     settings: Settings
     key: Mapping[str, Any]
     learner: Mapping[str, Any] | None = None
+    composition: Mapping[str, Any] | None = None
+    """The parts of the system that the home was made with; None in a home of before they were written down."""
+
+    @property
+    def system(self) -> System:
+        """What the home is composed of."""
+        return system_of(self.settings.system, self.composition)
 
     def source(self, folder: Path) -> KeySource:
         """Where the master key comes from; a file's path is relative to the home."""
@@ -63,11 +72,13 @@ class Config:
 
     def effective(self) -> dict[str, Any]:
         """Every value that is in force, defaults included."""
-        return {"device": asdict(self.settings), "key": dict(self.key), "learner": dict(self.learner or {})}
+        tables = {"device": asdict(self.settings), "key": dict(self.key), "learner": dict(self.learner or {})}
+        return tables | ({} if self.composition is None else {"composition": dict(self.composition)})
 
     def text(self) -> str:
         """As TOML."""
-        tables = {"device": asdict(self.settings), "key": self.key, "learner": self.learner or {}}
+        tables = {"device": asdict(self.settings), "composition": self.composition or {}, "key": self.key}
+        tables["learner"] = self.learner or {}
         return "\n".join(_table(name, table) for name, table in tables.items() if table)
 
 
@@ -145,9 +156,9 @@ def parse_config(data: bytes, where: str) -> Config:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{where}: not TOML: {error}") from None
     for name, table in tables.items():
-        if name not in ("device", "key", "learner") or not isinstance(table, dict):
-            hint = nearest(name, ("device", "key", "learner"))
-            raise InputError(f"{where}: unknown table [{name}]{hint}: there are [device], [key] and [learner]")
+        if name not in TABLES or not isinstance(table, dict):
+            known = ", ".join(f"[{each}]" for each in TABLES)
+            raise InputError(f"{where}: unknown table [{name}]{nearest(name, TABLES)}: there are {known}")
     device = tables.get("device", {})
     kinds = {field_.name: _kind(field_.type) for field_ in fields(Settings)}
     for name, value in device.items():
@@ -155,7 +166,9 @@ def parse_config(data: bytes, where: str) -> Config:
             raise InputError(f"{where}: [device] has no {name!r}{nearest(name, kinds)}")
         _check_type(where, name, value, kinds[name])
     try:
-        return Config(Settings(**device), tables.get("key", {}), tables.get("learner"))
+        config = Config(Settings(**device), tables.get("key", {}), tables.get("learner"), tables.get("composition"))
+        config.system  # noqa: B018 (refuses what is not a composition)
+        return config
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 

@@ -47,6 +47,7 @@ from cause.ledger import Selection
 from cause.memory import Memory
 from cause.outcomes import HeldSample
 from cause.plan import ShardPlan
+from cause.presets import System
 from cause.requests import Request
 from cause.samples import Piece, SegmentKey, Upload
 from cause.units import format_bytes, parse_bytes
@@ -69,6 +70,8 @@ class Home(Journal):
     environment = ""
     memory: Memory
     """Whose sub-models these are; the device sets it."""
+    system: System
+    """What the home is composed of; whoever attaches it sets it."""
     permutation = staticmethod(random_permutation)
 
     def __init__(

@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -224,7 +224,7 @@ class _Work:
             known = parse_config(accepted, "the ledger") if accepted is not None and live else archived
             return _with_key(known, archived.key).text().encode()
         against = parse_config(accepted, "the ledger") if accepted is not None and live else archived
-        fixed = [each for each in settings.differences(against, own) if each[0] in settings.FIXED_SETTINGS or live]
+        fixed = [each for each in settings.differences(against, own) if settings.is_fixed(each[0]) or live]
         pending = settings.recorded(database, self.vault, settings.PENDING)
         if pending is not None and live and not settings.differences(parse_config(pending, "the ledger"), own):
             fixed = []
@@ -415,7 +415,7 @@ def _source(own: Config | None, key: Mapping[str, Any] | None, layout: Layout) -
 
 
 def _with_key(config: Config, key: Mapping[str, Any] | None) -> Config:
-    return Config(config.settings, dict(key or {}), config.learner)
+    return replace(config, key=dict(key or {}))
 
 
 def _check_origin(archive: Archive, vault: Vault) -> None:

@@ -32,8 +32,12 @@ _FIXED = {
     "shards": "every sample is in one of them",
     "classes": "every sub-model follows from it",
 }
-FIXED_SETTINGS = frozenset(_FIXED)
 _SIZES = ("memory", "slots")
+
+
+def is_fixed(name: str) -> bool:
+    """Whether a setting (or a part of the composition) is what it was when the home was made."""
+    return name in _FIXED or name.startswith("composition.")
 
 
 def digest(text: bytes) -> bytes:
@@ -169,6 +173,8 @@ def changed(config: Config, assignments: Mapping[str, str]) -> Config:
             raise InputError(f"{name} cannot be changed: {_FIXED[name]}. Make a new home")
         if name == "learner" or name.startswith("learner."):
             raise InputError("the learner cannot be changed: every sub-model follows from it. Make a new home")
+        if name == "composition" or name.startswith("composition."):
+            raise InputError("the composition cannot be changed: every sub-model follows from it. Make a new home")
         if name.startswith("key."):
             key = {kind: text.split() if kind == "command" else text}
         elif name in asdict(settings):
@@ -180,7 +186,7 @@ def changed(config: Config, assignments: Mapping[str, str]) -> Config:
     for name in _SIZES:
         if name in given:
             _check_size(name, getattr(settings, name), given[name], settings.slots)
-    return Config(replace(settings, **given), key, config.learner)
+    return replace(config, settings=replace(settings, **given), key=key)
 
 
 def accepted(home: "Home") -> Config | None:
@@ -192,7 +198,7 @@ def accepted(home: "Home") -> Config | None:
 def check_accepted(old: Config, new: Config) -> None:
     """Refuse an edited file whose changes cannot be taken over."""
     for name, before, after in differences(old, new):
-        if name in _FIXED or name.startswith("learner."):
+        if name in _FIXED or name.startswith(("learner.", "composition.")):
             reason = _FIXED.get(name, "every sub-model follows from it")
             raise InputError(f"{name} cannot be changed, from {before!r} to {after!r}: {reason}. Put it back")
         if name in _SIZES:

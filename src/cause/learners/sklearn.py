@@ -1,5 +1,6 @@
 """SklearnLearner: estimators with `partial_fit`, for boards too small for torch; stored by their fitted arrays."""
 
+import copy
 import hashlib
 import io
 import json
@@ -25,6 +26,11 @@ from cause.samples import Lesson, Piece, Upload
 
 FAMILIES = ("SGDClassifier", "Perceptron", "GaussianNB", "MultinomialNB", "BernoulliNB", "ComplementNB")
 """Estimators whose fitted state is arrays and numbers, and whose `partial_fit` goes on from it."""
+STEPPING = ("SGDClassifier", "Perceptron")
+"""Those of them that learn in steps, one sample after the other: of few steps or unscaled inputs they learn badly."""
+SAMPLES_A_STEP = 64
+MOST_PASSES = 20
+"""A system's `min_steps` are of batches of so many samples; at most so many passes over a segment come of it."""
 COUNTS = ("MultinomialNB", "ComplementNB")
 """Those of them that refuse inputs below 0 when they are trained, and with them all that is trained beside."""
 
@@ -62,13 +68,22 @@ class SklearnLearner:
         if features < 1 or epochs < 1:
             raise InputError(f"features (numbers in an input) and epochs are at least 1, not {features} and {epochs}")
         self.classes, self.features, self.epochs = classes, features, epochs
-        self._estimator = clone(estimator)
+        self._given = clone(estimator)
+        self._settle(robust=False, min_steps=0)
+
+    def _settle(self, *, robust: bool, min_steps: int) -> None:
+        """Be composed: with inputs and weights made robust or not, and so many steps a segment at least."""
+        estimator, self.robust, self.min_steps = clone(self._given), robust, min_steps
+        if robust and estimator.get_params().get("average") is False:
+            estimator.set_params(average=True)
+        self._estimator, name = estimator, type(estimator).__name__
         # random_state is not the user's to choose: each segment's seed sets it
         params = {key: value for key, value in estimator.get_params().items() if key != "random_state"}
         settings = json.dumps(params, sort_keys=True, default=repr)
-        self.recipe_digest = digest("sklearn", name, settings, classes, features, epochs)
+        more = [repr((robust, min_steps))] if robust or min_steps else []  # learners had neither once
+        self.recipe_digest = digest("sklearn", name, settings, self.classes, self.features, self.epochs, *more)
         probe = clone(estimator)
-        probe.partial_fit(np.zeros((classes, features)), np.arange(classes), classes=np.arange(classes))
+        probe.partial_fit(np.zeros((self.classes, self.features)), np.arange(self.classes), np.arange(self.classes))
         self.sub_model_bytes = len(self.encode(_fitted(probe)))
 
     @property
@@ -78,13 +93,18 @@ class SklearnLearner:
 
     def described(self) -> dict[str, Any]:
         """The learner as plain data, for a configuration."""
-        settings = to_plain(self._estimator)
+        settings = to_plain(self._given)
         told = {"kind": "sklearn", "estimator": type(self._estimator).__name__, "classes": self.classes}
         return {**told, "features": self.features, "epochs": self.epochs, "settings": settings}
 
     def composed(self, system: System) -> "SklearnLearner":
-        """Itself: fitted arrays have no filters to remove, and are kept as they are."""
-        return self
+        """Itself where the estimator does not learn in steps: fitted arrays have no filters to remove."""
+        robust = system.estimators == "robust"
+        if type(self._given).__name__ not in STEPPING or (robust, system.min_steps) == (self.robust, self.min_steps):
+            return self
+        learner = copy.copy(self)
+        learner._settle(robust=robust, min_steps=system.min_steps)
+        return learner
 
     def check(self, upload: Upload) -> None:
         check_labels(upload, self.classes)
@@ -99,11 +119,12 @@ class SklearnLearner:
         pieces = [*lesson.pieces, *lesson.rehearsed]
         x, y = self._data(pieces)
         estimator = self._restored(parent, seed)
-        for epoch in range(self.epochs):
+        epochs = max(self.epochs, min(-(-self.min_steps * SAMPLES_A_STEP // len(y)), MOST_PASSES))
+        for epoch in range(epochs):
             hashes = np.concatenate([upload.hashes(derive(seed, "order", epoch), held) for upload, held in pieces])
             order = np.argsort(hashes, kind="stable")
             estimator.partial_fit(x[order], y[order], classes=np.arange(self.classes))
-            tick(epoch + 1, self.epochs)
+            tick(epoch + 1, epochs)
         return _fitted(estimator)
 
     def _data(self, pieces: Sequence[Piece]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -115,7 +136,7 @@ class SklearnLearner:
         flat = np.asarray(x, dtype=np.float64).reshape(len(x), -1)
         if flat.shape[1] != self.features:
             raise InputError(f"inputs{whose} have {flat.shape[1]} features, not {self.features}")
-        return flat
+        return np.arcsinh(flat) if self.robust else flat
 
     def _restored(self, state: State | None, seed: bytes) -> Any:
         estimator = clone(self._estimator)

@@ -121,4 +121,5 @@ def _card(device: "Cause", made: Exported, heads: Sequence[Head]) -> dict[str, A
         told["input"] = {"shape": list(recipe.shape), "mean": recipe.mean, "std": recipe.std}
     elif described is not None:
         told["learner"] = described()
+        told["input"] = {"function": "asinh" if getattr(device.learner, "robust", False) else None}
     return told

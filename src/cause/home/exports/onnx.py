@@ -45,6 +45,8 @@ class Ensemble(nn.Module):
         """As `cause.voting` does."""
         if self.vote == "soft":
             return probabilities.sum(dim=0).argmax(dim=1)
+        if self.vote == "weighted-soft":
+            return (probabilities * self.weights[:, None, None]).sum(dim=0).argmax(dim=1)
         if self.vote == "max-confidence":
             return probabilities.amax(dim=0).argmax(dim=1)
         weights = self.weights if self.vote == "weighted" else torch.ones_like(self.weights)

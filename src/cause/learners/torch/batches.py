@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from cause.recipe import Recipe
+from cause.recipe import MOST_EPOCHS_FOR_STEPS, Recipe
 from cause.samples import Lesson
 
 Cut = tuple[int, int]
@@ -22,7 +22,7 @@ def batches(count: int, size: int) -> list[Cut]:
 
 
 def epochs_of(recipe: Recipe, lesson: Lesson) -> int:
-    """How often a segment's samples are visited; see `Recipe.pace`.
+    """How often a segment's samples are visited; see `Recipe.pace` and `Recipe.min_steps`.
 
     >>> from cause.samples import Part, Piece, SegmentKey, TraceUpload
     >>> upload = TraceUpload("u7", 1, (Part(20),))
@@ -30,12 +30,16 @@ def epochs_of(recipe: Recipe, lesson: Lesson) -> int:
     >>> recipe = Recipe("mlp", 10, (64,), epochs=80)
     >>> epochs_of(recipe, lesson), epochs_of(Recipe("mlp", 10, (64,), epochs=80, pace="visits"), lesson)
     (80, 20)
+    >>> epochs_of(Recipe("mlp", 10, (64,), epochs=10, batch_size=10, min_steps=100), lesson)  # 20 samples: 2 batches
+    50
     """
-    if recipe.pace == "epochs":
-        return recipe.epochs
     rehearsed = sum(len(held) for _, held in lesson.rehearsed)
     own = sum(len(held) for _, held in lesson.pieces)
-    return max(1, recipe.epochs * own // (own + rehearsed))
+    epochs = recipe.epochs
+    if recipe.pace == "visits":
+        epochs = max(1, epochs * own // (own + rehearsed))
+    steps = len(batches(own + rehearsed, recipe.batch_size))
+    return max(epochs, min(-(-(recipe.min_steps or 0) // steps), MOST_EPOCHS_FOR_STEPS * recipe.epochs))
 
 
 def uses(cuts: Sequence[Cut], epochs: int) -> Counter[int]:
