@@ -15,12 +15,25 @@ class RequestError(InputError):
     """A request that cannot be served: an unknown user or round, more than there is, or nothing at all."""
 
 
+class ArrivalError(InputError):
+    """An upload that does not fit the device. The message names its user, the row and the value, and nobody else."""
+
+
 class BudgetError(CauseError):
     """A memory that cannot hold what it must."""
 
 
 class LearnerError(CauseError):
     """A learner that cannot do what was asked of it. `Cause.repair` finishes what it interrupted."""
+
+
+class DivergedError(LearnerError):
+    """Training that left weights which are not finite."""
+
+
+class PassingError(LearnerError):
+    """Training that failed for a reason outside its samples: a worker was killed, there was no memory. It may succeed
+    when it is tried again."""
 
 
 class PolicyError(CauseError):

@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 from secrets import token_hex
+from typing import Any
+
+import numpy as np
 
 from cause.ledger import Selection
 from cause.plan import ShardPlan
@@ -32,6 +35,10 @@ class Journal:
     def staged_handles(self, user: str) -> set[str]:
         """The handles of those samples."""
         return set()
+
+    def staged_kind(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+        """Shape and type of the oldest input among those samples; None if there is none."""
+        return None
 
     def trained(self, segment: SegmentKey, retrained: int = 0) -> None:
         """A sub-model was admitted, and whoever had to go for it is gone; how many samples were trained again."""

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cause import aggregation
 from cause.arrays import ArrayUpload
+from cause.arrivals import InputSpec, check_arrays, check_round, inputs_of, setting
 from cause.checks import check_user, checked_uploads, classes_of
 from cause.controller import ShardController
 from cause.errors import InputError, RequestError
@@ -83,6 +84,8 @@ class Cause:
         slots: int | None = None,
         classes: int | None = None,
         seed: int | None = None,
+        input_shape: Sequence[int] | None = None,
+        input_dtype: str | None = None,
         key: Mapping[str, Any] | None = None,
         read_only: bool = False,
         ledger: Ledger | None = None,
@@ -99,17 +102,19 @@ class Cause:
         if home is not None:
             from cause.home import attach
 
+            bounds |= {"input_shape": None if input_shape is None else tuple(input_shape), "input_dtype": input_dtype}
             wanted = {"system": system, "shards": shards, "memory": memory, "slots": slots, "classes": classes}
             wanted |= {"seed": seed, "workers": workers, **bounds}
             self.home, settings, learner = attach(home, learner, wanted, key, read_only=read_only)
             system, shards, memory, slots = settings.system, settings.shards, settings.memory, settings.slots
             classes, seed, workers = settings.classes, settings.seed, settings.workers
-            self._repair = settings.repair
+            input_shape, input_dtype, self._repair = settings.input_shape, settings.input_dtype, settings.repair
             ledger, shelf, journal = self.home.ledger, self.home.shelf, self.home
         elif bounds or key is not None or read_only:
             raise InputError(f"{next(iter(bounds), 'key')!r} is for a device with a home: Cause('device/', …)")
         if learner is None:
             raise InputError("a device needs a learner")
+        self._inputs = setting(input_shape, input_dtype)
         try:
             self._make(learner, system or "cause", shards, memory, slots, classes, seed or 0, ledger, shelf)
             self.executor: Executor = executor or (Processes(workers) if workers else Here())
@@ -210,7 +215,7 @@ class Cause:
             given = {user: (x, y, _fresh_handles(y)) for user, (x, y) in uploads.items()}
             handles = {user: tuple(each.hex() for each in rows) for user, (_, _, rows) in given.items()}
         with self.state:
-            t, active, arrived, waiting = self._arrive(given if handles else uploads)
+            t, active, arrived, waiting = self._arrive(self._checked(given if handles else uploads))
         self.expire(repair="later")  # before anything is trained on what goes
         trained, _ = self._catch_up(except_=waiting if repair == "later" else ())
         return Learned(t, active, tuple(trained), sum(len(u.positions) for u in arrived.values()), handles)
@@ -230,12 +235,19 @@ class Cause:
         arrived = checked_uploads(uploads, t)
         if self.home is not None:
             arrived = {user: self.home.shuffled(upload) for user, upload in arrived.items()}
-        for upload in arrived.values():
-            self.learner.check(upload)
         active = self.controller.at(t)
         assigned = self._partition(t, active, arrived)
         self.ledger.record(t, self.segmenting.segments(t, arrived, assigned))
         return t, active, arrived, waiting
+
+    def _checked(self, uploads: Any) -> Any:
+        """The uploads of a round as the device keeps them; refused if it cannot take one. See `cause.arrivals`."""
+        return check_round(uploads, self.inputs(), self.learner)
+
+    def inputs(self) -> InputSpec:
+        """Shape and type of the inputs that are taken: as set, as the learner says, or as what is held has them."""
+        with self.state:
+            return inputs_of(self._inputs, self.learner, self.ledger, self.journal.staged_kind)
 
     def _partition(self, t: int, active: int, arrived: Mapping[str, Upload]) -> Mapping[str, Assignment]:
         placements = {user: self.ledger.placement(user) for user in arrived}
@@ -248,9 +260,10 @@ class Cause:
     def stage(self, user: str, x: ArrayLike, y: ArrayLike, *, call: str | None = None) -> "Called":
         """Keep an upload for the next round that `close_round` makes. The same call a second time changes nothing."""
         check_user(user)
-        self.learner.check(ArrayUpload.unnamed(user, x, y))  # before anybody has to wait for it
+        x, y = check_arrays(user, x, y, self.inputs(), self.learner)  # before anybody has to wait for it
         with self.state:
             self._resume()
+            self.inputs().fitted(user, x)  # others' may have come meanwhile
             self._expire_staged()  # where no round is closed, nobody else does
             return self._home().inbox.stage(token_hex(16) if call is None else call, user, x, y)
 

@@ -43,6 +43,12 @@ def init(
         float | None, typer.Option(help="Days until a forget must be repaired, too. [default: 30]")
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Processes that train. [default: 0, in this one]")] = None,
+    input_shape: Annotated[
+        str | None, typer.Option(help="Refuse inputs of another shape, as 8,8. [default: any that fits the learner]")
+    ] = None,
+    input_dtype: Annotated[
+        str | None, typer.Option(help="Keep inputs as this type, as float32; refuse what it cannot hold.")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="A network: cnn, mlp, resnet34 … or your module:function.")] = None,
     shape: Annotated[str | None, typer.Option(help="Shape of an input, channels first, as 1,8,8.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs for each segment. [default: 10; estimators 1]")] = None,
@@ -68,6 +74,8 @@ def init(
     device: dict[str, Any] = {
         "system": system, "shards": shards, "memory": memory, "slots": slots, "classes": classes, "seed": seed,
         "storage": storage, "retain": retain, "repair": repair, "deadline_days": deadline, "workers": workers,
+        "input_shape": None if input_shape is None else tuple(h.numbers_of(input_shape, "--input-shape") or ()),
+        "input_dtype": input_dtype,
     }  # fmt: skip
     torch = {
         "model": model, "shape": shape, "batch_size": batch_size, "optimizer": optimizer, "lr": lr, "mean": mean,

@@ -12,7 +12,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import cast
+from typing import Any, cast
+
+import numpy as np
 
 from cause.arrays import ArrayUpload
 from cause.disk import Disk
@@ -420,6 +422,9 @@ class Home(Journal):
 
     def staged_handles(self, user: str) -> set[str]:
         return self.inbox.handles_of(user)
+
+    def staged_kind(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+        return self.inbox.kind()
 
     def expired(self) -> list[Request]:
         return asking.expired(self)

@@ -1,6 +1,9 @@
 """The home's journal, with somebody who hears of what it writes down."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
 
 from cause.home.home import Home
 from cause.journal import Journal
@@ -25,6 +28,12 @@ class TellingJournal(Journal):
 
     def staged(self, user: str) -> int:
         return self._home.staged(user)
+
+    def staged_handles(self, user: str) -> set[str]:
+        return self._home.staged_handles(user)
+
+    def staged_kind(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+        return self._home.staged_kind()
 
     def expired(self) -> list[Request]:
         return self._home.expired()

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cause.errors import InputError
+from cause.errors import ArrivalError
 from cause.learners.torch.augment import crop_flip, crop_flip_rows
 from cause.positions import Positions
 from cause.recipe import Recipe
@@ -21,10 +21,17 @@ class WithData(Protocol):
     def arrays(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.int64]]: ...
 
 
-def gather(pieces: Sequence[Piece]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Inputs and labels of all pieces."""
+def gather(pieces: Sequence[Piece], shape: tuple[int, ...]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Inputs and labels of all pieces, in the recipe's shape: one user's may be flat and another's not."""
     arrays = [cast(WithData, upload).arrays(positions) for upload, positions in pieces]
-    return np.concatenate([x for x, _ in arrays]), np.concatenate([y for _, y in arrays])
+    inputs = [shaped(x, shape).reshape(-1, *shape) for x, _ in arrays]
+    return np.concatenate(inputs), np.concatenate([y for _, y in arrays])
+
+
+def finite(x: NDArray[Any], recipe: Recipe) -> NDArray[np.bool_]:
+    """Which values a network can be given: those that are finite as it sees them."""
+    scaled = (x.astype(np.float32, copy=False) - np.float32(recipe.mean)) / np.float32(recipe.std)
+    return np.asarray(np.isfinite(scaled))
 
 
 def shaped(x: NDArray[Any], shape: tuple[int, ...], whose: str = "") -> NDArray[Any]:
@@ -32,7 +39,7 @@ def shaped(x: NDArray[Any], shape: tuple[int, ...], whose: str = "") -> NDArray[
     if len(shape) == 3 and x.shape[1:] == (*shape[1:], shape[0]) and x.shape[1:] != shape:
         x = np.moveaxis(x, -1, 1)  # images as most tools hold them: height, width, channels
     if len(x) and int(np.prod(x.shape[1:])) != int(np.prod(shape)):
-        raise InputError(f"inputs{whose} of shape {x.shape[1:]} do not fit the recipe's {shape}")
+        raise ArrivalError(f"inputs{whose} of shape {x.shape[1:]} do not fit the recipe's {shape}")
     return x
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from fastapi import APIRouter, Header, Query, Request, Response
 from numpy.typing import NDArray
 
-from cause.errors import InputError
+from cause.errors import ArrivalError, InputError
 from cause.home.inbox import Called
 from cause.requests import Request as Asked
 from cause.serve import schemas as s
@@ -131,6 +131,8 @@ def _staged(
 ) -> Called:
     try:
         return service.device.stage(user, x, y, call=call)
+    except ArrivalError as error:  # it speaks of this upload alone
+        raise ProblemError(422, str(error)) from None
     except InputError as error:
         # it may be of another user's request that was served first, or of what this user staged before
         if "operator" in token.scopes:
