@@ -36,6 +36,37 @@ class PassingError(LearnerError):
     when it is tried again."""
 
 
+IN_WORKER = "training failed in a worker: "
+"""How the message of an error begins that a learner raised in a worker process; its type follows."""
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether training may succeed when it is tried again on the same samples: its error has to do with the machine.
+
+    >>> is_passing(MemoryError()), is_passing(RuntimeError("CUDA out of memory")), is_passing(ValueError("a label"))
+    (True, True, False)
+    """
+    if isinstance(error, MemoryError | OSError | PassingError | DamageError | Cancelled | ChangedError | BudgetError):
+        return True
+    if isinstance(error, HomeError | VaultError) or "OutOfMemory" in type(error).__name__:
+        return True
+    told = str(error).lower()
+    return isinstance(error, RuntimeError) and ("out of memory" in told or "allocate memory" in told)
+
+
+def error_name(error: BaseException) -> str:
+    """The type of an error, of one in a worker process that of the first; nothing of its text, which may name somebody.
+
+    >>> error_name(ValueError("alice")), error_name(LearnerError("training failed in a worker: KeyError: 'alice'"))
+    ('ValueError', 'KeyError')
+    """
+    if isinstance(error, LearnerError) and str(error).startswith(IN_WORKER):
+        name = str(error).removeprefix(IN_WORKER).partition(":")[0]
+        if name.isidentifier() and len(name) <= 60:
+            return name
+    return type(error).__name__
+
+
 class PolicyError(CauseError):
     """A replacement policy that broke its contract: it named a pinned or an empty slot."""
 

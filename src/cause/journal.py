@@ -1,6 +1,6 @@
 """What must be written down for a device to survive its process. Here: nothing, it lives in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
@@ -45,6 +45,12 @@ class Journal:
 
     def discarded(self, key: SegmentKey) -> None:
         """A damaged sub-model is no longer in the memory."""
+
+    def quarantined(self, key: SegmentKey, uploads: int) -> None:
+        """Samples of so many uploads were set aside in a segment."""
+
+    def failed(self, errors: Mapping[int, str]) -> None:
+        """The shards whose training fails, with the type of their last error; those not named do not fail."""
 
     def caught_up(self, behind: Sequence[int]) -> None:
         """Training has come to an end; these shards still wait."""

@@ -60,3 +60,5 @@ class Forgotten:
     dropped: tuple[SegmentKey, ...]
     rsn: int
     ids: tuple[str, ...] = ()
+    samples: int = 0
+    """Samples that were forgotten, those in quarantine included; without those that waited for a round."""

@@ -29,6 +29,7 @@ from cause.partition import PARTITIONERS, Arrivals, Assignment
 from cause.plan import ShardPlan, plan
 from cause.presets import FIXED, System, parse_system
 from cause.progress import Progress, Watch
+from cause.quarantine import dropping, hits
 from cause.registry import check_choice
 from cause.rehearsal import Rehearsal
 from cause.requests import Request, merged, remaining, resolve, still_held
@@ -342,6 +343,10 @@ class Cause:
         rows = None if handles is None else tuple(handles)
         return self.serve([Request(user, chosen, count, named, rows, nonce)], repair=repair)
 
+    def drop(self, upload: int, *, repair: str | None = None) -> Forgotten:
+        """Forget what is in quarantine of an upload (`status().quarantined` numbers them): a request as any other."""
+        return self.serve([dropping(self.ledger, upload)], repair=repair)[0]
+
     def expire(self, *, repair: str = "now", trust_clock: bool = False) -> Forgotten | None:
         """Forget what is older than the home keeps samples: all of it at once. `learn` does it in each round.
 
@@ -463,11 +468,11 @@ class Cause:
         self,
         ids: Sequence[str],
         requests: Sequence[Request],
-        effect: tuple[list[ShardPlan], list[SegmentKey]],
+        effect: tuple[list[ShardPlan], list[SegmentKey], int],
         repair: str,
     ) -> Forgotten:
         rsn = self._catch_up()[1] if repair == "now" else 0
-        return Forgotten(tuple(requests), tuple(effect[0]), tuple(effect[1]), rsn, tuple(ids))
+        return Forgotten(tuple(requests), tuple(effect[0]), tuple(effect[1]), rsn, tuple(ids), effect[2])
 
     def plan(self, *requests: Request) -> list[ShardPlan]:
         """What serving these requests together would touch and cost. Changes nothing."""
@@ -477,25 +482,27 @@ class Cause:
     def _plan(self, selection: Selection) -> list[ShardPlan]:
         return plan(self.ledger, self.memory, selection, self.rehearsal.share)
 
-    def _take_effect(self, ids: Sequence[str], selection: Selection) -> tuple[list[ShardPlan], list[SegmentKey]]:
+    def _take_effect(self, ids: Sequence[str], selection: Selection) -> tuple[list[ShardPlan], list[SegmentKey], int]:
         """From here on nothing that is stored or served has seen the samples; nothing is trained yet."""
         with self.state:
             selection = still_held(self.ledger, selection)  # somebody else may have asked for some of it meanwhile
             plans = self._plan(selection)
-            if plans:
-                touched = {each.shard for each in plans}
+            touched = {key.shard for each in hits(self.ledger, selection) for key in each}
+            if touched:
                 self.held.touch(touched)
                 self.executor.cancel(touched)  # what is being trained there may have seen them
             try:
                 self.ledger.delete(selection)
+                for shard in plans:
+                    self.ledger.reinstate(shard.first)
                 dropped = [key for shard in plans for key in self.memory.drop_from(shard.first)]
                 self.journal.effect(ids, selection, plans, dropped)
             except BaseException:
                 self.held.reload()
                 raise
-        if self.home is not None and plans:
-            self.executor.retire({each.shard for each in plans})
-        return plans, dropped
+        if self.home is not None and touched:
+            self.executor.retire(touched)
+        return plans, dropped, sum(map(len, selection.values()))
 
     # Training
 

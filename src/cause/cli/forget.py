@@ -47,7 +47,7 @@ def forget(
         when = h.repair_of(home, repair)
         (done,) = device.serve([request], repair=when)
         waiting = device.waiting()
-    forgotten = sum(shard.forgotten for shard in done.shards)
+    forgotten = done.samples
     told = {
         "request": done.ids[0],
         "samples": forgotten,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cause.energy.model import EnergyModel
     from cause.home import Config, Home
     from cause.learners.recorded import RecordedLearner
+    from cause.ledger import Quarantined
     from cause.progress import Watch
     from cause.system import Cause
 
@@ -218,6 +219,12 @@ def numbers_of(text: str | None, option: str) -> list[int] | None:
     if not all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts):
         raise InputError(f"{option} takes whole numbers, as 1,2, not {text!r}")
     return [int(part) for part in parts]
+
+
+def quarantined(each: "Quarantined") -> dict[str, Any]:
+    """Samples in quarantine, for JSON."""
+    told = {"upload": each.upload, "user": each.user, "round": each.round, "shard": each.segment.shard}
+    return {**told, "samples": each.samples, "verdict": each.verdict, "since": each.since}
 
 
 def samples_of(text: str | None) -> list[tuple[int, int]] | None:

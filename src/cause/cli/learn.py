@@ -25,6 +25,7 @@ def learn(
         when = h.repair_of(home, repair)
         uploads = read_uploads(data, device.classes, user=user, split=split, class_names=h.names_of(class_names))
         done = device.learn(uploads, repair=when)
+        aside = [each for each in device.ledger.quarantined() if each.round == done.round]
         waiting, clock = device.waiting(), device.home.time.doubt() if device.home else None
     told = {
         "round": done.round,
@@ -33,6 +34,7 @@ def learn(
         "active_shards": done.active_shards,
         "trained": [h.key_of(key) for key in done.trained],
         "waiting": waiting,
+        "quarantined": [h.quarantined(each) for each in aside],
         "clock": clock,
     }
     if json:
@@ -41,6 +43,11 @@ def learn(
     print(
         f"round {done.round}: {done.samples:,} samples of {len(uploads):,} users, {len(done.trained)} segments trained"
     )
+    for each in aside:
+        print(
+            f"note: {each.samples:,} samples of user {each.user!r} are in quarantine: trained on alone they end with "
+            f"{each.verdict} (`cause drop {home} --upload {each.upload}` destroys them)"
+        )
     if clock is not None:
         print(f"note: {clock}")
     if waiting:

@@ -397,7 +397,7 @@ class Home(Journal):
             return  # whoever writes will find it too
         with self.database.transaction():
             self.let_go()
-            self.database.run("INSERT OR IGNORE INTO behind VALUES (?, ?)", [key.shard, self.clock()])
+            self.database.run("INSERT OR IGNORE INTO behind (shard, since) VALUES (?, ?)", [key.shard, self.clock()])
         self._gone()
 
     def let_go(self) -> None:
@@ -446,6 +446,9 @@ class Home(Journal):
         forgetting.effect(self, ids, selection, plans, dropped)
         with suppress(HomeError):  # the samples are gone, whatever becomes of it
             self._reserve.refill()
+
+    def failed(self, errors: Mapping[int, str]) -> None:
+        asking.failed(self, errors)
 
     def caught_up(self, behind: Sequence[int]) -> None:
         asking.caught_up(self, behind)

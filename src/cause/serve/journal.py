@@ -1,6 +1,6 @@
 """The home's journal, with somebody who hears of what it writes down."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,13 @@ class TellingJournal(Journal):
     def discarded(self, key: SegmentKey) -> None:
         self._home.discarded(key)
         self._events.tell("sub_model.dropped", segment=list(key), why="damaged")
+
+    def quarantined(self, key: SegmentKey, uploads: int) -> None:
+        self._home.quarantined(key, uploads)
+        self._events.tell("upload.quarantined", segment=list(key), uploads=uploads)
+
+    def failed(self, errors: Mapping[int, str]) -> None:
+        self._home.failed(errors)
 
     def caught_up(self, behind: Sequence[int]) -> None:
         rows = self._home.database.rows("SELECT id FROM requests WHERE effective IS NOT NULL AND repaired IS NULL")
