@@ -1,8 +1,5 @@
 """What no training can bear is set aside, and every other sub-model is that of a device that never had it."""
 
-import os
-import signal
-
 import numpy as np
 import pytest
 
@@ -15,7 +12,7 @@ from cause.requests import Request
 from cause.samples import SegmentKey
 from cause.system import Cause
 from cause.verify import verify
-from tests.learners_for_tests import PEPPER, POISON, SALT, FragileLearner
+from tests.learners_for_tests import PEPPER, POISON, SALT, DeadlyLearner, FragileLearner
 from tests.rooms import differences
 
 FEATURES, CLASSES = 4, 3
@@ -295,18 +292,13 @@ def test_workers_take_the_same_verdicts():
 def test_a_worker_that_is_killed_is_no_verdict():
     executor = Processes(1)
     try:
-        device = Cause(learner=Deadly(CLASSES), system=SYSTEM, shards=1, slots=64, executor=executor)
+        device = Cause(learner=DeadlyLearner(CLASSES), system=SYSTEM, shards=1, slots=64, executor=executor)
         with pytest.raises(PassingError, match="a worker died 3 times"):
             device.learn({"ann": drawn("ann", 1), "bob": drawn("bob", 1)})
         assert device.ledger.quarantined() == []
         assert device.waiting() == [0]
     finally:
         executor.close()
-
-
-class Deadly(FragileLearner):
-    def train(self, parent, lesson, seed, tick=None):
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_the_comparison_can_fail():
