@@ -27,8 +27,8 @@ def router(service: Service) -> APIRouter:
         """Samples that no training can bear; operators are told whose they are."""
         return reply(request, views.quarantine(service, names="operator" in token.scopes))
 
-    @routes.delete(
-        "/v1/quarantine/{upload}", status_code=202, response_model=s.Request, responses=documented(404, 409, 422)
+    @routes.post(
+        "/v1/quarantine/{upload}/drop", status_code=202, response_model=s.Request, responses=documented(404, 409, 422)
     )
     def drop(upload: Number, request: Request, token: Annotated[Token, allowed("operator")]) -> Response:
         """Forget what is in quarantine of an upload: an erasure with a receipt, as any other."""
