@@ -90,4 +90,4 @@ def test_dropping_it_is_an_operators_request_with_a_receipt(running):
     assert told["receipts"]
     assert running.get("/v1/quarantine").json()["items"] == []
     assert running.get("/v1/users/bob").json()["samples"] == 0
-    until(lambda: running.get(f"/v1/requests/{told['id']}").json()["state"] == "repaired")
+    until(lambda: running.get(f"/v1/requests/{told['id']}").json()["state"] == "repaired", 60)
