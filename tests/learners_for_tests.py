@@ -1,6 +1,8 @@
 """Learners whose state shows what it was made from."""
 
 import json
+import os
+import signal
 
 import numpy as np
 
@@ -84,3 +86,55 @@ class FrequencyLearner:
 
     def stored_bytes(self, blob):
         return 1
+
+
+POISON, SALT, PEPPER = 666.0, 13.0, 14.0
+
+
+class FragileLearner:
+    """Its state is a digest of all it was made from. It fails on some samples alone, and on others only together."""
+
+    environment = "test"
+    sub_model_bytes = 32
+    input_shape = None
+
+    def __init__(self, classes=3, raises=ValueError):
+        self.classes, self.raises = classes, raises
+        self.recipe_digest = digest("fragile", classes)
+        self.trained = 0
+
+    def composed(self, system):
+        return self
+
+    def check(self, upload):
+        pass
+
+    def train(self, parent, lesson, seed, tick=None):
+        self.trained += 1
+        pieces = [*lesson.pieces, *lesson.rehearsed]
+        x = np.concatenate([upload.arrays(positions)[0].reshape(len(positions), -1) for upload, positions in pieces])
+        if (x == POISON).any():
+            raise self.raises("there is poison in it")
+        if (x == SALT).any() and (x == PEPPER).any():
+            raise self.raises("salt and pepper")
+        names = [upload.names(positions) for upload, positions in pieces]
+        return digest(parent or b"scratch", seed, *sorted(names))
+
+    def predict(self, state, x):
+        return np.tile(np.frombuffer(state[: self.classes], dtype=np.uint8) / 255, (len(x), 1))
+
+    def encode(self, state):
+        return state
+
+    def decode(self, blob):
+        return blob
+
+    def stored_bytes(self, blob):
+        return len(blob)
+
+
+class DeadlyLearner(FragileLearner):
+    """Kills the process in which it is to train."""
+
+    def train(self, parent, lesson, seed, tick=None):
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -236,6 +236,11 @@ class RecordingDisk(Disk):
         self.step(Names(path.parent, came=((path, None),)))
         super().make_folder(folder)
 
+    def remove_folder(self, folder: Path) -> None:
+        path = folder.relative_to(self.root)
+        self.step(Names(path.parent, gone=(path,)))
+        super().remove_folder(folder)
+
     def create(self, path: Path) -> OpenFile:
         if path.exists():
             raise FileExistsError(path)

@@ -213,11 +213,13 @@ class TraceData:
         return TraceData(self._upload.keeping(positions), *self.arrays(positions))
 
 
-def checked(user: str, x: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[np.int64]]:
-    """Inputs and labels as arrays, or what is wrong with them."""
+def checked(user: str, x: ArrayLike, y: ArrayLike, *, copy: bool = True) -> tuple[Array, NDArray[np.int64]]:
+    """Inputs and labels as arrays, or what is wrong with them.
+
+    Inputs are copied: what the caller does to theirs later must change no replay.
+    """
     whose = f"of user {user!r}"
-    # a copy: what the caller does to theirs later changes no replay
-    inputs, labels = array_of(f"inputs {whose}", x, copy=True), array_of(f"labels {whose}", y)
+    inputs, labels = array_of(f"inputs {whose}", x, copy=copy), array_of(f"labels {whose}", y)
     if inputs.ndim < 1 or labels.ndim != 1 or len(inputs) != len(labels):
         raise InputError(
             f"inputs {whose} have shape {inputs.shape} and labels {labels.shape}: one label for each input"
@@ -229,9 +231,11 @@ def checked(user: str, x: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[np.in
     if labels.dtype.kind not in "bui":
         raise InputError(f"labels {whose} must be whole numbers, not {labels.dtype}")
     if inputs.dtype.kind == "f" and not np.isfinite(inputs).all():
-        raise InputError(f"inputs {whose} must be finite: there is {inputs[~np.isfinite(inputs)].flat[0]} among them")
+        row = int(np.argmin(np.isfinite(inputs).reshape(len(inputs), -1).all(axis=1)))
+        value = inputs[row][~np.isfinite(inputs[row])].flat[0]
+        raise InputError(f"inputs {whose} must be finite: row {row} holds {value}")
     if labels.min() < 0:
-        raise InputError(f"labels {whose} start from 0, not {labels.min()}")
+        raise InputError(f"labels {whose} start from 0, not {labels.min()} (row {int(labels.argmin())})")
     return inputs, labels.astype(np.int64)
 
 

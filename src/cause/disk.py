@@ -120,6 +120,10 @@ class Disk:
     def make_folder(self, folder: Path) -> None:
         folder.mkdir(mode=0o700)
 
+    def remove_folder(self, folder: Path) -> None:
+        """An empty one."""
+        folder.rmdir()
+
     def create(self, path: Path) -> OpenFile:
         """A new, empty file; one that exists is an error."""
         return OpenFile(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))

@@ -22,12 +22,60 @@ class EmptyRoundError(InputError):
     """A round that nothing arrived for. It would count, and `retain = "N rounds"` deletes by the number of rounds."""
 
 
+class ArrivalError(InputError):
+    """An upload that does not fit the device. The message names its user, the row and the value, and nobody else."""
+
+
 class BudgetError(CauseError):
     """A memory that cannot hold what it must."""
 
 
 class LearnerError(CauseError):
     """A learner that cannot do what was asked of it. `Cause.repair` finishes what it interrupted."""
+
+
+class DivergedError(LearnerError):
+    """Training that left weights which are not finite."""
+
+
+class PassingError(LearnerError):
+    """Training that failed for a reason outside its samples: a worker was killed, there was no memory. It may succeed
+    when it is tried again."""
+
+
+class NoGuardError(InputError, PassingError):
+    """A script that defines the learner and does its work without asking whether it is the main program."""
+
+
+IN_WORKER = "training failed in a worker: "
+"""How the message of an error begins that a learner raised in a worker process; its type follows."""
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether training may succeed when it is tried again on the same samples: its error has to do with the machine.
+
+    >>> is_passing(MemoryError()), is_passing(RuntimeError("CUDA out of memory")), is_passing(ValueError("a label"))
+    (True, True, False)
+    """
+    if isinstance(error, MemoryError | OSError | PassingError | DamageError | Cancelled | ChangedError | BudgetError):
+        return True
+    if isinstance(error, HomeError | VaultError) or "OutOfMemory" in type(error).__name__:
+        return True
+    told = str(error).lower()
+    return isinstance(error, RuntimeError) and ("out of memory" in told or "allocate memory" in told)
+
+
+def error_name(error: BaseException) -> str:
+    """The type of an error, of one in a worker process that of the first; nothing of its text, which may name somebody.
+
+    >>> error_name(ValueError("alice")), error_name(LearnerError("training failed in a worker: KeyError: 'alice'"))
+    ('ValueError', 'KeyError')
+    """
+    if isinstance(error, LearnerError) and str(error).startswith(IN_WORKER):
+        name = str(error).removeprefix(IN_WORKER).partition(":")[0]
+        if name.isidentifier() and len(name) <= 60:
+            return name
+    return type(error).__name__
 
 
 class PolicyError(CauseError):

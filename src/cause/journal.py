@@ -1,7 +1,10 @@
 """What must be written down for a device to survive its process. Here: nothing, it lives in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from secrets import token_hex
+from typing import Any
+
+import numpy as np
 
 from cause.ledger import Selection
 from cause.plan import ShardPlan
@@ -35,11 +38,21 @@ class Journal:
         """The handles of those samples."""
         return set()
 
+    def staged_kind(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+        """Shape and type of the oldest input among those samples; None if there is none."""
+        return None
+
     def trained(self, segment: SegmentKey, retrained: int = 0) -> None:
         """A sub-model was admitted, and whoever had to go for it is gone; how many samples were trained again."""
 
     def discarded(self, key: SegmentKey) -> None:
         """A damaged sub-model is no longer in the memory."""
+
+    def quarantined(self, key: SegmentKey, uploads: int) -> None:
+        """Samples of so many uploads were set aside in a segment."""
+
+    def failed(self, errors: Mapping[int, str]) -> None:
+        """The shards whose training fails, with the type of their last error; those not named do not fail."""
 
     def caught_up(self, behind: Sequence[int]) -> None:
         """Training has come to an end; these shards still wait."""

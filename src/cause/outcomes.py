@@ -59,8 +59,10 @@ class Effect:
 
     shards: tuple[ShardPlan, ...]
     dropped: tuple[SegmentKey, ...]
+    samples: int
+    """Samples that were forgotten, those in quarantine and those that waited for a round included."""
     staged: int
-    """Samples that waited for a round."""
+    """Of them, those that waited for a round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,8 @@ class Forgotten:
     rsn: int
     ids: tuple[str, ...] = ()
     samples: int = 0
-    """How many samples were destroyed, those that waited for a round included; 0 if nothing was held."""
+    """How many samples were destroyed, those in quarantine and those that waited for a round included; 0 if nothing was
+    held."""
     staged: int = 0
     """Of them, those that waited for a round."""
     unmatched: int | None = None

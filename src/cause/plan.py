@@ -1,10 +1,10 @@
 """What a request touches, from where to restart, and what it costs: known before anything is done."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from cause import positions as pos
 from cause.ledger import Ledger, Selection
 from cause.memory import Memory
+from cause.quarantine import hits, judged_again
 from cause.rehearsal import rehearsed_count
 from cause.samples import SegmentKey
 
@@ -21,7 +21,7 @@ class ShardPlan:
     replay: tuple[SegmentKey, ...]
     """The segments to train again: all after the restart point that retain anything."""
     forgotten: int
-    """Samples to delete."""
+    """Samples to delete, those in quarantine included."""
     rsn: int
     """Retrained sample number: the retained samples of the replayed segments, rehearsed ones included."""
     floor: int
@@ -29,17 +29,17 @@ class ShardPlan:
 
 
 def plan(ledger: Ledger, memory: Memory, selection: Selection, rehearsal: float = 0.0) -> list[ShardPlan]:
-    """Plan a request, or several at once; one entry for each touched shard, ascending."""
-    doomed: dict[SegmentKey, int] = {}
-    for (user, round_), wanted in selection.items():
-        for key, held in ledger.pieces_of(user, round_):
-            hit = len(pos.common(held, wanted))
-            if hit:
-                doomed[key] = doomed.get(key, 0) + hit
+    """Plan a request, or several at once; one entry for each touched shard, ascending.
+
+    A shard that only loses samples which it set aside and never learned from is not touched: see `cause.quarantine`.
+    """
+    doomed, aside = hits(ledger, selection)
     first: dict[int, SegmentKey] = {}
-    for key in doomed:
+    for key in (*doomed, *judged_again(ledger, aside)):
         first[key.shard] = min(key, first.get(key.shard, key))
-    return [_plan_shard(ledger, memory, first[shard], doomed, rehearsal) for shard in sorted(first)]
+    plans = [_plan_shard(ledger, memory, first[shard], doomed, rehearsal) for shard in sorted(first)]
+    more = {shard: sum(hit for key, hit in aside.items() if key.shard == shard) for shard in first} if aside else {}
+    return [replace(each, forgotten=each.forgotten + more.get(each.shard, 0)) for each in plans]
 
 
 def _plan_shard(

@@ -25,6 +25,7 @@ from cause.arguments import (
     uploads_of,
 )
 from cause.arrays import ArrayUpload
+from cause.arrivals import InputSpec, check_round, setting, spec_of
 from cause.checks import by_name, check_not_empty, checked_uploads, classes_of
 from cause.composition import settled
 from cause.controller import ShardController
@@ -46,6 +47,7 @@ from cause.partition import PARTITIONERS, Arrivals, Assignment
 from cause.plan import ShardPlan, plan
 from cause.presets import FIXED, RECOMMENDED, System, parse_system
 from cause.progress import Progress, Watch
+from cause.quarantine import dropping, hits
 from cause.recorded import requests_recorded, round_recorded, saying
 from cause.registry import check_choice
 from cause.rehearsal import Rehearsal
@@ -103,6 +105,8 @@ class Cause:
         slots: int | None = None,
         classes: int | None = None,
         seed: int | None = None,
+        input_shape: Sequence[int] | None = None,
+        input_dtype: str | None = None,
         key: Mapping[str, Any] | None = None,
         read_only: bool = False,
         ledger: Ledger | None = None,
@@ -122,18 +126,20 @@ class Cause:
         if home is not None:
             from cause.home import attach
 
+            bounds |= {"input_shape": None if input_shape is None else tuple(input_shape), "input_dtype": input_dtype}
             wanted = {"system": system, "shards": shards, "memory": memory, "slots": slots, "classes": classes}
             wanted |= {"seed": seed, "workers": workers, **bounds}
             self.home, settings, learner = attach(home, learner, wanted, key, read_only=read_only)
             system, shards, memory, slots = self.home.system, settings.shards, settings.memory, settings.slots
             classes, seed, workers = settings.classes, settings.seed, settings.workers
-            self._repair = settings.repair
+            input_shape, input_dtype, self._repair = settings.input_shape, settings.input_dtype, settings.repair
             ledger, shelf, journal = self.home.ledger, self.home.shelf, self.home
         elif bounds or key is not None or read_only:
             refuse_unknown("Cause", bounds, DEVICE_ARGUMENTS)
             raise InputError(f"{next(iter(bounds), 'key')!r} is for a device with a home: Cause('device/', …)")
         if learner is None:
             raise InputError("a device needs a learner")
+        self._inputs = setting(input_shape, input_dtype)
         try:
             self._make(learner, system or RECOMMENDED, shards, memory, slots, classes, seed or 0, ledger, shelf)
             self.executor: Executor = executor or (Processes(workers) if workers else Here())
@@ -251,7 +257,9 @@ class Cause:
             older, and `retain="2 rounds"` deletes what is too old. A device in memory keeps everything and takes one.
         """
         repair, uploads = self._repair_or_default(repair), uploads_of(uploads)
-        learned, waiting = begin(self, uploads, idempotency_key, partial(self._arrive, empty=empty))
+        with self.state:
+            given = self._checked(uploads)
+            learned, waiting = begin(self, given, idempotency_key, partial(self._arrive, empty=empty))
         with saying(round_recorded(learned.round, learned.samples)):
             self.expire(repair="later")  # before anything is trained on what goes
             trained, _ = self._catch_up(except_=waiting if repair == "later" else ())
@@ -274,13 +282,20 @@ class Cause:
         if self.home is not None:
             check_not_empty(arrived, t, empty=empty)
             arrived = {user: self.home.shuffled(upload) for user, upload in arrived.items()}
-        for upload in arrived.values():
-            self.learner.check(upload)
         active = self.controller.at(t)
         assigned = self._partition(t, active, arrived)
         with nullcontext() if call is None else self._home().inbox.calling(call, arrived):
             self.ledger.record(t, self.segmenting.segments(t, arrived, assigned))
         return t, active, arrived, waiting
+
+    def _checked(self, uploads: Any) -> Any:
+        """The uploads of a round as the device keeps them; refused if it cannot take one. See `cause.arrivals`."""
+        return check_round(uploads, self.inputs(), self.learner)
+
+    def inputs(self) -> InputSpec:
+        """Shape and type of the inputs that are taken: as set, as the learner says, or as what is held has them."""
+        with self.state:
+            return spec_of(self._inputs, self.learner, self.ledger, self.journal.staged_kind)
 
     def _partition(self, t: int, active: int, arrived: Mapping[str, Upload]) -> Mapping[str, Assignment]:
         placements = {user: self.ledger.placement(user) for user in arrived}
@@ -299,12 +314,12 @@ class Cause:
         self, uploads: Mapping[str, tuple[ArrayLike, ArrayLike]], *, calls: Mapping[str, str] | None = None
     ) -> "dict[str, Called]":
         """The same for several users, all of them or none; `calls` has the ids of some of them, by user."""
-        given = by_name(uploads)
-        for user, (x, y) in given.items():
-            self.learner.check(ArrayUpload.unnamed(user, x, y))  # before anybody has to wait for it
+        given = self._checked(by_name(uploads))  # before anybody has to wait for it
         ids = {user: (calls or {}).get(user) or token_hex(16) for user in given}
         with self.state:
             self._resume()
+            for user, (x, _) in given.items():
+                self.inputs().fitted(user, x)  # others' may have come meanwhile
             self._expire_staged()  # where no round is closed, nobody else does
             return self._home().inbox.stage({user: (ids[user], x, y) for user, (x, y) in given.items()})
 
@@ -406,6 +421,10 @@ class Cause:
             return forget_matching(self, user, matching, (rounds, count, samples, handles), repair, nonce)
         named = Request(user, rounds_of(rounds), count, samples_of(samples), handles_of(handles), nonce)
         return self.serve([named], repair=repair)
+
+    def drop(self, upload: int, *, repair: str | None = None) -> Forgotten:
+        """Forget what is in quarantine of an upload (`status().quarantined` numbers them): a request as any other."""
+        return self.serve([dropping(self.ledger, upload)], repair=repair)[0]
 
     def expire(self, *, repair: str = "now", trust_clock: bool = False) -> Forgotten | None:
         """Forget what is older than the home keeps samples: all of it at once. `learn` does it in each round.
@@ -551,10 +570,7 @@ class Cause:
         repair: str,
     ) -> Forgotten:
         rsn = self._catch_up()[1] if repair == "now" else 0
-        samples = sum(shard.forgotten for shard in effect.shards) + effect.staged
-        return Forgotten(
-            tuple(requests), effect.shards, effect.dropped, rsn, tuple(ids), samples=samples, staged=effect.staged
-        )
+        return Forgotten(tuple(requests), effect.shards, effect.dropped, rsn, tuple(ids), effect.samples, effect.staged)
 
     def plan(self, *requests: Request | str) -> list[ShardPlan]:
         """What serving these requests together would touch and cost; a name means all of that user. Changes nothing."""
@@ -570,20 +586,23 @@ class Cause:
         with self.state:
             selection = still_held(self.ledger, selection)  # somebody else may have asked for some of it meanwhile
             plans = self._plan(selection)
-            if plans:
-                touched = {each.shard for each in plans}
+            touched = {key.shard for each in hits(self.ledger, selection) for key in each}
+            if touched:
                 self.held.touch(touched)
                 self.executor.cancel(touched)  # what is being trained there may have seen them
             try:
                 self.ledger.delete(selection)
+                for shard in plans:
+                    self.ledger.reinstate(shard.first)
                 dropped = [key for shard in plans for key in self.memory.drop_from(shard.first)]
                 staged = self.journal.effect(ids, selection, plans, dropped)
             except BaseException:
                 self.held.reload()
                 raise
-        if self.home is not None and plans:
-            self.executor.retire({each.shard for each in plans})
-        return Effect(tuple(plans), tuple(dropped), staged)
+        if self.home is not None and touched:
+            self.executor.retire(touched)
+        samples = sum(map(len, selection.values())) + staged
+        return Effect(tuple(plans), tuple(dropped), samples, staged)
 
     # Training
 

@@ -8,7 +8,7 @@ from itertools import groupby
 from threading import RLock
 from typing import Any
 
-from cause.errors import Cancelled, DamageError
+from cause.errors import Cancelled, DamageError, error_name, is_passing
 from cause.executors import Executor, ShardError, ShardWork, Task
 from cause.holdings import Holdings
 from cause.keyed import digest, training_seed
@@ -16,6 +16,7 @@ from cause.learners import Learner
 from cause.ledger import Segment
 from cause.memory import SubModel
 from cause.progress import Tally, Watch
+from cause.quarantine import verdicts
 from cause.rehearsal import Rehearsal
 from cause.samples import Lesson, SegmentKey
 from cause.verify import Chain
@@ -34,6 +35,10 @@ class Training:
     def __init__(self, held: Holdings, rehearsal: Rehearsal, key: bytes) -> None:
         self._held, self._rehearsal, self._key = held, rehearsal, key
         self._turn = RLock()  # one replay at a time
+        self._since = 0  # the `changes` with which the pass under way began
+        self._blameless: dict[SegmentKey, int] = {}  # segments that fail, and no part of them alone, at `changes`
+        self.failed: dict[int, Exception] = {}
+        """Shards whose training fails, by their last error."""
 
     def catch_up(
         self,
@@ -68,13 +73,19 @@ class Training:
                 except Cancelled:
                     again = True
                 except ShardError as error:
-                    failed[error.shard] = error.cause
-                    stopped = stop is not None and stop()
+                    try:
+                        if not self._set_aside(learner, executor, error):
+                            failed[error.shard] = error.cause
+                    except Cancelled:
+                        stopped = True
+                    stopped = stopped or (stop is not None and stop())
                     continue
                 if again and not stopped:
                     stopped = once or (stop is not None and stop())
             with held.lock:
                 held.journal.caught_up(held.waiting())
+                self.failed = self._still_failed(failed)
+                held.journal.failed({shard: error_name(error) for shard, error in self.failed.items()})
         if failed:
             raise failed[min(failed)]
         return trained, rsn
@@ -88,7 +99,7 @@ class Training:
         """
         held = self._held
         with held.lock:
-            changes = held.changes
+            changes = self._since = held.changes
             shards = [shard for shard in held.ledger.shards() if shard not in except_]
             lessons = [pair for shard in shards for pair in self.behind(shard)]
         if not lessons:
@@ -121,6 +132,37 @@ class Training:
                         held.reload()
                         raise
                 yield segment.key, retrained
+
+    def _still_failed(self, failed: dict[int, Exception]) -> dict[int, Exception]:
+        """Shards that fail, also those that this call left out, by their last error."""
+        waiting = set(self._held.waiting())
+        return {shard: error for shard, error in {**self.failed, **failed}.items() if shard in waiting}
+
+    def _set_aside(self, learner: Learner, executor: Executor, error: ShardError) -> bool:
+        """After a training that failed: put in quarantine what fails alone. Whether it is to be tried again at once."""
+        held, key, since = self._held, error.segment, self._since
+        if is_passing(error.cause) or held.current(key.shard, self._blameless.get(key, -1)):
+            return False  # nothing has changed since nothing was found to fail alone
+        current = partial(held.current, key.shard, since)
+        with held.lock:
+            if not current():
+                return True
+            pieces = held.ledger.lineage(key.shard)[key].pieces
+        found = verdicts(learner, executor, key, pieces, current)
+        with held.lock:
+            if not current():
+                return True
+            if not found:
+                self._blameless |= {} if found is None else {key: since}
+                return False
+            try:
+                held.touch([key.shard])
+                held.ledger.quarantine(key, found)
+            except BaseException:
+                held.reload()
+                raise
+            held.journal.quarantined(key, len(found))
+        return True
 
     def behind(self, shard: int) -> Iterable[tuple[Segment, Lesson]]:
         """The segments after a shard's head, with what is to be learned from each."""
@@ -165,6 +207,8 @@ class Training:
             # one by one: others have their turn in between
             stored = {each.key: found for each in sub_models if (found := self._stored(each)) is not None}
             if held.current(shard, since) and held.reloads == reloads:
+                newest = max(stored, default=None)  # what comes after it may not be trainable, and is not compared
+                lessons = [each for each in lessons if newest is not None and each.segment <= newest]
                 return Chain(
                     learner,
                     [(each, training_seed(self._key, *each.segment), stored.get(each.segment)) for each in lessons],

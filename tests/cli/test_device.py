@@ -160,7 +160,7 @@ def test_init_takes_class_weights_a_loss_and_numbers_for_each_channel(cause, ref
     options = ["--model", "mlp", "--features", 2, "--classes", 3, "--memory", "1MB", "--epochs", 1]
     told = cause("init", "one", *options, "--class-weights", "1,1,4", "--mean", "1,2", "--std", "2", "--json")
     assert {"class_weights": [1, 1, 4], "mean": [1, 2], "std": 2, "shape": [2]}.items() <= told["learner"].items()
-    told = cause("init", "two", *options, "--loss", "losses:mine", "--input-dtype", "float32", "--json")
+    told = cause("init", "two", *options, "--loss", "losses:mine", "--network-dtype", "float32", "--json")
     assert {"loss": "losses:mine", "input_dtype": "float32"}.items() <= told["learner"].items()
     np.savez("r.npz", x=np.ones((6, 2), np.float32), y=np.arange(6) % 3, users=np.array(["a", "b"] * 3))
     for home in ("one", "two"):

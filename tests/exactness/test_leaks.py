@@ -118,8 +118,8 @@ def test_red_when_a_replay_starts_from_the_newest_weights_at_hand(monkeypatch):
 def test_red_when_inputs_are_centred_by_all_that_was_ever_seen(monkeypatch):
     honest, seen = torch_learner.gather, []
 
-    def gather(pieces):
-        x, y = honest(pieces)
+    def gather(pieces, shape):
+        x, y = honest(pieces, shape)
         seen.append(x)
         return x - np.concatenate(seen).mean(), y
 
@@ -137,8 +137,8 @@ def test_red_when_inputs_are_centred_across_shards(monkeypatch):
         mean[""] = float(np.concatenate(inputs).mean()) if inputs else 0.0
         return honest_catch_up(self, *args, **kwargs)
 
-    def gather(pieces):
-        x, y = honest(pieces)
+    def gather(pieces, shape):
+        x, y = honest(pieces, shape)
         return x - np.float32(mean[""]), y
 
     monkeypatch.setattr(Cause, "_catch_up", catch_up)
@@ -152,8 +152,8 @@ def test_red_when_classes_are_numbered_as_they_were_first_met(monkeypatch):
     def fit(self, *args, **kwargs):
         own = numbers.setdefault(id(self), {})  # a device's list of classes, and the clean room's
 
-        def gather(pieces):
-            x, y = honest(pieces)
+        def gather(pieces, shape):
+            x, y = honest(pieces, shape)
             return x, np.array([own.setdefault(int(label), len(own)) for label in y])
 
         with monkeypatch.context() as patch:
@@ -168,8 +168,8 @@ def test_red_when_classes_are_weighted_by_all_that_was_ever_seen(monkeypatch):
     honest, counts = torch_learner.gather, np.ones(CLASSES)
     loss = torch.nn.functional.cross_entropy
 
-    def gather(pieces):
-        x, y = honest(pieces)
+    def gather(pieces, shape):
+        x, y = honest(pieces, shape)
         counts[:] += np.bincount(y, minlength=CLASSES)
         return x, y
 
@@ -218,8 +218,8 @@ def test_red_when_a_generator_is_not_seeded(generator, monkeypatch):
     def keep() -> None:
         state.update(torch=torch.get_rng_state(), numpy=np.random.get_state(), random=random.getstate())
 
-    def data(pieces):
-        x, y = honest_data(pieces)
+    def data(pieces, shape):
+        x, y = honest_data(pieces, shape)
         noisy = x + np.float32(draw())
         if leaking:
             keep()

@@ -18,6 +18,7 @@ from cause.cli import (
     config,
     demo,
     doctor,
+    drop,
     evidence,
     expire,
     export,
@@ -59,6 +60,7 @@ app.command("config")(config.config)
 app.command("learn")(learn.learn)
 app.command("samples")(samples.samples)
 app.command("forget")(forget.forget)
+app.command("drop")(drop.drop)
 app.command("expire")(expire.expire)
 app.command("repair")(repair.repair)
 app.command("predict")(predict.predict)

@@ -29,7 +29,7 @@ def expire(
         done = device.expire(repair=when, trust_clock=trust_clock)
         staged, clock = home_of(device).inbox.expired, home_of(device).time.doubt()
         waiting = device.waiting()
-    samples = 0 if done is None else sum(shard.forgotten for shard in done.shards)
+    samples = 0 if done is None else done.samples
     dropped, rsn = (() if done is None else done.dropped), (0 if done is None else done.rsn)
     if json:
         told = {"retain": retain, "samples": samples, "staged": staged, "destroyed": [h.key_of(key) for key in dropped]}

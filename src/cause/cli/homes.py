@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cause.learners import Learner
     from cause.learners.deferred import DeferredLearner
     from cause.learners.recorded import RecordedLearner
+    from cause.ledger import Quarantined
     from cause.presets import System
     from cause.progress import Watch
     from cause.system import Cause
@@ -259,6 +260,12 @@ def numbers_of(text: str | None, option: str) -> list[int] | None:
     if not all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts):
         raise InputError(f"{option} takes whole numbers, as 1,2, not {text!r}")
     return [int(part) for part in parts]
+
+
+def quarantined(each: "Quarantined") -> dict[str, Any]:
+    """Samples in quarantine, for JSON."""
+    told = {"upload": each.upload, "user": each.user, "round": each.round, "shard": each.segment.shard}
+    return {**told, "samples": each.samples, "verdict": each.verdict, "since": each.since}
 
 
 def samples_of(text: str | None) -> list[tuple[int, int]] | None:

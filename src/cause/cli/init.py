@@ -46,6 +46,12 @@ def init(
         float | None, typer.Option(help="Days until a forget must be repaired, too. [default: 30]")
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Processes that train. [default: 0, in this one]")] = None,
+    input_shape: Annotated[
+        str | None, typer.Option(help="Refuse inputs of another shape, as 8,8. [default: any that fits the learner]")
+    ] = None,
+    input_dtype: Annotated[
+        str | None, typer.Option(help="Keep inputs as this type, as float32; refuse what it cannot hold.")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="A network: cnn, mlp, resnet34 … or your module:function.")] = None,
     shape: Annotated[str | None, typer.Option(help="Shape of an input, channels first, as 1,8,8.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs for each segment. [default: 10; estimators 1]")] = None,
@@ -64,7 +70,7 @@ def init(
     loss: Annotated[
         str | None, typer.Option(help="Your module:function of outputs and labels. [default: cross entropy]")
     ] = None,
-    input_dtype: Annotated[
+    network_dtype: Annotated[
         str | None, typer.Option(help="float32, or int64: whole numbers stay so. [default: what the network takes]")
     ] = None,
     width: Annotated[int | None, typer.Option(help="Width of cnn or mlp; other options go into --config.")] = None,
@@ -84,10 +90,12 @@ def init(
     device: dict[str, Any] = {
         "system": system, "shards": shards, "memory": memory, "slots": slots, "classes": classes, "seed": seed,
         "storage": storage, "retain": retain, "repair": repair, "deadline_days": deadline, "workers": workers,
+        "input_shape": None if input_shape is None else tuple(h.numbers_of(input_shape, "--input-shape") or ()),
+        "input_dtype": input_dtype,
     }  # fmt: skip
     torch = {
         "model": model, "shape": shape, "batch_size": batch_size, "optimizer": optimizer, "lr": lr, "mean": mean,
-        "std": std, "width": width, "class_weights": class_weights, "loss": loss, "input_dtype": input_dtype,
+        "std": std, "width": width, "class_weights": class_weights, "loss": loss, "input_dtype": network_dtype,
     }  # fmt: skip
     sklearn = {"estimator": estimator, "features": features}
     key = key_of_options(key_file, key_env, key_command)

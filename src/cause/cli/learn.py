@@ -48,6 +48,7 @@ def learn(
         when = h.repair_of(home, repair)
         uploads, rows = read_files(data, device.classes, user=user, split=split, class_names=h.names_of(class_names))
         done = device.learn(uploads, repair=when, idempotency_key=idempotency_key)
+        aside = [each for each in device.ledger.quarantined() if each.round == done.round]
         waiting, clock = device.waiting(), device.home.time.doubt() if device.home else None
     listed = handles_by_file(done, rows)
     if handles is not None:
@@ -60,6 +61,7 @@ def learn(
         "active_shards": done.active_shards,
         "trained": [h.key_of(key) for key in done.trained],
         "waiting": waiting,
+        "quarantined": [h.quarantined(each) for each in aside],
         "clock": clock,
         "repeated": done.repeated,
         "handles": [{"file": each["file"], "handles": each["handles"]} for each in listed],
@@ -74,6 +76,11 @@ def learn(
         )
     else:
         print(f"round {done.round}: {done.samples:,} samples of {len(uploads):,} users, {trained}")
+    for each in aside:
+        print(
+            f"note: {each.samples:,} samples of user {each.user!r} are in quarantine: trained on alone they end with "
+            f"{each.verdict} (`cause drop {home} --upload {each.upload}` destroys them)"
+        )
     if clock is not None:
         print(f"note: {clock}")
     if waiting:

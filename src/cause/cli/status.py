@@ -19,7 +19,7 @@ def status(home: h.HomeFolder, calibration: h.CalibrationFile = None, json: o.As
 
         now = found(device, model)
     if json:
-        print_json(now.as_dict())
+        print_json(now.as_dict() | {"quarantined": [h.quarantined(each) for each in now.quarantined]})
     else:
         _show(now)
 
@@ -53,6 +53,22 @@ def _show(now: "Status") -> None:
         ["shard", "samples", "serves", "state"],
         [[str(each.shard), f"{each.samples:,}", *_state(each)] for each in now.shards],
     )
+    if now.quarantined:
+        print_table(
+            "In quarantine: kept, but no part of any sub-model (`cause drop HOME --upload N` destroys it)",
+            ["upload", "user", "round", "shard", "samples", "alone it ends with"],
+            [
+                [
+                    str(each.upload),
+                    each.user,
+                    str(each.round),
+                    str(each.segment.shard),
+                    f"{each.samples:,}",
+                    each.verdict,
+                ]
+                for each in now.quarantined
+            ],
+        )
     if now.requests:
         print_table(
             "Requests that wait for a repair (their samples are gone already)",
@@ -99,7 +115,8 @@ def _expiring(samples: "Expiring") -> str:
 def _state(shard: "ShardStatus") -> list[str]:
     serves = "nothing" if shard.serving is None else f"round {shard.serving.round}"
     since = "" if shard.since is None else f" since {h.moment(shard.since)}"
-    return [serves, f"{shard.behind} segments behind{since}" if shard.behind else "up to date"]
+    problem = "" if shard.problem is None else f"; training fails: {shard.problem}"
+    return [serves, f"{shard.behind} segments behind{since}{problem}" if shard.behind else "up to date"]
 
 
 def _cost(repair: "RepairCost") -> str:

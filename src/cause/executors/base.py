@@ -35,9 +35,9 @@ class ShardWork:
 class ShardError(Exception):
     """A shard's segment cannot be trained; its cause says why. The other shards have nothing to do with it."""
 
-    def __init__(self, shard: int, cause: Exception) -> None:
-        super().__init__(f"shard {shard}: {cause}")
-        self.shard, self.cause = shard, cause
+    def __init__(self, segment: SegmentKey, cause: Exception) -> None:
+        super().__init__(f"segment {segment}: {cause}")
+        self.segment, self.shard, self.cause = segment, segment.shard, cause
 
 
 class Executor(Protocol):

@@ -31,7 +31,7 @@ class Here:
                             raise
                     except Exception as error:
                         if shard.current():
-                            raise ShardError(shard.shard, error) from error
+                            raise ShardError(task.lesson.segment, error) from error
                         # some of it was forgotten meanwhile: its samples went while they were read, or trained on
                 yield blob if shard.current() else None
 

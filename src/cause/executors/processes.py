@@ -13,12 +13,13 @@ from multiprocessing.process import BaseProcess
 from pickle import PicklingError
 from threading import Lock
 
-from cause.errors import Cancelled, InputError, LearnerError
+from cause.errors import Cancelled, InputError, LearnerError, PassingError
 from cause.executors import wire
 from cause.executors.base import ShardError, ShardWork, Told
 from cause.executors.spawning import ScriptlessContext, context_for, needs_guard
 from cause.executors.worker import Assignment, Epoch, Failed, Ready, Trained, work
 from cause.learners import Learner
+from cause.samples import SegmentKey
 
 MOST_WORKERS = 256
 TRIES = 3
@@ -81,8 +82,8 @@ class _Shard:
         return Assignment(learner, self._parent, self._given.tasks[self.started])
 
     @property
-    def segment(self) -> str:
-        return str(self._given.tasks[self.started].lesson.segment)
+    def segment(self) -> SegmentKey:
+        return self._given.tasks[self.started].lesson.segment
 
     def tell(self, told: Told, epoch: Epoch) -> None:
         told(self._given.tasks[self.started].lesson.segment, epoch.done, epoch.total)
@@ -202,7 +203,7 @@ class Processes:
             if isinstance(error, AttributeError | TypeError | ValueError | PicklingError):
                 # what pickle says of a lambda, a local class …
                 raise InputError(f"the learner or its data cannot be sent to a worker process: {error}") from None
-            raise ShardError(shard.number, error) from error
+            raise ShardError(shard.segment, error) from error
         try:
             packed.send(worker.pipe)
         except OSError:
@@ -229,7 +230,7 @@ class Processes:
                 continue
             except Exception as error:  # a learner may raise what can be made only where it was raised
                 told_ = f"what a worker said cannot be read: {type(error).__name__}: {error}"
-                raise ShardError(worker.shard.number, LearnerError(told_)) from error
+                raise ShardError(worker.shard.segment, LearnerError(told_)) from error
             if isinstance(message, Ready):
                 assert worker.learner is not None
                 self._send(worker, worker.learner)
@@ -242,7 +243,7 @@ class Processes:
                 self._trained(worker, message.blob)
             elif isinstance(message, Failed):
                 if not worker.cancelled and worker.shard.current:
-                    raise ShardError(worker.shard.number, message.error)
+                    raise ShardError(worker.shard.segment, message.error)
                 self._replace(worker)
 
     def _trained(self, worker: _Worker, blob: bytes) -> None:
@@ -287,11 +288,11 @@ class Processes:
         self._take_off(worker)
         shard.deaths += 1
         if not worker.ready and worker.process.exitcode == 1 and not isinstance(self._context, ScriptlessContext):
-            raise ShardError(shard.number, needs_guard())
+            raise ShardError(shard.segment, needs_guard())
         if shard.deaths >= TRIES:
             how = f"exit code {worker.process.exitcode}"
-            died = LearnerError(f"a worker died {TRIES} times over segment {shard.segment} ({how})")
-            raise ShardError(shard.number, died)
+            died = PassingError(f"a worker died {TRIES} times over segment {shard.segment} ({how})")
+            raise ShardError(shard.segment, died)
 
     def _take_off(self, worker: _Worker) -> None:
         """End a busy worker. It leaves the books when it is dead: whoever cancels must not miss one that is dying."""

@@ -16,7 +16,7 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from cause.errors import InputError
+from cause.errors import InputError, NoGuardError
 
 GUARD = "`if __name__ == '__main__':`"
 _patching = threading.Lock()
@@ -63,9 +63,9 @@ def refuse_rerun() -> None:
         )
 
 
-def needs_guard() -> InputError:
+def needs_guard() -> NoGuardError:
     """What is wrong when a process cannot import the script that defines the learner."""
-    return InputError(
+    return NoGuardError(
         f"a worker process cannot import this script, which defines the learner: put what it does under {GUARD}, or "
         "the learner into a module of its own"
     )

@@ -4,9 +4,8 @@ import contextlib
 import gc
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
 
-from cause.errors import CauseError, LearnerError
+from cause.errors import IN_WORKER, CauseError, LearnerError, PassingError, is_passing
 from cause.executors import wire
 from cause.executors.base import Task, train_segment
 from cause.learners import Learner
@@ -102,5 +101,6 @@ def _answer(learner: Learner, order: Assignment, pipe: Connection) -> Trained | 
         return Failed(_told(error))
 
 
-def _told(error: Any) -> LearnerError:
-    return LearnerError(f"training failed in a worker: {type(error).__name__}: {error}")
+def _told(error: Exception) -> LearnerError:
+    kind = PassingError if is_passing(error) else LearnerError
+    return kind(f"{IN_WORKER}{type(error).__name__}: {error}")

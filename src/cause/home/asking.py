@@ -1,7 +1,7 @@
 """Requests on record: accepted, waiting to take effect, and repaired."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from secrets import token_hex
 from typing import TYPE_CHECKING
@@ -79,13 +79,25 @@ def _asked(home: "Home", name: bytes, sealed: bytes) -> Request:
     return Request(told["user"], rounds, told["count"], samples, handles, told.get("nonce"), exact)
 
 
+def failed(home: "Home", errors: Mapping[int, str]) -> None:
+    """The shards whose training fails, with the type of their last error, for whoever looks at the home."""
+    found = dict(home.database.rows("SELECT shard, problem FROM behind WHERE problem IS NOT NULL"))
+    if found != dict(errors):
+        with home.database.transaction():
+            home.database.run("UPDATE behind SET problem=NULL WHERE problem IS NOT NULL")
+            home.database.many(
+                "UPDATE behind SET problem=? WHERE shard=?", [[error, shard] for shard, error in errors.items()]
+            )
+
+
 def caught_up(home: "Home", behind: Sequence[int]) -> None:
     """Training has come to an end, and these shards still wait: requests of the others are repaired."""
     with home.database.transaction():
         marks = ",".join(map(str, behind))
         home.database.run(f"DELETE FROM behind WHERE shard NOT IN ({marks})")
         now = home.clock()
-        home.database.many("INSERT OR IGNORE INTO behind VALUES (?, ?)", [[shard, now] for shard in behind])
+        rows = [[shard, now] for shard in behind]
+        home.database.many("INSERT OR IGNORE INTO behind (shard, since) VALUES (?, ?)", rows)
         waiting = set(behind)
         for each, covered in home.database.rows(
             "SELECT id, covered FROM requests WHERE signed < 2 AND effective IS NOT NULL AND repaired IS NULL"

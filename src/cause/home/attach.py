@@ -1,7 +1,9 @@
 """Making a home, and opening it again."""
 
+import os
 from collections.abc import Mapping
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -104,7 +106,7 @@ def create(
     parse_retain(settings.retain)
     try:
         layout.folder.parent.mkdir(parents=True, exist_ok=True)
-        _discard(layout)
+        _discard(layout, disk)
         if not disk.exists(layout.folder):
             disk.make_folder(layout.folder)
         disk.sync_folder(layout.folder.parent)
@@ -124,12 +126,17 @@ def _unfinished(layout: Layout) -> bool:
     return UNFINISHED in names or names == {UNFINISHED + ".part"}
 
 
-def _discard(layout: Layout) -> None:
-    if layout.folder.exists():
-        from shutil import rmtree
-
-        for path in layout.folder.iterdir():
-            rmtree(path) if path.is_dir() else path.unlink()
+def _discard(layout: Layout, disk: Disk) -> None:
+    """Remove what a cut-short making left, but for the mark that says so: a kill here must leave it, too."""
+    if not layout.folder.exists():
+        return
+    for folder, _, files in os.walk(layout.folder, topdown=False):
+        for name in files:
+            if (folder, name) != (str(layout.folder), UNFINISHED):
+                disk.unlink(Path(folder) / name)
+        if folder != str(layout.folder):
+            disk.remove_folder(Path(folder))
+    disk.sync_folder(layout.folder)
 
 
 def _told(wanted: Mapping[str, Any]) -> dict[str, Any]:

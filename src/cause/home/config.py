@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from cause.arrivals import setting
 from cause.disk import open_to_read
 from cause.errors import HomeError, InputError
 from cause.home.composition import system_of
@@ -39,8 +40,15 @@ class Settings:
     """Whether forgetting waits for the replay, unless the call says otherwise."""
     deadline_days: float = 30.0
     workers: int = 0
+    input_shape: tuple[int, ...] | None = None
+    """Of one input, as [64]. None: as the learner has it, else as the first upload has it."""
+    input_dtype: str | None = None
+    """What inputs are kept as, as "float32". None: as they come."""
 
     def __post_init__(self) -> None:
+        if self.input_shape is not None:
+            object.__setattr__(self, "input_shape", tuple(self.input_shape))
+        setting(self.input_shape, self.input_dtype)
         parse_system(self.system)
         parse_bytes(self.memory)
         if self.storage is not None:
@@ -108,6 +116,10 @@ def parse_value(name: str, text: str) -> Any:
         return None
     if "str" in kind:
         return text
+    if "tuple" in kind:
+        if not re.fullmatch(r"\[? *[0-9]{1,9}( *[,x] *[0-9]{1,9})* *\]?", text):
+            raise InputError(f"{name} must be numbers, as 64 or 3,32,32, not {text!r}")
+        return tuple(int(side) for side in re.findall("[0-9]+", text))
     try:
         return float(text) if "float" in kind else int(text)
     except ValueError:
@@ -179,6 +191,10 @@ def _kind(type_: Any) -> str:
 
 
 def _check_type(where: str, name: str, value: Any, kind: str) -> None:
+    if "tuple" in kind:
+        if not isinstance(value, list | tuple) or not all(type(side) is int for side in value):
+            raise InputError(f"{where}: {name} must be a list of whole numbers, as [3, 32, 32], not {value!r}")
+        return
     wanted: tuple[type, ...] = (str,) if "str" in kind else (int, float) if "float" in kind else (int,)
     if not isinstance(value, wanted) or isinstance(value, bool):
         raise InputError(f"{where}: {name} must be {kind.split(' |')[0]}, not {value!r}")

@@ -12,6 +12,7 @@ from cause.home.asking import requests_of
 from cause.home.database import Database
 from cause.home.directory import DirectoryChange
 from cause.home.inbox import StagedRemoval
+from cause.home.quarantining import give_back
 from cause.home.relayout import RANDOM, moved, permuted
 from cause.home.repeats import void
 from cause.home.seals import name_bytes, seal_digests
@@ -91,6 +92,7 @@ def _planned(home: "Home", selection: Selection, asked: Sequence[Request]) -> Re
         rewrite.left[user, round_] = own, _rewrite(home, rewrite, own, user, round_, forgotten, handles)
         recorded = ledger.recorded_pieces(own.upload_id)
         touched |= {key for key, held in recorded if len(pos.common(held, forgotten))}
+    touched |= ledger.reinstated
     for key in sorted(touched):
         (old,) = home.database.row("SELECT key FROM segments WHERE (shard, round, slice)=(?, ?, ?)", list(key))
         rewrite.old += [] if old is None else [bytes(old)]
@@ -181,13 +183,16 @@ def apply(home: "Home", rewrite: Rewrite, selection: Selection) -> None:
             sealed = home.vault.seal(left[0], name_bytes(user), b"user" + left[0])
             database.run("UPDATE uploads SET sealed_user=? WHERE id=?", [sealed, own.upload_id])
         database.many(
-            "INSERT INTO pieces (upload, shard, round, slice, positions) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO pieces (upload, shard, round, slice, positions, quarantined, verdict) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
-                [own.upload_id, *key, pos.runs(moved(held, rewrite.places.get((user, round_))))]
+                [own.upload_id, *key, pos.runs(moved(held, rewrite.places.get((user, round_)))),
+                 *((None, None) if (aside := home.ledger.aside(key, user)) is None else aside[1:])]
                 for key, held in home.ledger.pieces_of(user, round_)
             ],
-        )
+        )  # fmt: skip
         database.run("UPDATE uploads SET layout=? WHERE id=?", [RANDOM, own.upload_id])
+    give_back(home)
     update_segments(database, rewrite.segments)
     home.directory.write(rewrite.directory, database)
 
@@ -228,7 +233,8 @@ def _mark(
             "UPDATE requests SET effective=?, key=NULL, sealed=NULL, batch=?, samples=?, covered=? WHERE id=?",
             [now, ids[0], samples, json.dumps(covered), each],
         )
-    home.database.many("INSERT OR IGNORE INTO behind VALUES (?, ?)", [[plan.shard, now] for plan in plans])
+    rows = [[plan.shard, now] for plan in plans]
+    home.database.many("INSERT OR IGNORE INTO behind (shard, since) VALUES (?, ?)", rows)
 
 
 def _taint(home: "Home", now: float, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]) -> list[str]:

@@ -14,6 +14,8 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, cast
 
+import numpy as np
+
 from cause.arrays import ArrayUpload
 from cause.disk import Disk
 from cause.errors import BudgetError, HomeError, LogError, VaultError
@@ -411,7 +413,7 @@ class Home(Journal):
             return  # whoever writes will find it too
         with self.database.transaction():
             self.let_go()
-            self.database.run("INSERT OR IGNORE INTO behind VALUES (?, ?)", [key.shard, self.clock()])
+            self.database.run("INSERT OR IGNORE INTO behind (shard, since) VALUES (?, ?)", [key.shard, self.clock()])
         self._gone()
 
     def let_go(self) -> None:
@@ -437,6 +439,9 @@ class Home(Journal):
     def staged_handles(self, user: str) -> set[str]:
         return self.inbox.handles_of(user)
 
+    def staged_kind(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+        return self.inbox.kind()
+
     def expired(self) -> list[Request]:
         return asking.expired(self)
 
@@ -458,6 +463,9 @@ class Home(Journal):
         with suppress(HomeError):  # the samples are gone, whatever becomes of it
             self._reserve.refill()
         return staged
+
+    def failed(self, errors: Mapping[int, str]) -> None:
+        asking.failed(self, errors)
 
     def caught_up(self, behind: Sequence[int]) -> None:
         asking.caught_up(self, behind)

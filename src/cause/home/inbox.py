@@ -144,6 +144,13 @@ class Inbox:
         """All rows of a user that wait for a round, an upload at a time."""
         return [self._rows(upload) for upload in self.like(user)]
 
+    def kind(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+        """Shape and type of the oldest input that waits."""
+        for upload in self._staged.values():
+            meta = self._home.store_.meta(upload.names[0])
+            return tuple(meta.shape), meta.dtype
+        return None
+
     def waits(self, id_: str) -> bool:
         """Whether an upload is still staged."""
         return id_ in self._staged

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cause.errors import HomeError
 
-FORMAT = 5
+FORMAT = 6
 """Raised when an older program could not read what this one writes."""
 
 DEVICE_KEY = b"device signature"

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from cause import positions as pos
 from cause.errors import HomeError, VaultError
+from cause.home import quarantining
+from cause.home.quarantining import Aside
 from cause.home.seals import open_digests
 from cause.home.uploads import Blocks, StoredUpload
 from cause.keyed import digest
-from cause.ledger import Lineage, Segment, Selection
+from cause.ledger import Lineage, Quarantined, Segment, Selection
 from cause.positions import Positions
 from cause.samples import Piece, SegmentKey
 
@@ -92,17 +94,27 @@ class HomeLedger:
         self._cached: OrderedDict[SegmentKey, tuple[Piece, ...]] = OrderedDict()
         self._blocks: WeakValueDictionary[int, Blocks] = WeakValueDictionary()
         self._deleted: dict[tuple[str, int], list[tuple[SegmentKey, Positions]]] = {}
+        self._aside: dict[SegmentKey, dict[int, Aside]] = {}  # in quarantine, by segment and pseudonym
+        self._reinstated: set[SegmentKey] = set()
 
     def load(self) -> None:
-        """Read the round and the segments."""
+        """Read the round, the segments and what is in quarantine."""
         database = self._home.database
-        self._lineages, self._deleted = {}, {}
+        self._lineages, self._deleted, self._aside = {}, {}, {}
+        self._reinstated.clear()
         self._cached.clear()
         self._round = int(database.get("round", 0))
         for shard, round_, slice_, trained, samples in database.rows(
             "SELECT shard, round, slice, trained, samples FROM segments ORDER BY shard, round, slice"
         ):
-            self._append(SegmentKey(shard, round_, slice_), samples, bool(trained))
+            if samples:
+                self._append(SegmentKey(shard, round_, slice_), samples, bool(trained))
+        for shard, round_, slice_, pseudonym, upload, since, verdict in database.rows(
+            "SELECT shard, pieces.round, slice, pseudonym, upload, quarantined, verdict FROM pieces "
+            "JOIN uploads ON upload=id WHERE quarantined IS NOT NULL"
+        ):
+            own = self._aside.setdefault(SegmentKey(shard, round_, slice_), {})
+            own[pseudonym] = Aside(upload, since, verdict or "")
         for upload_id, blocks in list(self._blocks.items()):
             blocks.replace(self._block_names(upload_id))
 
@@ -113,9 +125,11 @@ class HomeLedger:
         return self._round
 
     def placement(self, user: str) -> int | None:
-        rounds = self.rounds_of(user)
-        shards = {key.shard for key, _ in self.pieces_of(user, rounds[-1])} if rounds else set()
-        return shards.pop() if len(shards) == 1 else None
+        for round_ in reversed(self.rounds_of(user)):
+            shards = {key.shard for key, _ in self.pieces_of(user, round_) if not self.is_aside(key, user)}
+            if shards:
+                return shards.pop() if len(shards) == 1 else None
+        return None
 
     def rounds_of(self, user: str) -> Sequence[int]:
         pseudonym = self._home.directory.pseudonym(user)
@@ -172,8 +186,8 @@ class HomeLedger:
         if found is None:
             rows = self._home.database.rows(
                 "SELECT upload, pseudonym, positions FROM pieces JOIN uploads ON upload=id "
-                "WHERE (pieces.shard, pieces.round, pieces.slice)=(?, ?, ?)",
-                list(key),
+                "WHERE (pieces.shard, pieces.round, pieces.slice)=(?, ?, ?) AND (quarantined IS NULL OR ?)",
+                [*key, key in self._reinstated],
             )
             named = ((self._home.directory.name(p), upload, pos.from_runs(bytes(held))) for upload, p, held in rows)
             pieces = []
@@ -199,7 +213,7 @@ class HomeLedger:
         """
         touched = {user: dict(pieces).get(key, range(0)) for (user, round_), pieces in self._deleted.items()
                    if round_ == key.round}  # fmt: skip
-        rows = self._sealed_digests(key)
+        rows = None if key in self._reinstated else self._sealed_digests(key)
         if rows is None:
             names = self._home.directory
             return digest_rows(
@@ -230,7 +244,10 @@ class HomeLedger:
             left = []
             for key, held in self.pieces_of(user, round_):
                 kept = pos.minus(held, forgotten)
-                if len(kept) < len(held):
+                if self.is_aside(key, user):
+                    if not len(kept):
+                        self._drop_aside(key, user)
+                elif len(kept) < len(held):
                     segment = self._lineages[key.shard][key]
                     assert isinstance(segment, StoredSegment)
                     segment.shrink(segment.count - len(held) + len(kept))
@@ -239,15 +256,74 @@ class HomeLedger:
                 if len(kept):
                     left.append((key, kept))
             self._deleted[user, round_] = left
-        for shard, key in touched.items():
-            self._lineages[shard].recount(key)
-            if not self._lineages[shard].samples:
-                del self._lineages[shard]
+        for key in touched.values():
+            self._recount(key)
+
+    def _recount(self, key: SegmentKey) -> None:
+        self._lineages[key.shard].recount(key)
+        if not self._lineages[key.shard].samples:
+            del self._lineages[key.shard]
+
+    # Quarantine
+
+    def quarantined(self) -> list[Quarantined]:
+        found = []
+        for key, users in sorted(self._aside.items()):
+            for pseudonym, aside in users.items():
+                user = self._home.directory.name(pseudonym)
+                held = next((held for own, held in self.pieces_of(user, key.round) if own == key), range(0))
+                found.append(Quarantined(user, key, len(held), aside.verdict, aside.since, aside.upload))
+        return sorted(found, key=lambda each: (each.segment, each.user))
+
+    def is_aside(self, key: SegmentKey, user: str) -> bool:
+        """Whether a user's samples in a segment are in quarantine."""
+        return self.aside(key, user) is not None
+
+    def aside(self, key: SegmentKey, user: str) -> "Aside | None":
+        """What is known of a user's samples in a segment that are in quarantine."""
+        users = self._aside.get(key)
+        return None if users is None else users.get(self._home.directory.pseudonym(user) or 0)
+
+    @property
+    def reinstated(self) -> set[SegmentKey]:
+        """Segments that get back what was set aside in them, once the transaction under way has committed."""
+        return self._reinstated
+
+    def quarantine(self, key: SegmentKey, verdicts: Mapping[str, str]) -> None:
+        segment = self._lineages[key.shard][key]
+        assert isinstance(segment, StoredSegment)
+        gone = {user: segment.positions(user) for user in verdicts}
+        left = segment.count - sum(map(len, gone.values()))
+        self._aside.setdefault(key, {}).update(quarantining.set_aside(self._home, key, verdicts, left))
+        segment.shrink(left)
+        self._cached.pop(key, None)
+        self._recount(key)
+
+    def reinstate(self, first: SegmentKey) -> None:
+        for key in sorted(key for key in self._aside if key.shard == first.shard and key >= first):
+            users = {self._home.directory.name(pseudonym) for pseudonym in self._aside.pop(key)}
+            lineage = self._lineages.setdefault(key.shard, Lineage())
+            (trained,) = self._home.database.row(
+                "SELECT trained FROM segments WHERE (shard, round, slice)=(?, ?, ?)", list(key)
+            )
+            segment = lineage[key] if key in lineage else StoredSegment(key, 0, bool(trained), self)
+            assert isinstance(segment, StoredSegment)
+            segment.shrink(segment.count + sum(len(segment.positions(user)) for user in users))
+            lineage.put(segment)
+            self._reinstated.add(key)
+            self._cached.pop(key, None)
+
+    def _drop_aside(self, key: SegmentKey, user: str) -> None:
+        users = self._aside[key]
+        del users[self._home.directory.pseudonym(user) or 0]
+        if not users:
+            del self._aside[key]
 
     def committed(self, blocks: Mapping[int, list[bytes]], renumbered: Iterable[int] = ()) -> None:
         """The tables hold what `delete` noted. These are the blocks of the uploads that it changed, and the uploads
         whose positions are others now."""
         self._deleted.clear()
+        self._reinstated.clear()
         for upload_id in renumbered:
             for key, _ in self.recorded_pieces(upload_id):
                 self._cached.pop(key, None)

@@ -121,6 +121,13 @@ CREATE INDEX uploads_to_upgrade ON uploads (id) WHERE layout=0;
 CREATE INDEX requests_unsigned ON requests (signed) WHERE signed < 2;
 """
 
+_SET_ASIDE = """
+ALTER TABLE pieces ADD COLUMN quarantined REAL;  -- since when; see cause.quarantine
+ALTER TABLE pieces ADD COLUMN verdict TEXT;  -- the type of the error that training on it alone ends with
+CREATE INDEX pieces_quarantined ON pieces (shard) WHERE quarantined IS NOT NULL;
+ALTER TABLE behind ADD COLUMN problem TEXT;  -- the type of the error that its last training ended with
+"""
+
 
 def _seal(database: "Database", vault: Vault) -> None:
     """Seal what is said of contents. Where a key is gone it goes too: nobody could check it any more."""
@@ -172,5 +179,6 @@ MIGRATIONS = (
     Migration(_STAGED),
     Migration(_ARRIVED),
     Migration(_LOOKED_UP, _count, "ALTER TABLE pieces DROP COLUMN sealed_digest"),
+    Migration(_SET_ASIDE),
 )
 assert len(MIGRATIONS) == FORMAT

@@ -44,7 +44,7 @@ def prune(
         work.staged()
         dropped = work.sub_models(set(sub_models))
         touched = sorted({*work.first, *(key.shard for key in dropped)})
-        database.many("INSERT OR IGNORE INTO behind VALUES (?, ?)", [[shard, now] for shard in touched])
+        database.many("INSERT OR IGNORE INTO behind (shard, since) VALUES (?, ?)", [[each, now] for each in touched])
         work.exports(now)
         work.manifests()
         return Lost(work.samples, work.emptied, len(dropped), work.requests(now))
@@ -70,13 +70,25 @@ class _Pruning:
             if not own or len(left) < len(own):
                 first = own[0][0] if own else b""
                 self._cut(upload, round_, pseudonym, first, left, users.get(pseudonym, ""))
+        self._give_back()
         self._segments()
+
+    def _give_back(self) -> None:
+        """What is in quarantine in segments that are replayed is judged anew: see `cause.quarantine`."""
+        for shard, round_, slice_ in self.database.rows(
+            "SELECT DISTINCT shard, round, slice FROM pieces WHERE quarantined IS NOT NULL"
+        ):
+            key = SegmentKey(shard, round_, slice_)
+            if shard in self.first and key >= self.first[shard]:
+                where = "WHERE (shard, round, slice)=(?, ?, ?)"
+                self.database.run(f"UPDATE pieces SET quarantined=NULL, verdict=NULL {where}", list(key))
+                self.changed.add(key)
 
     def _segments(self) -> None:
         """Segments count what is left. What their keys or their users' names need that is gone is made again later."""
         for key in self.changed:
             rows = self.database.rows("SELECT positions FROM pieces WHERE (shard, round, slice)=(?, ?, ?)", list(key))
-            samples = sum(len(pos.from_runs(bytes(held))) for (held,) in rows)
+            samples = sum(len(pos.from_runs(bytes(held))) for (held,) in rows)  # none of them is in quarantine
             update_segments(self.database, {key: (samples, None, None) if samples else None})
         for *where, name in self.database.rows("SELECT shard, round, slice, key FROM segments WHERE key IS NOT NULL"):
             if bytes(name) not in self.vault:
@@ -117,15 +129,21 @@ class _Pruning:
         """Leave of an upload what these blocks hold."""
         database = self.database
         kept = pos.union([pos.of(self.meta(name).positions.tolist()) for name, _ in left])
-        pieces = database.rows("SELECT shard, round, slice, positions FROM pieces WHERE upload=?", [upload])
+        pieces = database.rows(
+            "SELECT shard, round, slice, positions, quarantined, verdict FROM pieces WHERE upload=?", [upload]
+        )
         database.run("DELETE FROM pieces WHERE upload=?", [upload])
         gone: dict[int, int] = {}
-        for shard, of_round, slice_, held in pieces:
+        for shard, of_round, slice_, held, *aside in pieces:
             key, before = SegmentKey(shard, of_round, slice_), pos.from_runs(bytes(held))
             after = pos.common(before, kept)
             if len(after):
-                row = [upload, *key, pos.runs(after)]
-                database.run("INSERT INTO pieces (upload, shard, round, slice, positions) VALUES (?, ?, ?, ?, ?)", row)
+                row = [upload, *key, pos.runs(after), *aside]
+                database.run(
+                    "INSERT INTO pieces (upload, shard, round, slice, positions, quarantined, verdict) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    row,
+                )
             if len(after) < len(before):
                 database.run("UPDATE uploads SET layout=0 WHERE id=? AND layout=2", [upload])
                 gone[shard] = gone.get(shard, 0) + len(before) - len(after)

@@ -10,6 +10,7 @@ from cause.errors import InputError
 from cause.home.home import Home
 from cause.home.retention import Retention, retention
 from cause.home.when import margin_of
+from cause.ledger import Quarantined
 from cause.rehearsal import rehearsed_count
 from cause.samples import SegmentKey
 
@@ -41,6 +42,8 @@ class ShardStatus:
     """Segments that wait to be trained."""
     since: float | None
     """When it fell behind (seconds since 1970)."""
+    problem: str | None = None
+    """The type of the error that its last training ended with; it is tried again at each replay."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,8 @@ class Status:
     exports: tuple[Export, ...]
     retention: Retention
     """What the home deletes next because of its age, and when."""
+    quarantined: tuple[Quarantined, ...] = ()
+    """Samples that fail alone: retained, but no part of any sub-model. Only for who may know the users."""
     clock: str | None = None
     """Why the wall clock is not believed, so that nothing is destroyed by its age; None if it is."""
     notes: tuple[str, ...] = ()
@@ -152,7 +157,7 @@ def status(device: "Cause", model: EnergyModel | None = None) -> Status:
 def _of_one_moment(device: "Cause", model: EnergyModel | None) -> Status:
     home = home_of(device)
     with home.database.reading():
-        since = dict(home.database.rows("SELECT shard, since FROM behind"))
+        since = {shard: told for shard, *told in home.database.rows("SELECT shard, since, problem FROM behind")}
         requests = home.database.rows(
             "SELECT id, received, effective, deadline, samples FROM requests WHERE repaired IS NULL ORDER BY deadline"
         )
@@ -178,6 +183,7 @@ def _of_one_moment(device: "Cause", model: EnergyModel | None) -> Status:
             Export(each, made, form, tuple(SegmentKey(*head) for head in json.loads(heads)), tainted)
             for each, made, form, heads, tainted in exports
         ),
+        quarantined=tuple(device.ledger.quarantined()),
         clock=home.time.doubt(),
         retention=expires,
         overdue=sum(deadline < now for deadline in deadlines),
@@ -217,9 +223,10 @@ def estimated(trainings: int, samples: int, rsn: int, model: EnergyModel | None)
     return RepairCost(trainings, samples, rsn, model.seconds(samples, trainings), joules, unknown)
 
 
-def _shard(device: "Cause", shard: int, since: dict[int, float]) -> ShardStatus:
+def _shard(device: "Cause", shard: int, since: dict[int, list[Any]]) -> ShardStatus:
     lineage, head = device.ledger.lineage(shard), device.memory.head(shard)
     serving, newest = None if head is None else head.key, lineage.last
     assert newest is not None
     behind = len(lineage.after(serving))
-    return ShardStatus(shard, lineage.samples, newest, serving, behind, since.get(shard) if behind else None)
+    fell_behind, problem = since.get(shard, (None, None)) if behind else (None, None)
+    return ShardStatus(shard, lineage.samples, newest, serving, behind, fell_behind, problem)

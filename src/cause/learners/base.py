@@ -1,15 +1,19 @@
 """The seam of all learners."""
 
 import warnings
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cause.errors import InputError
+from cause.errors import ArrivalError
 from cause.presets import System
 from cause.progress import Tick, silent
 from cause.samples import Lesson, Upload
+
+AT_ONCE = 4_096
+"""How many inputs are looked at together when an upload is checked."""
 
 
 class Learner(Protocol):
@@ -39,7 +43,11 @@ class Learner(Protocol):
         """The learner with what a system says of its sub-models (pruning, precision), as far as it can have it."""
 
     def check(self, upload: Upload) -> None:
-        """Refuse an upload that it could not learn from, before anything is recorded."""
+        """Refuse an upload that it could not learn from, before anything is recorded: all of it is looked at.
+
+        A learner that takes inputs of one shape says so in an attribute `input_shape`. Without one, the device takes
+        only inputs of the shape and kind of number that it holds already.
+        """
 
     def train(self, parent: Any | None, lesson: Lesson, seed: bytes, tick: Tick = silent) -> Any:
         """The sub-model that follows `parent` (or scratch) on these samples; `tick` hears of each epoch done."""
@@ -65,6 +73,25 @@ def warn_of_notes(learner: Learner, stacklevel: int) -> None:
 
 def check_labels(upload: Upload, classes: int) -> None:
     """Refuse labels that no class has."""
-    most = int(upload.labels(upload.positions).max())
-    if most >= classes:
-        raise InputError(f"label {most} of user {upload.user!r}, but there are {classes} classes (from 0)")
+    labels = upload.labels(upload.positions)
+    if int(labels.max()) >= classes:
+        at = int(labels.argmax())
+        told = f"label {labels[at]} of user {upload.user!r}, but there are {classes} classes (from 0)"
+        raise ArrivalError(f"{told}: {place_of(upload, at)}")
+
+
+def check_values(upload: Upload, x: NDArray[Any], fine: Callable[[NDArray[Any]], NDArray[np.bool_]], why: str) -> None:
+    """Refuse inputs that a learner cannot bear, a part of them at a time: `fine` says of each value whether it can."""
+    for start in range(0, len(x), AT_ONCE):
+        part = x[start : start + AT_ONCE]
+        with np.errstate(all="ignore"):  # overflow is what is looked for
+            bears = fine(part).reshape(len(part), -1)
+        if not bears.all():
+            at = int(np.argmin(bears.all(axis=1)))
+            value = part[at].reshape(-1)[~bears[at]][0]
+            raise ArrivalError(f"inputs of user {upload.user!r}: {place_of(upload, start + at)} holds {value:g}, {why}")
+
+
+def place_of(upload: Upload, index: int) -> str:
+    """Names one sample of an upload: its row as it came; of an upload that has its round already its position."""
+    return f"row {index}" if upload.round == 0 else f"the sample at position {int(upload.positions[index])}"

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from cause.arguments import check_whole, refuse_unknown
-from cause.errors import InputError, LearnerError
+from cause.errors import ArrivalError, DivergedError, InputError, LearnerError
 from cause.keyed import derive, digest
-from cause.learners.base import check_labels
+from cause.learners.base import check_labels, check_values, place_of
 from cause.learners.estimator_settings import to_plain
 from cause.positions import Positions
 from cause.presets import System
@@ -109,11 +109,13 @@ class SklearnLearner:
     def check(self, upload: Upload) -> None:
         check_labels(upload, self.classes)
         counts, whose = type(self._estimator).__name__ in COUNTS, f" of user {upload.user!r}"
-        looked_at = upload.positions if counts else upload.positions[:1]
-        x = self._inputs(cast(_WithData, upload).arrays(looked_at)[0], whose)
+        x = cast(_WithData, upload).arrays(upload.positions)[0]
+        self._inputs(x[:1], whose)
+        check_values(upload, x, _as_float64, "which is not finite as float64")
         if counts and x.min() < 0:
-            told = type(self._estimator).__name__
-            raise InputError(f"inputs{whose} go down to {x.min():g}, but {told} learns from numbers from 0 up")
+            told, at = type(self._estimator).__name__, int(x.reshape(len(x), -1).min(axis=1).argmin())
+            low = f"inputs{whose} go down to {x.min():g}, but {told} learns from numbers from 0 up"
+            raise ArrivalError(f"{low}: {place_of(upload, at)}")
 
     def train(self, parent: State | None, lesson: Lesson, seed: bytes, tick: Tick = silent) -> State:
         pieces = [*lesson.pieces, *lesson.rehearsed]
@@ -125,17 +127,26 @@ class SklearnLearner:
             order = np.argsort(hashes, kind="stable")
             estimator.partial_fit(x[order], y[order], classes=np.arange(self.classes))
             tick(epoch + 1, epochs)
-        return _fitted(estimator)
+        state = _fitted(estimator)
+        for name, value in state.items():  # -inf is the logarithm of a class that has no sample
+            if value.dtype.kind == "f" and (np.isnan(value) | (value == np.inf)).any():
+                raise DivergedError(f"training diverged: {name} is no longer finite")
+        return state
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Of one input, flat."""
+        return (self.features,)
 
     def _data(self, pieces: Sequence[Piece]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         arrays = [cast(_WithData, upload).arrays(held) for upload, held in pieces]
         y = np.concatenate([labels for _, labels in arrays])
-        return self._inputs(np.concatenate([x for x, _ in arrays])), y
+        return np.concatenate([self._inputs(x) for x, _ in arrays]), y
 
     def _inputs(self, x: Any, whose: str = "") -> NDArray[np.float64]:
         flat = np.asarray(x, dtype=np.float64).reshape(len(x), -1)
         if flat.shape[1] != self.features:
-            raise InputError(f"inputs{whose} have {flat.shape[1]} features, not {self.features}")
+            raise ArrivalError(f"inputs{whose} have {flat.shape[1]} features, not {self.features}")
         return np.arcsinh(flat) if self.robust else flat
 
     def _restored(self, state: State | None, seed: bytes) -> Any:
@@ -184,6 +195,10 @@ class SklearnLearner:
 
     def stored_bytes(self, blob: bytes) -> int:
         return len(blob)
+
+
+def _as_float64(x: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.isfinite(np.asarray(x, dtype=np.float64))
 
 
 def _fitted(estimator: Any) -> State:

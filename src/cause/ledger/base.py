@@ -1,6 +1,7 @@
 """The seam of all ledgers: who uploaded what, in which segment it lies, and what is still retained."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from cause.ledger.lineage import Lineage
@@ -9,6 +10,26 @@ from cause.samples import Piece, SegmentKey
 
 Selection = Mapping[tuple[str, int], Positions]
 """Samples to forget: positions by (user, round)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """The samples of one upload in one segment, which are retained but not learned from: see `cause.quarantine`."""
+
+    user: str
+    segment: SegmentKey
+    samples: int
+    verdict: str
+    """The type of the error that training on them alone ends with."""
+    since: float | None = None
+    """When they were set aside (seconds since 1970); None where nobody writes it down."""
+    upload: int | None = None
+    """The number of the upload in a home."""
+
+    @property
+    def round(self) -> int:
+        """The round in which they came."""
+        return self.segment.round
 
 
 class Ledger(Protocol):
@@ -31,7 +52,7 @@ class Ledger(Protocol):
         """
 
     def pieces_of(self, user: str, round_: int) -> Sequence[tuple[SegmentKey, Positions]]:
-        """Where the retained samples of one upload lie."""
+        """Where the retained samples of one upload lie, those in quarantine included."""
 
     def twins_of(self, user: str, round_: int) -> Mapping[int, bytes]:
         """What identical retained samples of an upload share, by position; empty where there are none."""
@@ -50,3 +71,12 @@ class Ledger(Protocol):
 
     def delete(self, selection: Selection) -> None:
         """Forget these samples for good. A user without samples is forgotten too."""
+
+    def quarantined(self) -> Sequence[Quarantined]:
+        """What is set aside, by segment and user."""
+
+    def quarantine(self, key: SegmentKey, verdicts: Mapping[str, str]) -> None:
+        """Set the samples of these users in a segment aside, durably: the segment holds the others only."""
+
+    def reinstate(self, first: SegmentKey) -> None:
+        """Give back what is set aside in this segment and later ones of the shard: they are about to be replayed."""

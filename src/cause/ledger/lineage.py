@@ -47,6 +47,14 @@ class Segment:
         else:
             del self._pieces[user]
 
+    def add(self, piece: Piece) -> None:
+        """Take samples of a user back in."""
+        pieces = {**self._pieces, piece.upload.user: piece}
+        self._pieces = dict(sorted(pieces.items()))
+        self.count += len(piece.positions)
+        self._manifest = None
+        self._digests.pop(piece.upload.user, None)
+
     def piece_digest(self, user: str) -> bytes:
         """Digest of the ids of what it holds of a user's upload."""
         if user not in self._digests:
@@ -110,6 +118,19 @@ class Lineage:
         self._at[segment.key] = len(self._segments)
         self._segments.append(segment)
         self._totals.append(self._totals[-1] + segment.count)
+
+    def put(self, segment: Segment) -> None:
+        """Bring it up to date after a segment got samples back: one that had left is here again, in its place."""
+        if segment.key not in self:
+            after = [each for each in self._segments if each.key > segment.key]
+            start = len(self._segments) - len(after)
+            del self._segments[start:], self._totals[start + 1 :]
+            for each in after:
+                del self._at[each.key]
+            for each in (segment, *after):
+                self.append(each)
+        else:
+            self.recount(segment.key)
 
     def recount(self, key: SegmentKey) -> None:
         """Bring it up to date after deletions in or after a segment; emptied segments leave."""

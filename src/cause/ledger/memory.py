@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from cause import positions as pos
-from cause.ledger.base import Selection
+from cause.ledger.base import Quarantined, Selection
 from cause.ledger.lineage import Lineage, Segment
 from cause.positions import Positions
 from cause.samples import Piece, SegmentKey
@@ -26,17 +26,18 @@ class MemoryLedger:
         self._round = 0
         self._lineages: dict[int, Lineage] = {}
         self._uploads: dict[str, dict[int, list[SegmentKey]]] = {}
+        self._aside: dict[SegmentKey, dict[str, tuple[Piece, str]]] = {}  # in quarantine, with the verdict
 
     @property
     def round(self) -> int:
         return self._round
 
     def placement(self, user: str) -> int | None:
-        uploads = self._uploads.get(user)
-        if not uploads:
-            return None
-        shards = {key.shard for key in uploads[next(reversed(uploads))]}
-        return shards.pop() if len(shards) == 1 else None
+        for round_ in reversed(self._uploads.get(user, {})):
+            shards = {key.shard for key in self._uploads[user][round_] if user not in self._aside.get(key, {})}
+            if shards:
+                return shards.pop() if len(shards) == 1 else None
+        return None
 
     def rounds_of(self, user: str) -> Sequence[int]:
         return list(self._uploads.get(user, ()))
@@ -46,12 +47,16 @@ class MemoryLedger:
 
     def pieces_of(self, user: str, round_: int) -> list[tuple[SegmentKey, Positions]]:
         keys = self._uploads.get(user, {}).get(round_, [])
-        return [(key, self._lineages[key.shard][key].positions(user)) for key in keys]
+        return [(key, self._piece(key, user).positions) for key in keys]
+
+    def _piece(self, key: SegmentKey, user: str) -> Piece:
+        aside = self._aside.get(key, {}).get(user)
+        return self._lineages[key.shard][key].piece(user) if aside is None else aside[0]
 
     def twins_of(self, user: str, round_: int) -> dict[int, bytes]:
         found: dict[int, bytes] = {}
         for key in self._uploads.get(user, {}).get(round_, []):
-            upload, positions = self._lineages[key.shard][key].piece(user)
+            upload, positions = self._piece(key, user)
             found |= zip(pos.array(positions).tolist(), upload.twins(positions), strict=False)
         return found
 
@@ -76,6 +81,9 @@ class MemoryLedger:
         for (user, round_), doomed in selection.items():
             uploads, left = self._uploads[user], []
             for key in uploads[round_]:
+                if user in self._aside.get(key, {}):
+                    left += [key] if self._delete_aside(key, user, doomed) else []
+                    continue
                 segment = self._lineages[key.shard][key]
                 if len(pos.common(segment.positions(user), doomed)):
                     segment.remove(user, doomed)
@@ -88,7 +96,47 @@ class MemoryLedger:
                 del uploads[round_]
             if not uploads:
                 del self._uploads[user]
+        self._recount(touched)
+
+    def _recount(self, touched: Mapping[int, SegmentKey]) -> None:
         for shard, key in touched.items():
             self._lineages[shard].recount(key)
             if not self._lineages[shard].samples:
                 del self._lineages[shard]
+
+    # Quarantine
+
+    def quarantined(self) -> list[Quarantined]:
+        return [
+            Quarantined(user, key, len(piece.positions), verdict)
+            for key, users in sorted(self._aside.items())
+            for user, (piece, verdict) in sorted(users.items())
+        ]
+
+    def quarantine(self, key: SegmentKey, verdicts: Mapping[str, str]) -> None:
+        segment = self._lineages[key.shard][key]
+        for user, verdict in verdicts.items():
+            piece = segment.piece(user)
+            self._aside.setdefault(key, {})[user] = piece, verdict
+            segment.remove(user, piece.positions)
+        self._recount({key.shard: key})
+
+    def reinstate(self, first: SegmentKey) -> None:
+        for key in sorted(key for key in self._aside if key.shard == first.shard and key >= first):
+            lineage = self._lineages.setdefault(key.shard, Lineage())
+            segment = lineage[key] if key in lineage else Segment(key, ())
+            for piece, _ in self._aside.pop(key).values():
+                segment.add(piece)
+            lineage.put(segment)
+
+    def _delete_aside(self, key: SegmentKey, user: str, doomed: Positions) -> int:
+        """Forget samples that are set aside; how many are left of them."""
+        (upload, positions), verdict = self._aside[key][user]
+        kept = pos.minus(positions, doomed)
+        if len(kept):
+            self._aside[key][user] = Piece(upload.keeping(kept), kept), verdict
+        else:
+            del self._aside[key][user]
+            if not self._aside[key]:
+                del self._aside[key]
+        return len(kept)

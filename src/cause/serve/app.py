@@ -20,7 +20,7 @@ from cause.errors import BudgetError, CauseError, EmptyRoundError, InputError, R
 from cause.serve import problems
 from cause.serve.gate import Gate
 from cause.serve.heads import NobodyVotesError
-from cause.serve.routes import device, evidence, meta, predictions, users
+from cause.serve.routes import device, evidence, meta, predictions, quarantine, users
 from cause.serve.schemas import Problem
 from cause.serve.service import Service
 from cause.serve.unnamed import kind_of, where
@@ -52,7 +52,7 @@ def make_app(service: Service) -> FastAPI:
         lifespan=lifespan,
         telemetry=UNTRACED,
     )
-    for part in (users, predictions, device, evidence, meta):
+    for part in (users, predictions, device, quarantine, evidence, meta):
         app.router.routes.extend(part.router(service).routes)
     app.router.routes.append(Pages("/", StaticFiles(directory=STATIC, html=True), name="static"))
     _handle(app)

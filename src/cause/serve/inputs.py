@@ -84,7 +84,10 @@ class Form:
     classes: int
 
     @classmethod
-    def of(cls, learner: Learner, classes: int) -> "Form":
+    def of(cls, learner: Learner, classes: int, shape: tuple[int, ...] | None = None) -> "Form":
+        """As the device is set, or as its learner has it."""
+        if shape is not None:
+            return cls(math.prod(shape), shape, classes)
         recipe = getattr(learner, "recipe", None)
         if recipe is not None:
             shape = tuple(int(side) for side in recipe.shape)
@@ -141,7 +144,8 @@ class Reader:
         if len(x) != len(y):
             raise ProblemError(422, f"{len(x)} inputs, but {len(y)} labels")
         if len(y) and int(y.max()) >= self.form.classes:
-            raise ProblemError(422, f"label {int(y.max())}, but there are {self.form.classes} classes (from 0)")
+            told = f"label {int(y.max())}, but there are {self.form.classes} classes (from 0)"
+            raise ProblemError(422, f"{told}: row {int(y.argmax())}")
         return x, y
 
     def inputs(self, kind: str, body: bytes) -> NDArray[Any]:
@@ -277,7 +281,8 @@ class Reader:
         if x.nbytes > self._most:
             raise ProblemError(413, f"inputs of {format_bytes(x.nbytes)}: at most {format_bytes(self._most)}")
         if x.dtype.kind == "f" and not np.isfinite(x).all():
-            raise ProblemError(422, "inputs must be finite")
+            row = int(np.argmin(np.isfinite(x).reshape(len(x), -1).all(axis=1)))
+            raise ProblemError(422, f"inputs must be finite: row {row} is not")
         values = math.prod(x.shape[1:])
         if self.form.values is not None and values != self.form.values:
             raise ProblemError(422, f"an input has {values} values, not {self.form.values}")

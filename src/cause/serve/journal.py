@@ -1,6 +1,9 @@
 """The home's journal, with somebody who hears of what it writes down."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from cause.home.home import Home
 from cause.journal import Journal
@@ -28,6 +31,9 @@ class TellingJournal(Journal):
 
     def staged_handles(self, user: str) -> set[str]:
         return self._home.staged_handles(user)
+
+    def staged_kind(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+        return self._home.staged_kind()
 
     def expired(self) -> list[Request]:
         return self._home.expired()
@@ -62,6 +68,13 @@ class TellingJournal(Journal):
     def discarded(self, key: SegmentKey) -> None:
         self._home.discarded(key)
         self._events.tell("sub_model.dropped", segment=list(key), why="damaged")
+
+    def quarantined(self, key: SegmentKey, uploads: int) -> None:
+        self._home.quarantined(key, uploads)
+        self._events.tell("upload.quarantined", segment=list(key), uploads=uploads)
+
+    def failed(self, errors: Mapping[int, str]) -> None:
+        self._home.failed(errors)
 
     def caught_up(self, behind: Sequence[int]) -> None:
         rows = self._home.database.rows("SELECT id FROM requests WHERE effective IS NOT NULL AND repaired IS NULL")

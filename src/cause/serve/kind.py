@@ -44,11 +44,22 @@ class Kind:
         with np.errstate(all="ignore"):  # what does not fit is looked for below
             made = x.astype(self.dtype)
         if self.dtype.kind == "f":
-            if not np.isfinite(made).all():
-                raise ProblemError(422, f"there are inputs that are too large for {self.dtype}")
-        elif not (made == x).all():
-            raise ProblemError(422, f"this device's samples are {self.dtype}: there are inputs that are not")
+            if not (fits := np.isfinite(made)).all():
+                raise ProblemError(422, f"there are inputs that are too large for {self.dtype}: {first_of(x, fits)}")
+        elif not (fits := made == x).all():
+            told = f"this device's samples are {self.dtype}: there are inputs that are not"
+            raise ProblemError(422, f"{told}: {first_of(x, fits)}")
         return made
+
+
+def first_of(x: NDArray[Any], fits: NDArray[np.bool_]) -> str:
+    """The first row with a value that does not fit.
+
+    >>> first_of(np.array([[1.0], [300.0]]), np.array([[True], [False]]))
+    'row 1 holds 300'
+    """
+    row = int(np.argmin(fits.reshape(len(x), -1).all(axis=1)))
+    return f"row {row} holds {x[row].reshape(-1)[~fits[row].reshape(-1)][0]:g}"
 
 
 def shaped(x: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:

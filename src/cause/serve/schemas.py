@@ -95,6 +95,8 @@ class UserStaged(Shape):
 
 class User(Shape):
     samples: int
+    quarantined: int
+    """Of the samples: those that no training can bear."""
     rounds: list[UserRound]
     staged: UserStaged
 
@@ -303,6 +305,23 @@ class Schedule(Shape):
     repair: Literal["now", "idle", "deadline", "never"]
 
 
+class QuarantinedUpload(Shape):
+    upload: int
+    user: str | None
+    """None for who may not know."""
+    round: int
+    shard: int
+    samples: int
+    verdict: str
+    since: Time | None
+
+
+class Quarantine(Shape):
+    uploads: int
+    samples: int
+    items: list[QuarantinedUpload]
+
+
 class Status(Shape):
     version: str
     system: str
@@ -322,6 +341,7 @@ class Status(Shape):
     retention: Retention
     training: Training | None
     problem: str | None
+    quarantine: Quarantine
     clock: str | None
     exports: list[Export]
     schedule: Schedule
@@ -343,6 +363,7 @@ class Shard(Shape):
     newest: Segment | None
     behind: int
     since: Time | None
+    problem: str | None
     segments: list[ShardSegment]
 
 

@@ -64,10 +64,11 @@ class Service:
             self.device.journal = self.journal
             self.tokens = Tokens(folder, token_key(self.home), tidy=self.home.time.doubt() is None)
             self._call_key = self.home.vault.commit(DEVICE_KEY, digest("calls of the service"))
-            self.reader = Reader(Form.of(self.device.learner, self.device.classes), settings.unpacked_bytes)
+            shape, dtype = config.settings.input_shape, config.settings.input_dtype
+            self.reader = Reader(Form.of(self.device.learner, self.device.classes, shape), settings.unpacked_bytes)
             policy = settings.repair or ("now" if config.settings.repair == "now" else "deadline")
             self.trainer = Trainer(self.device, self.events, settings, policy)
-            self.kind = Kind.of(self.reader.form, settings.samples)
+            self.kind = Kind.of(self.reader.form, dtype or settings.samples)
             self.erasures = Erasures(self.device, self.heads)
             self.bodies = Bodies(settings.arriving_bytes, settings.unpackings)
             said = self.device.classes * (8 * self.device.controller.most + NUMBER_BYTES)

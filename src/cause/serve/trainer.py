@@ -21,6 +21,8 @@ LOOK_S = 1.0
 """How often it looks whether it is time."""
 AGAIN_S = 5.0
 """How long it waits after an error."""
+LONGEST_S = 600.0
+"""The longest time after which a shard whose training fails is tried again."""
 TIDY_S = 3600.0
 """How often what is too old goes, also where nobody uploads anything."""
 QUIET_S, PATIENCE_S = 0.2, 3.0
@@ -64,6 +66,7 @@ class Trainer:
         self._erased = threading.Event()
         self._closed_at = time.monotonic()
         self._tidied_at = -math.inf
+        self._failing: dict[int, tuple[int, float, float]] = {}  # by shard: changes, when it is tried again, the pause
         device.watch = self._watch
         self._thread = threading.Thread(target=self._run, name="trainer", daemon=True)
 
@@ -124,7 +127,8 @@ class Trainer:
                 if not self._work():
                     self._wake.wait(LOOK_S)
                     self._wake.clear()
-                self.problem = None
+                if not self.device.training.failed:
+                    self.problem = None
             except CauseError as error:
                 self._failed(error, str(error))
                 self._stopping.wait(AGAIN_S)
@@ -154,7 +158,10 @@ class Trainer:
 
     def _work(self) -> bool:
         """Train what may be trained now; whether there was anything."""
-        behind = self.behind()
+        behind, resting = self.behind(), self._resting()
+        behind = Behind(
+            *(tuple(shard for shard in each if shard not in resting) for each in (behind.fresh, behind.repair))
+        )
         repairing = self._to_repair(behind)
         if not behind.fresh and not repairing:
             self._asked.clear()
@@ -164,12 +171,31 @@ class Trainer:
         self._events.tell("training.started", what=what, shards=shards)
         trained = rsn = 0
         try:
-            left_out = [shard for shard in behind.repair if shard not in repairing]
+            left_out = [*resting, *(shard for shard in behind.repair if shard not in repairing)]
             trained, rsn = self.device.catch_up(stop=self._stopping.is_set, except_=left_out)
         finally:
+            self._rest()
             self.now = None
             self._events.tell("training.finished", what=what, trained=trained, rsn=rsn, waiting=self.device.waiting())
         return True
+
+    def _resting(self) -> set[int]:
+        """Shards whose training failed a short time ago, and nothing of them was forgotten since: others come first."""
+        if self._asked.is_set():
+            return set()
+        now, current = time.monotonic(), self.device.current
+        return {shard for shard, (since, until, _) in self._failing.items() if now < until and current(shard, since)}
+
+    def _rest(self) -> None:
+        """After a training: shards that failed again are tried after twice the time of before."""
+        now, changes = time.monotonic(), self.device.changes
+        failing = {}
+        for shard in self.device.training.failed:
+            since, until, pause = self._failing.get(shard, (changes, 0.0, AGAIN_S / 2))
+            again = until <= now or not self.device.current(shard, since)
+            pause = min(pause * 2, LONGEST_S) if again else pause
+            failing[shard] = (changes, now + pause, pause) if again else (since, until, pause)
+        self._failing = failing
 
     def _let_come(self) -> None:
         """Wait for a moment in which nothing is forgotten, but not for long: a worker takes seconds to start."""

@@ -1,12 +1,14 @@
 """The device as answers show it. Each view is of one moment."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from cause import __version__
 from cause.home.listing import page
 from cause.home.retention import Retention
 from cause.home.status import Degraded, RepairCost, Status, estimated, waiting
+from cause.ledger import Quarantined
 from cause.presets import system_text
 from cause.requests import Request as Asked
 from cause.samples import SegmentKey
@@ -72,6 +74,7 @@ def status(service: Service, *, names: bool) -> s.Status:
         retention=_retention(found.retention),
         training=None if step is None else _training(step),
         problem=_problem(trainer.problem, found, now, names=names),
+        quarantine=_quarantine(found.quarantined, names),
         clock=found.clock,
         exports=[
             s.Export(id=each.id, made=moment(each.made), form=each.form, tainted=maybe(each.tainted))
@@ -115,6 +118,25 @@ def _retention(found: Retention) -> s.Retention:
     )
 
 
+def quarantine(service: Service, *, names: bool) -> s.Quarantine:
+    """What is in quarantine; `names` for who may know the users."""
+    with service.device.state:
+        found = service.device.ledger.quarantined()
+    return _quarantine(found, names)
+
+
+def _quarantine(found: Sequence[Quarantined], names: bool) -> s.Quarantine:
+    items = [
+        s.QuarantinedUpload(
+            upload=each.upload or 0, user=each.user if names else None, round=each.round, shard=each.segment.shard,
+            samples=each.samples, verdict=each.verdict, since=maybe(each.since),
+        )
+        for each in found
+    ]  # fmt: skip
+    uploads = len({each.upload for each in found})
+    return s.Quarantine(uploads=uploads, samples=sum(each.samples for each in found), items=items)
+
+
 def _repair(cost: RepairCost, behind: list[int]) -> s.Repair:
     return s.Repair(
         waiting=behind, trainings=cost.trainings, samples=cost.samples, rsn=cost.rsn, seconds=cost.seconds,
@@ -132,7 +154,8 @@ def shards(service: Service) -> list[s.Shard]:
     device = service.device
     found = []
     with device.state:
-        since = dict(service.home.database.rows("SELECT shard, since FROM behind"))
+        rows = service.home.database.rows("SELECT shard, since, problem FROM behind")
+        since, problems = {row[0]: row[1] for row in rows}, {row[0]: row[2] for row in rows}
         active = device.controller.at(max(1, device.ledger.round))
         for shard in device.ledger.shards():
             lineage, head = device.ledger.lineage(shard), device.memory.head(shard)
@@ -148,6 +171,7 @@ def shards(service: Service) -> list[s.Shard]:
                     newest=key(lineage.last),
                     behind=behind,
                     since=maybe(since.get(shard) if behind else None),
+                    problem=problems.get(shard) if behind else None,
                     segments=[
                         s.ShardSegment(
                             segment=list(each.key), samples=each.count, trained=each.trained, stored=each.key in stored,
@@ -296,8 +320,11 @@ def user(service: Service, name: str) -> s.User:
             for number, own in sorted(pieces.items())
         ]
         staged = service.home.inbox.like(name)
+        like = set(device.ledger.names_like(name))
+        aside = sum(each.samples for each in device.ledger.quarantined() if each.user in like)
     return s.User(
         samples=sum(each.samples for each in rounds_),
+        quarantined=aside,
         rounds=rounds_,
         staged=s.UserStaged(uploads=len(staged), samples=sum(upload.samples for upload in staged)),
     )

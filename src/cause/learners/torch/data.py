@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cause.errors import InputError, LearnerError
+from cause.errors import ArrivalError, InputError, LearnerError
 from cause.learners.torch.augment import crop_flip, crop_flip_rows
 from cause.positions import Positions
 from cause.recipe import Recipe
@@ -22,10 +22,21 @@ class WithData(Protocol):
     def arrays(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.int64]]: ...
 
 
-def gather(pieces: Sequence[Piece]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Inputs and labels of all pieces."""
+def gather(pieces: Sequence[Piece], shape: tuple[int, ...]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Inputs and labels of all pieces, in the recipe's shape: one user's may be flat and another's not."""
     arrays = [cast(WithData, upload).arrays(positions) for upload, positions in pieces]
-    return np.concatenate([x for x, _ in arrays]), np.concatenate([y for _, y in arrays])
+    inputs = [shaped(x, shape).reshape(-1, *shape) for x, _ in arrays]
+    return np.concatenate(inputs), np.concatenate([y for _, y in arrays])
+
+
+def finite(x: NDArray[Any], recipe: Recipe) -> NDArray[np.bool_]:
+    """Which values a network can be given: those that are finite as it sees them."""
+    x = x.astype(np.float32, copy=False)
+    means, stds = np.broadcast_arrays(np.asarray(recipe.mean, np.float32), np.asarray(recipe.std, np.float32))
+    fits: NDArray[np.bool_] = np.isfinite(x)
+    for mean, std in zip(means.flat, stds.flat, strict=True):  # of each channel: inputs may have theirs last
+        fits = fits & np.isfinite((x - mean) / std)
+    return fits
 
 
 def shaped(x: NDArray[Any], shape: tuple[int, ...], whose: str = "") -> NDArray[Any]:
@@ -33,7 +44,7 @@ def shaped(x: NDArray[Any], shape: tuple[int, ...], whose: str = "") -> NDArray[
     if len(shape) == 3 and x.shape[1:] == (*shape[1:], shape[0]) and x.shape[1:] != shape:
         x = np.moveaxis(x, -1, 1)  # images as most tools hold them: height, width, channels
     if len(x) and int(np.prod(x.shape[1:])) != int(np.prod(shape)):
-        raise InputError(f"inputs{whose} of shape {x.shape[1:]} do not fit the recipe's {shape}")
+        raise ArrivalError(f"inputs{whose} of shape {x.shape[1:]} do not fit the recipe's {shape}")
     return x
 
 
@@ -55,7 +66,7 @@ def whole_numbers(x: NDArray[Any], whose: str = "") -> NDArray[np.int64]:
             made = x.astype(np.int64)
         if not (made == x).all():
             value = x[made != x][0]
-            raise InputError(f"inputs{whose} must be whole numbers (the recipe's input_dtype is int64), not {value}")
+            raise ArrivalError(f"inputs{whose} must be whole numbers (the recipe's input_dtype is int64), not {value}")
         return made
     return x.astype(np.int64)
 
@@ -65,7 +76,7 @@ def check_tokens(x: NDArray[np.int64], tokens: int | None, whose: str) -> None:
     if x.size and (x.min() < 0 or (tokens is not None and x.max() >= tokens)):
         value = x.min() if x.min() < 0 else x.max()
         most = "" if tokens is None else f" to {tokens - 1}, as many as the embedding has"
-        raise InputError(f"inputs{whose} must be whole numbers from 0{most}, not {value}")
+        raise ArrivalError(f"inputs{whose} must be whole numbers from 0{most}, not {value}")
 
 
 def check_answers(answers: torch.Tensor, inputs: "Samples") -> None:

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from cause import codec
-from cause.errors import InputError, LearnerError
+from cause.errors import DivergedError, InputError, LearnerError
 from cause.importing import imported
 from cause.keyed import derive, digest
-from cause.learners.base import check_labels
+from cause.learners.base import check_labels, check_values
 from cause.learners.described import NotNamedError
 from cause.learners.torch.batches import batches, epochs_of, uses
 from cause.learners.torch.data import (
@@ -29,6 +29,7 @@ from cause.learners.torch.data import (
     WithData,
     check_answers,
     check_tokens,
+    finite,
     gather,
     order,
     shaped,
@@ -198,6 +199,11 @@ class TorchLearner:
         return self.recipe.classes
 
     @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Of one input as the network sees it."""
+        return self.recipe.shape
+
+    @property
     def recipe_digest(self) -> bytes:
         return self._digest
 
@@ -244,10 +250,12 @@ class TorchLearner:
     def check(self, upload: Upload) -> None:
         check_labels(upload, self.recipe.classes)
         whose, whole = f" of user {upload.user!r}", self.recipe.input_dtype == "int64"
-        x, _ = cast(WithData, upload).arrays(upload.positions if whole else upload.positions[:1])
+        x, _ = cast(WithData, upload).arrays(upload.positions)
         shaped(x, self.recipe.shape, whose)
         if whole:
             check_tokens(whole_numbers(x, whose), self._tokens, whose)
+        else:
+            check_values(upload, x, partial(finite, recipe=self.recipe), "which is not finite as float32, scaled")
 
     def train(self, parent: State | None, lesson: Lesson, seed: bytes, tick: Tick = silent) -> State:
         if parent is None:
@@ -260,7 +268,7 @@ class TorchLearner:
     def _fit(self, network: nn.Module, lesson: Lesson, seed: bytes, masks: State, tick: Tick, *, first: bool) -> State:
         recipe, epochs = self.recipe, epochs_of(self.recipe, lesson)
         pieces = [*lesson.pieces, *lesson.rehearsed]
-        inputs, labels = gather(pieces)
+        inputs, labels = gather(pieces, recipe.shape)
         samples, y = self._samples(inputs), torch.from_numpy(labels).to(self.device)
         cuts = batches(len(y), recipe.batch_size)
         prunes = first and self.pruning_plan.prunable
@@ -349,7 +357,7 @@ class TorchLearner:
             kept = {name: t.to(torch.bfloat16) if t.is_floating_point() else t for name, t in kept.items()}
         for name, tensor in kept.items():
             if tensor.is_floating_point() and not torch.isfinite(tensor).all():
-                raise LearnerError(f"training diverged: {name} is no longer finite (lower the learning rate?)")
+                raise DivergedError(f"training diverged: {name} is no longer finite (lower the learning rate?)")
         kept |= {name + one_shot.MASK: mask for name, mask in masks.items()}
         return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in kept.items()}
 

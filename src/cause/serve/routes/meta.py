@@ -40,6 +40,7 @@ def router(service: Service) -> APIRouter:
             staged = sum(upload.samples for upload in home.inbox.uploads())
             voting, waiting = len(device.heads()), len(device.waiting())
             silent = sum(device.memory.head(shard) is None for shard in device.ledger.shards())
+            aside, failing = device.ledger.quarantined(), len(device.training.failed)
             retained = sum(device.ledger.lineage(shard).samples for shard in device.ledger.shards())
         (open_, deadline) = home.database.row("SELECT count(*), min(deadline) FROM requests WHERE repaired IS NULL")
         (overdue,) = home.database.row(
@@ -54,6 +55,9 @@ def router(service: Service) -> APIRouter:
             *gauge("voting_shards", voting),
             *gauge("waiting_shards", waiting),
             *gauge("degraded_shards", silent),
+            *gauge("failing_shards", failing),
+            *gauge("quarantined_uploads", len({each.upload for each in aside})),
+            *gauge("quarantined_samples", sum(each.samples for each in aside)),
             *gauge("sub_models", len(device.memory)),
             *gauge("memory_bytes", device.memory.used_bytes),
             *gauge("storage_bytes", home.stored_bytes),

@@ -8,7 +8,7 @@ import numpy as np
 from fastapi import APIRouter, Header, Query, Request, Response
 from numpy.typing import NDArray
 
-from cause.errors import InputError
+from cause.errors import ArrivalError, InputError
 from cause.home.inbox import Called
 from cause.names import normal_name
 from cause.requests import Request as Asked
@@ -215,6 +215,8 @@ def _staged(
 ) -> dict[str, Called]:
     try:
         return service.device.stage_all(uploads, calls=calls)
+    except ArrivalError as error:  # it speaks of these uploads alone
+        raise ProblemError(422, str(error)) from None
     except InputError as error:
         # it may be of another user's request that was served first, or of what this user staged before
         if "operator" in token.scopes:

@@ -55,6 +55,7 @@ export const api = {
   uploadAll: (file, type) => ask("/v1/samples", { method: "POST", body: file, headers: { "Content-Type": type, ...key() } }),
   evaluate: (file, type) => ask("/v1/evaluations", { method: "POST", body: file, headers: { "Content-Type": type } }),
   closeRound: () => post("/v1/rounds", undefined, key()),
+  drop: (upload) => post(`/v1/quarantine/${encodeURIComponent(upload)}/drop`),
   repair: () => post("/v1/repairs"),
   verify: (receipt) => post(receipt === null ? "/v1/verifications" : `/v1/receipts/${receipt}/verification`),
   verification: (id) => ask(`/v1/verifications/${id}`),

@@ -14,6 +14,7 @@ import { Lineages } from "./lineages.js";
 import { tell } from "./log.js";
 import { startMemory } from "./memory.js";
 import { Picture } from "./picture.js";
+import { startQuarantine } from "./quarantine.js";
 import { startReceipts } from "./receipts.js";
 import { startRepairs } from "./repairs.js";
 import { startRounds } from "./rounds.js";
@@ -44,7 +45,7 @@ const lineages = new Lineages(picture);
 const story = new Story();
 const erase = startErase(context);
 const receipts = startReceipts(context);
-const panels = [startFigures(), startArrivals(context), startRepairs(context), receipts.render, startMemory(), startAccuracy(context), startBaselines(), startRounds(context)];
+const panels = [startFigures(), startArrivals(context), startRepairs(context), startQuarantine(context), receipts.render, startMemory(), startAccuracy(context), startBaselines(), startRounds(context)];
 const timeline = new Timeline(play, settle);
 
 // An error where it belongs; without a valid token the way back is the form.

@@ -8,6 +8,7 @@ export const SENTENCES = {
   "upload.staged": (e) => `${plural(e.samples, "sample")} arrived; ${number(e.staged)} wait for the next round.`,
   "round.closed": (e) => `Round ${e.round} is closed: ${plural(e.samples, "sample")} of ${plural(e.users, "user")}.`,
   "training.started": (e) => `${e.what === "repair" ? "Replay" : "Training"} of ${shardsText(e.shards)} begins.`,
+  "upload.quarantined": (e) => `${capital(of(e.segment))}: ${plural(e.uploads, "upload")} fail alone and are in quarantine.`,
   "segment.trained": (e) =>
     e.retrained ? `${capital(of(e.segment))} was trained again on ${plural(e.retrained, "sample")}.` : `${capital(of(e.segment))} was trained.`,
   "sub_model.dropped": (e) =>

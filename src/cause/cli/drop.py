@@ -1,0 +1,25 @@
+"""`cause drop`."""
+
+from typing import Annotated
+
+import typer
+
+from cause.cli import homes as h
+from cause.cli import options as o
+from cause.cli.output import print_json, training_bar
+
+
+def drop(
+    home: h.HomeFolder,
+    upload: Annotated[int, typer.Option(help="Which upload, by the number that `cause status` shows.")],
+    repair: h.Repair = None,
+    json: o.AsJson = False,
+) -> None:
+    """Forget what is in quarantine of an upload: a request with a receipt, as any other."""
+    with training_bar("retraining") as watch, h.opened(home, watch=watch) as device:
+        done = device.drop(upload, repair=h.repair_of(home, repair))
+        waiting = device.waiting()
+    if json:
+        print_json({"request": done.ids[0], "upload": upload, "samples": done.samples, "waiting": waiting})
+        return
+    print(f"request {done.ids[0]}: {done.samples:,} samples of upload {upload} are destroyed")
