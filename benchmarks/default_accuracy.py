@@ -88,13 +88,13 @@ def job(work: tuple[str, str, str | None, int, str, bool]) -> dict[str, Any]:
 def jobs(asked: argparse.Namespace) -> list[tuple[str, str, str | None, int, str, bool]]:
     """Every training: the long ones first."""
     sets = [*asked.sets, *map(str, asked.npz)]
-    cases = {"joint training": None, **SYSTEMS}
+    cases = {"joint training": None, **SYSTEMS, **{each: each for each in asked.systems}}
     linear = {"joint training": None, **LINEAR}
     found = [
         (name, label, system, seed, asked.device, False)
         for name in sets
         for label, system in cases.items()
-        if not asked.cases or label in asked.cases
+        if not (asked.cases or asked.systems) or label in (*asked.cases, *asked.systems)
         for seed in range(asked.seeds)
     ]
     tables = [name for name in sets if name != "images"]
@@ -125,6 +125,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*", choices=[*SETS, []], default=list(SETS))
     parser.add_argument("--npz", nargs="*", type=Path, default=[], help="real users: x, y, users, test")
     parser.add_argument("--cases", nargs="*", default=[], help="some of them; all by default")
+    parser.add_argument("--systems", nargs="*", default=[], help="others, as recommended:rehearsal=1,gamma=1")
     parser.add_argument("--linear", action="store_true", help="SGDClassifier, too, on tables")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--device", default="cpu")

@@ -319,8 +319,27 @@ def test_a_plan_of_what_is_set_aside_touches_no_shard():
 def test_a_learner_error_is_raised_in_its_own_type():
     class Plain(FragileLearner):
         def train(self, parent, lesson, seed, tick=None):
-            raise LearnerError("never")
+            if lesson.pieces[0].upload.user == "ann":
+                raise LearnerError("never")
+            return super().train(parent, lesson, seed)
 
     device = Cause(learner=Plain(CLASSES), system=SYSTEM, shards=1, slots=64)
     device.learn({"ann": drawn("ann", 1)})
     assert [each.verdict for each in device.ledger.quarantined()] == ["LearnerError"]
+
+
+def test_a_learner_that_fails_on_anything_quarantines_nobody():
+    given = rounds({})
+    learner = FragileLearner(CLASSES)
+    device = lived(given[:2], learner=learner)
+
+    def broken(*args):
+        raise LearnerError("the accelerator is gone")
+
+    learner.train = broken
+    with pytest.raises(LearnerError, match="accelerator"):
+        device.learn([ArrayUpload(user, 3, x, y) for user, (x, y) in given[2].items()])
+    assert not device.ledger.quarantined()
+    del learner.train
+    device.repair()
+    same(device, lived(given))

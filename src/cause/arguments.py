@@ -20,8 +20,9 @@ _METHODS = ("composed", "check", "train", "predict", "encode", "decode", "stored
 DEVICE_ARGUMENTS = (
     "home", "learner", "system", "shards", "memory", "slots", "classes", "seed", "key", "read_only", "ledger", "shelf",
     "journal", "workers", "executor", "watch", "storage", "retain", "repair", "deadline_days",
+    "input_shape", "input_dtype",
 )  # fmt: skip
-"""What `Cause` takes; the last four need a home."""
+"""What `Cause` takes; `storage`, `retain`, `repair` and `deadline_days` need a home."""
 
 
 def check_device(home: Any, learner: Any, system: Any) -> None:

@@ -10,24 +10,31 @@ When something is forgotten, whatever is set aside in the segments that are repl
 again if their training fails: what was forgotten must not decide what else is left out. Forgetting samples that are in
 quarantine replays nothing, unless others of the same segment are in quarantine with them.
 
+Before anything is set aside, the learner is tried on harmless samples of the same shape. If it fails on those, too, it
+is broken or its machine is, and nobody's samples are to blame.
+
 If nothing fails alone, the segment fails only in combination with its parent or with others: that is an error of the
 shard, which keeps its newest sub-model and is tried again at each replay.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 
+import numpy as np
+
 from cause import positions as pos
+from cause.arrays import ArrayUpload
 from cause.errors import Cancelled, RequestError, error_name, is_passing
 from cause.executors import Executor, ShardError, ShardWork, Task
 from cause.keyed import digest
 from cause.learners import Learner
 from cause.ledger import Ledger, Selection
 from cause.requests import Request
-from cause.samples import Lesson, Piece, SegmentKey
+from cause.samples import Lesson, Part, Piece, SegmentKey, TraceUpload, Upload
 
 NOWHERE = SegmentKey(-1, 0)
 """The segment that a learner is told of: a verdict does not depend on where the samples lie."""
+CONTROL_SAMPLES = 8
 TRIALS = 4
 """How often samples are trained on alone, each time with another seed: failing once is failing. Whether weights grow
 beyond all bounds depends on where they began; of uploads with one value of 1e30, on which a small network diverged
@@ -40,7 +47,7 @@ def verdict_seeds(learner: Learner) -> list[bytes]:
 
 
 def verdicts(
-    learner: Learner, executor: Executor, key: SegmentKey, pieces: Iterable[Piece], current: Callable[[], bool]
+    learner: Learner, executor: Executor, key: SegmentKey, pieces: Sequence[Piece], current: Callable[[], bool]
 ) -> dict[str, str] | None:
     """Which parts of a segment fail when they are trained on alone, by user, and with what type of error.
 
@@ -56,18 +63,49 @@ def verdicts(
     """
     found: dict[str, str] = {}
     for piece in pieces:
-        lesson = Lesson(NOWHERE, (piece,), len(piece.positions))
-        tasks = [Task(lesson, seed) for seed in verdict_seeds(learner)]
-        work = [ShardWork(key.shard, lambda: None, [task], current) for task in tasks]
         try:
-            with closing(executor.train(learner, work, _watching(current))) as blobs:
-                if any(blob is None for blob in blobs):
-                    return None
+            if not _trained_alone(learner, executor, key, piece, current):
+                return None
         except ShardError as error:
             if is_passing(error.cause):
                 return None
             found[piece.upload.user] = error_name(error.cause)
+    if found and not _bears_harmless(learner, executor, key, next(iter(pieces)), current):
+        return None
     return found
+
+
+def _trained_alone(
+    learner: Learner, executor: Executor, key: SegmentKey, piece: Piece, current: Callable[[], bool]
+) -> bool:
+    """Train on these samples alone with each seed of a verdict; False if something was forgotten meanwhile."""
+    lesson = Lesson(NOWHERE, (piece,), len(piece.positions))
+    tasks = [Task(lesson, seed) for seed in verdict_seeds(learner)]
+    work = [ShardWork(key.shard, lambda: None, [task], current) for task in tasks]
+    with closing(executor.train(learner, work, _watching(current))) as blobs:
+        return all(blob is not None for blob in blobs)
+
+
+def _bears_harmless(
+    learner: Learner, executor: Executor, key: SegmentKey, like: Piece, current: Callable[[], bool]
+) -> bool:
+    """Whether training works at all: on samples of the same shape and type that say nothing, all zeros.
+
+    A learner that fails on these, too, is broken, or its machine is. Then nobody's samples are to blame.
+    """
+    count = CONTROL_SAMPLES
+    labels = np.arange(count) % min(learner.classes or 1, count)
+    arrays = getattr(like.upload, "arrays", None)
+    upload: Upload
+    if arrays is None:
+        upload = TraceUpload("", 0, (Part(count),))
+    else:
+        x = arrays(like.positions[:1])[0]
+        upload = ArrayUpload("", 0, np.zeros((count, *x.shape[1:]), x.dtype), labels)
+    try:
+        return _trained_alone(learner, executor, key, Piece(upload, upload.positions), current)
+    except ShardError:
+        return False
 
 
 def _watching(current: Callable[[], bool]) -> Callable[[SegmentKey, int, int], None]:

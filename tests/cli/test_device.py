@@ -91,7 +91,7 @@ def test_init_shows_what_is_in_force_and_config_shows_it_again(cause):
     told = cause("init", "home", *SMALL, "--storage", "1MB", "--repair", "later", "--deadline", 7, "--json")
     assert told["device"] == {
         "system": "frugal", "shards": 2, "memory": "2GB", "slots": 8, "classes": CLASSES, "seed": 0, "storage": "1MB",
-        "retain": None, "repair": "later", "deadline_days": 7.0, "workers": 0,
+        "retain": None, "repair": "later", "deadline_days": 7.0, "workers": 0, "input_shape": None, "input_dtype": None,
     }  # fmt: skip
     assert told["key"] == {"file": "../home.key"}
     assert Path("home.key").stat().st_mode & 0o077 == 0
@@ -142,14 +142,14 @@ def test_a_network_is_tried_before_its_home_is_made_and_what_cannot_be_pruned_is
     )
     monkeypatch.syspath_prepend(str(Path.cwd()))
     options = ["--shape", FEATURES, "--classes", CLASSES, "--memory", "1MB"]
-    assert "layer '0' does not fit" in refused("init", "home", "--model", "nets:broken", *options)
+    assert "layer '0' does not fit" in refused("init", "home", "--system", "cause", "--model", "nets:broken", *options)
     assert "fails on inputs of shape (6,)" in refused(
         "init", "home", "--system", "sisa", "--model", "nets:broken", *options
     )
     assert not Path("home").exists()
     assert not Path("home.key").exists()
     note = "no layer of this network can lose filters: it is trained whole"
-    assert note in cause("init", "home", "--model", "nets:narrow", *options)
+    assert note in cause("init", "home", "--system", "cause", "--model", "nets:narrow", *options)
     assert note in cause("status", "home")
     assert note in cause("status", "home", "--json")["notes"][0]
 

@@ -62,5 +62,5 @@ def test_a_script_that_defines_its_learner_without_a_guard_is_told_so_in_one_lin
     assert done.returncode == 1
     assert done.stdout == ""
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("cause.errors.InputError: a worker process cannot import this script, which defines the")
+    assert last.startswith("cause.errors.NoGuardError: a worker process cannot import this script, which defines the")
     assert "`if __name__ == '__main__':`" in last

@@ -61,7 +61,7 @@ def test_a_restore_that_is_cut_off_can_be_run_again(tmp_path, older):
     with on(disk):
         restore(archive, root / "home", discard_later=True, disk=disk)
     tried = 0
-    for _, state in list(crash_states(disk, most=2))[:: max(1, len(disk.operations) // 25)]:
+    for _, state in list(crash_states(disk, most=2))[:: max(1, len(disk.operations) // 14)]:
         state.write_to(tmp_path / "state")
         home = tmp_path / "state" / "home"
         try:  # it may be whole already

@@ -1,6 +1,8 @@
 """Depthwise convolutions of our networks meet few sizes of batches on a card, and nothing else notices."""
 
+import contextlib
 import copy
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from cause.arrays import ArrayUpload
-from cause.learners.torch import TorchLearner
+from cause.learners.torch import TorchLearner, switches
 from cause.models import depthwise
 from cause.models.depthwise import Depthwise, is_filled
 from cause.models.mobilenetv2 import mobilenetv2
@@ -34,6 +36,16 @@ class Noted(TorchDispatchMode):
     def __init__(self):
         super().__init__()
         self.sizes, self.others = set(), set()
+
+    def __enter__(self):
+        # training switches the host's modes off, and this is one
+        self._patch = mock.patch.object(switches, "_disable_current_modes", contextlib.nullcontext)
+        self._patch.start()
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        self._patch.stop()
+        return super().__exit__(*error)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func is torch.ops.aten.convolution.default:

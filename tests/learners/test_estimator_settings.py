@@ -27,7 +27,7 @@ def test_a_home_gives_back_the_settings_of_its_estimator(name, tmp_path):
         device.learn({"ann": (x, y)})
         before = device.predict(x)
     with Cause(tmp_path / "d") as device:  # from its configuration alone
-        assert device.learner.recipe_digest == own.recipe_digest
+        assert device.learner.recipe_digest == own.composed(device.system).recipe_digest
         assert np.array_equal(device.predict(x), before)
         assert device.verify(processes=0).holds
 

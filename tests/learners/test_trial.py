@@ -104,7 +104,10 @@ def test_a_home_says_once_that_its_network_is_trained_whole(tmp_path):
     from tests.learners.ordinary import gru
 
     own = TorchLearner(gru, classes=3, shape=(5, 4), epochs=1)
-    with pytest.warns(UserWarning, match="it is trained whole"), Cause(tmp_path / "d", learner=own, slots=4) as device:
+    with (
+        pytest.warns(UserWarning, match="it is trained whole"),
+        Cause(tmp_path / "d", learner=own, system="frugal", slots=4) as device,
+    ):
         assert device.status().notes == tuple(device.learner.notes)
     with Cause(tmp_path / "d") as device:  # pytest turns a second warning into an error
         assert len(device.status().notes) == 1

@@ -468,4 +468,7 @@ class Home(Journal):
         asking.failed(self, errors)
 
     def caught_up(self, behind: Sequence[int]) -> None:
+        self._reserve.make_room()  # the receipts of a repair belong to forgetting
         asking.caught_up(self, behind)
+        with suppress(HomeError):
+            self._reserve.refill()
