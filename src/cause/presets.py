@@ -90,6 +90,7 @@ PRESETS: Registry[System] = Registry(
     "system",
     {
         RECOMMENDED: System(
+            partition="uniform",
             pruning=IF_NEEDED,
             precision="bf16",
             policy="cost",

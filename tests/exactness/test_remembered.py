@@ -7,6 +7,7 @@ import pytest
 
 from cause.arrays import ArrayUpload
 from cause.executors import ShardWork, Task
+from cause.presets import PRESETS
 from cause.samples import Lesson, Piece, SegmentKey
 from tests.exactness.clean import found, mismatches
 from tests.exactness.dimensions import Case
@@ -88,4 +89,4 @@ def test_set_ups_are_grouped_by_all_but_their_preset_and_none_is_lost():
     groups = alike(set_ups())
     assert sorted(map(str, set_ups())) == sorted(str(each) for group in groups for each in group)
     assert all(len({replace(each, preset="") for each in group}) == 1 for group in groups)
-    assert len(groups) * 9 == len(set_ups())
+    assert len(groups) * len(PRESETS) == len(set_ups())

@@ -108,7 +108,7 @@ def tell(report: Report) -> None:
             for key, _ in self.ledger.pieces_of(user, round_):
                 segment = self.ledger.lineage(key.shard)[key]
                 told(segment.piece_digest(user).hex(), contents([segment.piece(user)]))
-        effect(self, asked, selection, plans, dropped)
+        return effect(self, asked, selection, plans, dropped)
 
     def telling_trained(self, segment, retrained=0):
         told(self.memory[segment].identity.hex(), seen_by(self.ledger, segment))
