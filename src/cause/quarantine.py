@@ -145,6 +145,6 @@ def dropping(ledger: Ledger, upload: int) -> Request:
     user, round_, keys = own[0].user, own[0].round, {each.segment for each in own}
     held = [(key, positions) for key, positions in ledger.pieces_of(user, round_)]
     if all(key in keys for key, _ in held):
-        return Request(user, (round_,))
+        return Request(user, (round_,), exact=True)
     positions = [int(each) for key, positions in held if key in keys for each in positions]
-    return Request(user, samples=tuple((round_, position) for position in positions))
+    return Request(user, samples=tuple((round_, position) for position in positions), exact=True)

@@ -261,6 +261,20 @@ def test_dropping_it_is_a_request_with_a_receipt(tmp_path):
         same(device, room(GIVEN, WITHOUT))
 
 
+def test_dropping_it_leaves_what_stands_under_another_way_to_write_the_name(tmp_path):
+    with pytest.MonkeyPatch.context() as patch:  # names as earlier versions took them
+        for module in ("checks", "system"):
+            patch.setattr(f"cause.{module}.normal_name", lambda name: name, raising=False)
+        uploads = {"zoe ": drawn("a", 1, {3: POISON}), "zoe": drawn("b", 1), "ann": drawn("ann", 1)}
+        device = lived_at(tmp_path / "home", [uploads])
+    with device:
+        (aside,) = device.ledger.quarantined()
+        assert aside.user == "zoe "
+        assert device.drop(aside.upload).samples == 6
+        assert device.ledger.quarantined() == []
+        assert [device.ledger.rounds_of(name) for name in ("zoe ", "zoe")] == [[], [1]]
+
+
 def test_the_history_tells_of_it_as_of_any_upload(tmp_path):
     with lived_at(tmp_path / "home", GIVEN) as device:
         before = history(device.home)

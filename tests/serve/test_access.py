@@ -17,7 +17,7 @@ from cause.serve.tokens import FILE, Tokens
 from tests.serve.services import Running
 
 PUBLIC = {"/healthz", "/readyz", "/openapi.json"}
-EXAMPLES = {"user": "alice", "round": "1", "shard": "0", "number": "0", "id": "0" * 32}
+EXAMPLES = {"user": "alice", "round": "1", "shard": "0", "number": "0", "id": "0" * 32, "upload": "0"}
 
 
 def routes(app):

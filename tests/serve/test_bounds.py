@@ -282,14 +282,14 @@ def test_a_tokens_many_erasures_keep_nobody_elses_waiting(tmp_path):
 def test_a_tokens_many_uploads_keep_nobody_elses_waiting(tmp_path):
     with Running(tmp_path / "home") as running:
         begun, device, first = [], running.service.device, threading.Event()
-        stage = device.stage
+        stage_all = device.stage_all
 
-        def staging(user, *samples, **more):
-            begun.append(user)
+        def staging(uploads, **more):
+            begun.extend(uploads)
             first.wait(20)
-            return stage(user, *samples, **more)
+            return stage_all(uploads, **more)
 
-        device.stage = staging
+        device.stage_all = staging
         running.headers("alice"), running.headers("bob")
         with ThreadPoolExecutor(40) as pool:
 
@@ -345,14 +345,14 @@ def test_only_so_many_bodies_are_unpacked_at_once_and_never_where_requests_arriv
         inside, most, threads = [0], [0], set()
 
         def watched(read):
-            def reading(*args):
+            def reading(*args, **more):
                 with lock:
                     inside[0] += 1
                     most[0] = max(most[0], inside[0])
                     threads.add(threading.current_thread())
                 time.sleep(0.05)
                 try:
-                    return read(*args)
+                    return read(*args, **more)
                 finally:
                     with lock:
                         inside[0] -= 1

@@ -23,7 +23,7 @@ def test_heads_that_saw_what_expires_are_let_go(tmp_path):
         device.catch_up()
         service.heads.predict(samples("a", 1, 2)[0])
         assert len(service.heads._ready) == 1
-        device.close_round()
+        device.close_round(empty=True)
         assert device.ledger.rounds_of("a") == []
         assert service.heads._ready == {}
     finally:

@@ -112,7 +112,7 @@ def test_no_log_and_no_answer_to_others_names_a_user(tmp_path, log, monkeypatch)
             assert told["detail"] == "something does not fit the device (InputError)"
 
         with monkeypatch.context() as patch:  # a disk that fails, say: the answer sends its reader to the log
-            patch.setattr(device, "stage", failing(HomeError(TEXT)))
+            patch.setattr(device, "stage_all", failing(HomeError(TEXT)))
             refused = running.post("/v1/users/bob/samples", "ingest", rows("bob", 3, 2))
             assert (refused.status_code, NAME in refused.text) == (503, False)
             assert "the home cannot be used (HomeError)" in log.getvalue()

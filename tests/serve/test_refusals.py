@@ -121,8 +121,9 @@ def test_erasures_that_make_no_sense_are_refused(running, body):
 
 @pytest.mark.parametrize(
     "user",
-    ["%00", "a%0ab", "%2e%2e%2f%2e%2e%2fetc", "a/b", "%c3%28", "x" * 257, "%7f", "%2F", "..%2f..", "%ed%a0%80"],
-)
+    ["%00", "a%0ab", "%2e%2e%2f%2e%2e%2fetc", "a/b", "%c3%28", "x" * 257, "%7f", "%2F", "..%2f..", "%ed%a0%80",
+     "%E2%80%8B", "a%E2%80%8Bb", "%20a", "a%20", "%C2%A0a"],
+)  # fmt: skip
 def test_ids_that_cannot_be_are_refused(running, user):
     before = running.state()
     answer = running.post(f"/v1/users/{user}/samples", body=rows("ann", 1, 2))
@@ -130,9 +131,7 @@ def test_ids_that_cannot_be_are_refused(running, user):
     assert running.state() == before
 
 
-@pytest.mark.parametrize(
-    "user", ["ålice", "名前", "😀", "a b", "a+b", "a%b", "%2e%2e", "'; DROP TABLE uploads", "\u200b"]
-)
+@pytest.mark.parametrize("user", ["ålice", "名前", "😀", "a b", "a+b", "a%b", "%2e%2e", "'; DROP TABLE uploads"])
 def test_ids_in_any_script_are_themselves(running, user):
     from urllib.parse import quote
 

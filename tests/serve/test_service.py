@@ -472,7 +472,7 @@ def test_stopping_in_the_middle_of_a_training_loses_nothing(tmp_path):
     from cause.learners.torch import TorchLearner
 
     learner = TorchLearner("mlp", classes=CLASSES, shape=(FEATURES,), epochs=3000, options=(("width", 8),))
-    settings = {"slots": None, "memory": "1MB"}
+    settings = {"slots": None, "memory": "1MB", "system": "recommended"}  # it does not prune what fits
     opened(tmp_path / "home", learner=learner, **settings).close()
     with Running(tmp_path / "home", grace="1s") as running:
         for user in ("ann", "bob"):

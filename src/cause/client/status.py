@@ -130,6 +130,26 @@ class Schedule(TypedDict):
     repair: str
 
 
+class QuarantinedUpload(TypedDict):
+    """Samples of an upload that no training can bear; `user` is None for who may not know."""
+
+    upload: int
+    user: str | None
+    round: int
+    shard: int
+    samples: int
+    verdict: str
+    since: str | None
+
+
+class Quarantine(TypedDict):
+    """All of them."""
+
+    uploads: int
+    samples: int
+    items: list[QuarantinedUpload]
+
+
 class Status(TypedDict):
     """The device at a glance."""
 
@@ -151,6 +171,7 @@ class Status(TypedDict):
     retention: Retention
     training: Training | None
     problem: str | None
+    quarantine: Quarantine
     clock: str | None
     exports: list[Export]
     schedule: Schedule

@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cause.home.blocks import HANDLE_BYTES
+
 Segment = Annotated[list[int], Field(min_length=3, max_length=3, examples=[[0, 2, 0]])]
 Time = Annotated[str, Field(examples=["2026-01-31T12:00:00.000Z"])]
 Id = Annotated[str, Field(examples=["6f1e1cf83eab4c0aa0ffb5d0f9e8a4f5"])]
@@ -126,7 +128,7 @@ class Erasure(BaseModel):
             "number in the upload: to forget a row, send its handle.",
         )
     )
-    handles: list[Annotated[str, Field(min_length=1, max_length=64)]] | None = Field(
+    handles: list[Annotated[str, Field(min_length=1, max_length=2 * HANDLE_BYTES)]] | None = Field(
         None, min_length=1, max_length=10_000, description="What an upload answered with for each of its rows"
     )
     nonce: str | None = Field(

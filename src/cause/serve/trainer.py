@@ -5,6 +5,7 @@ import logging
 import math
 import threading
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from cause.errors import CauseError
@@ -49,6 +50,15 @@ class Behind:
     """To be trained again."""
     with_fresh: tuple[int, ...] = ()
     """Those to be trained again for which samples of a new round wait, too: one training does both."""
+
+    def without(self, shards: Collection[int]) -> "Behind":
+        """The others."""
+        return Behind(
+            *(
+                tuple(shard for shard in each if shard not in shards)
+                for each in (self.fresh, self.repair, self.with_fresh)
+            )
+        )
 
 
 class Trainer:
@@ -159,9 +169,7 @@ class Trainer:
     def _work(self) -> bool:
         """Train what may be trained now; whether there was anything."""
         behind, resting = self.behind(), self._resting()
-        behind = Behind(
-            *(tuple(shard for shard in each if shard not in resting) for each in (behind.fresh, behind.repair))
-        )
+        behind = behind.without(resting)
         repairing = self._to_repair(behind)
         if not behind.fresh and not repairing:
             self._asked.clear()

@@ -33,7 +33,7 @@ def router(service: Service) -> APIRouter:
     def drop(upload: Number, request: Request, token: Annotated[Token, allowed("operator")]) -> Response:
         """Forget what is in quarantine of an upload: an erasure with a receipt, as any other."""
         device, id_ = service.device, token_hex(16)
-        with device.state:  # nobody else forgets any of it between the choice and its end
+        with device.state:  # of what is forgotten before the erasure's turn comes, it answers with 409
             try:
                 asked = dropping(device.ledger, upload)
             except RequestError as error:
