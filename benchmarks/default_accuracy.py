@@ -41,7 +41,7 @@ SYSTEMS = {
     "recommended, majority vote": "recommended:vote=majority",
     "recommended, fixed shards": "recommended:gamma=1",
     "recommended, hash": "recommended:partition=hash",
-    "recommended, whole users in a shard": "recommended:partition=ucdp",
+    "recommended, uniform shards": "recommended:partition=uniform",
     "sisa": "sisa",
 }
 LINEAR = {"frugal (recommended before)": "frugal", "recommended": "recommended"}

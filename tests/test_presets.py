@@ -16,7 +16,7 @@ TABLE = {
     "omp-70": ("uniform", False, "one-shot-70", "static", "one-by-one"),
     "omp-95": ("uniform", False, "one-shot-95", "static", "one-by-one"),
     "frugal": ("ucdp", False, "iterative-70", "cost", "coalesced"),
-    "recommended": ("uniform", True, "if-needed", "cost", "coalesced"),
+    "recommended": ("ucdp", True, "if-needed", "cost", "coalesced"),
 }
 
 

@@ -90,7 +90,6 @@ PRESETS: Registry[System] = Registry(
     "system",
     {
         RECOMMENDED: System(
-            partition="uniform",
             pruning=IF_NEEDED,
             precision="bf16",
             policy="cost",
