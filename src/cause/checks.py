@@ -35,7 +35,7 @@ def check_not_empty(arrived: Mapping[str, Upload], t: int, *, empty: bool) -> No
     if not arrived and not empty:
         raise EmptyRoundError(
             f"nothing arrived for round {t}: an empty round makes every sample a round older, and `retain` may delete "
-            "some; ask for it with empty=True"
+            'some; ask for it with empty=True (over HTTP {"empty": true})'
         )
 
 
