@@ -61,7 +61,7 @@ def test_the_former_presets_are_those_of_today_but_for_the_new_one():
 def test_a_home_without_a_named_system_is_the_recommended_one_with_nothing_left_open(tmp_path):
     Cause(tmp_path / "home", learner=bayes()).close()
     config = read_config(tmp_path / "home" / "cause.toml")
-    assert (config.settings.system, config.system.pruning, config.system.rehearsal) == ("recommended", "none", 3.0)
+    assert (config.settings.system, config.system.pruning, config.system.rehearsal) == ("recommended", "none", 1.0)
     with Cause(tmp_path / "home", system=config.system) as device:  # named by value, too
         assert device.system == config.system
 
@@ -84,8 +84,8 @@ def test_what_pruning_cannot_make_smaller_is_not_pruned(tmp_path):
 def test_a_composition_cannot_be_edited(tmp_path):
     Cause(tmp_path / "home", learner=bayes()).close()
     path = tmp_path / "home" / "cause.toml"
-    path.write_text(path.read_text().replace("rehearsal = 3.0", "rehearsal = 1.0"))
-    with pytest.raises(HomeError, match=r"edited: composition\.rehearsal 3\.0 -> 1\.0"):
+    path.write_text(path.read_text().replace("rehearsal = 1.0", "rehearsal = 2.0"))
+    with pytest.raises(HomeError, match=r"edited: composition\.rehearsal 1\.0 -> 2\.0"):
         Cause(tmp_path / "home")
 
 

@@ -27,6 +27,7 @@ class Remembered:
     """The places where classes and functions of a user keep something, as they are now.
 
     >>> class Network:
+    ...     __module__ = "yours"
     ...     seen = []
     >>> before = Remembered([Network], [])
     >>> Network.seen.append(3)
