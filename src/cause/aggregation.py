@@ -29,10 +29,10 @@ def loaded(held: Holdings, sub_model: SubModel) -> bytes | None:
             return None
 
 
-def why_nobody_votes(held: Holdings) -> str:
-    """In words, for an error."""
+def why_nobody_votes(held: Holdings, repair: str = "run `cause repair` or call `repair()`") -> str:
+    """In words, for an error; `repair` says how the reader of the message starts one."""
     if held.ledger.shards():
-        return "every sub-model is lost, damaged or waits for its repair: run `cause repair`"
+        return f"every sub-model is lost, damaged or waits for its repair: {repair}"
     return "no shard has learned anything, or all of it was forgotten"
 
 

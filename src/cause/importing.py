@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from cause.errors import InputError
@@ -36,11 +37,23 @@ def imported(name: str, what: str) -> Callable[..., Any]:
     try:
         found = getattr(import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"cannot find the {what} {name!r}: {error}") from None
+        raise InputError(f"cannot find the {what} {name!r}: {error}{_hint(module, error)}") from None
     if not callable(found):
         raise InputError(f"the {what} {name!r} is not a function")
     made: Callable[..., Any] = found
     return made
+
+
+def _hint(module: str, error: Exception) -> str:
+    """What to do if the module lies in the current folder, where programs that are installed do not look."""
+    top = module.partition(".")[0]
+    if (
+        isinstance(error, ModuleNotFoundError)
+        and error.name == top
+        and (Path(f"{top}.py").is_file() or Path(top).is_dir())
+    ):
+        return ": it is in the current folder, which is searched with PYTHONPATH=. set in the environment"
+    return ""
 
 
 def name_of(function: Callable[..., Any]) -> str:

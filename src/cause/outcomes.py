@@ -21,6 +21,8 @@ class Learned:
     """With a home: the handle of each row, by user, in the order in which the rows were given."""
     repeated: bool = False
     """Whether a call with the same idempotency key had recorded the round before: nothing was taken in again."""
+    expired: int = 0
+    """How many samples were deleted with this round, because they were older than the home keeps samples (`retain`)."""
 
 
 @dataclass(frozen=True, slots=True)

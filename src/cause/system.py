@@ -261,9 +261,9 @@ class Cause:
             given = self._checked(uploads)
             learned, waiting = begin(self, given, idempotency_key, partial(self._arrive, empty=empty))
         with saying(round_recorded(learned.round, learned.samples)):
-            self.expire(repair="later")  # before anything is trained on what goes
+            expired = self.expire(repair="later")  # before anything is trained on what goes
             trained, _ = self._catch_up(except_=waiting if repair == "later" else ())
-        return replace(learned, trained=tuple(trained))
+        return replace(learned, trained=tuple(trained), expired=0 if expired is None else expired.samples)
 
     def _arrive(
         self,

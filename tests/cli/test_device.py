@@ -154,6 +154,38 @@ def test_a_network_is_tried_before_its_home_is_made_and_what_cannot_be_pruned_is
     assert note in cause("status", "home", "--json")["notes"][0]
 
 
+def test_a_file_is_refused_before_the_learner_is_loaded_and_a_module_that_is_not_found_is_explained(
+    cause, refused, monkeypatch
+):
+    Path("late.py").write_text(
+        "from torch import nn\ndef net(classes, shape):\n    return nn.Sequential(nn.Linear(6, classes))\n"
+    )
+    options = ["--model", "late:net", "--shape", FEATURES, "--classes", CLASSES]
+    assert "the current folder, which is searched with PYTHONPATH=." in refused("init", "home", *options)
+    with monkeypatch.context() as found:
+        found.syspath_prepend(str(Path.cwd()))
+        cause("init", "home", *options)
+        del sys.modules["late"]
+    Path("late.py").unlink()
+    np.savez("nan.npz", x=np.full((1, 6), np.nan), y=[0], users=["a"])
+    assert "holds nan" in refused("learn", "home", "nan.npz")
+    assert "cannot find the model 'late:net'" in refused("learn", "home", upload("r1.npz", 1, alice=4))
+
+
+def test_learn_says_how_many_samples_retention_deleted(cause):
+    cause("init", "home", *SMALL, "--key-env", "CAUSE_TEST_KEY", "--retain", "1 rounds")
+    assert cause("learn", "home", upload("r1.npz", 1, alice=40), "--json")["expired"] == 0
+    assert "note: 40 samples were deleted: they were older" in cause("learn", "home", upload("r2.npz", 2, bob=10))
+    assert cause("learn", "home", upload("r3.npz", 3, bob=10), "--json")["expired"] == 10
+
+
+def test_status_says_how_many_shards_take_new_data(cause):
+    cause("init", "home", *SMALL, "--shards", "4", "--slots", "8", "--system", "cause", "--key-env", "CAUSE_TEST_KEY")
+    assert "3 of 4 shards (the shard controller" in cause("status", "home")
+    found = cause("status", "home", "--json")
+    assert (found["active_shards"], found["most_shards"]) == (3, 4)
+
+
 def test_init_takes_class_weights_a_loss_and_numbers_for_each_channel(cause, refused, monkeypatch):
     Path("losses.py").write_text("def mine(outputs, labels):\n    return outputs.logsumexp(1).mean()\n")
     monkeypatch.syspath_prepend(str(Path.cwd()))
@@ -437,9 +469,9 @@ def test_bad_data_is_refused_and_the_home_is_as_before(refused, device):
         (["learn", "home", "none.npz"], "there is no such file"),
         (["learn", "home", "nobody.npz"], "say it with --user"),
         (["learn", "home", "r1.npz", "--user", "x"], "leave out --user"),
-        (["learn", "home", "label.npz"], f"label {CLASSES}, but there are {CLASSES} classes"),
+        (["learn", "home", "label.npz"], f"row 1 (user 'a') has label {CLASSES}, but there are"),
         (["learn", "home", "shape.npz"], "have 7 features, not 6"),
-        (["learn", "home", "nan.npz"], "must be finite"),
+        (["learn", "home", "nan.npz"], "row 0 (user 'a') holds nan: inputs must be finite"),
         (["learn", "home", "noy.npz"], "no 'y'"),
         (["learn", "home", "user.npz"], "1 to 256 characters"),
         (["learn", "home", "object.npz"], "object.npz"),

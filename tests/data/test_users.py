@@ -153,5 +153,5 @@ def test_fifty_thousand_images_are_not_copied():
 
 @pytest.mark.parametrize("labels", [np.arange(6) + 0.5, np.zeros((6, 2)), np.full(6, np.nan), np.array(["0"] * 6)])
 def test_labels_that_are_no_list_of_whole_numbers_are_refused(labels):
-    with pytest.raises(InputError, match="'labels': labels must be"):
+    with pytest.raises(InputError, match="labels must be"):
         share_out(np.zeros((6, 2)), labels, classes=7, users=2, rounds=1)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cause.cli.output import spinner
 from cause.errors import HomeError, InputError
 
 if TYPE_CHECKING:
@@ -76,9 +77,7 @@ def upgrade_status(home: Path, read_only: bool) -> Iterator[None]:
     if read_only or not 0 < found < FORMAT:
         yield
         return
-    from rich.console import Console
-
-    with Console(stderr=True).status(f"bringing {str(home)!r} from format {found} to {FORMAT}"):
+    with spinner(f"bringing {str(home)!r} from format {found} to {FORMAT}"):
         yield
 
 
@@ -211,6 +210,14 @@ def config_of(home: Path) -> "Config":
     if not path.exists():
         raise HomeError(f"{str(home)!r} is not a home: `cause init` makes one")
     return read_config(path)
+
+
+def classes_of(home: Path) -> int:
+    """How many classes a home's device has, without loading its learner."""
+    from cause.checks import CLASSES
+
+    found = config_of(home)
+    return found.settings.classes or int((found.learner or {}).get("classes") or CLASSES)
 
 
 def trains_on(home: Path) -> str:

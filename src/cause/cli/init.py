@@ -10,7 +10,7 @@ import typer
 
 from cause.cli import homes as h
 from cause.cli import options as o
-from cause.cli.output import print_json
+from cause.cli.output import print_json, spinner
 from cause.errors import InputError
 
 if TYPE_CHECKING:
@@ -230,5 +230,6 @@ def _tried(wanted: "Config") -> "tuple[Learner, list[str]]":
             learner=learner, system=system, shards=s.shards, memory=s.memory, slots=s.slots, classes=s.classes,
             seed=s.seed,
         )  # fmt: skip
-    try_out(device.learner)
+    with spinner("trying the learner out"):
+        try_out(device.learner)
     return learner, list(getattr(device.learner, "notes", []))

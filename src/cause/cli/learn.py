@@ -42,11 +42,12 @@ def learn(
 
     if handles is not None:
         check_writable(handles)
-    with training_bar("learning") as watch, h.opened(home, watch=watch) as device:
-        from cause.data.uploads import read_files
+    from cause.data.uploads import read_files
 
-        when = h.repair_of(home, repair)
-        uploads, rows = read_files(data, device.classes, user=user, split=split, class_names=h.names_of(class_names))
+    # before the learner's library is loaded, which takes seconds: a file that is refused is refused at once
+    classes, when = h.classes_of(home), h.repair_of(home, repair)
+    uploads, rows = read_files(data, classes, user=user, split=split, class_names=h.names_of(class_names))
+    with training_bar("learning") as watch, h.opened(home, watch=watch) as device:
         done = device.learn(uploads, repair=when, idempotency_key=idempotency_key)
         aside = [each for each in device.ledger.quarantined() if each.round == done.round]
         waiting, clock = device.waiting(), device.home.time.doubt() if device.home else None
@@ -64,6 +65,7 @@ def learn(
         "quarantined": [h.quarantined(each) for each in aside],
         "clock": clock,
         "repeated": done.repeated,
+        "expired": done.expired,
         "handles": [{"file": each["file"], "handles": each["handles"]} for each in listed],
     }
     if json:
@@ -76,6 +78,8 @@ def learn(
         )
     else:
         print(f"round {done.round}: {done.samples:,} samples of {len(uploads):,} users, {trained}")
+    if done.expired:
+        print(f"note: {done.expired:,} samples were deleted: they were older than this home keeps samples (`retain`)")
     for each in aside:
         print(
             f"note: {each.samples:,} samples of user {each.user!r} are in quarantine: trained on alone they end with "

@@ -44,6 +44,18 @@ def print_table(
 
 
 @contextmanager
+def spinner(what: str) -> Iterator[None]:
+    """Show on a terminal's error stream what is being done, for work whose length is not known."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield
+
+
+@contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on the terminal's error stream; nothing where there is no terminal."""
     if not sys.stderr.isatty():

@@ -46,6 +46,8 @@ def _show(now: "Status") -> None:
             ["samples on the disk", format_bytes(now.storage_bytes) + (f" of {format_bytes(bound)}" if bound else "")],
             ["to repair", _cost(now.repair)],
             ["kept for", now.retention.retain or "ever"],
+            ["take new data", f"{now.active_shards} of {now.most_shards} shards"
+             + (" (the shard controller: gamma, p)" if now.active_shards < now.most_shards else "")],
         ],
     )  # fmt: skip
     print_table(

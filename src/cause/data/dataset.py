@@ -23,7 +23,7 @@ class Dataset:
     Dataset(name='tiny', split='train', x=(3, 8, 8) uint8, classes=2)
     >>> Dataset(np.zeros((3, 8, 8), np.uint8), np.array([0, 1, 2]), classes=2, name="tiny")
     Traceback (most recent call last):
-    cause.errors.InputError: 'tiny': label 2, but there are 2 classes (from 0)
+    cause.errors.InputError: 'tiny': row 2 has label 2, but there are 2 classes (from 0)
     """
 
     x: NDArray[Any]
@@ -58,13 +58,31 @@ def check(data: Dataset, source: object) -> None:
         raise bad(source, f"labels must be int64, not {y.dtype}")
     if not 1 <= data.classes <= MOST_CLASSES:
         raise bad(source, f"the number of classes must be from 1 to {MOST_CLASSES:,}, not {data.classes}")
-    if y.min() < 0 or y.max() >= data.classes:
-        wrong = y.min() if y.min() < 0 else y.max()
-        raise bad(source, f"label {wrong}, but there are {data.classes} classes (from 0)")
-    if x.dtype.kind == "f" and not np.isfinite(x).all():
-        raise bad(source, "inputs must be finite")
     if users is not None and users.shape != y.shape:
         raise bad(source, f"{len(y)} samples, but users of shape {users.shape}")
+    wrong = np.flatnonzero((y < 0) | (y >= data.classes))
+    if len(wrong):
+        label = y[wrong[0]]
+        raise bad(source, f"{_row(wrong[0], users)} has label {label}, but there are {data.classes} classes (from 0)")
+    check_finite(x, source, users)
+
+
+def check_finite(x: NDArray[Any], source: object, users: NDArray[np.str_] | None = None) -> None:
+    """Refuse inputs that are not finite: an `InputError` names the first such row, and its user where one is known.
+
+    >>> check_finite(np.array([[1.0], [np.nan]]), "a.npz", np.array(["ann", "bob"]))
+    Traceback (most recent call last):
+    cause.errors.InputError: 'a.npz': row 1 (user 'bob') holds nan: inputs must be finite
+    """
+    if x.dtype.kind != "f" or np.isfinite(x).all():
+        return
+    row = int(np.argmin(np.isfinite(x).reshape(len(x), -1).all(axis=1)))
+    value = x[row][~np.isfinite(x[row])].flat[0]
+    raise bad(source, f"{_row(row, users)} holds {value}: inputs must be finite")
+
+
+def _row(row: int, users: NDArray[np.str_] | None) -> str:
+    return f"row {row}" if users is None else f"row {row} (user {str(users[row])!r})"
 
 
 def bad(source: object, problem: str) -> InputError:
@@ -79,10 +97,11 @@ def labels_of(values: ArrayLike, source: object) -> NDArray[np.int64]:
         found = found.reshape(-1)
     if found.ndim != 1 or found.dtype.kind not in "uif":
         raise bad(source, f"labels must be a list of whole numbers, not {found.dtype} of shape {found.shape}")
-    if found.dtype.kind == "f" and not (np.isfinite(found) & (found == np.floor(found))).all():
-        raise bad(source, "labels must be whole numbers")
-    if len(found) and not (found.min() >= 0 and found.max() < MOST_CLASSES):
-        raise bad(source, f"labels must be from 0 to {MOST_CLASSES - 1:,}: there are {found.min()} and {found.max()}")
+    whole = np.isfinite(found) & (found == np.floor(found)) if found.dtype.kind == "f" else np.True_
+    fits = np.broadcast_to(whole & (found >= 0) & (found < MOST_CLASSES), found.shape)
+    if not fits.all():
+        row = int(np.argmin(fits))
+        raise bad(source, f"row {row} has label {found[row]}: labels must be whole numbers from 0")
     return found.astype(np.int64)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cause.data import files, folder, npz, table
-from cause.data.dataset import Dataset, bad
+from cause.data.dataset import Dataset, bad, check_finite
 from cause.data.front import load
 from cause.data.pictures import SUFFIXES, decode
 from cause.data.zipped import Arrays, is_zip
@@ -196,6 +196,5 @@ def _pixels(pictures: Sequence[Path]) -> NDArray[Any]:
 def _checked(x: NDArray[Any], path: Path) -> NDArray[Any]:
     if x.ndim < 2 or not x.size:
         raise bad(path, f"inputs of shape {x.shape}: one row a sample is needed")
-    if x.dtype.kind == "f" and not np.isfinite(x).all():
-        raise bad(path, "inputs must be finite")
+    check_finite(x, path)
     return x

@@ -118,6 +118,10 @@ class Status:
     notes: tuple[str, ...] = ()
     """What a user should know of the learner, as that less of its network can be pruned than the system asks for."""
 
+    active_shards: int = 0
+    """How many shards take new data in the next round; with a shard controller fewer as rounds go by."""
+    most_shards: int = 0
+    """How many shards there can be: the setting `shards`."""
     overdue: int = 0
     """Requests past their deadline that are not repaired; their samples are gone all the same."""
     due_soon: int = 0
@@ -186,6 +190,8 @@ def _of_one_moment(device: "Cause", model: EnergyModel | None) -> Status:
         quarantined=tuple(device.ledger.quarantined()),
         clock=home.time.doubt(),
         retention=expires,
+        active_shards=device.controller.at(device.ledger.round + 1),
+        most_shards=device.controller.shards,
         overdue=sum(deadline < now for deadline in deadlines),
         due_soon=sum(now <= deadline < now + near for deadline in deadlines),
         notes=tuple(getattr(device.learner, "notes", ()) if notes is None else json.loads(notes)),

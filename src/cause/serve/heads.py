@@ -51,7 +51,8 @@ class Heads:
         while True:
             voters = self._device.voters()
             if not voters:
-                raise NobodyVotesError(f"nobody can vote: {why_nobody_votes(self._device.held)}")
+                why = why_nobody_votes(self._device.held, "an operator starts one with POST /v1/repairs")
+                raise NobodyVotesError(f"nobody can vote: {why}")
             ready = self._predictors(voters)
             if ready is None:
                 continue

@@ -175,7 +175,7 @@ class TorchLearner:
     def shortened(self) -> "TorchLearner":
         """The same with few epochs, to be tried out."""
         learner = copy.copy(self)
-        learner.recipe = replace(self.recipe, epochs=min(2, self.recipe.epochs), steps=1)
+        learner.recipe = replace(self.recipe, epochs=min(2, self.recipe.epochs), steps=1, min_steps=0)
         return learner
 
     @property
