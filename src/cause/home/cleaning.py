@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 KEYED = ("blocks", "staged", "segments", "directory", "sub_models", "requests", "manifests")
 """The tables whose column `key` names keys of the vault. What none of them names does not survive an opening."""
 
-
+SEALED = re.compile("[0-9a-f]{32}")
+"""The name of a file of sealed samples, or of a sealed sub-model: that of its key."""
 PARTIAL, REPLACED = ".part", ".replaced"
 """What a restore that was cut off leaves beside the ledger: a new one that is not yet whole, and the replaced one."""
 
@@ -45,7 +46,9 @@ def clean(home: "Home") -> None:
     Only once what was read is durable: otherwise the next opening may find an older state, which still names them.
     Where the disk refuses, they wait until a transaction was committed.
     """
-    named, held, there = named_keys(home.database), home.vault.names(), _files(home)
+    named, held = named_keys(home.database), home.vault.names()
+    listed = [(files, files.names()) for files in (home.store_.files, home.shelf.files)]
+    there = {bytes.fromhex(name) for _, names in listed for name in names if SEALED.fullmatch(name)}
     known = {name.hex() for name in named}
     try:
         remove_leftovers(home.layout, home.disk)
@@ -60,8 +63,8 @@ def clean(home: "Home") -> None:
             raise HomeError(f"{str(home.layout.folder)!r}: {problem}: `cause doctor --home` tells more")
     home.vault.erase(held - named)
     try:
-        for files in (home.store_.files, home.shelf.files):
-            strays = [name for name in files.names() if name not in known]
+        for files, names in listed:
+            strays = [name for name in names if name not in known]
             for name in strays:
                 home.disk.unlink(files.folder / name)
             if strays:
@@ -70,9 +73,3 @@ def clean(home: "Home") -> None:
         raise HomeError(f"cannot clean up {str(home.layout.folder)!r}: {error.strerror}") from None
     with suppress(HomeError):  # without room for it, rows that were deleted stay in the write-ahead log for now
         home.database.scrub()
-
-
-def _files(home: "Home") -> set[bytes]:
-    """The names of all sealed files."""
-    names = [name for files in (home.store_.files, home.shelf.files) for name in files.names()]
-    return {bytes.fromhex(name) for name in names if re.fullmatch("[0-9a-f]{32}", name)}

@@ -43,8 +43,9 @@ def load(home: "Home", memory: Memory) -> None:
 
 def load_ledger(home: "Home") -> None:
     """What is retained, whose it is, and what waits for a round."""
+    held = home.vault.names()
     for name, upload in home.database.rows("SELECT key, upload FROM blocks"):
-        if name not in home.vault:
+        if name not in held:
             raise HomeError(DAMAGED.format(str(home.layout.folder), f"upload {upload} has lost a key"))
     home.directory.load(home.database, home.vault)
     home.ledger.load()

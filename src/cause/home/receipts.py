@@ -188,8 +188,8 @@ class Receipts(Log):
     def issue(self) -> None:
         """Sign and log whatever took effect or was repaired and has no receipt yet."""
         database = self._home.database
-        waiting = database.rows(
-            "SELECT id, 'effect' FROM requests WHERE signed=0 AND effective IS NOT NULL UNION ALL "
+        waiting = database.rows(  # the index is of signed<2, and SQLite does not see that signed=0 is part of it
+            "SELECT id, 'effect' FROM requests WHERE signed<2 AND signed=0 AND effective IS NOT NULL UNION ALL "
             "SELECT id, 'repair' FROM requests WHERE signed<2 AND repaired IS NOT NULL"
         )
         if not waiting:

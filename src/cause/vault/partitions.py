@@ -46,7 +46,8 @@ class Rows:
         return memoryview(self._data)[: self._used]
 
     def names(self) -> Iterator[bytes]:
-        return (bytes(self._data[at : at + NAME_BYTES]) for at in range(0, self._used, ROW_BYTES))
+        names = _names(self)
+        return (names[at : at + NAME_BYTES] for at in range(0, len(names), NAME_BYTES))
 
     def key(self, name: bytes) -> memoryview:
         """The key of a name that is here. Keep no reference: it is overwritten when the rows change."""
