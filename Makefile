@@ -57,6 +57,7 @@ lint: $(STAMP)  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
@@ -69,7 +70,7 @@ results: $(STAMP)  ## measure anew what README and docs/RESULTS.md show
 	$(BIN)/cause compare --seeds 30 --sweep shards=1,2,4,8,16 --out results/compare.json --plot docs/figures/compare.png
 	$(BIN)/cause ablate --seeds 30 --out results/ablation.json --plot docs/figures/ablation.png
 	$(BIN)/cause balance --seeds 30 --out results/balance.json --plot docs/figures/balance.png
-	$(BIN)/python -m cause.evaluation.report
+	$(BIN)/python -m cause.lab.report
 
 screenshots: $(STAMP)  ## take the pictures in docs/dashboard.md anew
 	$(BIN)/python -m tests.browser.screenshots docs/figures

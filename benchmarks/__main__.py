@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.cases import write_long_trace
 from cause.cli.output import print_json, print_table
-from cause.machine import hardware
+from cause.common.machine import hardware
 
 LONGEST = 1000  # rounds
 MOST_USERS = 1_000_000

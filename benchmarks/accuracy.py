@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from cause import Cause
-from cause.data import load, share_out
-from cause.evaluation.provenance import write_result
+from cause.data import load
+from cause.engine.presets import parse_system
+from cause.engine.voting import VOTES
+from cause.lab.provenance import write_result
+from cause.lab.recipes import SYSTEM, ours, paper
+from cause.lab.users import share_out
 from cause.learners.torch import TorchLearner
-from cause.presets import parse_system
-from cause.recipes import SYSTEM, ours, paper
-from cause.voting import VOTES
 
 RECIPES = {"paper": paper, "ours": ours}
 SYSTEMS = {"paper": "cause", "ours": SYSTEM}
@@ -74,7 +75,7 @@ def main() -> None:
         if asked.out:  # after each round: a run that is stopped has said what it saw
             record = {"system": name, "recipe": asdict(device.learner.recipe), "environment": learner.environment}
             write_result(asked.out, {**record, "rounds": rounds}, ("python", "-m", "benchmarks.accuracy"))
-    device.executor.close()
+    device.engine.executor.close()
 
 
 if __name__ == "__main__":

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cause.keyed import root_key
-from cause.partition.ucdp import ucdp
-from cause.presets import PRESETS, parse_system
-from cause.requests import Request
-from cause.samples import Part
-from cause.simulate import Setting, simulate
-from cause.trace import Add, Round, Trace, read_trace, write_trace
-from cause.workload import Workload
+from cause.common.hashing import root_key
+from cause.engine.partition.ucdp import ucdp
+from cause.engine.presets import PRESETS, parse_system
+from cause.engine.requests import Request
+from cause.engine.samples import Part
+from cause.lab.simulate import Setting, simulate
+from cause.lab.trace import Add, Round, Trace, read_trace, write_trace
+from cause.lab.workload import Workload
 
 
 def long_trace(rounds: int, users: int = 200, seed: int = 0) -> Trace:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from cause.cli.output import print_table
-from cause.evaluation.provenance import write_result
+from cause.lab.provenance import write_result
 
 ROOT = Path(__file__).parents[1]
 LEARNERS = {

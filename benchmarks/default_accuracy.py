@@ -16,10 +16,10 @@ from sklearn.linear_model import SGDClassifier
 from benchmarks.users import People, phones, stored, unscaled, writers
 from cause import Cause
 from cause.cli.output import print_table
-from cause.evaluation.provenance import write_result
+from cause.engine.requests import Request
+from cause.lab.provenance import write_result
 from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner
-from cause.requests import Request
 
 SHARDS, ROUNDS = 4, 6
 EPOCHS = 10

@@ -18,9 +18,9 @@ import numpy as np
 
 from benchmarks.serve import Served
 from cause.cli.output import print_json, print_table
-from cause.machine import hardware
-from cause.serve.settings import read_settings
-from cause.system import Cause
+from cause.common.machine import hardware
+from cause.device.device import Cause
+from cause.service.settings import read_settings
 
 VALUES = 3_072
 """Of an input: a small picture's."""

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from benchmarks.learning import digits, pictures
 from cause.cli.output import print_table
-from cause.evaluation.provenance import write_result
-from cause.learners import Learner
+from cause.common.zeroize import FILL, M_PERTURB
+from cause.device.device import Cause
+from cause.engine.learner import Learner
+from cause.lab.provenance import write_result
 from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner
-from cause.system import Cause
-from cause.zeroize import FILL, M_PERTURB
 
 TURNS = 7
 NAMES = ("mlp, digits", "cnn, digits", "cnn, 3x32x32, batches of 256", "GaussianNB, digits")

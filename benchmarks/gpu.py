@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from cause.arrays import TraceData
-from cause.evaluation.provenance import write_result
+from cause.engine.arrays import TraceData
+from cause.engine.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
+from cause.lab.provenance import write_result
+from cause.lab.recipes import ours, paper
 from cause.learners.torch import State, TorchLearner
-from cause.models import depthwise, factory
-from cause.recipes import ours, paper
-from cause.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
+from cause.learners.torch.models import depthwise, factory
 
 SAMPLES = 12_800
 FEW, MORE = 1, 8

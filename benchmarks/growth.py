@@ -24,7 +24,7 @@ from typing import Any
 from benchmarks.growth_cases import FEATURES, FORGETS, KEY, ROWS, SHARDS, SLOTS, SYSTEM, UPLOADS_A_USER, Size
 from benchmarks.home import WAITS
 from cause.cli.output import print_table
-from cause.evaluation.provenance import write_result
+from cause.lab.provenance import write_result
 
 SIZES = "1000x100,10000x1000,79800x798,100000x20,100000x1000"
 RECEIPTS = "1000,10000,100000"

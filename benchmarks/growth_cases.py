@@ -61,7 +61,7 @@ class Size(NamedTuple):
 
 def without_waiting() -> None:
     """Let nothing in this process wait for the disk: a home that is being built may be lost."""
-    from cause.disk import Disk
+    from cause.device.store.disk import Disk
 
     Disk.sync = lambda self, *files: None  # type: ignore[method-assign]
     Disk.sync_folder = lambda self, folder: None  # type: ignore[method-assign]
@@ -71,8 +71,8 @@ def new_device(folder: Path) -> Any:
     """A device in a new home; its ledger does not wait for the disk either."""
     from sklearn.naive_bayes import GaussianNB
 
+    from cause.device.device import Cause
     from cause.learners.sklearn import SklearnLearner
-    from cause.system import Cause
 
     learner = SklearnLearner(GaussianNB(), classes=CLASSES, features=FEATURES)
     device = Cause(folder, learner=learner, key={"env": KEY}, system=SYSTEM, shards=SHARDS, slots=SLOTS)
@@ -121,8 +121,8 @@ def build_receipts(folder: str, count: str, limit_s: str) -> dict[str, Any]:
     import numpy as np
 
     from cause.cli.output import progress_bar
-    from cause.requests import Request
-    from cause.system import Cause
+    from cause.device.device import Cause
+    from cause.engine.requests import Request
 
     without_waiting()
     wanted, draw, start = int(count), np.random.default_rng(0), time.perf_counter()
@@ -158,9 +158,6 @@ def format_of(folder: Path) -> int:
 
 def import_all() -> None:
     """Import what opening and forgetting need, so that it is not counted."""
-    import cause.home.check
-    import cause.home.status
-    import cause.system  # noqa: F401
     from cause.learners.described import build as build_learner
 
     build_learner({"kind": "sklearn", "estimator": "GaussianNB", "classes": CLASSES, "features": FEATURES})
@@ -176,7 +173,7 @@ def open_(folder: str) -> dict[str, Any]:
         most at any moment of the opening.
     """
     import_all()
-    from cause.system import Cause
+    from cause.device.device import Cause
 
     before, peak_before = rss_mb(), peak_mb()
     format_before = format_of(Path(folder))
@@ -202,7 +199,7 @@ def open_(folder: str) -> dict[str, Any]:
 def doctor(folder: str) -> dict[str, Any]:
     """Let `cause doctor` look at a home."""
     import_all()
-    from cause.home.check import examine_home
+    from cause.device.fsck import examine_home
 
     before, start = rss_mb(), time.perf_counter()
     health = examine_home(folder)
@@ -214,7 +211,7 @@ class Written:
     """Bytes that this process writes into a home, by the folder in it; the ledger's are what no `OpenFile` wrote."""
 
     def __init__(self, home: Path) -> None:
-        from cause.disk import OpenFile
+        from cause.device.store.disk import OpenFile
 
         self._home, self._counted = home.resolve(), Counter[str]()
         write_at = OpenFile.write_at
@@ -275,7 +272,7 @@ def forget(folder: str, size: str, kind: str, times: str, limit_s: str, skip: st
     import_all()
     from benchmarks.home import _flushes, p99
     from cause.cli.output import progress_bar
-    from cause.system import Cause
+    from cause.device.device import Cause
 
     asked, draw = Size.parse(size), random.Random(0)
     users = draw.sample(range(asked.users), asked.users)[int(skip) :][: int(times) + 1]
@@ -321,7 +318,7 @@ def forget_newcomers(folder: str, times: str) -> dict[str, Any]:
     import numpy as np
 
     from benchmarks.home import p99
-    from cause.system import Cause
+    from cause.device.device import Cause
 
     took: list[float] = []
     busy: list[float] = []

@@ -20,9 +20,9 @@ from sklearn.naive_bayes import GaussianNB
 
 from benchmarks import ledger
 from cause.cli.output import print_json, print_table
+from cause.common.machine import hardware
+from cause.device.device import Cause
 from cause.learners.sklearn import SklearnLearner
-from cause.machine import hardware
-from cause.system import Cause
 
 ROUNDS, SHARDS, FEATURES = 16, 4, 3_072
 UPLOAD = 100

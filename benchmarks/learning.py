@@ -12,14 +12,14 @@ from torch import nn
 
 from benchmarks.cases import peak_mb
 from benchmarks.turns import Pause, Took, Work, by_turns
-from cause.arrays import ArrayUpload
+from cause.device.device import Cause
+from cause.engine.arrays import ArrayUpload
+from cause.engine.samples import Lesson, Piece, SegmentKey
 from cause.executors import Processes
+from cause.learners.recipe import Recipe
 from cause.learners.torch import TorchLearner, batches
-from cause.models import factory
-from cause.models.resnet34 import resnet
-from cause.recipe import Recipe
-from cause.samples import Lesson, Piece, SegmentKey
-from cause.system import Cause
+from cause.learners.torch.models import factory
+from cause.learners.torch.models.resnet34 import resnet
 
 SAMPLES, EPOCHS = 5_000, 10
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cause.cli.output import print_table
-from cause.system import Cause
+from cause.device.device import Cause
 
 USERS, UPLOAD, ROUNDS, SHARDS = 1_024, 100, 16, 4
 EPOCHS = 10
@@ -52,7 +52,7 @@ def share(which: str, folder: Path) -> dict[str, Any]:
     Whatever of `learn` is not the learner's own work counts as ledger work, and so does the time in which the learner
     waits for samples from their blocks.
     """
-    from cause.home.uploads import StoredUpload
+    from cause.device.store.stored_upload import StoredUpload
     from cause.learners.torch import TorchLearner
 
     os.environ[KEY] = "ab" * 32
@@ -105,8 +105,8 @@ def _with(kind: type, during: dict[str, Any], after: dict[str, Any], train: Call
 
 
 def _small(draw: np.random.Generator, shape: tuple[int, ...]) -> Any:
-    from cause.arrays import ArrayUpload
-    from cause.samples import Lesson, Piece, SegmentKey
+    from cause.engine.arrays import ArrayUpload
+    from cause.engine.samples import Lesson, Piece, SegmentKey
 
     upload = ArrayUpload("alice", 1, *_upload(draw, shape))
     return Lesson(SegmentKey(0, 1), (Piece(upload, range(8)),), 8)

@@ -22,11 +22,11 @@ import numpy as np
 
 from cause.cli.output import print_json, print_table
 from cause.client import Client
-from cause.evaluation.digits import load_digits
-from cause.machine import hardware
-from cause.serve.heads import Heads
-from cause.serve.service import tokens_of
-from cause.system import Cause
+from cause.common.machine import hardware
+from cause.device.device import Cause
+from cause.lab.digits import load_digits
+from cause.service.predictor_cache import Heads
+from cause.service.service import tokens_of
 
 USERS, SHARDS, CLIENTS = 60, 4, 64
 ERASURES, PAUSE_S = 40, 1.5

@@ -14,15 +14,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cause.cli.output import print_table
-from cause.disk import Disk, OpenFile
-from cause.vault import FileKeySource, Vault
-from cause.vault.sources import new_master_key
+from cause.device.store.disk import Disk, OpenFile
+from cause.device.vault import FileKeySource, Vault
+from cause.device.vault.sources import new_master_key
 
 KEYS = (10_000, 100_000, 1_000_000)
 UPLOADS = (1, 8)  # keys that are added, and erased, together
 _OPEN = """
 import resource, sys, time
-from cause.vault import FileKeySource, Vault
+from cause.device.vault import FileKeySource, Vault
 def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()

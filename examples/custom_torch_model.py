@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from custom_network import Digits, network
 
-from cause.arrays import ArrayUpload
-from cause.clean_room import clean_room, compare
+from cause.device.device import Cause
+from cause.engine.arrays import ArrayUpload
 from cause.errors import CauseError, InputError
-from cause.evaluation.digits import BRIGHTEST, SHAPE, load_digits
+from cause.lab.clean_room import clean_room, compare
+from cause.lab.digits import BRIGHTEST, SHAPE, load_digits
 from cause.learners.torch import TorchLearner
-from cause.system import Cause
 
 USERS = ("ann", "bob", "carol")
 ROUNDS, SAMPLES = 2, 900

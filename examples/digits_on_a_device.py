@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 from sklearn.linear_model import SGDClassifier
 
+from cause.device.device import Cause
 from cause.errors import CauseError, InputError
-from cause.evaluation.digits import BRIGHTEST, load_digits
+from cause.lab.digits import BRIGHTEST, load_digits
 from cause.learners.sklearn import SklearnLearner
-from cause.system import Cause
 
 USERS = ("ann", "bob", "carol", "dave")
 ROUNDS, SAMPLES = 3, 1200

@@ -19,22 +19,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cause.arrays import TraceData
-from cause.audit import Estimate, ask, attack, auc_difference, detectable_auc, finding, problems
-from cause.clean_room import Recorded
 from cause.cli.output import print_json, print_table, progress_bar
+from cause.common.files import check_writable
+from cause.common.statistics import Mean
+from cause.device.device import Cause
+from cause.engine.arrays import TraceData
+from cause.engine.presets import PRESETS
+from cause.engine.progress import Progress
+from cause.engine.requests import Request
+from cause.engine.samples import Part, TraceUpload
 from cause.errors import CauseError
-from cause.evaluation.digits import BRIGHTEST, CLASSES, SHAPE, load_digits
-from cause.evaluation.provenance import write_result
-from cause.evaluation.statistics import Mean
-from cause.files import check_writable
+from cause.lab.audit import Estimate, ask, attack, auc_difference, detectable_auc, finding, problems
+from cause.lab.clean_room import Recorded
+from cause.lab.digits import BRIGHTEST, CLASSES, SHAPE, load_digits
+from cause.lab.provenance import write_result
+from cause.learners.recipe import Recipe
 from cause.learners.torch import TorchLearner
-from cause.presets import PRESETS
-from cause.progress import Progress
-from cause.recipe import Recipe
-from cause.requests import Request
-from cause.samples import Part, TraceUpload
-from cause.system import Cause
 
 SYSTEM, SHARDS, USERS, ROUNDS, TESTS = "frugal", 4, 8, 3, 200
 CANARY_ROUNDS = (2, 3)  # not the first: something clean is there to restart from, or to fall back on
@@ -170,7 +170,7 @@ def learn(device: Cause, rounds: Sequence[Sequence[TraceData]], progress: Progre
 def retrained(scene: Scene, device: Cause, seed: int, progress: Progress) -> Cause:
     """The clean room. It is given the uploads without canaries by us, not by what the device says it still has."""
     clean = new_device(seed)
-    clean.partition = Recorded(device)  # users stay in the shards that they have
+    clean.engine.partition = Recorded(device)  # users stay in the shards that they have
     return learn(clean, scene.without_canaries(), progress, done=ROUNDS + 1)
 
 

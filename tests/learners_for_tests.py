@@ -6,8 +6,8 @@ import signal
 
 import numpy as np
 
-from cause.keyed import digest
-from cause.samples import Lesson
+from cause.common.hashing import digest
+from cause.engine.samples import Lesson
 
 Sample = tuple[str, int, int]
 

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, replace
 
-from cause import positions as pos
-from cause.presets import System
-from cause.requests import Request
-from cause.samples import Part, SegmentKey, TraceUpload
-from cause.system import Cause
-from cause.trace import Trace
+from cause.common import positions as pos
+from cause.device.device import Cause
+from cause.engine.presets import System
+from cause.engine.requests import Request
+from cause.engine.samples import Part, SegmentKey, TraceUpload
+from cause.lab.trace import Trace
 from tests.learners_for_tests import RememberingLearner, Sample, ids
 
 

@@ -8,10 +8,10 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 from cause import Cause, Request
-from cause.arguments import DEVICE_ARGUMENTS
+from cause.device.config import Settings, parse_config
+from cause.device.settings import changed
+from cause.engine.arguments import DEVICE_ARGUMENTS
 from cause.errors import CauseError, InputError, RequestError
-from cause.home.config import Settings, parse_config
-from cause.home.settings import changed
 from cause.learners.described import build
 from cause.learners.sklearn import SklearnLearner
 from tests.home.homes import CLASSES, FEATURES, bayes, opened, samples

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from cause.arrays import ArrayUpload
+from cause.device.config import parse_config
+from cause.device.device import Cause
+from cause.device.verify import verify
+from cause.engine.arrays import ArrayUpload
 from cause.errors import ArrivalError, InputError
-from cause.home.config import parse_config
 from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner
-from cause.system import Cause
-from cause.verify import verify
 from tests.home.homes import MASTER, opened
 from tests.learners_for_tests import FrequencyLearner
 from tests.rooms import differences
@@ -143,7 +143,7 @@ def test_settings_of_inputs_that_make_no_sense_are_refused(text, message):
 
 
 def test_settings_of_inputs_can_be_written_and_changed():
-    from cause.home.settings import changed
+    from cause.device.settings import changed
 
     config = parse_config(b'[device]\ninput_shape = [3, 8, 8]\ninput_dtype = "uint8"\n[key]\nenv = "K"\n', "x")
     assert parse_config(config.text().encode(), "x").settings == config.settings
@@ -201,7 +201,8 @@ def test_staged_uploads_of_several_users_must_be_alike(tmp_path):
 
 def test_mixed_shapes_that_an_earlier_version_stored_are_opened_and_trained_on(tmp_path, monkeypatch):
     """The check came later: what is there stays usable, and what was staged can become a round."""
-    from cause import arrivals, system
+    from cause.device import device as system
+    from cause.engine import arrivals
 
     with monkeypatch.context() as earlier:
         earlier.setattr(arrivals.InputSpec, "fitted", lambda self, user, x: x)

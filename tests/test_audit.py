@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cause.audit import ask, attack, auc_interval, problems
 from cause.errors import LearnerError
-from cause.evaluation.report import tables
+from cause.lab.audit import ask, attack, auc_interval, problems
+from cause.lab.report import tables
 from examples import membership_audit as example
 
 ROOT = Path(__file__).parents[1]
@@ -68,11 +68,11 @@ def states():
     scene = example.draw(seed=1)
     device = example.learn(example.new_device(1), scene.rounds, silent)
     shards, answers = scene.shards(device), {"before": ask(device, scene.x)}
-    learner, device.learner = device.learner, Unplugged(device.learner)
+    learner, device.engine.learner = device.learner, Unplugged(device.learner)
     with pytest.raises(LearnerError, match="no power"):
         device.serve(scene.requests())
     answers["fallback"] = ask(device, scene.x)
-    device.learner = learner
+    device.engine.learner = learner
     device.repair()
     answers["after"] = ask(device, scene.x)
     answers["retrained"] = ask(example.retrained(scene, device, 1, silent), scene.x)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from cause.composition import PLANNED_ROUNDS, settled
+from cause.device.device import Cause
+from cause.engine.composition import PLANNED_ROUNDS, settled
+from cause.engine.presets import PRESETS, parse_system, system_text
 from cause.errors import InputError
+from cause.lab.simulate import Setting, simulate
+from cause.lab.trace import parse_trace
 from cause.learners import CountingLearner
-from cause.presets import PRESETS, parse_system, system_text
-from cause.simulate import Setting, simulate
-from cause.system import Cause
-from cause.trace import parse_trace
 
 RECOMMENDED = PRESETS["recommended"]
 HEADS = 3  # of four shards, under the shard controller

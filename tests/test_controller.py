@@ -2,7 +2,7 @@
 
 import pytest
 
-from cause.controller import ShardController
+from cause.engine.controller import ShardController
 from cause.errors import InputError
 
 

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from cause.disk import Disk
+from cause.device.store.disk import Disk
 from tests.recording_disk import RecordingDisk, crash_states
 
 

@@ -9,7 +9,7 @@ import typer
 
 from cause.cli.app import app
 from cause.cli.reference import reference
-from cause.evaluation.report import fill, tables
+from cause.lab.report import fill, tables
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -42,7 +42,7 @@ def test_commands_in_the_docs_exist(page):
 def test_tables_are_those_of_the_committed_results(page):
     text = page.read_text(encoding="utf-8")
     assert "<!-- table " in text
-    assert fill(text, tables(ROOT / "results")) == text, "run `python -m cause.evaluation.report`"
+    assert fill(text, tables(ROOT / "results")) == text, "run `python -m cause.lab.report`"
 
 
 def test_the_figures_that_the_text_quotes_are_those_of_the_results():

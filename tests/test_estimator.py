@@ -17,14 +17,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from cause import Cause, CauseClassifier, CountingLearner, Part, TraceUpload
-from cause.arrays import ArrayUpload
-from cause.clean_room import clean_room, compare
+from cause import Cause, CauseClassifier
+from cause.device.estimator import LabelError
+from cause.engine.arrays import ArrayUpload
+from cause.engine.ledger import MemoryLedger
+from cause.engine.presets import PRESETS
 from cause.errors import CauseError, HomeError, InputError, RequestError
-from cause.estimator import LabelError
 from cause.executors import Here
-from cause.ledger import MemoryLedger
-from cause.presets import PRESETS
+from cause.lab import CountingLearner, Part, TraceUpload
+from cause.lab.clean_room import clean_room, compare
 from tests.rooms import differences
 
 HASH = "frugal:partition=hash"
@@ -93,7 +94,7 @@ def test_after_forgetting_it_is_a_classifier_that_never_met_the_samples(digits, 
 
 @pytest.mark.parametrize("leak", ["nothing is deleted", "tainted sub-models stay"])
 def test_red_when_the_law_is_broken(digits, monkeypatch, leak):
-    from cause.memory import Memory
+    from cause.engine.memory import Memory
 
     rounds, _, _ = digits
     model, clean = learned(rounds), learned(rounds, lambda t, user: user != "bob")
@@ -243,7 +244,7 @@ def test_a_copy_trains_where_it_is():
     with Cause(learner=CountingLearner(), shards=1, slots=2, workers=1) as device:
         device.learn([TraceUpload("ann", 1, (Part(3),))])
         copied = copy.deepcopy(device)
-    assert isinstance(copied.executor, Here)
+    assert isinstance(copied.engine.executor, Here)
     assert copied.forget("ann", rounds=[1], count=1)[0].rsn == 2
 
 

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cause import positions as pos
-from cause import system as engine
-from cause import training
-from cause.keyed import digest
-from cause.ledger import MemoryLedger
-from cause.memory import Memory
-from cause.presets import FIXED, PRESETS, System
-from cause.samples import Part, TraceUpload
-from cause.segmenting import Segmenting
-from cause.system import Cause
-from cause.trace import Add, Round, Trace
+from cause.common import positions as pos
+from cause.common.hashing import digest
+from cause.device import device as engine
+from cause.device.device import Cause
+from cause.engine import training
+from cause.engine.ledger import MemoryLedger
+from cause.engine.memory import Memory
+from cause.engine.presets import FIXED, PRESETS, System
+from cause.engine.samples import Part, TraceUpload
+from cause.engine.segments import Segmenting
+from cause.lab.trace import Add, Round, Trace
 from tests.learners_for_tests import FrequencyLearner, RememberingLearner
 from tests.rooms import clean_room, differences, live
 from tests.traces import traces

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cause import training
-from cause.keyed import digest
-from cause.system import Cause
+from cause.common.hashing import digest
+from cause.device.device import Cause
+from cause.engine import training
 from examples import custom_torch_model, digits_on_a_device
 
 ROOT = Path(__file__).parents[1]

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cause.arrays import ArrayUpload
+from cause.common.names import fold, normal_name
+from cause.device.device import Cause
+from cause.engine.arrays import ArrayUpload
+from cause.engine.samples import Part, TraceUpload
 from cause.errors import InputError, RequestError
 from cause.learners import CountingLearner
-from cause.names import fold, normal_name
-from cause.samples import Part, TraceUpload
-from cause.system import Cause
 
 NFC, NFD = "zo\u00e9", "zoe\u0301"
 UNSEEN = [

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cause import positions as pos
+from cause.common import positions as pos
 
 numbers = st.sets(st.integers(0, 30))
 held = numbers.flatmap(lambda s: st.just((s, pos.of(s))))

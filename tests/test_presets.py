@@ -2,8 +2,8 @@
 
 import pytest
 
+from cause.engine.presets import PRESETS, paper_sub_model_bytes, parse_system
 from cause.errors import InputError
-from cause.presets import PRESETS, paper_sub_model_bytes, parse_system
 
 TABLE = {
     # preset: partition, shard controller, pruning, policy, requests

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cause.memory import POLICIES
-from cause.presets import PRESETS, System
-from cause.system import Cause
-from cause.trace import Trace
+from cause.device.device import Cause
+from cause.engine.memory import POLICIES
+from cause.engine.presets import PRESETS, System
+from cause.lab.trace import Trace
 from tests.learners_for_tests import RememberingLearner
 from tests.rooms import Room, check_invariants, live, seen
 from tests.traces import CLASSES, traces

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from cause.arrays import ArrayUpload
+from cause.device.device import Cause
+from cause.device.verify import verify
+from cause.engine.arrays import ArrayUpload
+from cause.engine.ledger import Quarantined
+from cause.engine.requests import Request
+from cause.engine.samples import SegmentKey
 from cause.errors import LearnerError, PassingError
 from cause.executors import Processes
 from cause.learners.torch import TorchLearner
-from cause.ledger import Quarantined
-from cause.requests import Request
-from cause.samples import SegmentKey
-from cause.system import Cause
-from cause.verify import verify
 from tests.learners_for_tests import PEPPER, POISON, SALT, DeadlyLearner, FragileLearner
 from tests.rooms import differences
 
@@ -154,7 +154,7 @@ class Irritable(FragileLearner):
 
 
 def digest_of(parent, seed, names):
-    from cause.keyed import digest
+    from cause.common.hashing import digest
 
     return digest(parent or b"scratch", seed, *sorted(names))
 
@@ -194,12 +194,12 @@ def test_a_failure_in_combination_is_an_error_of_the_shard_and_others_learn_and_
     with pytest.raises(ValueError, match="salt and pepper"):
         device.learn({u: drawn(u, 3) for u in USERS})
     assert device.waiting() == [shard], "the others learned the next round"
-    assert device.training.failed.keys() == {shard}
+    assert device.engine.training.failed.keys() == {shard}
     own = sum(device.ledger.lineage(s).last.round == 3 for s in device.ledger.shards() if s != shard)
     assert device.learner.trained == before + own + 1, "it is tried again, but nobody is judged again"
     device.forget(mates[0])
     assert not device.waiting()
-    assert not device.training.failed
+    assert not device.engine.training.failed
 
 
 def placed(device: Cause, user: str) -> int:

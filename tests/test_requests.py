@@ -2,11 +2,11 @@
 
 import pytest
 
+from cause.device.device import Cause
+from cause.engine.presets import FIXED, System
+from cause.engine.requests import Request, resolve
+from cause.engine.samples import Part, TraceUpload
 from cause.errors import InputError, RequestError
-from cause.presets import FIXED, System
-from cause.requests import Request, resolve
-from cause.samples import Part, TraceUpload
-from cause.system import Cause
 from tests.learners_for_tests import RememberingLearner
 
 

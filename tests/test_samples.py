@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cause import positions as pos
-from cause.samples import Part, TraceUpload
+from cause.common import positions as pos
+from cause.engine.samples import Part, TraceUpload
 
 runs = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3)), min_size=1, max_size=3)
 

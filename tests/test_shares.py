@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cause.shares import SHARES, shares
-from cause.voting import VOTES
+from cause.engine.vote_proba import SHARES, shares
+from cause.engine.voting import VOTES
 
 
 def drawn(voters: int, seed: int):

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cause.presets import PRESETS, System
-from cause.simulate import Setting, device_for, simulate
-from cause.trace import Trace, parse_trace
-from cause.workload import Workload
+from cause.engine.presets import PRESETS, System
+from cause.lab.simulate import Setting, device_for, simulate
+from cause.lab.trace import Trace, parse_trace
+from cause.lab.workload import Workload
 from tests.oracle import oracle
 from tests.traces import traces
 

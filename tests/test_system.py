@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from cause.device.device import Cause
+from cause.engine.presets import FIXED, System
+from cause.engine.samples import Part, TraceUpload
 from cause.errors import BudgetError, CauseError, InputError, LearnerError
 from cause.learners import CountingLearner
-from cause.presets import FIXED, System
-from cause.samples import Part, TraceUpload
-from cause.system import Cause
 from tests.learners_for_tests import FrequencyLearner
 
 
@@ -125,7 +125,7 @@ def test_the_engine_imports_no_torch(tmp_path):
     import sys
 
     (tmp_path / "torch.py").write_text("raise SystemExit('torch was imported')")
-    code = "import cause.system, cause.simulate, cause.evaluation.compare, cause.cli.app; print('not imported')"
+    code = "import cause.device.device, cause.lab.simulate, cause.lab.compare, cause.cli.app; print('not imported')"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(tmp_path)}
     )
@@ -133,7 +133,7 @@ def test_the_engine_imports_no_torch(tmp_path):
 
 
 def test_rehearsed_samples_are_those_of_lowest_keyed_hash_among_the_earlier_ones():
-    from cause.keyed import derive, root_key
+    from cause.common.hashing import derive, root_key
     from tests.learners_for_tests import RememberingLearner, ids
 
     learner = RememberingLearner()

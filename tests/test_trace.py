@@ -5,9 +5,9 @@ import json
 import pytest
 from hypothesis import given
 
+from cause.engine.requests import Request
 from cause.errors import InputError, TraceError
-from cause.requests import Request
-from cause.trace import Trace, parse_trace, read_trace, write_trace
+from cause.lab.trace import Trace, parse_trace, read_trace, write_trace
 from tests.traces import traces
 
 ADD = '{"round": 1, "add": {"user": "a", "count": 3}}'

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from cause.presets import PRESETS, System
-from cause.verify import verify
+from cause.device.verify import verify
+from cause.engine.presets import PRESETS, System
 from tests.learners.test_pruning import learner
 from tests.learners.test_torch import SCENE, with_data
 from tests.rooms import live

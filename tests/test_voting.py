@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cause.voting import VOTES
+from cause.engine.voting import VOTES
 
 
 def vote(name, rows, weights=None):

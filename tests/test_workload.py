@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from cause.errors import InputError
-from cause.trace import parse_trace
-from cause.workload import Workload, scaled
+from cause.lab.trace import parse_trace
+from cause.lab.workload import Workload, scaled
 
 
 def test_the_papers_defaults():

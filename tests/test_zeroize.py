@@ -8,16 +8,16 @@ import sys
 import numpy as np
 import pytest
 
-from cause import zeroize
-from cause.arrays import ArrayUpload, _digest, raw
-from cause.keyed import pack
-from cause.zeroize import flush_allocator_caches, wipe_arrays
+from cause.common import zeroize
+from cause.common.hashing import pack
+from cause.common.zeroize import flush_allocator_caches, wipe_arrays
+from cause.engine.arrays import ArrayUpload, _digest, raw
 from tests.process_memory import Needles
 
 glibc = pytest.mark.skipif(zeroize._glibc() is None, reason="for glibc only")
 FREED = """
 import ctypes, sys
-from cause import zeroize
+from cause.common import zeroize
 on = zeroize.overwrite_freed_memory()
 library = zeroize._glibc()
 blocks = [library.malloc(5000) for _ in range(3)]  # the one in the middle does not join what is free around it
@@ -43,7 +43,7 @@ def test_what_is_freed_is_overwritten_unless_the_environment_says_no():
 
 
 def test_importing_changes_nothing_for_the_process():
-    script = "import cause, cause.zeroize as z; print(z.overwrite_freed_memory.cache_info().currsize)"
+    script = "import cause, cause.common.zeroize as z; print(z.overwrite_freed_memory.cache_info().currsize)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["0"]
 

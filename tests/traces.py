@@ -2,9 +2,9 @@
 
 from hypothesis import strategies as st
 
-from cause.requests import Request
-from cause.samples import Part
-from cause.trace import Add, Round, Trace
+from cause.engine.requests import Request
+from cause.engine.samples import Part
+from cause.lab.trace import Add, Round, Trace
 
 CLASSES = 4
 

@@ -1,51 +1,47 @@
-"""CAUSE: exact machine unlearning on resource-constrained devices."""
+"""CAUSE: exact machine unlearning on resource-constrained devices.
+
+The laboratory (traces, simulation, the paper's evaluation) is `cause.lab`.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from cause.estimator import CauseClassifier as CauseClassifier
-    from cause.learners import CountingLearner
-    from cause.presets import PRESETS, System
-    from cause.requests import Request
-    from cause.samples import Part, TraceUpload
-    from cause.system import Cause
-    from cause.trace import Trace, read_trace
-    from cause.workload import Workload
+from cause.common.version import __version__ as __version__
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from cause.device.device import Cause
+    from cause.device.estimator import CauseClassifier as CauseClassifier
+    from cause.engine.arrays import ArrayUpload
+    from cause.engine.learner import Learner
+    from cause.engine.presets import PRESETS, System
+    from cause.engine.requests import Request
+    from cause.learners.sklearn import SklearnLearner as SklearnLearner
+    from cause.learners.torch import TorchLearner as TorchLearner
 
 # Imported on first use: the command line must start fast on a small board.
-_HOME = {
-    "Cause": "system",
-    "CauseClassifier": "estimator",
-    "CountingLearner": "learners",
-    "PRESETS": "presets",
-    "Part": "samples",
-    "Request": "requests",
-    "System": "presets",
-    "Trace": "trace",
-    "TraceUpload": "samples",
-    "Workload": "workload",
-    "read_trace": "trace",
+_MODULES = {
+    "PRESETS": "engine.presets",
+    "ArrayUpload": "engine.arrays",
+    "Cause": "device.device",
+    "CauseClassifier": "device.estimator",
+    "Learner": "engine.learner",
+    "Request": "engine.requests",
+    "SklearnLearner": "learners.sklearn",
+    "System": "engine.presets",
+    "TorchLearner": "learners.torch",
 }
 
-# without CauseClassifier: `from cause import *` works where scikit-learn is not
-__all__ = [
-    "PRESETS",
-    "Cause",
-    "CountingLearner",
-    "Part",
-    "Request",
-    "System",
-    "Trace",
-    "TraceUpload",
-    "Workload",
-    "read_trace",
-]
+# without what needs scikit-learn or torch: `from cause import *` works where they are not installed
+__all__ = ["PRESETS", "ArrayUpload", "Cause", "Learner", "Request", "System"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'cause' has no attribute {name!r}")
-    return getattr(import_module(f"cause.{_HOME[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"cause.{_MODULES[name]}"), name)
+    if name in import_module("cause.lab").__all__:
+        raise AttributeError(f"module 'cause' has no attribute {name!r}: it is in the laboratory, `cause.lab`")
+    raise AttributeError(f"module 'cause' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*_MODULES, "__version__"])

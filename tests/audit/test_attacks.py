@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cause.audit import attack, calibrated_scores, loss_scores
 from cause.errors import InputError
+from cause.lab.audit import attack, calibrated_scores, loss_scores
 
 
 def table(*chances):

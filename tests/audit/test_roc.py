@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from cause.audit import auc, auc_difference, auc_interval, detectable_auc, tpr_at
 from cause.errors import InputError
+from cause.lab.audit import auc, auc_difference, auc_interval, detectable_auc, tpr_at
 
 FEW_VALUES = st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=2, max_size=60).filter(
     lambda pairs: len({member for _, member in pairs}) == 2

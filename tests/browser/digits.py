@@ -11,10 +11,10 @@ from sklearn.datasets import load_digits
 from sklearn.naive_bayes import GaussianNB
 
 from cause.client import Client
-from cause.learners.base import Learner
+from cause.device.device import Cause
+from cause.engine.learner import Learner
 from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner
-from cause.system import Cause
 from tests.home.homes import MASTER
 from tests.serve.services import Daemon
 

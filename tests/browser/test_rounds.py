@@ -2,7 +2,7 @@
 
 import pytest
 
-from cause.system import Cause
+from cause.device.device import Cause
 from tests.browser.digits import Device, bayes
 from tests.home.homes import MASTER
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from cause.serve.service import tokens_of
+from cause.service.service import tokens_of
 from tests.browser.digits import Device, bayes
 from tests.browser.page import DESKTOP, PHONE
 

@@ -13,9 +13,9 @@ import pytest
 
 from cause.cli import main
 from cause.cli.homes import duration, key_of, moment, opened
-from cause.energy.model import EnergyModel, Line
+from cause.device.device import Cause
+from cause.device.energy.model import EnergyModel, Line
 from cause.errors import LearnerError
-from cause.system import Cause
 from tests.home.homes import CLASSES, FEATURES, MASTER, samples
 
 BAYES = ["--estimator", "GaussianNB", "--features", FEATURES, "--classes", CLASSES]
@@ -314,7 +314,7 @@ def test_a_repair_keeps_to_its_budget_and_says_what_is_left(cause, device):
     budget = ["repair", "home", "--calibration", "energy.json"]
     assert cause(*budget, "--within", "59s", "--json")["trained"] == 0
     assert "still wait" in cause(*budget, "--within", "59s")
-    from cause.energy import find_meter
+    from cause.device.energy import find_meter
 
     if find_meter("cpu").unavailable is not None:  # then the calibration counts
         done = cause(*budget, "--energy", "15J", "--json")
@@ -323,7 +323,7 @@ def test_a_repair_keeps_to_its_budget_and_says_what_is_left(cause, device):
 
 
 def test_an_energy_budget_without_a_meter_is_refused_plainly(refused, device):
-    from cause.energy import find_meter
+    from cause.device.energy import find_meter
 
     if find_meter("cpu").unavailable is None:
         pytest.skip("this machine has a meter")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from cause.device.device import Cause
 from cause.errors import LearnerError
-from cause.system import Cause
 from tests.cli.test_device import cause, device, place, refused, upload  # noqa: F401
 from tests.home.homes import samples
 
@@ -125,7 +125,7 @@ def test_a_failed_learn_says_that_the_round_is_recorded_and_can_be_repeated(
 ):
     third = upload("r3.npz", 3, alice=5, bob=6)
     with monkeypatch.context() as patch:
-        patch.setattr(Cause, "_catch_up", lambda *_, **__: (_ for _ in ()).throw(LearnerError("training diverged")))
+        patch.setattr(Cause, "_train", lambda *_, **__: (_ for _ in ()).throw(LearnerError("training diverged")))
         told = refused("learn", "home", third, "--idempotency-key", "third")
         assert "round 3 is recorded with its 11 samples and waits to be trained: do not learn it again" in told
         told = refused("forget", "home", "--user", "carol")

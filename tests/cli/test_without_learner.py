@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from cause.cli.homes import opened as opened_by_command
+from cause.device.device import Cause
+from cause.engine.requests import Request
 from cause.errors import HomeError
 from cause.learners.deferred import DeferredLearner
-from cause.requests import Request
-from cause.system import Cause
 from tests.home.homes import MASTER, opened, samples
 from tests.rooms import differences
 

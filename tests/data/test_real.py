@@ -5,8 +5,9 @@ import os
 import numpy as np
 import pytest
 
-from cause.data import KNOWN, find, load, share_out
+from cause.data import KNOWN, find, load
 from cause.errors import InputError
+from cause.lab.users import share_out
 
 pytestmark = pytest.mark.skipif(not os.environ.get("CAUSE_DATA"), reason="CAUSE_DATA names no folder with data sets")
 

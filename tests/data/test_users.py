@@ -5,15 +5,15 @@ import pickle
 import numpy as np
 import pytest
 
-from cause.arrays import TraceData
-from cause.data.users import share_out, share_own, unmet
+from cause.device.device import Cause
+from cause.engine.arrays import TraceData
+from cause.engine.presets import PRESETS
 from cause.errors import InputError
+from cause.lab.simulate import Setting, simulate
+from cause.lab.trace import parse_trace
+from cause.lab.users import share_out, share_own, unmet
+from cause.lab.workload import Workload
 from cause.learners import CountingLearner
-from cause.presets import PRESETS
-from cause.simulate import Setting, simulate
-from cause.system import Cause
-from cause.trace import parse_trace
-from cause.workload import Workload
 
 Y = np.random.default_rng(0).integers(0, 10, size=3000)
 X = np.arange(3000, dtype=np.float32)[:, None]

@@ -7,15 +7,15 @@ import pytest
 from scipy import stats
 
 from cause.cli import main
-from cause.energy import NoMeter, SampledMeter
-from cause.energy import calibrate as measuring
-from cause.energy.base import Measurement
-from cause.energy.calibrate import TrainingRun, calibrate, fit
-from cause.energy.model import EnergyModel, Line
-from cause.energy.tally import CounterTally, PowerTally
+from cause.device.energy import NoMeter, SampledMeter
+from cause.device.energy.base import Measurement
+from cause.device.energy.model import EnergyModel, Line
+from cause.device.energy.tally import CounterTally, PowerTally
+from cause.engine.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 from cause.errors import InputError, MeterError
+from cause.lab import energy_calibration as measuring
+from cause.lab.energy_calibration import TrainingRun, calibrate, fit
 from cause.learners import CountingLearner
-from cause.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 
 
 def lesson(samples):
@@ -231,7 +231,7 @@ def test_a_damaged_model_is_refused_in_one_line(tmp_path, change, message):
 
 
 def test_the_command_fits_and_writes_a_model_that_can_be_read(capsys, tmp_path, monkeypatch):
-    from cause.energy import find
+    from cause.device.energy import find
 
     monkeypatch.setattr(find, "SEEING", {"cpu": ()})  # the same on every machine
     with pytest.raises(SystemExit) as ended:

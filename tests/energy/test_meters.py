@@ -8,13 +8,13 @@ from functools import partial
 
 import pytest
 
-from cause.energy import NoMeter, SampledMeter, find_meter, found_meters, with_idle
-from cause.energy.base import Running
-from cause.energy.ina3221 import ina3221
-from cause.energy.nvml import nvml
-from cause.energy.rapl import rapl
-from cause.energy.sampled import LOOKS
-from cause.energy.tally import PowerTally
+from cause.device.energy import NoMeter, SampledMeter, find_meter, found_meters, with_idle
+from cause.device.energy.base import Running
+from cause.device.energy.ina3221 import ina3221
+from cause.device.energy.nvml import nvml
+from cause.device.energy.rapl import rapl
+from cause.device.energy.sampled import LOOKS
+from cause.device.energy.tally import PowerTally
 from cause.errors import MeterError
 from tests.energy.machines import Nvml, hwmon_tree, iio_tree, rapl_tree, write
 

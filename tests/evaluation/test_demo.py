@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from cause.clean_room import clean_room, compare
 from cause.cli import main
-from cause.evaluation.demo import SYSTEMS, Job, device_for, run
-from cause.evaluation.digits import share_out
+from cause.lab.clean_room import clean_room, compare
+from cause.lab.demo import SYSTEMS, Job, device_for, run
+from cause.lab.digits import share_out
 from cause.learners.torch import TorchLearner
 
 SMALL = {"users": 8, "rounds": 2, "rho": 0.5, "epochs": 1, "seed": 2}

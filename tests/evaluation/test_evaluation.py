@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from cause.evaluation.ablation import TIGHT_SLOTS, VARIANTS, ablation_jobs
-from cause.evaluation.balance import FIRST, LAST, measure
-from cause.evaluation.compare import Sweep, compare, jobs, ratio
-from cause.evaluation.statistics import Mean, student_t
-from cause.presets import parse_system
-from cause.simulate import Setting
-from cause.workload import Workload
+from cause.common.statistics import Mean, student_t
+from cause.engine.presets import parse_system
+from cause.lab.ablation import TIGHT_SLOTS, VARIANTS, ablation_jobs
+from cause.lab.balance import FIRST, LAST, measure
+from cause.lab.compare import Sweep, compare, jobs, ratio
+from cause.lab.simulate import Setting
+from cause.lab.workload import Workload
 
 ROOT = Path(__file__).parents[2]
 

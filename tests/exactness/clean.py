@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from cause.arrays import ArrayUpload
-from cause.executors import Executor
-from cause.learners import Learner
-from cause.partition import Arrivals, Assignment, Partitioner
-from cause.presets import System
-from cause.samples import SegmentKey
-from cause.system import Cause
+from cause.device.device import Cause
+from cause.engine.arrays import ArrayUpload
+from cause.engine.executor import Executor
+from cause.engine.learner import Learner
+from cause.engine.partition import Arrivals, Assignment, Partitioner
+from cause.engine.presets import System
+from cause.engine.samples import SegmentKey
 from tests.exactness.observed import Kept
 
 Found = dict[SegmentKey, tuple[bytes, bytes]]
@@ -56,7 +56,7 @@ def clean_room(
     """Every sub-model of a device that never met what is forgotten."""
     unlimited = replace(system, policy="unlimited")
     clean = Cause(learner=learner, system=unlimited, shards=shards, classes=classes, seed=seed, executor=executor)
-    clean.partition = Homes(rounds)
+    clean.engine.partition = Homes(rounds)
     for t, uploads in enumerate(rounds, start=1):
         clean.learn([ArrayUpload(user, t, inputs, labels) for user, inputs, labels, _ in uploads], empty=True)
     return found(clean)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any
 
-from cause.presets import PRESETS, System
+from cause.engine.presets import PRESETS, System
 from tests.exactness.pairwise import Values
 from tests.exactness.sequences import SEQUENCES
 

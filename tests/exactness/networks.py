@@ -11,10 +11,10 @@ from typing import Any
 
 from torch import nn
 
-from cause.models import densenet121 as dense
-from cause.models import mobilenetv2 as mobile
-from cause.models import resnet34 as residual
-from cause.models import vgg16 as plain
+from cause.learners.torch.models import densenet121 as dense
+from cause.learners.torch.models import mobilenetv2 as mobile
+from cause.learners.torch.models import resnet34 as residual
+from cause.learners.torch.models import vgg16 as plain
 
 Shape = tuple[int, ...]
 

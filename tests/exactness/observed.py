@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cause.arrays import ArrayUpload
-from cause.requests import Request
-from cause.samples import SegmentKey
-from cause.system import Cause
+from cause.device.device import Cause
+from cause.engine.arrays import ArrayUpload
+from cause.engine.requests import Request
+from cause.engine.samples import SegmentKey
 from tests.learners_for_tests import Sample
 from tests.rooms import meant
 

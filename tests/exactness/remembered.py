@@ -14,11 +14,10 @@ from collections.abc import Collection, Generator, Sequence
 from functools import partial
 from typing import Any
 
-from cause.executors import ShardWork, Task, train_segment
-from cause.executors.base import Told
-from cause.keyed import pack
-from cause.learners import Learner
-from cause.samples import Piece
+from cause.common.hashing import pack
+from cause.engine.executor import ShardWork, Task, Told, train_segment
+from cause.engine.learner import Learner
+from cause.engine.samples import Piece
 
 MOST = 5_000  # sub-models of some kilobytes each
 

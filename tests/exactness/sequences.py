@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from cause.requests import Request
+from cause.engine.requests import Request
 from tests.exactness.observed import Observed
 from tests.learners_for_tests import Sample
 

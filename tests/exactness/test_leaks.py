@@ -44,15 +44,16 @@ import numpy as np
 import pytest
 import torch
 
-from cause.arrays import ArrayUpload
-from cause.learners.torch import TorchLearner, plain
+from cause.device.device import Cause
+from cause.engine.arrays import ArrayUpload
+from cause.engine.memory import FolderShelf
+from cause.engine.partition.hash import Hash
+from cause.engine.presets import FIXED, System
+from cause.engine.training import Training
+from cause.learners.recipe import Recipe
+from cause.learners.torch import TorchLearner
+from cause.learners.torch import eager_steps as plain
 from cause.learners.torch import learner as torch_learner
-from cause.memory import FolderShelf
-from cause.partition.hash import Hash
-from cause.presets import FIXED, System
-from cause.recipe import Recipe
-from cause.system import Cause
-from cause.training import Training
 from tests.exactness.clean import clean_room, found, mismatches
 from tests.exactness.observed import CLASSES, ROUNDS, SHAPE, Kept, Observed
 from tests.exactness.sequences import SEQUENCES
@@ -129,7 +130,7 @@ def test_red_when_inputs_are_centred_by_all_that_was_ever_seen(monkeypatch):
 
 def test_red_when_inputs_are_centred_across_shards(monkeypatch):
     """By what is retained now, everywhere: a shard that was not touched has the mean of before."""
-    honest, honest_catch_up, mean = torch_learner.gather, Cause._catch_up, {"": 0.0}
+    honest, honest_catch_up, mean = torch_learner.gather, Cause._train, {"": 0.0}
 
     def catch_up(self, *args, **kwargs):
         pieces = [p for s in self.ledger.shards() for segment in self.ledger.lineage(s) for p in segment.pieces]
@@ -141,7 +142,7 @@ def test_red_when_inputs_are_centred_across_shards(monkeypatch):
         x, y = honest(pieces, shape)
         return x - np.float32(mean[""]), y
 
-    monkeypatch.setattr(Cause, "_catch_up", catch_up)
+    monkeypatch.setattr(Cause, "_train", catch_up)
     monkeypatch.setattr(torch_learner, "gather", gather)
     assert other_bits(wrong(forget=SEQUENCES["one-old"]))
 
@@ -384,7 +385,7 @@ def test_red_when_it_is_taken_up_again_one_segment_too_late(fails_at, monkeypatc
 
     def repair(self):
         done.add(
-            next(segment.key for shard in self.ledger.shards() for segment, _ in honest_behind(self.training, shard))
+            next(segment.key for shard in self.ledger.shards() for segment, _ in honest_behind(self.engine.training, shard))
         )
         return honest_repair(self)
 

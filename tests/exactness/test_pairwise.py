@@ -52,7 +52,7 @@ def test_the_cases_are_the_same_in_every_run_and_no_more_than_needed():
 
 def test_every_learner_is_of_the_table_and_every_field_is_a_dimension():
     from cause.learners.sklearn import FAMILIES
-    from cause.models import MODELS
+    from cause.learners.torch.models import MODELS
 
     assert set(SKLEARN) == set(FAMILIES)
     assert {name.rstrip("0123456789v") for name in MODELS} <= set(TORCH)
@@ -114,7 +114,7 @@ def _with_one_bit_changed(weights):
 
 
 def test_red_when_a_sub_model_is_left_that_should_not_be_there_or_a_head_is_missing():
-    from cause.samples import SegmentKey
+    from cause.engine.samples import SegmentKey
 
     one, two = SegmentKey(0, 1), SegmentKey(0, 2)
     bits = (b"identity", hashlib.sha256(b"weights").digest())

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cause.arrays import ArrayUpload
-from cause.executors import ShardWork, Task
-from cause.presets import PRESETS
-from cause.samples import Lesson, Piece, SegmentKey
+from cause.engine.arrays import ArrayUpload
+from cause.engine.executor import ShardWork, Task
+from cause.engine.presets import PRESETS
+from cause.engine.samples import Lesson, Piece, SegmentKey
 from tests.exactness.clean import found, mismatches
 from tests.exactness.dimensions import Case
 from tests.exactness.product import alike, set_ups

@@ -46,14 +46,14 @@ import pytest
 import torch
 from torch import nn
 
-from cause.arrays import ArrayUpload
-from cause.keyed import derive, root_key
+from cause.common.hashing import derive, root_key
+from cause.device.device import Cause
+from cause.engine.arrays import ArrayUpload
+from cause.engine.requests import Request
+from cause.learners.recipe import Recipe
 from cause.learners.torch import TorchLearner
 from cause.learners.torch import learner as torch_learner
-from cause.pruning import one_shot
-from cause.recipe import Recipe
-from cause.requests import Request
-from cause.system import Cause
+from cause.learners.torch.pruning import one_shot
 from tests.exactness import test_leaks
 from tests.exactness.clean import clean_room, found, mismatches
 from tests.exactness.dimensions import DIMENSIONS, Case, feasible
@@ -187,7 +187,7 @@ def test_the_rehearsed_are_the_earlier_ones_of_lowest_keyed_hash():
         device.learn([each])
     device.forget("a", rounds=[1], count=2)
     key = derive(root_key(SETTING["seed"]), "rehearsal")
-    for number, (_, told) in enumerate(device.rehearsal.lessons(device.ledger.lineage(0), None)):
+    for number, (_, told) in enumerate(device.engine.rehearsal.lessons(device.ledger.lineage(0), None)):
         earlier = [
             (u, int(p)) for u in uploads[:number] for p in u.positions if (u.user, p) not in {("a", 0), ("a", 1)}
         ]

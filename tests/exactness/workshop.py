@@ -6,13 +6,14 @@ from pathlib import Path
 
 from sklearn import linear_model, naive_bayes
 
-from cause.executors import Executor, Processes
-from cause.learners import Learner
+from cause.device.device import Cause
+from cause.engine.executor import Executor
+from cause.engine.learner import Learner
+from cause.engine.memory import FolderShelf
+from cause.executors import Processes
+from cause.learners.recipe import Recipe
 from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner
-from cause.memory import FolderShelf
-from cause.recipe import Recipe
-from cause.system import Cause
 from tests.exactness.clean import Found, clean_room
 from tests.exactness.dimensions import TORCH, Case
 from tests.exactness.observed import CLASSES, ROUNDS, SHAPE, Kept, Observed

@@ -10,10 +10,10 @@ from weakref import WeakSet
 import torch
 from torch import nn
 
+from cause.engine.progress import silent
 from cause.errors import LearnerError
 from cause.learners import CountingLearner
 from cause.learners.torch import TorchLearner
-from cause.progress import silent
 
 
 def with_frozen_backbone(classes, shape):

@@ -2,11 +2,11 @@
 
 import pytest
 
+from cause.device.device import Cause
+from cause.engine.requests import Request
+from cause.engine.samples import Part, TraceUpload
 from cause.errors import LearnerError
 from cause.executors import Here, Processes
-from cause.requests import Request
-from cause.samples import Part, TraceUpload
-from cause.system import Cause
 from tests.executors.modules import Refusing
 
 

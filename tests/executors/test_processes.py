@@ -15,15 +15,16 @@ from threading import Thread
 
 import pytest
 
+from cause.device.device import Cause
+from cause.device.verify import verify
+from cause.engine.executor import ShardError, ShardWork, Task
+from cause.engine.presets import FIXED, PRESETS, System
+from cause.engine.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 from cause.errors import Cancelled, InputError, LearnerError
-from cause.executors import Here, Processes, ShardError, ShardWork, Task, processes, wire
+from cause.executors import Here, Processes, processes, wire
 from cause.executors.worker import Assignment, Ready, Trained, work
 from cause.learners import CountingLearner
-from cause.presets import FIXED, PRESETS, System
-from cause.recipe import Recipe
-from cause.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
-from cause.system import Cause
-from cause.verify import verify
+from cause.learners.recipe import Recipe
 from tests.executors.modules import (
     CIRCLES,
     Circular,
@@ -407,9 +408,9 @@ def test_an_absurd_number_of_workers_is_refused(workers):
 SCRIPT = """
 import signal
 import sys
-from cause.recipe import Recipe
-from cause.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
-from cause.system import Cause
+from cause.learners.recipe import Recipe
+from cause.engine.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
+from cause.device.device import Cause
 from tests.executors.modules import Endless
 from tests.executors.test_processes import PLAIN, RECIPE
 from tests.learners.test_torch import SCENE, with_data
@@ -417,7 +418,7 @@ from tests.learners.test_torch import SCENE, with_data
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite started in the background ignores it
     device = Cause(learner=Endless(RECIPE), system=PLAIN, shards=2, slots=12, workers=2,
-                   watch=lambda step: print("step", [w.process.pid for w in device.executor._busy], flush=True))
+                   watch=lambda step: print("step", [w.process.pid for w in device.engine.executor._busy], flush=True))
     try:
         device.learn([with_data(upload) for upload in SCENE.rounds[0].uploads()])
     except KeyboardInterrupt:

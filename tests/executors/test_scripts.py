@@ -16,7 +16,8 @@ print(len(device.verify().identical), "identical")
 device.close()
 """
 HEAD = """
-from cause import Cause, CountingLearner, Part, TraceUpload
+from cause import Cause
+from cause.lab import CountingLearner, Part, TraceUpload
 """
 OWN = """
 class Own(CountingLearner):

@@ -1,6 +1,6 @@
 import pytest
 
-from cause.home import Home
+from cause.device.store.home import Home
 from tests.home.homes import MASTER, fixed_permutation
 
 

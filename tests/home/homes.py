@@ -5,9 +5,9 @@ import signal
 
 import numpy as np
 
-from cause.arrays import ArrayUpload
+from cause.device.device import Cause
+from cause.engine.arrays import ArrayUpload
 from cause.learners.sklearn import SklearnLearner
-from cause.system import Cause
 
 CLASSES, FEATURES = 4, 6
 MASTER = "11" * 32
@@ -57,3 +57,7 @@ def killed(work) -> None:
     _, how = os.waitpid(child, 0)
     assert os.WIFSIGNALED(how), "it went on to its end"
     assert os.WTERMSIG(how) == signal.SIGKILL
+
+
+ERASE = {"repair": "later", "together": False, "lenient": True}
+"""How the service forgets: each request for itself, at once, and without telling whether there was anything."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cause.system import Cause
+from cause.device.device import Cause
 
 CLASSES, FEATURES = 4, 64
 KEY = {"env": "CAUSE_TEST_KEY"}

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from cause.vault import joint_key
-from cause.vault.sealing import derive
+from cause.device.vault import joint_key
+from cause.device.vault.sealing import derive
 
 _SEALED_BYTES = 1 + 12 + 16  # of what is sealed, beside what it holds
 

@@ -7,16 +7,16 @@ from contextlib import closing
 
 import pytest
 
-from cause.disk import Disk
+from cause.device.backup.backup import backup
+from cause.device.backup.restore import accept_older, older_state, restore
+from cause.device.fsck import examine_home
+from cause.device.receipts.log import RESTORE
+from cause.device.store.anchor import PAGE_BYTES, Anchor
+from cause.device.store.database import Database
+from cause.device.store.disk import Disk
+from cause.device.store.home import Home
+from cause.device.vault import EnvKeySource, Vault
 from cause.errors import CauseError, HomeError
-from cause.home import Home
-from cause.home.anchor import PAGE_BYTES, Anchor
-from cause.home.backup import backup
-from cause.home.check import examine_home
-from cause.home.database import Database
-from cause.home.log import RESTORE
-from cause.home.restore import accept_older, older_state, restore
-from cause.vault import EnvKeySource, Vault
 from tests.home.homes import learn, opened
 from tests.recording_disk import RecordingDisk, crash_states
 from tests.torture.stage import on
@@ -234,7 +234,7 @@ def test_a_reader_beside_a_writer_raises_no_false_alarm(tmp_path, monkeypatch):
 
 def test_an_anchor_written_before_its_commit_is_caught(tmp_path, monkeypatch):
     """The test of power losses would see it: the sabotage names the change that is about to be made."""
-    from cause.home import home as module
+    from cause.device.store import home as module
 
     class Early(Database):
         def run(self, statement, values=()):

@@ -11,20 +11,20 @@ from contextlib import closing
 import pytest
 
 from cause.cli import main
-from cause.disk import Disk
+from cause.device.backup.archive import Archive
+from cause.device.backup.backup import backup
+from cause.device.backup.restore import restore
+from cause.device.backup.restore_log import RestoredLog
+from cause.device.device import Cause
+from cause.device.exports import export
+from cause.device.fsck import examine_home
+from cause.device.log import open_checkpoint
+from cause.device.status import status
+from cause.device.store.disk import Disk
+from cause.device.store.home import Home
+from cause.device.vault import FILES, EnvKeySource, Vault
+from cause.device.verify import verify
 from cause.errors import CauseError, HomeError, InputError, LogError
-from cause.home import Home
-from cause.home.archive import Archive
-from cause.home.backup import backup
-from cause.home.check import examine_home
-from cause.home.exports import export
-from cause.home.restore import restore
-from cause.home.salvage import RestoredLog
-from cause.home.status import status
-from cause.log import open_checkpoint
-from cause.system import Cause
-from cause.vault import FILES, EnvKeySource, Vault
-from cause.verify import verify
 from tests.home.homes import bayes, learn, opened
 from tests.rooms import differences
 

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
+from cause.device.device import Cause
+from cause.device.fsck import examine_home
 from cause.errors import HomeError
-from cause.home.check import examine_home
-from cause.system import Cause
 from tests.home.homes import learn, opened
 
 

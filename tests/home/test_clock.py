@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cause.cli import main
-from cause.home import Home
-from cause.home.clock import ACROSS_BOOTS_S, TOLERANCE_S, Clock, boot_id, since_boot
-from cause.requests import Request
+from cause.device.store.clock import ACROSS_BOOTS_S, TOLERANCE_S, Clock, boot_id, since_boot
+from cause.device.store.home import Home
+from cause.engine.requests import Request
 from tests.home.homes import learn, opened, samples
 
 DAY, HOUR = 86_400.0, 3_600.0

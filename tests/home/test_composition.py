@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from sklearn.naive_bayes import GaussianNB
 
-from cause import presets
 from cause.cli import main
+from cause.device.composition import FORMER, system_of, table
+from cause.device.config import parse_config, read_config
+from cause.device.device import Cause
+from cause.engine import presets
+from cause.engine.presets import PRESETS, Registry, System
 from cause.errors import HomeError, InputError
-from cause.home.composition import FORMER, system_of, table
-from cause.home.config import parse_config, read_config
 from cause.learners.sklearn import SklearnLearner
-from cause.presets import PRESETS, Registry, System
-from cause.system import Cause
 
 UPLOAD = {user: (np.arange(20.0).reshape(10, 2) + shift, np.arange(10) % 2) for user, shift in (("a", 0), ("b", 3))}
 

@@ -4,11 +4,11 @@ import shutil
 
 import pytest
 
+from cause.device.backup.backup import backup
+from cause.device.backup.restore import restore
+from cause.device.fsck import examine_home
+from cause.device.receipts.log import RESTORE
 from cause.errors import CauseError
-from cause.home.backup import backup
-from cause.home.check import examine_home
-from cause.home.log import RESTORE
-from cause.home.restore import restore
 from tests.home.homes import learn, opened
 from tests.recording_disk import RecordingDisk, crash_states
 from tests.torture.stage import on

@@ -5,8 +5,8 @@ from contextlib import closing
 
 import pytest
 
+from cause.device.fsck import examine_home
 from cause.errors import LogError
-from cause.home.check import examine_home
 from tests.home.homes import learn, opened
 
 

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from cause.cli import main
+from cause.device.config import read_config
+from cause.device.device import Cause
+from cause.device.fsck import examine_home
+from cause.device.receipts.receipts import Bundle
+from cause.device.store.layout import FORMAT
+from cause.engine.partition import Partitioner
 from cause.errors import HomeError
-from cause.home.check import examine_home
-from cause.home.config import read_config
-from cause.home.layout import FORMAT
-from cause.home.receipts import Bundle
-from cause.partition import Partitioner
-from cause.system import Cause
-from cause.trace import read_trace
+from cause.lab.trace import read_trace
 from tests.fixtures.homes.describe import described, heads, held, retained, row_digests, rows, sub_models
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "homes"
@@ -214,7 +214,7 @@ def test_repaired_heads_are_those_of_a_device_trained_without_the_forgotten_samp
         system, seed = settings.system, settings.seed
         clean = Cause(learner=device.learner, system=system, shards=settings.shards, slots=100, seed=seed)
         if device.system.partition == "ucdp":
-            clean.partition = Recorded(device)
+            clean.engine.partition = Recorded(device)
         for t in range(1, device.ledger.round + 1):
             uploads: dict[str, list] = {}
             for shard in device.ledger.shards():
@@ -278,7 +278,7 @@ def test_its_history_reads_as_it_did_and_simulates(closed, capsys):
 def test_tokens_open_what_they_opened(closed):
     if "secrets" not in closed.expected:
         pytest.skip("it has no tokens")
-    from cause.serve.service import tokens_of
+    from cause.service.service import tokens_of
 
     closed.opened().close()
     secrets = closed.expected["secrets"]

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from cause.device.device import Cause
+from cause.device.verify import verify
+from cause.engine.presets import PRESETS
 from cause.errors import RequestError
-from cause.presets import PRESETS
-from cause.system import Cause
-from cause.verify import verify
 from tests.home.homes import FEATURES, bayes, learn, opened, samples
 from tests.rooms import differences
 

@@ -9,19 +9,19 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from cause.disk import Disk
+from cause.device.device import Cause
+from cause.device.store.blocks import Files
+from cause.device.store.disk import Disk
+from cause.device.store.gc import KEYED
+from cause.device.store.home import Home
+from cause.device.vault import EnvKeySource, Vault
+from cause.device.verify import verify
+from cause.engine.memory import POLICIES
+from cause.engine.presets import PRESETS
+from cause.engine.requests import Request
 from cause.errors import BudgetError, HomeError, InputError, RequestError
-from cause.home import Home
-from cause.home.blocks import Files
-from cause.home.cleaning import KEYED
 from cause.learners.torch import TorchLearner
-from cause.memory import POLICIES
-from cause.presets import PRESETS
-from cause.requests import Request
-from cause.system import Cause
-from cause.vault import EnvKeySource, Vault
-from cause.verify import verify
-from tests.home.homes import CLASSES, MASTER, bayes, learn, opened, samples
+from tests.home.homes import CLASSES, ERASE, MASTER, bayes, learn, opened, samples
 from tests.rooms import differences
 
 
@@ -141,7 +141,7 @@ def test_a_second_process_is_refused_with_the_holders_pid_and_may_read(tmp_path)
     learn(device, a=30)
     expected = device.predict(samples("x", 1, 5)[0]).tolist()
     code = (
-        "import sys; from cause.system import Cause; from tests.home.homes import samples\n"
+        "import sys; from cause.device.device import Cause; from tests.home.homes import samples\n"
         "print(Cause(sys.argv[1], read_only=True).predict(samples('x', 1, 5)[0]).tolist())\n"
         "Cause(sys.argv[1])"
     )
@@ -294,9 +294,9 @@ def test_an_erasure_that_could_not_be_accepted_can_be_asked_for_again_under_its_
         with monkeypatch.context() as broken:
             broken.setattr(device.home.database, "transaction", _full)
             with pytest.raises(HomeError, match="full"):
-                device.erase([Request("a")], ["ab" * 16])
+                device.serve([Request("a")], ids=["ab" * 16], **ERASE)
         assert device.ledger.rounds_of("a") == [1]
-        device.erase([Request("a")], ["ab" * 16])
+        device.serve([Request("a")], ids=["ab" * 16], **ERASE)
         assert device.ledger.rounds_of("a") == []
         assert bytes.fromhex("ab" * 16) not in device.home.vault
 
@@ -308,7 +308,7 @@ def test_no_receipt_says_that_samples_are_gone_before_their_key_is(tmp_path, mon
         with monkeypatch.context() as broken:
             broken.setattr(device.home.vault, "erase", lambda names: _full())
             with pytest.raises(HomeError, match="full"):
-                device.erase([Request("a")])
+                device.serve([Request("a")], **ERASE)
         assert name in device.home.vault
         assert device.home.receipts.listed() == []
         device.repair()
@@ -417,7 +417,7 @@ def test_an_accepted_request_of_which_others_took_a_part_still_takes_the_rest_af
 
     def crash(step):
         device.watch = None
-        device.erase([Request("a", rounds=(1,))])  # another thread's, while the first of two is repaired
+        device.serve([Request("a", rounds=(1,))], **ERASE)  # another thread's, while the first of two is repaired
         raise KeyboardInterrupt
 
     device.watch = crash
@@ -555,6 +555,6 @@ def test_fewer_slots_than_are_in_use_are_refused_at_opening(tmp_path, monkeypatc
     with pytest.raises(HomeError, match="was edited: slots 4 -> 2"):
         Cause(tmp_path / "home", learner=bayes())
     config.write_text(config.read_text().replace("slots = 2", "slots = 4"))
-    monkeypatch.setattr("cause.system.sized", lambda budget, slots, size, most, bounded: (2, 10**9))
+    monkeypatch.setattr("cause.engine.engine.sized", lambda budget, slots, size, most, bounded: (2, 10**9))
     with pytest.raises(BudgetError, match="4 of the memory's slots are in use, and only 2 are configured"):
         Cause(tmp_path / "home", learner=bayes())

@@ -6,15 +6,15 @@ from contextlib import closing
 
 import pytest
 
+from cause.device.backup.backup import backup
+from cause.device.backup.restore import restore
+from cause.device.device import Cause
+from cause.device.fsck import examine_home
+from cause.device.store.database import MIGRATIONS, Database
+from cause.device.verify import verify
+from cause.engine.requests import Request
 from cause.errors import BudgetError, HomeError, InputError, RequestError
-from cause.home.backup import backup
-from cause.home.check import examine_home
-from cause.home.database import MIGRATIONS, Database
-from cause.home.restore import restore
-from cause.requests import Request
-from cause.system import Cause
-from cause.verify import verify
-from tests.home.homes import bayes, learn, opened, samples
+from tests.home.homes import ERASE, bayes, learn, opened, samples
 from tests.rooms import differences
 from tests.torture.attack import attack
 
@@ -89,7 +89,7 @@ def test_a_round_does_not_take_in_what_an_accepted_erasure_is_still_to_destroy(d
     with monkeypatch.context() as broken:
         broken.setattr(device.home, "effect", _full)
         with pytest.raises(OSError, match="full"):
-            device.erase([Request("a")])
+            device.serve([Request("a")], **ERASE)
     assert len(device.home.accepted()) == 1
     assert device.close_round().samples == 4
     assert device.home.accepted() == []
@@ -102,7 +102,7 @@ def test_a_request_that_cannot_take_effect_does_not_hold_up_the_others(device, m
         broken.setattr(device.home, "effect", _full)
         for user in ("a", "b"):
             with pytest.raises((OSError, HomeError)):
-                device.erase([Request(user)])
+                device.serve([Request(user)], **ERASE)
     effect = device.home.effect
     ids = [each for each, _ in device.home.accepted()]
 
@@ -128,7 +128,7 @@ def _full(*_):
 def test_an_erasure_of_nothing_is_served_and_disturbs_no_training(device):
     learn(device, a=5)
     before = device.changes
-    (done,) = device.erase([Request("nobody")])
+    (done,) = device.serve([Request("nobody")], **ERASE)
     assert done.shards == ()
     assert device.changes == before
 

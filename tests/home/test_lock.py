@@ -11,11 +11,11 @@ import subprocess
 import pytest
 
 from cause.cli import main
+from cause.device.device import Cause
+from cause.device.store.lock import Lock
+from cause.engine.requests import Request
 from cause.errors import HomeError, VaultError
-from cause.home.lock import Lock
-from cause.requests import Request
-from cause.system import Cause
-from tests.home.homes import bayes, learn, opened, samples
+from tests.home.homes import ERASE, bayes, learn, opened, samples
 
 
 def refusal(path):
@@ -125,7 +125,7 @@ def test_a_forked_process_does_not_keep_the_lock(tmp_path):
 WRITES = {
     "learn": lambda device: learn(device, bob=20),
     "forget": lambda device: device.forget("alice"),
-    "erase": lambda device: device.erase([Request("nobody")]),
+    "erase": lambda device: device.serve([Request("nobody")], **ERASE),
     "stage": lambda device: device.stage("bob", *samples("bob", 1, 3)),
     "a key": lambda device: device.home.vault.new_key(os.urandom(16)),
     "a sub-model": lambda device: device.home.shelf.put((0, 9, 0), b"weights"),

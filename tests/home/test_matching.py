@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from cause.device.device import Cause
+from cause.device.store.pending import requests_of
 from cause.errors import InputError, RequestError
-from cause.home.asking import requests_of
-from cause.system import Cause
 from tests.home.homes import CLASSES, FEATURES, bayes, opened, samples
 from tests.rooms import differences
 

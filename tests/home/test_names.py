@@ -2,9 +2,10 @@
 
 import pytest
 
-from cause import checks, system
+from cause.device import device as system
+from cause.device.device import Cause
+from cause.engine import checks
 from cause.errors import InputError, RequestError
-from cause.system import Cause
 from tests.home.homes import bayes, opened, samples
 from tests.rooms import differences
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cause.system import Cause
-from cause.vault import EnvKeySource, Vault
+from cause.device.device import Cause
+from cause.device.vault import EnvKeySource, Vault
 from tests.home.homes import MASTER
 from tests.home.measured import CLASSES, FEATURES, KEY, learner
 from tests.process_memory import Needles, readable, search

@@ -7,15 +7,15 @@ import signal
 import numpy as np
 import pytest
 
-from cause.arrays import ArrayUpload
-from cause.home import quarantining
-from cause.home.backup import backup
-from cause.home.check import examine_home
-from cause.home.history import history
-from cause.home.status import status
-from cause.requests import Request
-from cause.samples import SegmentKey
-from cause.system import Cause
+from cause.device.backup.backup import backup
+from cause.device.device import Cause
+from cause.device.fsck import examine_home
+from cause.device.status import status
+from cause.device.store import quarantining
+from cause.engine.arrays import ArrayUpload
+from cause.engine.requests import Request
+from cause.engine.samples import SegmentKey
+from cause.lab.home_trace import history
 from tests.home.homes import killed, opened
 from tests.learners_for_tests import PEPPER, POISON, SALT, FragileLearner
 from tests.rooms import differences
@@ -212,7 +212,7 @@ def test_what_is_too_old_goes_from_quarantine_too(tmp_path):
 
 
 def test_a_backup_brings_it_back(tmp_path):
-    from cause.home.restore import restore
+    from cause.device.backup.restore import restore
 
     with lived_at(tmp_path / "home", GIVEN) as device:
         backup(device.home, tmp_path / "backup")

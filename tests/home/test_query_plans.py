@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from cause.home.database import Database
+from cause.device.store.database import Database
 from tests.home.homes import opened, samples
 
 GROWING = {"uploads", "pieces", "blocks", "segments", "requests", "leaves", "nodes", "history", "retrained"}

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from cause.disk import ATTEMPTS, Disk
+from cause.device.backup.archive import Archive
+from cause.device.backup.backup import backup
+from cause.device.backup.restore import restore
+from cause.device.store.disk import ATTEMPTS, Disk
+from cause.device.vault import EnvKeySource, Vault
 from cause.errors import CauseError
-from cause.home.archive import Archive
-from cause.home.backup import backup
-from cause.home.restore import restore
-from cause.vault import EnvKeySource, Vault
 from tests.home.homes import learn, opened
 
 ERRORS = [errno.EMFILE, errno.EACCES, errno.EIO]
@@ -22,7 +22,7 @@ TIMES = {"once": 1, "for good": 10**6}
 def pauses(monkeypatch):
     """No test waits; how often somebody would have."""
     seen = []
-    monkeypatch.setattr("cause.disk.pause", seen.append)
+    monkeypatch.setattr("cause.device.store.disk.pause", seen.append)
     return seen
 
 
@@ -157,7 +157,7 @@ def test_a_ledger_that_cannot_be_read_now_is_not_replaced(tmp_path, error, monke
             failure.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
             raise failure
 
-        monkeypatch.setattr("cause.home.restore.connect", connect)
+        monkeypatch.setattr("cause.device.backup.restore.connect", connect)
     with pytest.raises(CauseError, match="cannot read the ledger"):
         restore(tmp_path / "old.tar", home, discard_later=True)
     monkeypatch.undo()

@@ -4,13 +4,13 @@ import threading
 
 import pytest
 
+from cause.device.device import Cause
+from cause.device.status import status, waiting
+from cause.device.verify import verify
+from cause.engine.requests import Request
+from cause.engine.samples import Part, TraceUpload
 from cause.errors import ChangedError, HomeError
-from cause.home.status import status, waiting
 from cause.learners import CountingLearner
-from cause.requests import Request
-from cause.samples import Part, TraceUpload
-from cause.system import Cause
-from cause.verify import verify
 from tests.home.homes import bayes, learn, opened, samples
 
 LOOKS = {
@@ -38,7 +38,7 @@ def device(tmp_path):
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
 def test_whoever_looks_waits_while_something_is_changed(device, look):
     seen = threading.Event()
-    with device.state:
+    with device.lock:
         reader = threading.Thread(target=lambda: (look(device), seen.set()))
         reader.start()
         assert not seen.wait(0.2)

@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from cause.cli import main
+from cause.device.device import Cause
+from cause.device.log import VerifierKey, open_checkpoint, verify_consistency
+from cause.device.receipts.receipts import Bundle, nonce_digest
+from cause.engine.requests import Request
 from cause.errors import LogError, RequestError
-from cause.home.receipts import Bundle, nonce_digest
-from cause.log import VerifierKey, open_checkpoint, verify_consistency
-from cause.requests import Request
-from cause.system import Cause
 from tests.home.homes import bayes, killed, learn, opened
 
 
@@ -148,7 +148,7 @@ def test_the_keys_of_what_a_receipt_commits_to_go_with_it(device):
 
 
 def test_a_receipt_that_a_crash_kept_from_being_signed_is_issued_at_the_next_opening(device, tmp_path, monkeypatch):
-    from cause.home.receipts import Receipts
+    from cause.device.receipts.receipts import Receipts
 
     monkeypatch.setattr(Receipts, "issue", lambda self: None)
     (done,) = device.forget("alice", rounds=[1], count=5)

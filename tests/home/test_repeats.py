@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from cause.device.device import Cause
+from cause.device.store.inbox import REMEMBERED_S
 from cause.errors import InputError, LearnerError
-from cause.home.inbox import REMEMBERED_S
-from cause.system import Cause
 from tests.home.homes import bayes, opened, samples
 from tests.rooms import differences
 
@@ -24,7 +24,7 @@ def no_training():
     def fail(*_, **__):
         raise LearnerError("training diverged")
 
-    patch.setattr(Cause, "_catch_up", fail)
+    patch.setattr(Cause, "_train", fail)
     yield patch.undo
     patch.undo()
 
@@ -114,7 +114,7 @@ def test_shards_that_waited_before_go_on_waiting_when_a_call_is_repeated(device,
     device.forget("a", rounds=[1], count=2, repair="later")
     (waited,) = device.waiting()
     with monkeypatch.context() as patch:
-        patch.setattr(Cause, "_catch_up", lambda *_, **__: (_ for _ in ()).throw(LearnerError("no")))
+        patch.setattr(Cause, "_train", lambda *_, **__: (_ for _ in ()).throw(LearnerError("no")))
         with pytest.raises(LearnerError):
             device.learn(uploads("a", "b", "c", t=2), idempotency_key="k", repair="later")
     device.learn(uploads("a", "b", "c", t=2), idempotency_key="k", repair="later")
@@ -125,7 +125,7 @@ def test_an_error_of_forget_says_what_is_in_effect_and_what_to_do(device, no_tra
     no_training()
     device.learn(uploads("a", "b"))
     patch = pytest.MonkeyPatch()
-    patch.setattr(Cause, "_catch_up", lambda *_, **__: (_ for _ in ()).throw(LearnerError("training diverged")))
+    patch.setattr(Cause, "_train", lambda *_, **__: (_ for _ in ()).throw(LearnerError("training diverged")))
     with pytest.raises(LearnerError) as raised:
         device.forget("a")
     patch.undo()

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from cause.device.retention import Expiring, retention
+from cause.device.status import status
 from cause.errors import EmptyRoundError, InputError
-from cause.home.retention import Expiring, retention
-from cause.home.status import status
 from tests.home.homes import bayes, learn, opened, samples
 from tests.rooms import differences
 
@@ -48,7 +48,7 @@ def test_a_repeated_call_that_closed_a_round_is_not_refused(tmp_path):
 
 
 def test_a_device_in_memory_takes_empty_rounds_as_traces_have_them():
-    from cause.system import Cause
+    from cause.device.device import Cause
 
     device = Cause(learner=bayes(), shards=2, slots=4)
     assert [device.learn().round, device.learn({}).round] == [1, 2]

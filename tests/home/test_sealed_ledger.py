@@ -7,15 +7,15 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from cause.arrays import ArrayUpload
-from cause.home import seals
-from cause.home.check import examine_home
-from cause.home.history import history
-from cause.home.layout import FORMAT
-from cause.keyed import digest
-from cause.system import Cause
-from cause.vault import sealing
-from cause.verify import verify
+from cause.common.hashing import digest
+from cause.device.device import Cause
+from cause.device.fsck import examine_home
+from cause.device.store import seals
+from cause.device.store.layout import FORMAT
+from cause.device.vault import sealing
+from cause.device.verify import verify
+from cause.engine.arrays import ArrayUpload
+from cause.lab.home_trace import history
 from tests.fixtures.homes.describe import retained, rows
 from tests.home.homes import MASTER, fixed_permutation, learn, opened, samples
 from tests.home.old_ledger import told_by
@@ -170,7 +170,7 @@ def test_a_migration_that_was_cut_short_leaves_the_older_home(older, monkeypatch
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("cause.home.migrations.seal_identity", dies)
+        patch.setattr("cause.device.store.migrations.seal_identity", dies)
         with pytest.raises(KeyboardInterrupt):
             Cause(found.home)
     with closing(sqlite3.connect(found.home / "ledger.db")) as database:

@@ -8,12 +8,12 @@ import shutil
 import pytest
 
 from cause.cli import main
+from cause.device.config import read_config
+from cause.device.fsck import examine_home
+from cause.device.settings import change, changed
+from cause.device.store.home import Home
+from cause.device.vault import EnvKeySource
 from cause.errors import CauseError, HomeError, InputError
-from cause.home import Home
-from cause.home.check import examine_home
-from cause.home.config import read_config
-from cause.home.settings import change, changed
-from cause.vault import EnvKeySource
 from tests.home.homes import learn, opened
 from tests.recording_disk import RecordingDisk, crash_states
 from tests.torture.stage import on
@@ -195,7 +195,7 @@ def test_a_change_on_a_disk_that_fails_is_one_line(home, tmp_path):
 
 
 def test_values_are_checked_before_anything_is_done():
-    from cause.home.config import Config, Settings
+    from cause.device.config import Config, Settings
 
     with pytest.raises(InputError, match="deadline"):
         changed(Config(Settings(), {"env": "X"}), {"deadline_days": "-1"})

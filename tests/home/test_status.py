@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 from cause.cli.init import key_of_options
+from cause.device.device import Cause
+from cause.device.exports import export
+from cause.device.status import status
+from cause.engine.presets import parse_system
+from cause.engine.samples import SegmentKey
+from cause.engine.voting import VOTES
 from cause.errors import InputError
-from cause.home.exports import export
-from cause.home.history import history
-from cause.home.status import status
+from cause.lab.home_trace import history
+from cause.lab.simulate import Setting, simulate
+from cause.lab.trace import parse_trace
 from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner
-from cause.presets import parse_system
-from cause.samples import SegmentKey
-from cause.simulate import Setting, simulate
-from cause.system import Cause
-from cause.trace import parse_trace
-from cause.voting import VOTES
 from tests.home.homes import CLASSES, bayes, learn, opened, samples
 
 

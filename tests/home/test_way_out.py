@@ -8,12 +8,12 @@ from contextlib import closing
 import numpy as np
 import pytest
 
+from cause.device.backup.backup import backup
+from cause.device.backup.restore import restore
+from cause.device.device import Cause
+from cause.device.fsck import examine_home
+from cause.device.repairing import drop_damaged, repair
 from cause.errors import CauseError, HomeError
-from cause.home.backup import backup
-from cause.home.check import examine_home
-from cause.home.repairing import drop_damaged, repair
-from cause.home.restore import restore
-from cause.system import Cause
 from tests.home.bit_flips import run
 from tests.home.homes import FEATURES, killed, learn, opened
 
@@ -30,7 +30,7 @@ def test_the_next_repair_signs_what_a_killed_one_had_not(tmp_path, monkeypatch):
 
     def die_before_the_receipt():
         monkeypatch.setattr(
-            "cause.home.home.Home.caught_up", lambda self, waiting: os.kill(os.getpid(), signal.SIGKILL)
+            "cause.device.store.home.Home.caught_up", lambda self, waiting: os.kill(os.getpid(), signal.SIGKILL)
         )
         opened(tmp_path / "home").repair()
 
@@ -81,8 +81,8 @@ def test_repair_trains_damaged_sub_models_again(tmp_path, damage):
 def test_sub_models_that_cannot_be_read_now_are_kept(tmp_path, monkeypatch):
     with opened(tmp_path / "home") as device:
         learn(device, a=40)
-        monkeypatch.setattr("cause.disk.pause", lambda seconds: None)
-        monkeypatch.setattr("cause.disk.Disk.read_once", _eio)
+        monkeypatch.setattr("cause.device.store.disk.pause", lambda seconds: None)
+        monkeypatch.setattr("cause.device.store.disk.Disk.read_once", _eio)
         with pytest.raises(HomeError):
             drop_damaged(device)
         monkeypatch.undo()

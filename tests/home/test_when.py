@@ -2,12 +2,12 @@
 
 import pytest
 
-from cause.energy.base import Measurement, Running
-from cause.energy.model import EnergyModel, Line
+from cause.device.energy.base import Measurement, Running
+from cause.device.energy.model import EnergyModel, Line
+from cause.device.repairing import repair
+from cause.device.schedule import Allowance, due, expected, idle, parse_duration, parse_energy
+from cause.device.status import status, waiting
 from cause.errors import InputError, MeterError
-from cause.home.repairing import repair
-from cause.home.status import status, waiting
-from cause.home.when import Allowance, due, expected, idle, parse_duration, parse_energy
 from tests.home.homes import learn, opened
 
 

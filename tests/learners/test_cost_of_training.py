@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from cause.learners.torch import TorchLearner, seed_all
-from cause.pruning.iterative import IterativePruner
+from cause.learners.torch.pruning.iterative import IterativePruner
 from tests.exactness.networks import densenet, mobilenet
 from tests.exactness.test_rules import upload
 from tests.learners.test_torch import lesson

@@ -11,13 +11,13 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from cause.arrays import ArrayUpload
+from cause.engine.arrays import ArrayUpload
+from cause.engine.samples import Lesson, Piece, SegmentKey
+from cause.learners.recipe import Recipe
 from cause.learners.torch import TorchLearner, switches
-from cause.models import depthwise
-from cause.models.depthwise import Depthwise, is_filled
-from cause.models.mobilenetv2 import mobilenetv2
-from cause.recipe import Recipe
-from cause.samples import Lesson, Piece, SegmentKey
+from cause.learners.torch.models import depthwise
+from cause.learners.torch.models.depthwise import Depthwise, is_filled
+from cause.learners.torch.models.mobilenetv2 import mobilenetv2
 
 CLASSES, SHAPE = 4, (3, 32, 32)
 CPU = torch.device("cpu")

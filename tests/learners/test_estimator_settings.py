@@ -5,10 +5,10 @@ import pytest
 from sklearn.linear_model import Perceptron, SGDClassifier
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 
+from cause.device.device import Cause
 from cause.errors import InputError
 from cause.learners.described import build, describe
 from cause.learners.sklearn import SklearnLearner
-from cause.system import Cause
 
 SETTINGS = {
     "class_weight": Perceptron(class_weight={0: 1.0, 1: 2.5, 2: 1}),

@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import nn
 
-from cause.arrays import ArrayUpload
+from cause.device.device import Cause
+from cause.device.verify import verify
+from cause.engine.arrays import ArrayUpload
+from cause.engine.samples import Lesson, Piece, SegmentKey
+from cause.learners.recipe import Recipe
 from cause.learners.torch import TorchLearner
-from cause.models.depthwise import Depthwise
-from cause.recipe import Recipe
-from cause.samples import Lesson, Piece, SegmentKey
-from cause.system import Cause
-from cause.verify import verify
+from cause.learners.torch.models.depthwise import Depthwise
 from tests.learners.test_depthwise import Noted
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -182,7 +182,7 @@ def test_a_replay_in_another_process_has_the_same_bits():
     device.forget("a", rounds=[1])
     found = verify(device, processes=1)
     assert (len(found.identical), found.mismatched, found.unverifiable) == (len(device.memory), [], [])
-    device.executor.close()
+    device.engine.executor.close()
 
 
 def test_other_numbers_are_seen():

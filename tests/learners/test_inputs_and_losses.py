@@ -5,14 +5,14 @@ import pytest
 import torch
 from torch import nn
 
-from cause.arrays import ArrayUpload
+from cause.device.device import Cause
+from cause.engine.arrays import ArrayUpload
+from cause.engine.presets import FIXED, System
 from cause.errors import InputError, LearnerError
 from cause.learners.described import build, describe
+from cause.learners.recipe import Recipe
 from cause.learners.torch import TorchLearner
 from cause.learners.torch.data import Resident, Scaled
-from cause.presets import FIXED, System
-from cause.recipe import Recipe
-from cause.system import Cause
 from tests.learners.ordinary import NETWORKS, embedding, embedding_gru, layer_norm
 from tests.learners.test_ordinary import SCENE, with_data
 from tests.learners.test_torch import lesson

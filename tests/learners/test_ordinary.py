@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from cause.arrays import TraceData
+from cause.engine.arrays import TraceData
+from cause.engine.presets import FIXED, PRESETS, System
+from cause.engine.requests import Request
+from cause.engine.samples import Part
+from cause.lab.trace import Add, Round, Trace
 from cause.learners.torch import TorchLearner
-from cause.presets import FIXED, PRESETS, System
-from cause.requests import Request
-from cause.samples import Part
-from cause.trace import Add, Round, Trace
 from tests.learners.ordinary import CLASSES, NETWORKS, Network
 from tests.rooms import clean_room, differences, live
 

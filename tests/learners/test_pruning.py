@@ -4,16 +4,16 @@ import pytest
 import torch
 from torch import nn
 
-from cause import codec
+from cause.engine.presets import FIXED, PRESETS, System
 from cause.errors import InputError, LearnerError
+from cause.learners import codec
+from cause.learners.recipe import Recipe
 from cause.learners.torch import TorchLearner
-from cause.models import factory
-from cause.presets import FIXED, PRESETS, System
-from cause.pruning import one_shot
-from cause.pruning.feasible import Plan
-from cause.pruning.iterative import IterativePruner, parameters
-from cause.pruning.widths import shrink
-from cause.recipe import Recipe
+from cause.learners.torch.models import factory
+from cause.learners.torch.pruning import one_shot
+from cause.learners.torch.pruning.feasible import Plan
+from cause.learners.torch.pruning.iterative import IterativePruner, parameters
+from cause.learners.torch.pruning.widths import shrink
 from tests.learners.test_torch import CLASSES, SCENE, SHAPE, frozen_backbone, image, lesson, same, upload, with_data
 from tests.rooms import clean_room, differences, live
 
@@ -45,8 +45,8 @@ def test_filters_are_gone_after_the_first_segment_and_no_more_go_later(importanc
 
 
 def test_an_emptied_first_segment_is_pruned_in_the_next():
-    from cause.requests import Request
-    from cause.trace import Add, Round, Trace
+    from cause.engine.requests import Request
+    from cause.lab.trace import Add, Round, Trace
     from tests.learners.test_torch import add
 
     scene = Trace([Round(1, [add("a", 6)]), Round(2, [Add("b", add("b", 7).part)], [Request("a")])])

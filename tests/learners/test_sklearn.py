@@ -10,13 +10,13 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import Perceptron, SGDClassifier
 from sklearn.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
 
-from cause.arrays import ArrayUpload, TraceData
+from cause.device.device import Cause
+from cause.device.verify import verify
+from cause.engine.arrays import ArrayUpload, TraceData
+from cause.engine.presets import FIXED, PRESETS, System
+from cause.engine.samples import Part, TraceUpload
 from cause.errors import InputError, LearnerError
 from cause.learners.sklearn import FAMILIES, SklearnLearner
-from cause.presets import FIXED, PRESETS, System
-from cause.samples import Part, TraceUpload
-from cause.system import Cause
-from cause.verify import verify
 from tests.learners.test_torch import CLASSES, SCENE, image, lesson, upload
 from tests.rooms import clean_room, differences, live
 
@@ -184,7 +184,7 @@ def test_a_small_board_needs_no_torch(tmp_path):
     import os
 
     (tmp_path / "torch.py").write_text("raise SystemExit('torch was imported')")
-    code = "import cause.learners.sklearn, cause.arrays, cause.system, cause.verify; print('not imported')"
+    code = "import cause.learners.sklearn, cause.device.device, cause.device.verify; print('not imported')"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(tmp_path)}
     )

@@ -8,17 +8,17 @@ import pytest
 import torch
 from torch import nn
 
+from cause.engine.presets import FIXED, System
+from cause.engine.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 from cause.errors import InputError
+from cause.lab.recipes import EPOCHS, REHEARSAL, ours, paper
+from cause.learners.recipe import Recipe
 from cause.learners.torch.augment import PAD, crop_flip_rows
 from cause.learners.torch.batches import batches, epochs_of, uses
+from cause.learners.torch.cuda_graph_steps import DeviceSteps
 from cause.learners.torch.data import Resident, Scaled
-from cause.learners.torch.habits import Habits, habits_of
-from cause.learners.torch.plain import PlainSteps
-from cause.learners.torch.recorded import DeviceSteps
-from cause.presets import FIXED, System
-from cause.recipe import Recipe
-from cause.recipes import EPOCHS, REHEARSAL, ours, paper
-from cause.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
+from cause.learners.torch.eager_steps import PlainSteps
+from cause.learners.torch.gpu_probe import Habits, habits_of
 from tests.learners.test_torch import compare, learner, lesson, upload
 
 CPU, CLASSES, SHAPE = torch.device("cpu"), 3, (2, 6, 5)

@@ -9,17 +9,17 @@ import torch
 from sklearn.naive_bayes import GaussianNB
 from torch import nn
 
-from cause.arrays import ArrayUpload, TraceData
+from cause.device.device import Cause
+from cause.engine.arrays import ArrayUpload, TraceData
+from cause.engine.presets import FIXED, PRESETS, System
+from cause.engine.requests import Request
+from cause.engine.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 from cause.errors import InputError, LearnerError
+from cause.lab.simulate import Setting, simulate
+from cause.lab.trace import Add, Round, Trace
+from cause.learners.recipe import Recipe
 from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner, batches
-from cause.presets import FIXED, PRESETS, System
-from cause.recipe import Recipe
-from cause.requests import Request
-from cause.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
-from cause.simulate import Setting, simulate
-from cause.system import Cause
-from cause.trace import Add, Round, Trace
 from tests.executors.modules import with_frozen_backbone
 from tests.rooms import clean_room, differences, live
 

@@ -2,12 +2,12 @@
 
 import pytest
 
+from cause.device.device import Cause
+from cause.engine.presets import PRESETS
 from cause.errors import InputError, LearnerError
 from cause.learners.described import describe
 from cause.learners.torch import TorchLearner
 from cause.learners.trial import try_out
-from cause.presets import PRESETS
-from cause.system import Cause
 from tests.learners import stateful
 
 CLASSES, SHAPE = 3, (6,)
@@ -88,7 +88,7 @@ def test_an_input_that_is_not_finite_is_named():
 def upload_of():
     import numpy as np
 
-    from cause.arrays import ArrayUpload
+    from cause.engine.arrays import ArrayUpload
     from tests.learners.test_torch import lesson
 
     return lesson(ArrayUpload("a", 1, np.ones((4, 6), np.float32), [0, 1, 2, 0]))

@@ -6,10 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cause.device.log import (
+    Checkpoint,
+    SigningKey,
+    VerifierKey,
+    open_checkpoint,
+    open_note,
+    sign_checkpoint,
+    sign_note,
+)
+from cause.device.log.merkle import EMPTY_ROOT
+from cause.device.log.note import MAX_NOTE_BYTES, MAX_SIGNATURES
 from cause.errors import LogError
-from cause.log import Checkpoint, SigningKey, VerifierKey, open_checkpoint, open_note, sign_checkpoint, sign_note
-from cause.log.merkle import EMPTY_ROOT
-from cause.log.note import MAX_NOTE_BYTES, MAX_SIGNATURES
 
 # The key and the note of the tests of Go's golang.org/x/mod/sumdb/note.
 PETER = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"

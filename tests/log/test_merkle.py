@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pymerkle import InmemoryTree, InvalidProof, verify_consistency, verify_inclusion
 
-import cause.log as log
+import cause.device.log as log
+from cause.device.log.merkle import EMPTY_ROOT, MAX_SIZE
 from cause.errors import LogError
-from cause.log.merkle import EMPTY_ROOT, MAX_SIZE
 from tests.log.trees import DictNodes, TableNodes, log_of, mth, path, proof, sides
 
 # The reference tree of the Certificate Transparency project (its merkle_tree_test.cc).

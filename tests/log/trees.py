@@ -3,7 +3,7 @@
 import hashlib
 import sqlite3
 
-from cause.log import Frontier, leaf_hash
+from cause.device.log import Frontier, leaf_hash
 
 
 class DictNodes:

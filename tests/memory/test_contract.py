@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cause.engine.memory import POLICIES, Memory, PolicySetting, SubModel
+from cause.engine.samples import SegmentKey
 from cause.errors import BudgetError
-from cause.memory import POLICIES, Memory, PolicySetting, SubModel
-from cause.samples import SegmentKey
 
 BOUNDED = [name for name in POLICIES if POLICIES[name].bounded]
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cause.engine.memory import POLICIES, Memory, MemoryShelf, Policy, PolicySetting, SubModel
+from cause.engine.memory.fibor import FiboR
+from cause.engine.samples import SegmentKey
 from cause.errors import BudgetError, PolicyError
-from cause.memory import POLICIES, Memory, MemoryShelf, Policy, PolicySetting, SubModel
-from cause.memory.fibor import FiboR
-from cause.samples import SegmentKey
 
 
 def memory(name, slots, between=lambda s, a, b: b.round - (a.round if a else 0)):

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cause.keyed import root_key
-from cause.partition import PARTITIONERS, Arrivals
-from cause.samples import Part, TraceUpload
+from cause.common.hashing import root_key
+from cause.engine.partition import PARTITIONERS, Arrivals
+from cause.engine.samples import Part, TraceUpload
 
 CLASSES = 5
 every_partition = pytest.mark.parametrize("name", list(PARTITIONERS))

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cause.common.hashing import keyed_int, root_key
+from cause.device.device import Cause
+from cause.engine.partition import PARTITIONERS, Arrivals
+from cause.engine.partition.balanced import longest_first
+from cause.engine.partition.ucdp import ucdp
+from cause.engine.presets import System
+from cause.engine.samples import Part, TraceUpload
 from cause.errors import InputError
-from cause.keyed import keyed_int, root_key
+from cause.lab.workload import Workload
 from cause.learners import CountingLearner
-from cause.partition import PARTITIONERS, Arrivals
-from cause.partition.balanced import longest_first
-from cause.partition.ucdp import ucdp
-from cause.presets import System
-from cause.samples import Part, TraceUpload
-from cause.system import Cause
-from cause.workload import Workload
 
 
 def arrivals(shards, classes=10, **labels):

@@ -13,7 +13,7 @@ import time
 
 from cause.cli.output import print_table
 from cause.client import Client
-from cause.evaluation.digits import load_digits
+from cause.lab.digits import load_digits
 from tests.serve.services import until
 
 HOME = "/var/lib/cause/device"

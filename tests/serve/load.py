@@ -19,9 +19,9 @@ import httpx
 import numpy as np
 
 from cause.client import Client, ServiceError
+from cause.device.device import Cause
+from cause.device.store.blocks import open_block
 from cause.errors import VaultError
-from cause.home.blocks import open_block
-from cause.system import Cause
 from tests.home.homes import CLASSES, FEATURES, MASTER, bayes, opened, samples
 from tests.serve.services import Daemon
 from tests.torture.attack import attack

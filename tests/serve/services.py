@@ -15,10 +15,10 @@ import numpy as np
 import uvicorn
 
 from cause.client import Client
-from cause.serve.app import make_app
-from cause.serve.protocol import bounded
-from cause.serve.service import Service, tokens_of
-from cause.serve.settings import ServeSettings
+from cause.service.app import make_app
+from cause.service.protocol import bounded
+from cause.service.service import Service, tokens_of
+from cause.service.settings import ServeSettings
 from tests.home.homes import CLASSES, FEATURES, MASTER, opened, samples
 
 JSON = {"Content-Type": "application/json"}

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from cause.errors import InputError
-from cause.serve.tokens import FILE, Tokens
+from cause.service.tokens import FILE, Tokens
 from tests.serve.services import Running
 
 PUBLIC = {"/healthz", "/readyz", "/openapi.json"}

@@ -13,10 +13,10 @@ import httpx
 import numpy as np
 import pytest
 
-from cause.requests import Request
-from cause.serve.batching import MOST
-from cause.serve.inputs import erasure_of
-from cause.serve.shown import InPieces
+from cause.engine.requests import Request
+from cause.service.batching import MOST
+from cause.service.inputs import erasure_of
+from cause.service.responses import InPieces
 from tests.home.homes import CLASSES, FEATURES
 from tests.serve.services import Running, inputs, rows, until
 
@@ -92,7 +92,7 @@ def learned(tmp_path_factory):
 def test_inputs_that_wait_are_bounded_and_a_short_request_still_gets_through(learned):
     batches, (_, large) = learned.service.batches, npz(20_000)
     with ThreadPoolExecutor(8) as pool:
-        with learned.service.device.state:  # nobody can be asked who votes
+        with learned.service.device.lock:  # nobody can be asked who votes
             first = pool.submit(asked, learned, large)
             until(lambda: batches._room.held)
             held = batches._room.held
@@ -139,7 +139,7 @@ def test_a_short_request_waits_for_one_batch_of_a_long_one_only(learned, monkeyp
 
 
 def test_half_of_a_batch_is_the_oldest_requests_whatever_else_comes():
-    from cause.serve.batching import _Asked, batch
+    from cause.service.batching import _Asked, batch
 
     def of(count, values=6):
         made = _Asked(np.zeros((count, values)), None, None)
@@ -219,7 +219,7 @@ def test_one_token_cannot_take_all_the_room_for_what_arrives(tmp_path):
 def test_one_token_cannot_take_all_the_room_for_what_waits(learned):
     batches, part = learned.service.batches, npz(2_500)[1]
     with ThreadPoolExecutor(2) as pool:
-        with learned.service.device.state:
+        with learned.service.device.lock:
             first = pool.submit(asked, learned, part)
             until(lambda: batches._room.held)
             size = batches._room.held
@@ -317,7 +317,7 @@ def test_long_erasures_are_counted_among_what_arrives_and_read_where_they_hold_u
         threads.append(threading.current_thread().name)
         return erasure_of(kind, body)
 
-    monkeypatch.setattr("cause.serve.routes.users.erasure_of", read)
+    monkeypatch.setattr("cause.service.routes.users.erasure_of", read)
     with Running(tmp_path / "home") as running:
         room = running.service.bodies._room
         pairs = json.dumps({"samples": [[2**31 - 1, 2**31 - 1]] * 10_000}).encode()
@@ -415,7 +415,7 @@ def test_headers_that_do_not_come_in_time_end_the_connection(tmp_path):
 
 
 def test_the_rest_of_a_refused_body_may_not_drip_for_ever(tmp_path, monkeypatch):
-    monkeypatch.setattr("cause.serve.protocol.LINGER_S", 1.0)
+    monkeypatch.setattr("cause.service.protocol.LINGER_S", 1.0)
     with Running(tmp_path / "home") as running, Raw(running, "/v1/rounds", "predict", 1000) as raw:
         assert raw.begun().startswith(b"HTTP/1.1 403")
         start, ended = time.monotonic(), False
@@ -544,7 +544,7 @@ def test_every_route_says_that_it_may_be_busy(learned):
 def test_an_evaluation_is_counted_among_what_waits(learned):
     batches, body = learned.service.batches, labelled(30_000)
     with ThreadPoolExecutor(2) as pool:
-        with learned.service.device.state:
+        with learned.service.device.lock:
             first = pool.submit(asked, learned, npz(30_000)[1])
             until(lambda: batches._room.held)
             assert unavailable(learned.post("/v1/evaluations", body=body, Content_Type=NPZ))

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from cause.client import Client, ServiceError
 from cause.errors import InputError
-from cause.serve.settings import read_settings
+from cause.service.settings import read_settings
 from tests.home.homes import opened, samples
 from tests.serve.services import Daemon
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from cause.serve.events import Events
+from cause.service.events import Events
 from tests.serve.services import Running
 
 
@@ -69,7 +69,7 @@ def test_a_stream_ends_with_its_token(tmp_path, monkeypatch, ends):
 
 
 def test_a_stream_on_which_nothing_happens_ends_with_its_token_too(monkeypatch):
-    monkeypatch.setattr("cause.serve.events.BEAT_S", 0.05)
+    monkeypatch.setattr("cause.service.events.BEAT_S", 0.05)
     left = [True, True, False]
 
     async def streamed():

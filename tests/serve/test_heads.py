@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from cause.serve.heads import Heads, NobodyVotesError
-from cause.serve.service import Service
-from cause.serve.settings import ServeSettings
-from cause.system import Cause
+from cause.device.device import Cause
+from cause.service.predictor_cache import Heads, NobodyVotesError
+from cause.service.service import Service
+from cause.service.settings import ServeSettings
 from tests.home.homes import bayes, learn, opened, samples
 from tests.serve.services import until
 
@@ -49,8 +49,8 @@ def test_a_head_that_is_forgotten_while_it_is_decoded_is_not_kept(monkeypatch):
 
 
 def test_the_service_lets_go_of_what_is_too_old_when_nobody_calls(tmp_path, monkeypatch):
-    monkeypatch.setattr("cause.serve.trainer.TIDY_S", 0.05)
-    monkeypatch.setattr("cause.serve.trainer.LOOK_S", 0.05)
+    monkeypatch.setattr("cause.service.trainer.TIDY_S", 0.05)
+    monkeypatch.setattr("cause.service.trainer.LOOK_S", 0.05)
     opened(tmp_path / "home", retain="10 days").close()
     service = Service(tmp_path / "home", ServeSettings(repair="never"))
     try:
@@ -82,8 +82,8 @@ def test_nobody_waits_for_an_upload_that_is_looked_at(tmp_path, monkeypatch):
         thread = threading.Thread(target=device.stage, args=("b", *samples("b", 2, 4)))
         thread.start()
         assert seen.wait(20)
-        assert device.state.acquire(timeout=5)
-        device.state.release()
+        assert device.lock.acquire(timeout=5)
+        device.lock.release()
         go_on.set()
         thread.join()
         assert len(device.home.inbox.uploads()) == 1

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from cause.home.retention import retention
-from cause.serve.others_load import OthersLoad, Reading
+from cause.device.retention import retention
+from cause.service.others_load import OthersLoad, Reading
 from tests.home.homes import opened
 from tests.serve.services import Running, rows, until
 
@@ -165,7 +165,7 @@ def test_what_others_did_longer_than_a_minute_ago_does_not_count():
 
 
 def test_a_reading_of_this_machine_counts_this_process():
-    from cause.serve.others_load import take_reading
+    from cause.service.others_load import take_reading
 
     first = take_reading()
     end = time.process_time() + 0.15

@@ -1,8 +1,8 @@
 """Killed while it is used, the service loses nothing that it promised."""
 
-from cause.home.blocks import Files
-from cause.system import Cause
-from cause.vault import Vault
+from cause.device.device import Cause
+from cause.device.store.blocks import Files
+from cause.device.vault import Vault
 from tests.serve.load import make_home, readable, under_kills
 
 

@@ -9,8 +9,8 @@ import threading
 import pytest
 
 from cause.errors import HomeError, InputError, LearnerError, RequestError
-from cause.serve import server
-from cause.serve.schemas import Problem
+from cause.service import server
+from cause.service.schemas import Problem
 from tests.serve.services import Running, rows, until
 from tests.serve.test_access import routes
 

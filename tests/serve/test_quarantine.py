@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cause.arrays import ArrayUpload
-from cause.system import Cause
+from cause.device.device import Cause
+from cause.engine.arrays import ArrayUpload
 from tests.home.homes import FEATURES, MASTER, bayes, opened, samples
 from tests.rooms import differences
 from tests.serve.services import Running, until
@@ -61,7 +61,7 @@ def test_the_others_are_as_in_a_device_that_never_had_it(running):
     clean = Cause(learner=bayes(), system=SYSTEM, shards=1, slots=8)
     clean.learn([ArrayUpload(user, 1, inputs(user), np.arange(8) % 4) for user in ("ann", "cyn")])
     device = running.service.device
-    with device.state:
+    with device.lock:
         assert not differences(device, clean)
         assert device.memory.stored() == clean.memory.stored()
 

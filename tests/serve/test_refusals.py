@@ -232,8 +232,8 @@ def test_json_that_would_take_more_memory_than_samples_may_is_refused_unread(tmp
 
 READING = """
 import resource, sys
-from cause.serve.inputs import Form, Reader
-from cause.serve.problems import ProblemError
+from cause.service.inputs import Form, Reader
+from cause.service.problems import ProblemError
 body = sys.argv[1].encode() * (int(sys.argv[2]) // len(sys.argv[1]))
 body = b'{"inputs": [' + body[:-1] + b"]}"
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -265,7 +265,7 @@ def test_as_many_samples_as_may_come_as_json_do(running):
 def test_an_archive_that_is_all_table_is_refused_unread(running, monkeypatch):
     line = struct.pack("<4s4B4HL2L5H2L", b"PK\x01\x02", 20, 0, 20, *[0] * 3, 0, 33, *[0] * 3, 1, *[0] * 6) + b"a"
     opened = []
-    monkeypatch.setattr("cause.serve.inputs.Arrays", lambda *archive: opened.append(archive) or Arrays(*archive))
+    monkeypatch.setattr("cause.service.inputs.Arrays", lambda *archive: opened.append(archive) or Arrays(*archive))
     for count, reads in ((10_001, 0), (10_000, 1)):
         end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count, count, count * len(line), 0, 0)
         refused = running.post("/v1/predictions", body=line * count + end, Content_Type="application/x-npz")

@@ -6,7 +6,7 @@ import pytest
 
 from cause.client import Client, ServiceError
 from cause.client import status as typed
-from cause.serve import schemas
+from cause.service import schemas
 from tests.home.homes import MASTER, opened
 from tests.serve.services import Running
 

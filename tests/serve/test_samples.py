@@ -8,7 +8,7 @@ import pytest
 
 from cause.client import Client, ServiceError
 from cause.errors import InputError
-from cause.serve.trainer import Trainer
+from cause.service.trainer import Trainer
 from tests.home.homes import FEATURES, samples
 from tests.serve.services import Running, rows
 from tests.serve.test_names import others_hear

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cause.client import Client, shapes
-from cause.serve import schemas
+from cause.service import schemas
 from tests.home.homes import samples
 from tests.serve.fuzz import fuzz, prepare
 
@@ -51,7 +51,7 @@ def test_every_route_of_the_contract_is_there_and_no_other(running):
 def test_every_event_of_the_contract_is_told_somewhere():
     page = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
     told = set(re.findall(r"^\| `([a-z_]+\.[a-z]+)`", page, re.MULTILINE))
-    sources = "".join(path.read_text() for path in (ROOT / "src/cause/serve").rglob("*.py"))
+    sources = "".join(path.read_text() for path in (ROOT / "src/cause/service").rglob("*.py"))
     assert told == set(re.findall(r"tell\(\s*\"([a-z_]+\.[a-z]+)\"", sources))
 
 

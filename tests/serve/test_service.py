@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from cause.client import Client, ServiceError
-from cause.energy.model import EnergyModel, Line
+from cause.common.files import write_text
+from cause.device.backup.restore_log import carry_on
+from cause.device.device import Cause
+from cause.device.energy.model import EnergyModel, Line
+from cause.device.log import VerifierKey, verify_consistency
+from cause.device.receipts.receipts import Bundle, nonce_digest
+from cause.engine.requests import Request
 from cause.errors import HomeError, LogError, VaultError
-from cause.files import write_text
-from cause.home.receipts import Bundle, nonce_digest
-from cause.home.salvage import carry_on
-from cause.log import VerifierKey, verify_consistency
-from cause.requests import Request
-from cause.serve.heads import Heads
-from cause.system import Cause
+from cause.service.predictor_cache import Heads
 from tests.home.homes import CLASSES, FEATURES, opened, samples
 from tests.serve.services import Running, inputs, rows, until
 
@@ -429,7 +429,7 @@ def test_rounds_close_on_a_schedule(tmp_path):
 
 
 def test_a_round_that_was_closed_is_said_to_be_also_when_the_expiry_after_it_fails(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("cause.serve.trainer.AGAIN_S", 0.05)
+    monkeypatch.setattr("cause.service.trainer.AGAIN_S", 0.05)
     opened(tmp_path / "home", retain="1 rounds").close()
     with Running(tmp_path / "home") as running:
         running.learn(alice=9)

@@ -4,11 +4,11 @@ import multiprocessing
 
 import pytest
 
-from cause.requests import Request
-from cause.samples import Part, TraceUpload
-from cause.serve.events import Events
-from cause.serve.verifying import Verifications
-from cause.system import Cause
+from cause.device.device import Cause
+from cause.engine.requests import Request
+from cause.engine.samples import Part, TraceUpload
+from cause.service.events import Events
+from cause.service.verifying import Verifications
 from tests.executors.modules import Held
 from tests.serve.services import until
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cause.device.device import Cause
 from cause.errors import CauseError
-from cause.system import Cause
 from tests.learners_for_tests import Sample
 from tests.torture import checks
 from tests.torture.calls import Book, Case, Learn, Stage

@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from cause.device.store.layout import BLOCKS, DEVICE_KEY, LEDGER, SUB_MODELS, VAULT
+from cause.device.vault import Vault, open_sealed
+from cause.device.vault.sealing import derive
+from cause.device.vault.sources import EnvKeySource
 from cause.errors import VaultError
-from cause.home.layout import BLOCKS, LEDGER, SUB_MODELS, VAULT
-from cause.home.log import DEVICE_KEY
-from cause.vault import Vault, open_sealed
-from cause.vault.sealing import derive
-from cause.vault.sources import EnvKeySource
 from tests.home.homes import MASTER
 from tests.home.old_ledger import told_by
 from tests.vault.attacker import places, recoverable

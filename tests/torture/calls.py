@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from cause import positions as pos
-from cause.arrays import ArrayUpload
-from cause.requests import Request
+from cause.common import positions as pos
+from cause.engine.arrays import ArrayUpload
+from cause.engine.requests import Request
 from tests.home.homes import samples
 from tests.learners_for_tests import Sample
 from tests.rooms import meant

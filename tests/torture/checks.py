@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cause.home.cleaning import KEYED, named_keys
-from cause.system import Cause
-from cause.verify import verify
+from cause.device.device import Cause
+from cause.device.store.gc import KEYED, named_keys
+from cause.device.verify import verify
 from tests.learners_for_tests import Sample
 from tests.torture.attack import Loot, attack
 from tests.torture.calls import Book, Case, Forget, traces_of

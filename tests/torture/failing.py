@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cause.device.device import Cause
 from cause.errors import CauseError
-from cause.system import Cause
 from tests.recording_disk import Operation, RecordingDisk, Sync, SyncFolder
 from tests.torture import checks
 from tests.torture.aftermath import Story, aftermath, promised

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 
+from cause.device.device import Cause
 from cause.errors import CauseError
-from cause.system import Cause
 from tests.home.homes import bayes, samples
 from tests.torture.images import Image
 from tests.torture.kills import forked, scratch_folder

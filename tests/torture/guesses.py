@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cause.arrays import ArrayUpload
-from cause.home.blocks import SAMPLES, open_block
-from cause.home.layout import BLOCKS, LEDGER
-from cause.requests import Request
+from cause.device.store.blocks import SAMPLES, open_block
+from cause.device.store.layout import BLOCKS, LEDGER
+from cause.engine.arrays import ArrayUpload
+from cause.engine.requests import Request
 from tests.home.homes import CLASSES, FEATURES, samples
 from tests.home.old_ledger import told_by
 from tests.torture.attack import keys_of

@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cause.home import Home
-from cause.home.shelf import HomeShelf
-from cause.keyed import digest
-from cause.samples import SegmentKey
-from cause.system import Cause
+from cause.common.hashing import digest
+from cause.device.device import Cause
+from cause.device.store.home import Home
+from cause.device.store.shelf import HomeShelf
+from cause.engine.samples import SegmentKey
 from tests.home.homes import CLASSES, FEATURES, MASTER, bayes, samples
 from tests.learners_for_tests import Sample
 from tests.torture.calls import Call, Case, Forget, Learn, Reopen, Repair, Stage

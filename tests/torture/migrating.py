@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from cause.device.device import Cause
+from cause.device.fsck import examine_home
 from cause.errors import CauseError
-from cause.home.check import examine_home
-from cause.system import Cause
 from tests.fixtures.homes.describe import described
 from tests.recording_disk import RecordingDisk, Sync, SyncFolder, cut_states
 from tests.torture.life import seeded

@@ -7,10 +7,10 @@ the device that serves them, and what a device holds is read and translated back
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-from cause import positions as pos
-from cause.ledger import Ledger
-from cause.requests import Request
-from cause.samples import Piece
+from cause.common import positions as pos
+from cause.engine.ledger import Ledger
+from cause.engine.requests import Request
+from cause.engine.samples import Piece
 from tests.home.homes import samples
 from tests.learners_for_tests import Sample
 from tests.recording_disk import unfaulted

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from cause.device.fsck import examine_home
+from cause.engine.requests import Request
 from cause.errors import CauseError
-from cause.home.check import examine_home
-from cause.requests import Request
 from tests.torture import checks
 from tests.torture.attack import keys_of
 from tests.torture.calls import Book, Case, Forget, Learn

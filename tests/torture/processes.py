@@ -4,8 +4,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-from cause.memory import POLICIES
-from cause.system import Cause
+from cause.device.device import Cause
+from cause.engine.memory import POLICIES
 from tests.torture import checks
 from tests.torture.calls import SYSTEMS, Book, Call, Case, Learn, Reopen, random_call
 from tests.torture.kills import forked, scratch_folder

@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from cause.device.device import Cause
 from cause.errors import CauseError
-from cause.system import Cause
 from tests.home.homes import samples
 from tests.recording_disk import RecordingDisk
 from tests.torture.aftermath import Story, aftermath

@@ -2,8 +2,8 @@
 
 import time
 
+from cause.engine.progress import silent
 from cause.learners.sklearn import SklearnLearner
-from cause.progress import silent
 from tests.home.homes import CLASSES, FEATURES
 
 STEPS = 50

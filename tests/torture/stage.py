@@ -4,9 +4,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import cause.disk
-from cause.home import Home
-from cause.home.database import Database
+import cause.device.store.disk
+from cause.device.store.database import Database
+from cause.device.store.home import Home
 from tests.recording_disk import RecordingDisk
 from tests.torture.vfs import connect_on
 
@@ -17,8 +17,12 @@ def on(disk: RecordingDisk) -> Iterator[None]:
     connect = connect_on(disk)
     defaults = [Home.__init__.__kwdefaults__, Database.__init__.__kwdefaults__]
     before = [each["connect"] for each in defaults]
-    loaded = [module for name, module in sys.modules.items() if name.startswith("cause.") and module is not cause.disk]
-    modules = [module for module in loaded if vars(module).get("Disk") is cause.disk.Disk]
+    loaded = [
+        module
+        for name, module in sys.modules.items()
+        if name.startswith("cause.") and module is not cause.device.store.disk
+    ]
+    modules = [module for module in loaded if vars(module).get("Disk") is cause.device.store.disk.Disk]
     try:
         for module in modules:
             vars(module)["Disk"] = lambda: disk
@@ -27,6 +31,6 @@ def on(disk: RecordingDisk) -> Iterator[None]:
         yield
     finally:
         for module in modules:
-            vars(module)["Disk"] = cause.disk.Disk
+            vars(module)["Disk"] = cause.device.store.disk.Disk
         for each, original in zip(defaults, before, strict=True):
             each["connect"] = original

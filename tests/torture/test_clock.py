@@ -4,8 +4,8 @@ import time
 
 import pytest
 
+from cause.device.store.home import Home
 from cause.errors import CauseError
-from cause.home import Home
 from tests.home.homes import learn, opened
 
 DAY_S = 86_400.0

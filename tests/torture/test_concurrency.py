@@ -9,8 +9,8 @@ import time
 import numpy as np
 import pytest
 
-from cause.system import Cause
-from cause.verify import verify
+from cause.device.device import Cause
+from cause.device.verify import verify
 from tests.home.homes import MASTER, learn, opened, samples
 from tests.rooms import differences
 from tests.torture.slow import SlowLearner
@@ -69,7 +69,7 @@ def test_an_erasure_that_hits_a_segment_in_training_is_in_effect_at_once(scratch
     device = opened(scratch / "home", learner, shards=1, workers=workers)
     learn(device, a=30, b=20)
     learn(device, a=30, b=20)
-    device.executor.close()  # the next worker hears that it is to be slow
+    device.engine.executor.close()  # the next worker hears that it is to be slow
     learner.seconds = 5.0
     device.forget("a", rounds=[1], count=1, repair="later")
     under_way = threading.Event()
@@ -77,7 +77,7 @@ def test_an_erasure_that_hits_a_segment_in_training_is_in_effect_at_once(scratch
     repaired = in_thread(device.repair)
     assert under_way.wait(60)
     assert device.waiting() == [0]
-    training = [worker.process for worker in getattr(device.executor, "_busy", [])]
+    training = [worker.process for worker in getattr(device.engine.executor, "_busy", [])]
     start = time.perf_counter()
     device.forget("b", rounds=[1], repair="later")
     took = time.perf_counter() - start
@@ -106,7 +106,7 @@ def test_a_shard_is_trained_to_its_end_while_others_are_erased_from_again_and_ag
         learn(device, a=60, b=30)
     shard = device.ledger.placement("b")
     assert shard != device.ledger.placement("a")
-    device.executor.close()  # the next workers hear that they are to be slow
+    device.engine.executor.close()  # the next workers hear that they are to be slow
     learner.seconds = 0.4
     device.forget("b", rounds=[1], count=2, repair="later")
     erased = 0
@@ -118,7 +118,7 @@ def test_a_shard_is_trained_to_its_end_while_others_are_erased_from_again_and_ag
     repaired()
     assert 2 <= erased < 100, "erasures from one shard keep another from being trained"
     learner.seconds = 0.0
-    device.executor.close()
+    device.engine.executor.close()
     device.repair()
     plain = Cause(learner=SlowLearner(0.0), system="frugal", shards=2, slots=12)
     for _ in range(2):
@@ -136,13 +136,15 @@ def test_an_erasure_kills_no_worker_of_another_shard(scratch):
     device = opened(scratch / "home", learner, shards=2, slots=12, workers=2, system="frugal")
     learn(device, a=20, b=20)
     a, b = device.ledger.placement("a"), device.ledger.placement("b")
-    device.executor.close()
+    device.engine.executor.close()
     learner.seconds = 1.0
     for user in ("a", "b"):
         device.forget(user, rounds=[1], count=1, repair="later")
     repaired = in_thread(device.repair)
     started = time.perf_counter()
-    while len(busy := {w.shard.number: w.process for w in list(device.executor._busy) if w.shard and w.ready}) < 2:
+    while (
+        len(busy := {w.shard.number: w.process for w in list(device.engine.executor._busy) if w.shard and w.ready}) < 2
+    ):
         assert time.perf_counter() - started < 60
         time.sleep(0.01)
     device.forget("a", rounds=[1], count=1, repair="later")
@@ -202,7 +204,7 @@ def test_a_repair_whose_samples_go_while_it_reads_them_starts_again(scratch):
 
 READER = """
 import sys, time
-from cause.system import Cause
+from cause.device.device import Cause
 from tests.home.homes import samples
 x = samples("x", 1, 5)[0]
 device = Cause(sys.argv[1], read_only=True)

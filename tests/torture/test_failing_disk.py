@@ -5,8 +5,8 @@ import os
 
 import pytest
 
+from cause.device.store.shelf import HomeShelf
 from cause.errors import CauseError, HomeError
-from cause.home.shelf import HomeShelf
 from tests.home.homes import learn, opened
 from tests.recording_disk import RecordingDisk
 from tests.torture.failing import failing_writes

@@ -2,11 +2,12 @@
 
 import pytest
 
-from cause.home import Home, seals
-from cause.home.blocks import Files
-from cause.home.inbox import Inbox
-from cause.requests import Request
-from cause.vault import Vault
+from cause.device.store import seals
+from cause.device.store.blocks import Files
+from cause.device.store.home import Home
+from cause.device.store.inbox import Inbox
+from cause.device.vault import Vault
+from cause.engine.requests import Request
 from tests.torture.calls import Case, Forget, Learn, Repair, Stage
 from tests.torture.kills import random_kills, spread, torture
 

@@ -4,9 +4,10 @@ import shutil
 
 import pytest
 
+from cause.device.device import Cause
+from cause.device.store import forgetting, ingest
+from cause.device.store.home import Home
 from cause.errors import HomeError
-from cause.home import Home, arriving, forgetting
-from cause.system import Cause
 from tests.recording_disk import RecordingDisk, crash_states
 from tests.torture.calls import random_case
 from tests.torture.kills import torture
@@ -72,7 +73,7 @@ def keys_go_before_the_ledger_lets_go():
 
 
 def a_round_is_recorded_before_it_is_written():
-    write, store = Home.write, arriving.store
+    write, store = Home.write, ingest.store
     held = []
 
     def later(self, keys, contents):
@@ -81,10 +82,10 @@ def a_round_is_recorded_before_it_is_written():
 
     def recorded(home, *args):
         store(home, *args)
-        Home.write, arriving.store = write, store
+        Home.write, ingest.store = write, store
         home.store_.files.write(held)
 
-    Home.write, arriving.store = later, recorded  # of the first round only
+    Home.write, ingest.store = later, recorded  # of the first round only
 
 
 @pytest.mark.parametrize(

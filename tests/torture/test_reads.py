@@ -4,9 +4,9 @@ import errno
 
 import pytest
 
+from cause.device.backup.backup import backup
+from cause.device.backup.restore import restore
 from cause.errors import CauseError
-from cause.home.backup import backup
-from cause.home.restore import restore
 from tests.home.homes import learn, opened
 from tests.recording_disk import RecordingDisk
 from tests.torture.kills import torture

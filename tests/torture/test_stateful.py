@@ -12,10 +12,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from cause.device.device import Cause
+from cause.device.verify import verify
+from cause.engine.requests import Request
 from cause.errors import CauseError, RequestError
-from cause.requests import Request
-from cause.system import Cause
-from cause.verify import verify
 from tests.home.homes import samples
 from tests.rooms import differences, meant
 from tests.torture import checks

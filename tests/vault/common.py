@@ -1,6 +1,6 @@
 """Names, keys and sizes that the tests of a vault share."""
 
-from cause.vault import EnvKeySource, keyfile
+from cause.device.vault import EnvKeySource, keyfile
 
 MASTER = bytes(range(32))
 SOURCE = EnvKeySource("MASTER", {"MASTER": MASTER.hex()})

@@ -1,6 +1,6 @@
 import pytest
 
-from cause.vault import Vault
+from cause.device.vault import Vault
 from tests.vault.common import PAGE, SOURCE, name
 
 

@@ -2,8 +2,8 @@
 
 import os
 
+from cause.device.vault import FILES, FileKeySource, RotatingFileKeySource, Vault
 from cause.errors import VaultError
-from cause.vault import FILES, FileKeySource, RotatingFileKeySource, Vault
 from tests.recording_disk import RecordingDisk
 from tests.vault.attacker import recoverable, roots, table
 from tests.vault.common import name

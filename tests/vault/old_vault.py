@@ -2,9 +2,9 @@
 
 import os
 
-from cause.vault import keyfile
-from cause.vault.sealing import derive
-from cause.vault.slots import SLOT_BYTES, Slot
+from cause.device.vault import keyfile
+from cause.device.vault.sealing import derive
+from cause.device.vault.slots import SLOT_BYTES, Slot
 
 CHUNK = 256
 

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from cause.device.vault import FILES, RotatingFileKeySource, Vault
 from cause.errors import VaultError
-from cause.vault import FILES, RotatingFileKeySource, Vault
 from tests.vault.common import PAGE, SOURCE, files, name, used
 
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cause.vault import EnvKeySource, RotatingFileKeySource
-from cause.vault.secrets_in_memory import wipe, wiping
-from cause.vault.sources import new_master_key
+from cause.device.vault import EnvKeySource, RotatingFileKeySource
+from cause.device.vault.secrets_in_memory import wipe, wiping
+from cause.device.vault.sources import new_master_key
 from tests.vault.attacker import recoverable
 
 PROCESS = """
 import gc, sys
 from pathlib import Path
-from cause.vault import EnvKeySource, RotatingFileKeySource, Vault
+from cause.device.vault import EnvKeySource, RotatingFileKeySource, Vault
 
 place, reopened, rotating = Path(sys.argv[1]), sys.argv[2] == "True", sys.argv[3] == "True"
 source = RotatingFileKeySource(place / "master") if rotating else EnvKeySource("MASTER")

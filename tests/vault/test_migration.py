@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
+from cause.device.vault import FILES, FileKeySource, RotatingFileKeySource, Vault
 from cause.errors import VaultError
-from cause.vault import FILES, FileKeySource, RotatingFileKeySource, Vault
 from tests.recording_disk import RecordingDisk, crash_states
 from tests.vault.attacker import recoverable
 from tests.vault.common import name

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from cause.vault import RotatingFileKeySource, Vault
+from cause.device.vault import RotatingFileKeySource, Vault
 from tests.recording_disk import RecordingDisk
 from tests.vault.attacker import recoverable
 

@@ -7,10 +7,10 @@ import shutil
 
 import pytest
 
+from cause.device.vault import Vault
+from cause.device.vault.twin import Twin
+from cause.device.vault.writing import Writer
 from cause.errors import VaultError
-from cause.vault import Vault
-from cause.vault.twin import Twin
-from cause.vault.writing import Writer
 from tests.recording_disk import RecordingDisk, crash_states
 from tests.vault.attacker import recoverable
 from tests.vault.common import name

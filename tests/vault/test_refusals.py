@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
+from cause.device.vault import Vault
 from cause.errors import VaultError
-from cause.vault import Vault
 from tests.vault.common import OTHER, PAGE, SOURCE, files, name, used
 
 

@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from cause.vault import Vault
-from cause.vault.writing import Writer
+from cause.device.vault import Vault
+from cause.device.vault.writing import Writer
 from tests.recording_disk import RecordingDisk, Sync, crash_states
 from tests.vault.attacker import recoverable
 from tests.vault.common import name

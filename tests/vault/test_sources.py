@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from cause.disk import Disk
+from cause.device.store.disk import Disk
+from cause.device.vault import CommandKeySource, EnvKeySource, FileKeySource, KeySource, RotatingFileKeySource
+from cause.device.vault import RotatingKeySource as Rotating
+from cause.device.vault.sources import new_master_key
 from cause.errors import VaultError
-from cause.vault import CommandKeySource, EnvKeySource, FileKeySource, KeySource, RotatingFileKeySource
-from cause.vault import RotatingKeySource as Rotating
-from cause.vault.sources import new_master_key
 
 KEY = bytes(range(32))
 FORMS = [KEY, KEY.hex().encode(), KEY.hex().upper().encode() + b"\n", base64.b64encode(KEY) + b"\n"]

@@ -6,20 +6,12 @@ import os
 
 import pytest
 
-from cause.disk import Disk
+from cause.device.store.disk import Disk
+from cause.device.vault import FILES, RotatingFileKeySource, Vault, commitment, joint_key, open_sealed, writing
+from cause.device.vault.sealing import derive
+from cause.device.vault.slots import SLOT_BYTES
+from cause.device.vault.twin import Twin
 from cause.errors import VaultError
-from cause.vault import (
-    FILES,
-    RotatingFileKeySource,
-    Vault,
-    commitment,
-    joint_key,
-    open_sealed,
-    writing,
-)
-from cause.vault.sealing import derive
-from cause.vault.slots import SLOT_BYTES
-from cause.vault.twin import Twin
 from tests.vault.attacker import data_keys, recoverable, roots, table
 from tests.vault.common import MASTER, PAGE, SOURCE, files, name, used
 

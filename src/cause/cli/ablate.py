@@ -8,7 +8,7 @@ from cause.cli import options as o
 from cause.cli.output import check_files, deliver, print_table, progress_bar
 
 if TYPE_CHECKING:
-    from cause.evaluation.compare import Row
+    from cause.lab.compare import Row
 
 
 def ablate(
@@ -23,10 +23,10 @@ def ablate(
     """Show what each part of CAUSE contributes on the paper's workload, at 2 GB and where memory binds."""
     from dataclasses import asdict
 
+    from cause.common.machine import cores
     from cause.errors import InputError
-    from cause.evaluation import compare as comparison
-    from cause.evaluation.ablation import TIGHT_SLOTS, ablation_jobs, columns
-    from cause.machine import cores
+    from cause.lab import compare as comparison
+    from cause.lab.ablation import TIGHT_SLOTS, ablation_jobs, columns
 
     check_files(plot, out)
     setting = o.setting_of(shards, None, None, None, "resnet34", 10, 0)
@@ -47,7 +47,7 @@ def ablate(
     }
 
     def draw(path: Path) -> None:
-        from cause.evaluation.plots import plot_ablation
+        from cause.lab.plots import plot_ablation
 
         plot_ablation(rows, titles, path)
 
@@ -62,8 +62,8 @@ def ablate(
 
 
 def _show(rows: "Sequence[Row]", titles: Sequence[tuple[int | None, str]], where: str, seeds: int) -> None:
-    from cause.evaluation.ablation import VARIANTS
-    from cause.evaluation.compare import ratio
+    from cause.lab.ablation import VARIANTS
+    from cause.lab.compare import ratio
 
     found = {(row.system, row.at): row for row in rows}
     table = []

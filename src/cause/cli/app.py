@@ -8,7 +8,6 @@ from typing import Annotated, Never
 
 import typer
 
-from cause import __version__
 from cause.cli import (
     ablate,
     backup,
@@ -37,6 +36,7 @@ from cause.cli import (
     trace,
     workload,
 )
+from cause.common.version import __version__
 from cause.errors import CauseError
 
 app = typer.Typer(

@@ -19,7 +19,7 @@ def backup(
 ) -> None:
     """Write all of a home but its keys into one file; what is forgotten later stays forgotten in it, too."""
     with h.opened_home(home) as found:
-        from cause.home.backup import backup as backed_up
+        from cause.device.backup.backup import backup as backed_up
 
         done = backed_up(found, file)
     if json:
@@ -27,7 +27,7 @@ def backup(
 
         print_json(asdict(done))
         return
-    from cause.units import format_bytes
+    from cause.common.units import format_bytes
 
     print(
         f"wrote {file}: round {done.round}, {done.blocks:,} blocks of samples, {done.sub_models} sub-models, "
@@ -38,7 +38,7 @@ def backup(
 def _accept_older(home: Path, with_backup: bool, yes: bool, json: bool) -> None:
     from dataclasses import asdict
 
-    from cause.home.restore import accept_older, older_state
+    from cause.device.backup.restore import accept_older, older_state
 
     if with_backup:
         raise InputError("--accept-older takes the home's own ledger: name the home alone")
@@ -81,7 +81,7 @@ def restore(
 ) -> None:
     """Put back what a home has lost; whatever was forgotten since the backup stays forgotten."""
     h.need("cryptography", "home")
-    from cause.home.restore import restore as restored
+    from cause.device.backup.restore import restore as restored
 
     if accept_older:
         _accept_older(file if home is None else home, home is not None, yes, json)

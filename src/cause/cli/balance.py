@@ -10,7 +10,7 @@ from cause.cli import options as o
 from cause.cli.output import check_files, deliver, print_table, progress_bar
 
 if TYPE_CHECKING:
-    from cause.evaluation.balance import Spread
+    from cause.lab.balance import Spread
 
 
 def balance(
@@ -23,7 +23,7 @@ def balance(
     """Show how even the shards are, S = 2 to 16: Algorithm 1 as printed, ucdp, and longest first."""
     from dataclasses import asdict
 
-    from cause.evaluation import balance as evenness
+    from cause.lab import balance as evenness
 
     check_files(plot, out)
     counts = range(2, 17)
@@ -32,7 +32,7 @@ def balance(
     told = {"users": users, "seeds": seeds, "rows": [asdict(each) for each in spreads]}
 
     def draw(path: Path) -> None:
-        from cause.evaluation.plots import plot_balance
+        from cause.lab.plots import plot_balance
 
         plot_balance(spreads, path)
 
@@ -40,7 +40,7 @@ def balance(
 
 
 def _show(spreads: "Sequence[Spread]", users: int, seeds: int) -> None:
-    from cause.evaluation.balance import MEASURED
+    from cause.lab.balance import MEASURED
 
     found = {(each.when, each.strategy, each.shards): each.spread for each in spreads}
     print_table(

@@ -8,7 +8,7 @@ from cause.cli import options as o
 from cause.cli.output import check_files, deliver, print_table, progress_bar
 
 if TYPE_CHECKING:
-    from cause.energy.calibrate import Calibration
+    from cause.lab.energy_calibration import Calibration
 
 
 def calibrate(
@@ -28,9 +28,9 @@ def calibrate(
         if find_spec(module) is None:
             raise InputError(f"calibration needs {module}: pip install 'cause[demo]'")
     check_files(None, out)
-    from cause.energy import calibrate as measuring
-    from cause.energy import find_meter, with_idle
-    from cause.evaluation.calibration import SIZES, check_device, learner_for, lesson_of
+    from cause.device.energy import find_meter, with_idle
+    from cause.lab import energy_calibration as measuring
+    from cause.lab.calibration import SIZES, check_device, learner_for, lesson_of
 
     check_device(device)
     learner = learner_for(epochs, device)

@@ -10,7 +10,7 @@ from cause.cli import options as o
 from cause.cli.output import check_files, deliver, print_table, progress_bar
 
 if TYPE_CHECKING:
-    from cause.evaluation.compare import Row, Sweep
+    from cause.lab.compare import Row, Sweep
 
 
 def compare(
@@ -39,11 +39,11 @@ def compare(
     """Run several systems on the same traces and show what each retrains, over a sweep if you like."""
     from dataclasses import asdict
 
+    from cause.common.machine import cores
+    from cause.engine.presets import parse_system
     from cause.errors import InputError
-    from cause.evaluation import compare as comparison
-    from cause.machine import cores
-    from cause.presets import parse_system
-    from cause.workload import Workload
+    from cause.lab import compare as comparison
+    from cause.lab.workload import Workload
 
     check_files(plot, out)
     names = list(dict.fromkeys(systems or comparison.DEFAULT_SYSTEMS))
@@ -70,7 +70,7 @@ def compare(
     }
 
     def draw(path: Path) -> None:
-        from cause.evaluation.plots import plot_compare
+        from cause.lab.plots import plot_compare
 
         plot_compare(rows, swept.name if swept else None, path)
 
@@ -78,7 +78,7 @@ def compare(
 
 
 def _show(rows: "Sequence[Row]", names: Sequence[str], swept: "Sweep | None", seeds: int) -> None:
-    from cause.evaluation.compare import ratio
+    from cause.lab.compare import ratio
 
     against = "sisa" if "sisa" in names else names[0]
     print_table(

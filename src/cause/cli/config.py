@@ -12,7 +12,7 @@ from cause.cli.output import print_json
 from cause.errors import InputError
 
 if TYPE_CHECKING:
-    from cause.home import Config
+    from cause.device.config import Config
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -32,7 +32,7 @@ def config(
     if accept and settings:
         raise InputError("--accept takes over the file as it is: name no settings beside it")
     if accept or settings:
-        from cause.home.settings import changed
+        from cause.device.settings import changed
 
         _changed(home, found if accept else changed(found, _assignments(settings or [])), accept, yes, json)
     elif json:
@@ -55,8 +55,8 @@ def _assignments(settings: list[str]) -> dict[str, str]:
 
 def _changed(path: Path, new: "Config", accept: bool, yes: bool, json: bool) -> None:
     """Change the settings of a home to these."""
-    from cause.home.home import Home
-    from cause.home.settings import accepted, change, check_accepted, check_key, consequences, differences, shown
+    from cause.device.settings import accepted, change, check_accepted, check_key, consequences, differences, shown
+    from cause.device.store.home import Home
 
     home = Home(path, h.config_of(path).source(path), check_config=not accept)
     try:

@@ -10,7 +10,7 @@ from cause.cli import options as o
 from cause.cli.output import check_files, deliver, print_table, progress_bar
 
 if TYPE_CHECKING:
-    from cause.evaluation.demo import Outcome
+    from cause.lab.demo import Outcome
 
 
 def demo(
@@ -31,15 +31,15 @@ def demo(
     from dataclasses import asdict
     from importlib.util import find_spec
 
+    from cause.common.machine import cores
     from cause.errors import CauseError, InputError
-    from cause.machine import cores
 
     for module in ("torch", "torch_pruning", "safetensors", "zstandard", "sklearn"):
         if find_spec(module) is None:
             raise InputError(f"the demo needs {module}: pip install 'cause[demo]'")
     check_files(plot, out)
-    from cause.evaluation import demo as main_job
-    from cause.workload import Workload
+    from cause.lab import demo as main_job
+    from cause.lab.workload import Workload
 
     share = 0.1 if rho is None else rho
     Workload(users=users, rounds=rounds, rho=share, seed=seed)  # the same limits
@@ -55,7 +55,7 @@ def demo(
     told = {"jobs": [asdict(job) for job in wanted], "rows": [asdict(each) for each in outcomes]}
 
     def draw(path: Path) -> None:
-        from cause.evaluation.plots import plot_demo
+        from cause.lab.plots import plot_demo
 
         plot_demo(outcomes, path)
 
@@ -66,7 +66,7 @@ def demo(
 
 
 def _show(outcomes: "Sequence[Outcome]") -> None:
-    from cause.units import format_bytes
+    from cause.common.units import format_bytes
 
     first = outcomes[0]
     print_table(

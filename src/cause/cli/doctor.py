@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,9 +21,15 @@ def doctor(
     if home is not None:
         _home(home, json)
         return
-    from cause.machine import examine
+    from cause.common.machine import hardware
+    from cause.common.machine import software as installed
+    from cause.device.energy.find import found_meters
 
-    found = examine()
+    found: dict[str, Any] = {
+        "machine": hardware(),
+        "software": installed(),
+        "meters": [each.as_dict() for each in found_meters()],
+    }
     if json:
         print_json(found)
         return
@@ -38,7 +44,7 @@ def doctor(
 
 def _home(home: Path, json: bool) -> None:
     h.need("cryptography", "home")
-    from cause.home.check import examine_home
+    from cause.device.fsck import examine_home
 
     health = examine_home(home)
     if json:

@@ -11,7 +11,7 @@ from cause.cli import options as o
 from cause.cli.output import print_json, print_table, progress_bar
 
 if TYPE_CHECKING:
-    from cause.home.receipts import Bundle
+    from cause.device.receipts.receipts import Bundle
 
 HomeFolder = Annotated[Path, typer.Argument(metavar="HOME", help="The device's home.", show_default=False)]
 LARGEST_BYTES = 1 << 20  # of a receipt from elsewhere
@@ -65,7 +65,7 @@ def verify(
 
 
 def _verify_away(receipt: str, key: str, nonce: str | None, json: bool) -> None:
-    from cause.log import VerifierKey
+    from cause.device.log import VerifierKey
 
     told = _bundle(Path(receipt)).check(VerifierKey.parse(key), nonce)
     if json:
@@ -81,8 +81,8 @@ def _receipt(text: str) -> "int | str | Bundle":
 
 
 def _bundle(path: Path) -> "Bundle":
+    from cause.device.receipts.receipts import Bundle
     from cause.errors import InputError
-    from cause.home.receipts import Bundle
 
     try:
         with path.open("rb") as file:
@@ -112,8 +112,8 @@ def receipts(
     json: o.AsJson = False,
 ) -> None:
     """List the receipts of a home, or give one with its proof."""
+    from cause.common.files import check_writable, write_text
     from cause.errors import InputError
-    from cause.files import check_writable, write_text
 
     if out is not None:
         if number is None:
@@ -163,8 +163,8 @@ def log(
     """Print the log's signed checkpoint and the device's verifier key."""
     import base64
 
+    from cause.device.log import open_checkpoint
     from cause.errors import InputError
-    from cause.log import open_checkpoint
 
     with h.opened(home, read_only=True, looking=True) as device:
         assert device.home is not None

@@ -24,7 +24,7 @@ def expire(
         raise InputError(f"{str(home)!r} keeps samples until they are forgotten: it was made without --retain")
     when = h.repair_of(home, repair)
     with training_bar("retraining") as watch, h.opened(home, watch=watch, deferred=when == "later") as device:
-        from cause.home.status import home_of
+        from cause.device.status import home_of
 
         done = device.expire(repair=when, trust_clock=trust_clock)
         staged, clock = home_of(device).inbox.expired, home_of(device).time.doubt()

@@ -21,7 +21,7 @@ def export(
 ) -> None:
     """Write the ensemble for serving elsewhere, and record that it was: a later forget names it as tainted."""
     with h.opened(home) as device:
-        from cause.home.exports import export as exported
+        from cause.device.exports import export as exported
 
         done = exported(device, out, form)
     if json:

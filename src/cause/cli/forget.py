@@ -13,10 +13,10 @@ from cause.cli.output import print_json, print_table, training_bar
 from cause.errors import InputError, RequestError
 
 if TYPE_CHECKING:
-    from cause.home.status import RepairCost
-    from cause.plan import ShardPlan
-    from cause.requests import Request
-    from cause.system import Cause
+    from cause.device.device import Cause
+    from cause.device.status import RepairCost
+    from cause.engine.plan import ShardPlan
+    from cause.engine.requests import Request
 
     Asking = Callable[[Cause], tuple[Request, int | None]]
     """Makes the request, and says how many rows that were to be matched equal nothing."""
@@ -61,7 +61,7 @@ def forget(
     json: o.AsJson = False,
 ) -> None:
     """Forget a user's samples: destroyed at once, with every sub-model that saw them; retrained now or later."""
-    from cause.requests import Request
+    from cause.engine.requests import Request
 
     chosen, named, rows = h.numbers_of(rounds, "--rounds"), h.samples_of(samples), h.handles_of(handles)
     request = Request(
@@ -141,7 +141,7 @@ def _unmatched(rows: int) -> str:
 
 
 def _plan(home: Any, asking: "Asking", calibration: Any, json: bool) -> None:
-    from cause.home.status import estimated
+    from cause.device.status import estimated
 
     model = h.model_of(calibration)
     with h.opened(home, read_only=True, looking=True) as device:

@@ -14,15 +14,16 @@ from cause.cli.output import spinner
 from cause.errors import HomeError, InputError
 
 if TYPE_CHECKING:
-    from cause.energy.model import EnergyModel
-    from cause.home import Config, Home
-    from cause.learners import Learner
+    from cause.device.config import Config
+    from cause.device.device import Cause
+    from cause.device.energy.model import EnergyModel
+    from cause.device.store.home import Home
+    from cause.engine.learner import Learner
+    from cause.engine.ledger import Quarantined
+    from cause.engine.presets import System
+    from cause.engine.progress import Watch
     from cause.learners.deferred import DeferredLearner
     from cause.learners.recorded import RecordedLearner
-    from cause.ledger import Quarantined
-    from cause.presets import System
-    from cause.progress import Watch
-    from cause.system import Cause
 
 BROKEN = (
     ValueError,
@@ -65,8 +66,8 @@ CalibrationFile = Annotated[
 @contextmanager
 def upgrade_status(home: Path, read_only: bool) -> Iterator[None]:
     """Show on a terminal that a home of an older format is brought up to date, which may take a while."""
-    from cause.disk import open_to_read
-    from cause.home.layout import FORMAT, Layout
+    from cause.device.store.disk import open_to_read
+    from cause.device.store.layout import FORMAT, Layout
 
     try:
         with open_to_read(Layout(home).ledger) as ledger:
@@ -87,7 +88,7 @@ def naming_damage(home: Path) -> Iterator[None]:
     try:
         yield
     except BROKEN as error:
-        from cause.home.check import examine_home
+        from cause.device.fsck import examine_home
 
         problems = examine_home(home).problems
         if not problems:
@@ -117,7 +118,7 @@ def opened(
 
 @contextmanager
 def _opened(home: Path, read_only: bool, watch: "Watch | None", looking: bool, deferred: bool) -> Iterator["Cause"]:
-    from cause.system import Cause
+    from cause.device.device import Cause
 
     for left in reversed(range(ATTEMPTS if read_only else 1)):
         try:
@@ -141,7 +142,7 @@ def _opened(home: Path, read_only: bool, watch: "Watch | None", looking: bool, d
 def opened_home(home: Path) -> Iterator["Home"]:
     """A home for reading, without its learner."""
     config = config_of(home)
-    from cause.home import Home
+    from cause.device.store.home import Home
 
     with naming_damage(home):
         found = Home(home, config.source(home), read_only=True)
@@ -184,8 +185,8 @@ def deferred_learner(home: Path) -> "DeferredLearner | None":
 def _recorded(home: Path) -> tuple[Any, Any, Any]:
     """Recipe, size of a sub-model and environment, as far as the ledger remembers them."""
     config_of(home)
-    from cause.home.database import Database
-    from cause.home.layout import Layout
+    from cause.device.store.database import Database
+    from cause.device.store.layout import Layout
 
     database = Database(Layout(home).ledger, read_only=True)
     try:
@@ -203,8 +204,8 @@ def need(module: str, extra: str) -> None:
 def config_of(home: Path) -> "Config":
     """What a home was made as."""
     need("cryptography", "home")
-    from cause.home.config import read_config
-    from cause.home.layout import Layout
+    from cause.device.config import read_config
+    from cause.device.store.layout import Layout
 
     path = Layout(home).config
     if not path.exists():
@@ -214,7 +215,7 @@ def config_of(home: Path) -> "Config":
 
 def classes_of(home: Path) -> int:
     """How many classes a home's device has, without loading its learner."""
-    from cause.checks import CLASSES
+    from cause.engine.checks import CLASSES
 
     found = config_of(home)
     return found.settings.classes or int((found.learner or {}).get("classes") or CLASSES)
@@ -227,8 +228,8 @@ def trains_on(home: Path) -> str:
 
 def repair_of(home: Path, asked: str | None) -> str:
     """Now or later: as asked, or as the home is configured."""
-    from cause.home.config import REPAIRS
-    from cause.registry import check_choice
+    from cause.common.registry import check_choice
+    from cause.device.config import REPAIRS
 
     if asked is None:
         return config_of(home).settings.repair
@@ -240,7 +241,7 @@ def model_of(calibration: Path | None) -> "EnergyModel | None":
     """The calibration in a file, if there is one."""
     if calibration is None:
         return None
-    from cause.energy.model import EnergyModel
+    from cause.device.energy.model import EnergyModel
 
     return EnergyModel.load(calibration)
 

@@ -14,8 +14,8 @@ from cause.cli.output import print_json, spinner
 from cause.errors import InputError
 
 if TYPE_CHECKING:
-    from cause.home import Config, Settings
-    from cause.learners import Learner
+    from cause.device.config import Config, Settings
+    from cause.engine.learner import Learner
 
 KeyFile = Annotated[
     Path | None, typer.Option(help="The file with the master key. [default: a new one beside the home, HOME.key]")
@@ -103,9 +103,9 @@ def init(
         for name, value in {**device, **torch, **sklearn, "epochs": epochs}.items():
             if value is not None:
                 raise InputError(f"--{name.replace('_', '-')} and --config: say it in one place")
-    from cause.home import Config, Settings, create, read_config
-    from cause.home.config import key_source
-    from cause.presets import RECOMMENDED
+    from cause.device.attach import create
+    from cause.device.config import Config, Settings, key_source, read_config
+    from cause.engine.presets import RECOMMENDED
 
     if memory is not None and slots is not None:
         raise InputError("give either --memory or --slots, not both")
@@ -210,9 +210,9 @@ def _decimals(text: str, option: str, *, one: bool) -> float | list[float]:
 
 def _tried(wanted: "Config") -> "tuple[Learner, list[str]]":
     """The learner, after all that would fail later was tried without a home, and what is to be said of it."""
+    from cause.device.device import Cause
     from cause.learners.described import build
     from cause.learners.trial import try_out
-    from cause.system import Cause
 
     if wanted.learner is None:
         raise InputError("the configuration has no table [learner]")

@@ -11,11 +11,11 @@ import typer
 from cause.cli import homes as h
 from cause.cli import options as o
 from cause.cli.output import print_json, training_bar
-from cause.recorded import saying
+from cause.device.recorded import saying
 
 if TYPE_CHECKING:
     from cause.data.uploads import Rows
-    from cause.outcomes import Learned
+    from cause.engine.results import Learned
 
 
 def learn(
@@ -38,7 +38,7 @@ def learn(
     json: o.AsJson = False,
 ) -> None:
     """Learn one round: all these files, several users in one file or one user in several."""
-    from cause.files import check_writable, write_text
+    from cause.common.files import check_writable, write_text
 
     if handles is not None:
         check_writable(handles)

@@ -10,9 +10,9 @@ import typer
 from cause.errors import InputError
 
 if TYPE_CHECKING:
-    from cause.simulate import Setting
-    from cause.trace import Trace
-    from cause.workload import Workload
+    from cause.lab.simulate import Setting
+    from cause.lab.trace import Trace
+    from cause.lab.workload import Workload
 
 
 def _complete(module: str, table: str) -> Any:
@@ -24,7 +24,7 @@ def _complete(module: str, table: str) -> Any:
     return names
 
 
-_SYSTEMS = _complete("cause.presets", "PRESETS")
+_SYSTEMS = _complete("cause.engine.presets", "PRESETS")
 
 SystemName = Annotated[
     str, typer.Option(help="A preset, or one with parts exchanged: cause:policy=cost.", autocompletion=_SYSTEMS)
@@ -40,16 +40,17 @@ SystemNames = Annotated[
 ]
 Partition = Annotated[
     str | None,
-    typer.Option(help="Exchange the partition.", autocompletion=_complete("cause.partition", "PARTITIONERS")),
+    typer.Option(help="Exchange the partition.", autocompletion=_complete("cause.engine.partition", "PARTITIONERS")),
 ]
 Policy = Annotated[
     str | None,
-    typer.Option(help="Exchange the replacement policy.", autocompletion=_complete("cause.memory", "POLICIES")),
+    typer.Option(help="Exchange the replacement policy.", autocompletion=_complete("cause.engine.memory", "POLICIES")),
 ]
 Requests = Annotated[
     str | None,
     typer.Option(
-        help="Serve waiting requests one-by-one or coalesced.", autocompletion=_complete("cause.presets", "REQUESTS")
+        help="Serve waiting requests one-by-one or coalesced.",
+        autocompletion=_complete("cause.engine.presets", "REQUESTS"),
     ),
 ]
 Slices = Annotated[int | None, typer.Option(help="Segments a round (SISA's slices).")]
@@ -73,7 +74,9 @@ SubModelSize = Annotated[
 ]
 Backbone = Annotated[
     str,
-    typer.Option(help="Whose sizes in the paper to take.", autocompletion=_complete("cause.presets", "BACKBONES")),
+    typer.Option(
+        help="Whose sizes in the paper to take.", autocompletion=_complete("cause.engine.presets", "BACKBONES")
+    ),
 ]
 Users = Annotated[int | None, typer.Option(help="Users to draw. [default: 100]")]
 Rounds = Annotated[int | None, typer.Option(help="Rounds to draw. [default: 10]")]
@@ -101,11 +104,11 @@ def setting_of(
     seed: int,
 ) -> "Setting":
     """The device that the options describe."""
-    from cause.checks import check_classes
-    from cause.controller import ShardController
-    from cause.presets import BACKBONES
-    from cause.simulate import Setting
-    from cause.units import parse_bytes
+    from cause.common.units import parse_bytes
+    from cause.engine.checks import check_classes
+    from cause.engine.controller import ShardController
+    from cause.engine.presets import BACKBONES
+    from cause.lab.simulate import Setting
 
     if memory is not None and slots is not None:
         raise InputError("give either --memory or --slots, not both")
@@ -125,7 +128,7 @@ def source_of(
 ) -> "Trace | Workload":
     """What to run: a trace, checked for these partitions, or a workload to draw. Neither may contradict the other."""
     if trace is not None:
-        from cause.trace import parse_trace, read_trace
+        from cause.lab.trace import parse_trace, read_trace
 
         for name in (name for name, value in drawn.items() if value is not None):
             raise InputError(f"--{name} draws a workload, but --trace was given")
@@ -140,7 +143,7 @@ def source_of(
 
 def drawn_of(classes: int, seed: int, **drawn: float | None) -> "Workload":
     """The workload that the options describe."""
-    from cause.workload import Workload
+    from cause.lab.workload import Workload
 
     wanted: dict[str, Any] = {name: value for name, value in drawn.items() if value is not None}
     return Workload(seed=seed, classes=classes, **wanted)

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cause.common.files import check_writable
 from cause.errors import InputError
-from cause.files import check_writable
 
 if TYPE_CHECKING:
-    from cause.progress import Step, Watch
+    from cause.engine.progress import Step, Watch
 
 
 def print_json(value: Any) -> None:
@@ -135,7 +135,7 @@ def deliver(
     if plot:
         draw(plot)
     if out:
-        from cause.evaluation.provenance import write_result
+        from cause.lab.provenance import write_result
 
         write_result(out, told)
     if not json:

@@ -10,7 +10,7 @@ from cause.cli import options as o
 from cause.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from cause.evaluation.ensemble import Evaluation
+    from cause.lab.ensemble import Evaluation
 
 
 def predict(
@@ -23,7 +23,7 @@ def predict(
     json: o.AsJson = False,
 ) -> None:
     """Answer with the label that the heads agree on, for each sample. Works while another process changes the home."""
-    from cause.files import check_writable, write_text
+    from cause.common.files import check_writable, write_text
 
     if out is not None:
         check_writable(out)
@@ -53,7 +53,7 @@ def evaluate(
     """Show how many labelled samples are answered right: by vote, by class, and by each head alone."""
     with h.opened(home, read_only=True) as device:
         from cause.data.uploads import labelled
-        from cause.evaluation.ensemble import evaluate as evaluated
+        from cause.lab.ensemble import evaluate as evaluated
 
         found = labelled(data, device.classes, split=split, class_names=h.names_of(class_names))
         done = evaluated(device, found.x, found.y)

@@ -11,9 +11,9 @@ from cause.cli.output import print_json, training_bar
 from cause.errors import InputError
 
 if TYPE_CHECKING:
-    from cause.energy import Meter
-    from cause.energy.model import EnergyModel
-    from cause.home.repairing import Repaired
+    from cause.device.energy import Meter
+    from cause.device.energy.model import EnergyModel
+    from cause.device.repairing import Repaired
 
 
 def repair(
@@ -29,8 +29,8 @@ def repair(
     json: o.AsJson = False,
 ) -> None:
     """Train what waits: what was forgotten or learned with --repair later, each shard once."""
-    from cause.home.when import TIMES, Allowance, due, parse_duration, parse_energy
-    from cause.registry import check_choice
+    from cause.common.registry import check_choice
+    from cause.device.schedule import TIMES, Allowance, due, parse_duration, parse_energy
 
     check_choice("when", when, TIMES)
     margin_s = parse_duration(margin)
@@ -45,9 +45,9 @@ def repair(
         _told_not(f"the machine is not idle: its load a core is not below {threshold}", json)
         return
     with training_bar("repairing") as watch, h.opened(home, watch=watch) as device:
-        from cause.home.repairing import drop_damaged
-        from cause.home.repairing import repair as repaired
-        from cause.home.status import status
+        from cause.device.repairing import drop_damaged
+        from cause.device.repairing import repair as repaired
+        from cause.device.status import status
 
         near = False
         if when != "now":
@@ -77,7 +77,7 @@ def _due(home: Path, margin_s: float) -> bool:
     """Whether a deadline is near: it beats idleness. Looks without the learner, which takes long to import."""
     import time
 
-    from cause.home.when import due
+    from cause.device.schedule import due
 
     with h.opened_home(home) as found:
         rows = found.database.rows("SELECT deadline FROM requests WHERE repaired IS NULL")
@@ -87,15 +87,15 @@ def _due(home: Path, margin_s: float) -> bool:
 def _busy(threshold: float, own: int) -> bool:
     import os
 
-    from cause.home.when import idle
-    from cause.machine import cores
+    from cause.common.machine import cores
+    from cause.device.schedule import idle
 
     return not idle(os.getloadavg()[0], cores(), threshold, own)
 
 
 def _meter(device: str, model: "EnergyModel | None") -> "Meter | None":
     """The meter for an energy budget; without one, a calibration must do."""
-    from cause.energy import find_meter
+    from cause.device.energy import find_meter
 
     meter = find_meter(device)
     if meter.unavailable is None:

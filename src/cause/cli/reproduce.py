@@ -13,8 +13,8 @@ from cause.cli import options as o
 from cause.cli.output import print_json, print_table, progress_bar
 
 if TYPE_CHECKING:
-    from cause.evaluation.reproduce.cell import Done
-    from cause.evaluation.reproduce.size import Size
+    from cause.lab.reproduce.cell import Done
+    from cause.lab.reproduce.size import Size
 
 LONG_S = 5.0
 """Runs that took so long are told of where there is no terminal for a bar."""
@@ -26,7 +26,7 @@ def reproduce(
         typer.Argument(
             help="Tables and figures: all, or some of linearity, pruning, shards, controller, sc-function, policies, "
             "epochs, rsn-rounds, rsn-memory, rsn-rho, rsn-shards, energy-shards, energy-rho, forgetting, partitions.",
-            autocompletion=o._complete("cause.evaluation.reproduce.figures", "FIGURES"),
+            autocompletion=o._complete("cause.lab.reproduce.figures", "FIGURES"),
             show_default=False,
         ),
     ] = None,
@@ -69,13 +69,13 @@ def reproduce(
 ) -> None:
     """Make the paper's tables and figures from real runs, ours beside the paper's. A run that was stopped goes on."""
     from cause.errors import InputError
-    from cause.evaluation.reproduce.data import at_hand
-    from cause.evaluation.reproduce.place import Place
-    from cause.evaluation.reproduce.recipes import RECIPES
-    from cause.evaluation.reproduce.runner import chosen, parse_only, rewrite, wanted_cells
-    from cause.evaluation.reproduce.runner import reproduce as run_all
-    from cause.evaluation.reproduce.size import SIZES
     from cause.executors.processes import MOST_WORKERS
+    from cause.lab.reproduce.data import at_hand
+    from cause.lab.reproduce.place import Place
+    from cause.lab.reproduce.recipes import RECIPES
+    from cause.lab.reproduce.runner import chosen, parse_only, rewrite, wanted_cells
+    from cause.lab.reproduce.runner import reproduce as run_all
+    from cause.lab.reproduce.size import SIZES
 
     asked = [name for name, given in (("quick", quick), ("reduced", reduced), ("full", full)) if given]
     if len(asked) > 1:

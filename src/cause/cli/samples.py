@@ -27,12 +27,12 @@ def samples(
 
     Give handles to `cause forget --handles`. A sample that waits for a round has none yet.
     """
-    from cause.home.listing import page
+    from cause.device.store.listing import page
 
     with h.opened(home, read_only=True, looking=True) as device:
         assert device.home is not None
         name = device.name_of(user)
-        with device.state:
+        with device.lock:
             _, total = page(device.home, name, round_=round_, most=0)
             most = (total if json else PAGE) if most is None else most
             start = max(0, total - most) if first is None else first

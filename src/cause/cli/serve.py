@@ -28,8 +28,8 @@ def serve(
     h.config_of(home)
     for package in ("fastapi", "uvicorn", "httptools"):
         h.need(package, "serve")
-    from cause.serve.server import serve as run
-    from cause.serve.settings import read_settings
+    from cause.service.server import serve as run
+    from cause.service.settings import read_settings
 
     texts = {"tls_cert": tls_cert, "tls_key": tls_key, "calibration": calibration}
     files: dict[str, Any] = {name: None if path is None else str(path) for name, path in texts.items()}

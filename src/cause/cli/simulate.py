@@ -30,9 +30,9 @@ def simulate(
     json: o.AsJson = False,
 ) -> None:
     """Run one system on a trace, counting instead of training: what each request costs."""
-    from cause import simulate as simulator
-    from cause.presets import parse_system
-    from cause.workload import Workload
+    from cause.engine.presets import parse_system
+    from cause.lab import simulate as simulator
+    from cause.lab.workload import Workload
 
     name, composed = parse_system(system)
     exchanged: dict[str, Any] = {

@@ -7,15 +7,15 @@ from cause.cli import options as o
 from cause.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from cause.home.retention import Expiring
-    from cause.home.status import RepairCost, ShardStatus, Status
+    from cause.device.retention import Expiring
+    from cause.device.status import RepairCost, ShardStatus, Status
 
 
 def status(home: h.HomeFolder, calibration: h.CalibrationFile = None, json: o.AsJson = False) -> None:
     """Show what serves, what waits and what it will cost, what is full, and which exports are tainted."""
     model = h.model_of(calibration)
     with h.opened(home, read_only=True, looking=True) as device:
-        from cause.home.status import status as found
+        from cause.device.status import status as found
 
         now = found(device, model)
     if json:
@@ -25,7 +25,7 @@ def status(home: h.HomeFolder, calibration: h.CalibrationFile = None, json: o.As
 
 
 def _show(now: "Status") -> None:
-    from cause.units import format_bytes
+    from cause.common.units import format_bytes
 
     bound = now.storage_budget_bytes
     endless = now.slots >= 2**40

@@ -10,11 +10,11 @@ def systems(json: o.AsJson = False) -> None:
     """Show what exists: systems, partitions, policies, votes and backbones."""
     from dataclasses import asdict
 
-    from cause.memory import POLICIES
-    from cause.partition import PARTITIONERS
-    from cause.presets import BACKBONES, PRESETS
-    from cause.registry import Registry
-    from cause.voting import VOTES
+    from cause.common.registry import Registry
+    from cause.engine.memory import POLICIES
+    from cause.engine.partition import PARTITIONERS
+    from cause.engine.presets import BACKBONES, PRESETS
+    from cause.engine.voting import VOTES
 
     tables: dict[str, Registry[Any]] = {"partition": PARTITIONERS, "policy": POLICIES, "vote": VOTES}
     if json:

@@ -10,7 +10,7 @@ from cause.cli.output import print_json, print_table
 from cause.errors import InputError
 
 if TYPE_CHECKING:
-    from cause.serve.tokens import Token
+    from cause.service.tokens import Token
 
 ACTIONS = ("create", "list", "revoke")
 
@@ -29,7 +29,7 @@ def token(
     json: o.AsJson = False,
 ) -> None:
     """Make, list or revoke the tokens that `cause serve` asks for. A secret is shown once, when it is made."""
-    from cause.registry import check_choice
+    from cause.common.registry import check_choice
 
     check_choice("action", action, ACTIONS)
     if action != "create" and (scope or user is not None or note):
@@ -37,8 +37,8 @@ def token(
     if (name is not None) != (action == "revoke"):
         raise InputError("`cause token revoke HOME ID` takes a token's id, the other actions take none")
     h.config_of(home)
-    from cause.home.when import parse_duration
-    from cause.serve.service import tokens_of
+    from cause.device.schedule import parse_duration
+    from cause.service.service import tokens_of
 
     tokens = tokens_of(home)
     try:

@@ -18,15 +18,15 @@ def trace(
     ] = False,
 ) -> None:
     """Write a home's history as a trace with shards (JSON lines): pseudonyms and counts, no names and no samples."""
-    from cause.files import check_writable
-    from cause.trace import write_trace
+    from cause.common.files import check_writable
+    from cause.lab.trace import write_trace
 
     if json and out is None:
         raise InputError("--json tells what was written to a file: give --out too (a trace itself is JSON lines)")
     if out is not None:
         check_writable(out)
     with h.opened_home(home) as found_home:
-        from cause.home.history import history
+        from cause.lab.home_trace import history
 
         found = history(found_home)
     if out is None:

@@ -24,7 +24,7 @@ def workload(
 ) -> None:
     """Draw the paper's synthetic workload and write it as a trace (JSON lines)."""
     from cause.errors import InputError
-    from cause.trace import write_trace
+    from cause.lab.trace import write_trace
 
     if json and out is None:
         raise InputError("--json tells what was written to a file: give --out too (a trace itself is JSON lines)")

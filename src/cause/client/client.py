@@ -29,8 +29,8 @@ from cause.client.shapes import (
     shaped,
 )
 from cause.client.status import Status
+from cause.common.names import normal_name
 from cause.errors import CauseError, InputError
-from cause.names import normal_name
 
 NPZ = "application/x-npz"
 SMALL = 64

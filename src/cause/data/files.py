@@ -8,8 +8,8 @@ from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
+from cause.common.units import format_bytes
 from cause.data.dataset import bad
-from cause.units import format_bytes
 
 MOST_BYTES = 4 * 2**30  # decompressed; the largest official file here, SVHN's "extra", has 1.6 GB
 GZIP = b"\x1f\x8b"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from cause.common.units import format_bytes
 from cause.data import files
 from cause.data.dataset import Dataset, bad, check_split
 from cause.data.pictures import SUFFIXES, decode
-from cause.units import format_bytes
 
 MOST_PICTURES = 5_000_000
 MOST_PICTURE_BYTES = 2**28

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cause.common.units import format_bytes
 from cause.data import files
 from cause.data.dataset import bad
-from cause.units import format_bytes
 
 MATRIX, COMPRESSED = 14, 15
 NUMERIC = range(6, 16)  # array classes: double, single, (u)int8 to (u)int64

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from cause.common.machine import cores
+from cause.common.units import format_bytes
 from cause.data import files
 from cause.data.dataset import Dataset, bad, check_split, class_count, labels_of
 from cause.data.pictures import decode
 from cause.data.zipped import Arrays, is_zip
-from cause.machine import cores
-from cause.units import format_bytes
 
 SIDE = 32
 _PART = re.compile(r"(.+)_part\d+")

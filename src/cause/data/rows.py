@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cause.arrays import Array, TraceData
+from cause.common.positions import Positions
+from cause.engine.arrays import Array, TraceData
+from cause.engine.samples import TraceUpload
 from cause.errors import InputError
-from cause.positions import Positions
-from cause.samples import TraceUpload
 
 
 class TraceRows(TraceData):
@@ -19,7 +19,7 @@ class TraceRows(TraceData):
     what it forgot takes `TraceData` or `ArrayUpload`. In another process it arrives as a `TraceData` with its own
     samples only.
 
-    >>> from cause.samples import Part
+    >>> from cause.engine.samples import Part
     >>> x, y = np.arange(10.0)[:, None], np.arange(10)
     >>> TraceRows(TraceUpload("u7", 1, (Part(2),)), x, y, np.array([4, 9])).arrays(range(1, 2))
     (array([[9.]]), array([9]))

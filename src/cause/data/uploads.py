@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cause.common.names import fold, normal_name
+from cause.common.units import format_bytes
 from cause.data import files, folder, npz, table
 from cause.data.dataset import Dataset, bad, check_finite
 from cause.data.front import load
 from cause.data.pictures import SUFFIXES, decode
 from cause.data.zipped import Arrays, is_zip
 from cause.errors import InputError
-from cause.names import fold, normal_name
-from cause.units import format_bytes
 
 Uploads = dict[str, tuple[NDArray[Any], NDArray[np.int64]]]
 

@@ -12,9 +12,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cause.common.units import format_bytes
 from cause.data import files
 from cause.data.dataset import bad
-from cause.units import format_bytes
 
 MOST_ENTRIES = 10_000
 PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)

@@ -13,13 +13,13 @@ from multiprocessing.process import BaseProcess
 from pickle import PicklingError
 from threading import Lock
 
+from cause.engine.executor import ShardError, ShardWork, Told
+from cause.engine.learner import Learner
+from cause.engine.samples import SegmentKey
 from cause.errors import Cancelled, InputError, LearnerError, PassingError
 from cause.executors import wire
-from cause.executors.base import ShardError, ShardWork, Told
 from cause.executors.spawning import ScriptlessContext, context_for, needs_guard
 from cause.executors.worker import Assignment, Epoch, Failed, Ready, Trained, work
-from cause.learners import Learner
-from cause.samples import SegmentKey
 
 MOST_WORKERS = 256
 TRIES = 3

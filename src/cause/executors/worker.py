@@ -5,11 +5,11 @@ import gc
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
+from cause.common.zeroize import overwrite_freed_memory, sweep
+from cause.engine.executor import Task, train_segment
+from cause.engine.learner import Learner
 from cause.errors import IN_WORKER, CauseError, LearnerError, PassingError, is_passing
 from cause.executors import wire
-from cause.executors.base import Task, train_segment
-from cause.learners import Learner
-from cause.zeroize import overwrite_freed_memory, sweep
 
 AT_ONCE_S = 0.01
 """A worker whose next order comes within this time does not wait."""

@@ -5,17 +5,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cause.common.hashing import digest
+from cause.engine.presets import System
+from cause.engine.progress import Tick, silent
+from cause.engine.samples import Lesson, Upload
 from cause.errors import InputError, LearnerError
-from cause.keyed import digest
-from cause.presets import System
-from cause.progress import Tick, silent
-from cause.samples import Lesson, Upload
 
 
 class CountingLearner:
     """Its state is the number of samples a sub-model has learned from; its size is what you say.
 
-    >>> from cause.samples import Part, Piece, SegmentKey, TraceUpload
+    >>> from cause.engine.samples import Part, Piece, SegmentKey, TraceUpload
     >>> lesson = Lesson(SegmentKey(0, 1), [Piece(TraceUpload("u7", 1, (Part(31),)), range(5, 31))], 26)
     >>> CountingLearner(sub_model_bytes=30 * 2**20).train(100, lesson, seed=b"")
     126

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cause.learners.base import Learner
-from cause.presets import System
-from cause.progress import Tick, silent
-from cause.samples import Lesson, Upload
+from cause.engine.learner import Learner
+from cause.engine.presets import System
+from cause.engine.progress import Tick, silent
+from cause.engine.samples import Lesson, Upload
 
 
 class DeferredLearner:

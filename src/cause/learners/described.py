@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from cause.arguments import refuse_unknown
+from cause.engine.arguments import refuse_unknown
+from cause.engine.learner import Learner
 from cause.errors import InputError
-from cause.learners.base import Learner
 from cause.learners.estimator_settings import from_plain
 
 KINDS = ("torch", "sklearn")
@@ -51,8 +51,8 @@ def build(description: Mapping[str, Any]) -> Learner:
 
 
 def _torch(parts: dict[str, Any]) -> Learner:
+    from cause.learners.recipe import Recipe
     from cause.learners.torch import TorchLearner
-    from cause.recipe import Recipe
 
     model = parts.pop("model", None)
     if not isinstance(model, str):

@@ -2,9 +2,9 @@
 
 from typing import Any, NoReturn
 
+from cause.engine.presets import System
+from cause.engine.samples import Upload
 from cause.errors import LearnerError
-from cause.presets import System
-from cause.samples import Upload
 
 
 class RecordedLearner:

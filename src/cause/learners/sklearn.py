@@ -14,15 +14,15 @@ import sklearn
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from cause.arguments import check_whole, refuse_unknown
+from cause.common.hashing import derive, digest
+from cause.common.positions import Positions
+from cause.engine.arguments import check_whole, refuse_unknown
+from cause.engine.learner import check_labels, check_values, place_of
+from cause.engine.presets import System
+from cause.engine.progress import Tick, silent
+from cause.engine.samples import Lesson, Piece, Upload
 from cause.errors import ArrivalError, DivergedError, InputError, LearnerError
-from cause.keyed import derive, digest
-from cause.learners.base import check_labels, check_values, place_of
 from cause.learners.estimator_settings import to_plain
-from cause.positions import Positions
-from cause.presets import System
-from cause.progress import Tick, silent
-from cause.samples import Lesson, Piece, Upload
 
 FAMILIES = ("SGDClassifier", "Perceptron", "GaussianNB", "MultinomialNB", "BernoulliNB", "ComplementNB")
 """Estimators whose fitted state is arrays and numbers, and whose `partial_fit` goes on from it."""

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from cause.arrays import ArrayUpload
+from cause.engine.arrays import ArrayUpload
+from cause.engine.learner import Learner
+from cause.engine.samples import Lesson, Piece, SegmentKey
 from cause.errors import CauseError, LearnerError
-from cause.learners.base import Learner
 from cause.learners.user_state import Remembered
-from cause.samples import Lesson, Piece, SegmentKey
 
 SAMPLES = 4
 

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from cause.evaluation.reproduce.draw import _panel
-from cause.evaluation.reproduce.summary import Panel, Series
+from cause.lab.reproduce.draw import _panel
+from cause.lab.reproduce.summary import Panel, Series
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 

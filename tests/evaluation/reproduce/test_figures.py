@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from cause.evaluation.reproduce import paper
-from cause.evaluation.reproduce.figures import FIGURES
-from cause.evaluation.reproduce.place import Place
-from cause.evaluation.reproduce.runner import reproduce, rewrite
-from cause.evaluation.reproduce.size import FULL, REDUCED, SHARDS, SYSTEMS
+from cause.lab.reproduce import paper
+from cause.lab.reproduce.figures import FIGURES
+from cause.lab.reproduce.place import Place
+from cause.lab.reproduce.runner import reproduce, rewrite
+from cause.lab.reproduce.size import FULL, REDUCED, SHARDS, SYSTEMS
 from tests.evaluation.reproduce.tiny import ONLY, TINY
 
 

@@ -3,21 +3,21 @@
 import numpy as np
 import pytest
 
+from cause.engine.progress import Step
+from cause.engine.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 from cause.errors import InputError
-from cause.evaluation import provenance
-from cause.evaluation.calibration import check_device
-from cause.evaluation.reproduce.cell import Cell
-from cause.evaluation.reproduce.data import Split, at_hand, load_split
-from cause.evaluation.reproduce.figures import FIGURES
-from cause.evaluation.reproduce.kinds.train import Bill, Visits
-from cause.evaluation.reproduce.page import source_line
-from cause.evaluation.reproduce.place import Place
-from cause.evaluation.reproduce.recipes import RECIPES, ours, paper
-from cause.evaluation.reproduce.runner import run_cell
-from cause.evaluation.reproduce.size import QUICK
+from cause.lab import provenance
+from cause.lab.calibration import check_device
+from cause.lab.reproduce.cell import Cell
+from cause.lab.reproduce.data import Split, at_hand, load_split
+from cause.lab.reproduce.figures import FIGURES
+from cause.lab.reproduce.kinds.train import Bill, Visits
+from cause.lab.reproduce.page import source_line
+from cause.lab.reproduce.place import Place
+from cause.lab.reproduce.recipes import RECIPES, ours, paper
+from cause.lab.reproduce.runner import run_cell
+from cause.lab.reproduce.size import QUICK
 from cause.learners.torch.batches import epochs_of
-from cause.progress import Step
-from cause.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 from tests.evaluation.reproduce.tiny import TINY
 
 
@@ -97,7 +97,7 @@ class Device:
 
 
 def test_a_reading_that_fails_leaves_the_energy_unknown():
-    from cause.energy import SampledMeter
+    from cause.device.energy import SampledMeter
     from cause.errors import MeterError
 
     readings = iter([10.0, 14.0, 20.0])
@@ -122,7 +122,7 @@ def test_a_reading_that_fails_leaves_the_energy_unknown():
 
 
 def test_less_energy_than_idle_is_unknown():
-    from cause.energy import SampledMeter
+    from cause.device.energy import SampledMeter
 
     class Tally:
         joules, readings = 0.0, 0

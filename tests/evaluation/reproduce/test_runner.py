@@ -15,14 +15,14 @@ import pytest
 
 from cause.cli import main
 from cause.errors import InputError, LearnerError
-from cause.evaluation.reproduce import archive as archive_
-from cause.evaluation.reproduce import cell as cell_
-from cause.evaluation.reproduce import kinds, runner
-from cause.evaluation.reproduce.archive import Archive
-from cause.evaluation.reproduce.cell import Cell, Done
-from cause.evaluation.reproduce.figures import FIGURES
-from cause.evaluation.reproduce.place import Place
-from cause.evaluation.reproduce.runner import parse_only, reproduce, rewrite, wanted_cells, write_figure
+from cause.lab.reproduce import archive as archive_
+from cause.lab.reproduce import cell as cell_
+from cause.lab.reproduce import kinds, runner
+from cause.lab.reproduce.archive import Archive
+from cause.lab.reproduce.cell import Cell, Done
+from cause.lab.reproduce.figures import FIGURES
+from cause.lab.reproduce.place import Place
+from cause.lab.reproduce.runner import parse_only, reproduce, rewrite, wanted_cells, write_figure
 from tests.evaluation.reproduce.tiny import TINY
 
 POLICIES = [FIGURES["policies"]]
@@ -79,8 +79,8 @@ def test_a_killed_process_loses_at_most_one_run(tmp_path):
 ASLEEP = """
     import os, sys, time
     from pathlib import Path
-    from cause.evaluation.reproduce import runner
-    from cause.evaluation.reproduce.place import Place
+    from cause.lab.reproduce import runner
+    from cause.lab.reproduce.place import Place
 
     def asleep(cell, place):
         Path(sys.argv[1], str(os.getpid())).touch()

@@ -2,9 +2,9 @@
 
 import pytest
 
-from cause.evaluation.reproduce.cell import Cell, Done
-from cause.evaluation.reproduce.figures import FIGURES
-from cause.evaluation.reproduce.size import FULL
+from cause.lab.reproduce.cell import Cell, Done
+from cause.lab.reproduce.figures import FIGURES
+from cause.lab.reproduce.size import FULL
 
 SOURCE = {"command": "cause reproduce", "commit": "0", "date": "2026-01-01", "machine": {}}
 

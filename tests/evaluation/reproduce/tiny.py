@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from cause.evaluation.reproduce.size import QUICK
+from cause.lab.reproduce.size import QUICK
 
 TINY = replace(
     QUICK, name="tiny", share=0.2, epochs=1, rounds=2, users=8, tests=100, seeds=2, shards=(1, 2), prune_epochs=2,

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from cause.recipe import MOST_EPOCHS_FOR_STEPS, Recipe
-from cause.samples import Lesson
+from cause.engine.samples import Lesson
+from cause.learners.recipe import MOST_EPOCHS_FOR_STEPS, Recipe
 
 Cut = tuple[int, int]
 
@@ -24,7 +24,7 @@ def batches(count: int, size: int) -> list[Cut]:
 def epochs_of(recipe: Recipe, lesson: Lesson) -> int:
     """How often a segment's samples are visited; see `Recipe.pace` and `Recipe.min_steps`.
 
-    >>> from cause.samples import Part, Piece, SegmentKey, TraceUpload
+    >>> from cause.engine.samples import Part, Piece, SegmentKey, TraceUpload
     >>> upload = TraceUpload("u7", 1, (Part(20),))
     >>> lesson = Lesson(SegmentKey(0, 2), (Piece(upload, range(5)),), 5, (Piece(upload, range(5, 20)),))
     >>> recipe = Recipe("mlp", 10, (64,), epochs=80)

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cause.common.positions import Positions
+from cause.engine.samples import Piece
 from cause.errors import ArrivalError, InputError, LearnerError
+from cause.learners.recipe import Recipe
 from cause.learners.torch.augment import crop_flip, crop_flip_rows
-from cause.positions import Positions
-from cause.recipe import Recipe
-from cause.samples import Piece
 
 
 class WithData(Protocol):

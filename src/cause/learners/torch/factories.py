@@ -8,11 +8,11 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from cause.codec import state_digest
+from cause.common.hashing import digest
 from cause.errors import LearnerError
-from cause.keyed import digest
+from cause.learners.codec import state_digest
+from cause.learners.recipe import Recipe
 from cause.learners.torch.isolation import seed_all
-from cause.recipe import Recipe
 
 Make = Callable[[], nn.Module]
 

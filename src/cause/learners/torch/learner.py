@@ -15,13 +15,18 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from cause import codec
+from cause.common.hashing import derive, digest
+from cause.common.importing import imported
+from cause.engine.learner import check_labels, check_values
+from cause.engine.presets import System
+from cause.engine.progress import Tick, silent
+from cause.engine.samples import Lesson, Upload
 from cause.errors import DivergedError, InputError, LearnerError
-from cause.importing import imported
-from cause.keyed import derive, digest
-from cause.learners.base import check_labels, check_values
+from cause.learners import codec
 from cause.learners.described import NotNamedError
+from cause.learners.recipe import TARGET, Recipe
 from cause.learners.torch.batches import batches, epochs_of, uses
+from cause.learners.torch.cuda_graph_steps import DeviceSteps
 from cause.learners.torch.data import (
     Resident,
     Samples,
@@ -35,27 +40,22 @@ from cause.learners.torch.data import (
     shaped,
     whole_numbers,
 )
+from cause.learners.torch.eager_steps import PlainSteps, Steps
 from cause.learners.torch.factories import check_factory, inputs_of
-from cause.learners.torch.habits import Habits, habits_of, lay_out, set_layout
+from cause.learners.torch.freezing import frozen, masks_of, prune_at, prune_steps, target_bytes, train_mode
+from cause.learners.torch.gpu_probe import Habits, habits_of, lay_out, set_layout
 from cause.learners.torch.isolation import WORKSPACE, fix_workspace, isolated, seed_all, variables
 from cause.learners.torch.losses import computing
+from cause.learners.torch.models import MODELS, factory
+from cause.learners.torch.models.depthwise import is_filled
 from cause.learners.torch.named import described, recipe_of
-from cause.learners.torch.parts import frozen, masks_of, prune_at, prune_steps, target_bytes, train_mode
-from cause.learners.torch.plain import PlainSteps, Steps
-from cause.learners.torch.recorded import DeviceSteps
+from cause.learners.torch.pruning import one_shot
+from cause.learners.torch.pruning.feasible import Plan, plan
+from cause.learners.torch.pruning.widths import shrink
 from cause.learners.torch.switches import own_settings
-from cause.models import MODELS, factory
-from cause.models.depthwise import is_filled
-from cause.presets import System
-from cause.progress import Tick, silent
-from cause.pruning import one_shot
-from cause.pruning.feasible import Plan, plan
-from cause.pruning.widths import shrink
-from cause.recipe import TARGET, Recipe
-from cause.samples import Lesson, Upload
 
 if TYPE_CHECKING:
-    from cause.pruning.iterative import IterativePruner
+    from cause.learners.torch.pruning.iterative import IterativePruner
 
 State = dict[str, torch.Tensor]
 AT_ONCE = 1024
@@ -315,7 +315,7 @@ class TorchLearner:
         return kind.of(x, self.recipe, self.device)
 
     def _pruner(self, network: nn.Module, samples: Samples, count: int) -> "IterativePruner":
-        from cause.pruning.iterative import IterativePruner
+        from cause.learners.torch.pruning.iterative import IterativePruner
 
         recipe = self.recipe
         # only its shape matters, and what the pruner keeps of it must be nobody's samples

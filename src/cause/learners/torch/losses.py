@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from cause.common.importing import imported
 from cause.errors import LearnerError
-from cause.importing import imported
-from cause.recipe import Recipe
+from cause.learners.recipe import Recipe
 
 
 def computing(device: torch.device, compute: str) -> AbstractContextManager[object]:

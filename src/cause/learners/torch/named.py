@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
-from cause.arguments import refuse_unknown
+from cause.common.importing import check_importable_elsewhere, imported, name_of
+from cause.engine.arguments import refuse_unknown
 from cause.errors import InputError
-from cause.importing import check_importable_elsewhere, imported, name_of
-from cause.recipe import Recipe
+from cause.learners.recipe import Recipe
 
 IMAGE = (3, 32, 32)
 """The shape of an input when none is given: the paper's images."""

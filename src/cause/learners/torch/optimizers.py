@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from cause.recipe import Recipe
+from cause.learners.recipe import Recipe
 
 WARM = 0.2
 """The share of the steps in which the learning rate rises, with the schedule "warm-cosine"."""

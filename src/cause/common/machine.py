@@ -1,0 +1,66 @@
+"""What this machine is and has. Nothing heavy is imported to find out."""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from cause.common.units import format_bytes
+from cause.common.version import __version__
+
+SOFTWARE = (
+    # package, what it is for, how to get it
+    ("numpy", "the engine", "pip install cause"),
+    ("typer", "the command line", "pip install cause"),
+    ("rich", "tables and progress", "pip install cause"),
+    ("matplotlib", "plots", "pip install 'cause[plot]'"),
+    ("scikit-learn", "estimators without torch, and the demo's digits", "pip install 'cause[sklearn]'"),
+    ("torch", "networks that learn", "pip install 'cause[torch]'"),
+    ("torch-pruning", "removing their filters", "pip install 'cause[torch]'"),
+    ("safetensors", "storing them", "pip install 'cause[torch]'"),
+    ("zstandard", "compressing them", "pip install 'cause[torch]'"),
+    ("cryptography", "homes: sealing and signing", "pip install 'cause[home]'"),
+    ("onnxscript", "exports to ONNX", "pip install 'cause[onnx]'"),
+    ("nvidia-ml-py", "energy of NVIDIA cards", "pip install 'cause[energy]'"),
+)
+
+
+def software() -> list[dict[str, Any]]:
+    """The packages that CAUSE uses: name, version or None, what each is for, and how to get it."""
+    return [_package(*entry) for entry in SOFTWARE]
+
+
+def hardware() -> dict[str, Any]:
+    """The machine in a few words, without its name."""
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
+    return {
+        "cause": __version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "cores": cores(),
+        "memory": format_bytes(memory_bytes) if memory_bytes else "unknown",
+    }
+
+
+def cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "Model"))]
+    return names[0] if names else platform.processor() or "unknown"
+
+
+def _package(name: str, purpose: str, remedy: str) -> dict[str, str | None]:
+    try:
+        found: str | None = version(name)
+    except PackageNotFoundError:
+        found = None
+    return {"name": name, "version": found, "purpose": purpose, "remedy": remedy}

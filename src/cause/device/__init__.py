@@ -1,0 +1,1 @@
+"""A durable device: the engine, and a home on the disk."""

@@ -1,0 +1,151 @@
+"""Making a home, and opening it again."""
+
+import os
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cause.device.composition import composed, system_of, table
+from cause.device.config import Config, Settings, key_source, parse_config, parse_retain, read_config
+from cause.device.store.disk import Disk
+from cause.device.store.home import Home
+from cause.device.store.layout import UNFINISHED, Layout
+from cause.device.vault.sources import new_master_key
+from cause.engine.arguments import refuse_unknown
+from cause.engine.learner import Learner, warn_of_notes
+from cause.engine.presets import RECOMMENDED, System, parse_system, system_text
+from cause.errors import HomeError, InputError
+from cause.learners.described import NotNamedError, build, describe
+from cause.learners.trial import try_out
+
+
+def attach(
+    folder: str | PathLike[str],
+    learner: Learner | None,
+    wanted: Mapping[str, Any],
+    key: Mapping[str, Any] | None = None,
+    *,
+    read_only: bool = False,
+    **parts: Any,
+) -> tuple[Home, Settings, Learner]:
+    """Open a home, or make one where there is none and a learner says what for.
+
+    What is wanted and not None must be what the home has: a home is what it was made as.
+    """
+    layout, given, given_learner = Layout(folder), _told(wanted), learner
+    if not layout.config.exists():
+        if learner is None or read_only:
+            raise HomeError(f"{str(folder)!r} is not a home: `cause init` makes one")
+        settings = Settings(**{"system": RECOMMENDED, **given})
+        composition = composed(settings.system, learner, settings.shards, settings.memory, settings.slots)
+        tried = learner.composed(system_of(settings.system, composition))
+        try_out(tried)
+        warn_of_notes(tried, stacklevel=4)
+        create(folder, settings, learner, key, composition=composition)
+    config = read_config(layout.config)
+    for name, value in given.items():
+        has = getattr(config.settings, name)
+        if value != has and not (name == "system" and table(parse_system(value)[1]) == table(config.system)):
+            raise HomeError(f"{str(folder)!r} was made with {name} = {has!r}, not {value!r}")
+    if learner is None:
+        if config.learner is None:
+            raise HomeError(f"{str(folder)!r} does not say what learns in it: give the learner it was made with")
+        learner = build(config.learner)
+    settings = config.settings
+    home = Home(folder, config.source(layout.folder), read_only=read_only, **parts)
+    home.apply(settings)
+    home.system = config.system
+    if home.config is not None and home.config.settings != settings:  # the opening finished a change of them
+        home.close()
+        return attach(folder, given_learner, wanted, key, read_only=read_only, **parts)
+    return home, settings, learner
+
+
+def create(
+    folder: str | PathLike[str],
+    settings: Settings,
+    learner: Learner | None,
+    key: Mapping[str, Any] | None = None,
+    disk: Disk | None = None,
+    composition: Mapping[str, Any] | None = None,
+) -> Config:
+    """Make a home. Its configuration is written last: without it, a folder is not a home.
+
+    A `composition` is taken as it is; without one it follows from the settings.
+    """
+    if parse_system(settings.system)[1].partition == "given":
+        raise InputError(
+            "a home cannot have partition=given: the shards are those that a trace names (`cause simulate`), and what "
+            "is uploaded to a home names none. Choose another partition: ucdp, hash …"
+        )
+    layout, disk = Layout(folder), disk or Disk()
+    if layout.folder.exists() and any(layout.folder.iterdir()) and not _unfinished(layout):
+        raise HomeError(f"{str(folder)!r} is not empty: name a new folder for the home")
+    description = None
+    if learner is not None:
+        try:
+            description = describe(learner)
+        except NotNamedError:
+            description = None  # it has to be given at each opening
+    if key is None:
+        key = {"file": f"../{layout.folder.resolve().name}.key"}
+        path = layout.folder.resolve().parent / f"{layout.folder.resolve().name}.key"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            disk.write_whole(path, new_master_key().encode() + b"\n")
+        else:  # perhaps by a call that was killed: its name may be in the page cache alone
+            disk.sync_folder(path.parent)
+    if composition is None:
+        composition = composed(settings.system, learner, settings.shards, settings.memory, settings.slots)
+    config = Config(settings, dict(key), description, composition)
+    text = config.text().encode()
+    parse_config(text, "the configuration")  # what is written can be read
+    parse_retain(settings.retain)
+    try:
+        layout.folder.parent.mkdir(parents=True, exist_ok=True)
+        _discard(layout, disk)
+        if not disk.exists(layout.folder):
+            disk.make_folder(layout.folder)
+        disk.sync_folder(layout.folder.parent)
+        disk.write_whole(layout.folder / UNFINISHED, b"")
+        Home.create(layout.folder, key_source(key, layout.folder), disk, text)
+        disk.write_whole(layout.config, text)
+        disk.unlink(layout.folder / UNFINISHED)
+        disk.sync_folder(layout.folder)
+    except OSError as error:
+        raise HomeError(f"cannot make a home in {str(layout.folder)!r}: {error.strerror}") from None
+    return config
+
+
+def _unfinished(layout: Layout) -> bool:
+    """A home that was cut short while it was made: nothing in it was ever used."""
+    names = {path.name for path in layout.folder.iterdir()}
+    return UNFINISHED in names or names == {UNFINISHED + ".part"}
+
+
+def _discard(layout: Layout, disk: Disk) -> None:
+    """Remove what a cut-short making left, but for the mark that says so: a kill here must leave it, too."""
+    if not layout.folder.exists():
+        return
+    for folder, _, files in os.walk(layout.folder, topdown=False):
+        for name in files:
+            if (folder, name) != (str(layout.folder), UNFINISHED):
+                disk.unlink(Path(folder) / name)
+        if folder != str(layout.folder):
+            disk.remove_folder(Path(folder))
+    disk.sync_folder(layout.folder)
+
+
+def _told(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    given = {name: value for name, value in wanted.items() if value is not None}
+    if isinstance(given.get("system"), System):
+        given["system"] = system_text(given["system"])
+    given = {name: int(value) if isinstance(value, np.integer) else value for name, value in given.items()}
+    if isinstance(given.get("memory"), int):
+        given["memory"] = str(given["memory"])
+    known = Settings.__dataclass_fields__
+    refuse_unknown("a home", given, known)
+    return given

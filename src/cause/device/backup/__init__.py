@@ -1,0 +1,1 @@
+"""Backups of a home, and how they are put back."""

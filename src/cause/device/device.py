@@ -1,0 +1,689 @@
+"""CAUSE: learn and forget, exactly, in a bounded memory (the paper's Algorithm 3)."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from secrets import token_hex
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cause.common.names import check_user, normal_name
+from cause.common.registry import check_choice
+from cause.device.matching import Matched, Rows, forget_matching, match
+from cause.device.recorded import requests_recorded, round_recorded, saying
+from cause.device.rounds import begin
+from cause.device.verify import Verification, verify
+from cause.engine import ensemble
+from cause.engine.arguments import (
+    DEVICE_ARGUMENTS,
+    check_device,
+    check_whole,
+    handles_of,
+    inputs_of,
+    refuse_unknown,
+    requests_of,
+    rounds_of,
+    samples_of,
+    uploads_of,
+)
+from cause.engine.arrays import ArrayUpload
+from cause.engine.arrivals import InputSpec, check_round, setting, spec_of
+from cause.engine.chain import Chain
+from cause.engine.checks import by_name, check_not_empty, checked_uploads
+from cause.engine.engine import MEMORY, SHARDS, Engine
+from cause.engine.executor import Executor
+from cause.engine.journal import Journal
+from cause.engine.learner import Learner, warn_of_notes
+from cause.engine.ledger import Ledger, Selection
+from cause.engine.memory import Shelf, SubModel
+from cause.engine.memory.sizing import ENDLESS
+from cause.engine.plan import ShardPlan
+from cause.engine.presets import RECOMMENDED, System, parse_system
+from cause.engine.progress import Progress, Watch
+from cause.engine.quarantine import dropping
+from cause.engine.requests import Request, merged, remaining, resolve
+from cause.engine.results import Arrived, Effect, Forgotten, HeldSample, Learned, Voter
+from cause.engine.samples import SegmentKey, Upload
+from cause.engine.voting import VOTES, Labels
+from cause.errors import InputError, RequestError
+from cause.executors import Here, Processes
+from cause.executors.spawning import refuse_rerun
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+    from os import PathLike
+
+    from cause.device.energy.model import EnergyModel
+    from cause.device.receipts.receipts import Bundle
+    from cause.device.status import Status
+    from cause.device.store.home import Home
+    from cause.device.store.inbox import Called
+
+__all__ = ["ENDLESS", "Arrived", "Cause", "Forgotten", "Learned", "Voter"]
+
+REPAIRS = ("now", "later")
+
+
+class Cause:
+    """A device that learns round after round and forgets on request.
+
+    After any sequence of both, every sub-model is what it would be had the forgotten samples never been there. It
+    lives in memory, or in a home on the disk: `Cause("device/", learner=…)` makes one, or opens it again.
+
+    Examples
+    --------
+    >>> from cause.learners import CountingLearner
+    >>> from cause.engine.samples import Part, TraceUpload
+    >>> device = Cause(learner=CountingLearner(), system="cause-no-sc", shards=2, slots=4)
+    >>> device.learn([TraceUpload("alice", 1, (Part(30),)), TraceUpload("bob", 1, (Part(20),))]).samples
+    50
+    >>> device.learn([TraceUpload("alice", 2, (Part(10),))]).trained == (device.memory.head(
+    ...     device.ledger.placement("alice")).key,)
+    True
+    >>> device.forget("alice", rounds=[1], count=5)[0].rsn  # the 25 left of round 1, and round 2
+    35
+    """
+
+    def __init__(
+        self,
+        home: "str | PathLike[str] | None" = None,
+        *,
+        learner: Learner | None = None,
+        system: System | str | None = None,
+        shards: int | None = None,
+        memory: str | int | None = None,
+        slots: int | None = None,
+        classes: int | None = None,
+        seed: int | None = None,
+        input_shape: Sequence[int] | None = None,
+        input_dtype: str | None = None,
+        key: Mapping[str, Any] | None = None,
+        read_only: bool = False,
+        ledger: Ledger | None = None,
+        shelf: Shelf | None = None,
+        journal: Journal | None = None,
+        workers: int | None = None,
+        executor: Executor | None = None,
+        watch: Watch | None = None,
+        **bounds: Any,
+    ) -> None:
+        refuse_rerun()
+        check_device(home, learner, system)
+        check_whole(shards=shards, slots=slots, classes=classes, seed=seed, workers=workers)
+        self.watch = watch
+        self.home: Home | None = None
+        self._repair = "now"
+        if home is not None:
+            from cause.device.attach import attach
+
+            bounds |= {"input_shape": None if input_shape is None else tuple(input_shape), "input_dtype": input_dtype}
+            wanted = {"system": system, "shards": shards, "memory": memory, "slots": slots, "classes": classes}
+            wanted |= {"seed": seed, "workers": workers, **bounds}
+            self.home, settings, learner = attach(home, learner, wanted, key, read_only=read_only)
+            system, shards, memory, slots = self.home.system, settings.shards, settings.memory, settings.slots
+            classes, seed, workers = settings.classes, settings.seed, settings.workers
+            input_shape, input_dtype, self._repair = settings.input_shape, settings.input_dtype, settings.repair
+            ledger, shelf, journal = self.home.ledger, self.home.shelf, self.home
+        elif bounds or key is not None or read_only:
+            refuse_unknown("Cause", bounds, DEVICE_ARGUMENTS)
+            raise InputError(f"{next(iter(bounds), 'key')!r} is for a device with a home: Cause('device/', …)")
+        if learner is None:
+            raise InputError("a device needs a learner")
+        self._inputs = setting(input_shape, input_dtype)
+        try:
+            system = parse_system(system or RECOMMENDED)[1] if not isinstance(system, System) else system
+            self.engine = Engine(
+                learner,
+                system,
+                executor or (Processes(workers) if workers else Here()),
+                shards=SHARDS if shards is None else shards,
+                memory=MEMORY if memory is None else memory,
+                slots=slots,
+                classes=classes,
+                seed=seed or 0,
+                ledger=ledger,
+                shelf=shelf,
+                storage=self.home,
+                journal=journal,
+            )
+            self.ledger, self.memory, self.system = self.engine.ledger, self.engine.memory, self.engine.system
+            self.classes, self.controller, self.held = self.engine.classes, self.engine.controller, self.engine.state
+            self._unserved = False  # whether a request was accepted and is not in effect
+            if self.home is not None:
+                self._wake(self.home)
+            else:
+                warn_of_notes(self.learner, stacklevel=3)
+        except BaseException:
+            if self.home is not None:
+                self.home.close()
+            raise
+
+    def _wake(self, home: "Home") -> None:
+        """Go on where the home's last process stopped."""
+        home.check_recipe(self.learner)
+        home.memory = self.memory
+        if home.read_only:
+            home.refresh(self.memory)
+        else:
+            home.load(self.memory)
+        self._unserved = not home.read_only
+        self._resume()
+        if not home.read_only:
+            if not home.accepted():  # they may name samples by positions that an upgrade changes
+                home.upgrade()
+            self._expire_staged()
+
+    def _resume(self, *, lenient: bool = False) -> None:
+        """Serve what was accepted and then kept from taking effect: by a crash, or by an error.
+
+        Each for itself; an error of one is raised in the end, unless somebody who asks for another erasure is lenient.
+        """
+        if self._unserved and self.home is not None:
+            if self.home.garbage:
+                self.held.reload()  # what an error kept from being destroyed goes first
+            failed: Exception | None = None
+            for each, request in self.home.accepted():
+                try:
+                    self._delete([each], remaining(self.ledger, request))
+                except Exception as error:
+                    self.held.reload()  # or nothing goes on
+                    failed = failed or error
+            if failed is not None and not lenient:
+                raise failed
+            self._unserved = failed is not None
+
+    # Algorithm 3, lines 2 to 5: a round of learning
+
+    def learn(
+        self,
+        uploads: Iterable[Upload] | Mapping[str, tuple[ArrayLike, ArrayLike]] = (),
+        *,
+        repair: str | None = None,
+        idempotency_key: str | None = None,
+        empty: bool = False,
+    ) -> Learned:
+        """One round: what arrived is partitioned, trained on and stored. An empty round counts.
+
+        An error after the round was recorded says so, in its text and as `error.recorded`.
+
+        Parameters
+        ----------
+        uploads
+            Inputs and labels by user: `{"alice": (x, y)}`; or uploads. Names are kept in Unicode's normal form C; white
+            space at an edge and invisible characters are refused.
+        repair
+            Shards that wait for a repair are repaired on the way; with "later" they go on waiting, and what arrived for
+            them waits with them.
+        idempotency_key
+            With a home, a text of up to 128 characters: the same key again takes nothing in a second time, for a week
+            or until something of the round is forgotten; it goes on with the training instead. The same key with other
+            samples is refused.
+        empty
+            A device with a home refuses an empty round unless it is asked for: each one makes all samples a round
+            older, and `retain="2 rounds"` deletes what is too old. A device in memory keeps everything and takes one.
+        """
+        repair, uploads = self._repair_or_default(repair), uploads_of(uploads)
+        with self.lock:
+            given = self._checked(uploads)
+            learned, waiting = begin(self, given, idempotency_key, partial(self._arrive, empty=empty))
+        with saying(round_recorded(learned.round, learned.samples)):
+            expired = self.expire(repair="later")  # before anything is trained on what goes
+            trained, _ = self._train(except_=waiting if repair == "later" else ())
+        return replace(learned, trained=tuple(trained), expired=0 if expired is None else expired.samples)
+
+    def _arrive(
+        self,
+        uploads: Iterable[Upload]
+        | Mapping[str, tuple[ArrayLike, ArrayLike]]
+        | Mapping[str, tuple[ArrayLike, ArrayLike, Sequence[bytes]]],
+        call: str | None = None,
+        *,
+        empty: bool = False,
+    ) -> tuple[int, int, Mapping[str, Upload], list[int]]:
+        self._resume()
+        t, waiting = self.ledger.round + 1, self.waiting()
+        if isinstance(uploads, Mapping):
+            uploads = [ArrayUpload(user, t, *given) for user, given in uploads.items()]
+        arrived = checked_uploads(uploads, t)
+        if self.home is not None:
+            check_not_empty(arrived, t, empty=empty)
+            arrived = {user: self.home.shuffled(upload) for user, upload in arrived.items()}
+        with nullcontext() if call is None else self._home().inbox.calling(call, arrived):
+            active = self.engine.record(t, arrived)
+        return t, active, arrived, waiting
+
+    def _checked(self, uploads: Any) -> Any:
+        """The uploads of a round as the device keeps them; refused if it cannot take one (`cause.engine.arrivals`)."""
+        return check_round(uploads, self.inputs(), self.learner)
+
+    def inputs(self) -> InputSpec:
+        """Shape and type of the inputs that are taken: as set, as the learner says, or as what is held has them."""
+        with self.lock:
+            return spec_of(self._inputs, self.learner, self.ledger, self.journal.staged_kind)
+
+    # Uploads that come one by one: they wait, sealed and durable, until a round takes all of them in
+
+    def stage(self, user: str, x: ArrayLike, y: ArrayLike, *, call: str | None = None) -> "Called":
+        """Keep an upload for the next round that `close_round` makes. The same call a second time changes nothing."""
+        (done,) = self.stage_all({user: (x, y)}, calls={} if call is None else {normal_name(user): call}).values()
+        return done
+
+    def stage_all(
+        self, uploads: Mapping[str, tuple[ArrayLike, ArrayLike]], *, calls: Mapping[str, str] | None = None
+    ) -> "dict[str, Called]":
+        """The same for several users, all of them or none; `calls` has the ids of some of them, by user."""
+        given = self._checked(by_name(uploads))  # before anybody has to wait for it
+        ids = {user: (calls or {}).get(user) or token_hex(16) for user in given}
+        with self.lock:
+            self._resume()
+            for user, (x, _) in given.items():
+                self.inputs().fitted(user, x)  # others' may have come meanwhile
+            self._expire_staged()  # where no round is closed, nobody else does
+            return self._home().inbox.stage({user: (ids[user], x, y) for user, (x, y) in given.items()})
+
+    def close_round(self, *, call: str | None = None, expire: bool = True, empty: bool = False) -> Arrived:
+        """Make a round of all that is staged, durably; nothing is trained yet: `catch_up` does.
+
+        Then what is too old goes; whoever wants to know the one from the other calls `expire` afterwards.
+
+        Raises
+        ------
+        EmptyRoundError
+            If nothing is staged. `empty=True` closes an empty round all the same: it counts as any other, so every
+            sample gets a round older (`status().retention` says what that deletes).
+        """
+        home = self._home()
+        with self.lock:
+            self._resume()  # before it is looked at what waits: some of it may be asked to go
+            found = None if call is None else home.inbox.called(call)
+            if found is not None and found.round is not None:
+                return Arrived(found.round, self.controller.at(found.round), 0, found.samples)
+            self._expire_staged()
+            with home.inbox.closing(call) as uploads:
+                try:
+                    t, active, arrived, _ = self._arrive(uploads, empty=empty)
+                except InputError:
+                    raise
+                except BaseException:
+                    self.held.reload()
+                    raise
+        samples = sum(len(u.positions) for u in arrived.values())
+        if expire:
+            with saying(round_recorded(t, samples)):
+                self.expire(repair="later")  # before anything is trained on what goes
+        return Arrived(t, active, len(arrived), samples)
+
+    def catch_up(self, *, stop: Callable[[], bool] | None = None, except_: Sequence[int] = ()) -> tuple[int, int]:
+        """Train what waits but for some shards; how many segments, and how many samples again. See `repair`.
+
+        A shard of which something is forgotten meanwhile is left for the next call; the others are trained to their
+        end.
+        """
+        self.resume()
+        trained, rsn = self._train(stop, except_, once=True)
+        return len(trained), rsn
+
+    def resume(self) -> None:
+        """Let take effect what was accepted and then kept from it by an error."""
+        with self.lock:
+            self._resume()
+
+    def _home(self) -> "Home":
+        if self.home is None:
+            raise InputError("samples are staged in a home: Cause('device/', …)")
+        return self.home
+
+    # Algorithm 3, lines 6 to 12: requests
+
+    def forget(
+        self,
+        user: str,
+        *,
+        rounds: Iterable[int] | int | None = None,
+        count: int | None = None,
+        samples: Iterable[tuple[int, int]] | None = None,
+        handles: Iterable[str] | str | None = None,
+        matching: Rows | None = None,
+        repair: str | None = None,
+        nonce: str | None = None,
+    ) -> list[Forgotten]:
+        """Forget a user's everything, some rounds, a part of a round, or single samples.
+
+        When this returns, samples and tainted sub-models are destroyed, and the shards vote with their newest clean
+        sub-model, if they have one. An error after the request was accepted says so (`error.recorded`).
+
+        Parameters
+        ----------
+        user
+            Whose samples: under every stored name that is the same in normal form (`cause.common.names.fold`).
+        rounds, count
+            Of which rounds; with `count` the lowest positions of one round, so many.
+        samples
+            Pairs of (round, position). A position is *not* the number of a row in the upload: in a home it is a random
+            number, in memory a rank by digest.
+        handles
+            What `learn` and `stage` answered with for each row, and `samples_of` lists.
+        matching
+            Inputs, or (inputs, labels): all samples of the user that equal one of these rows, which are kept nowhere.
+        repair
+            With "later" the replay waits for `repair()`; "now" is the default, unless the home was made with another.
+        nonce
+            A random text of up to 128 characters that the receipts commit to: whoever drew it can prove whose they are.
+
+        Raises
+        ------
+        RequestError
+            If nothing is held of the user, or not all that was named. Nothing was changed then.
+        """
+        if matching is not None:
+            return forget_matching(self, user, matching, (rounds, count, samples, handles), repair, nonce)
+        named = Request(user, rounds_of(rounds), count, samples_of(samples), handles_of(handles), nonce)
+        return self.serve([named], repair=repair)
+
+    def serve(
+        self,
+        requests: Sequence[Request],
+        *,
+        repair: str | None = None,
+        together: bool | None = None,
+        ids: Sequence[str] | None = None,
+        lenient: bool = False,
+    ) -> list[Forgotten]:
+        """Forget what these requests name: every way to forget leads here.
+
+        They are accepted durably; then samples and tainted sub-models are deleted; then the shards are trained again.
+
+        Parameters
+        ----------
+        requests
+            What to forget; all of it is looked up before anything is changed.
+        repair
+            "now" trains what is left at once; "later" leaves that to `repair`.
+        together
+            Whether one replay serves all of them; as the system says (`requests=coalesced`) unless it is given.
+        ids
+            The requests' ids; drawn at random unless they are given.
+        lenient
+            Serve a request for everything of a user of whom nothing is held like any other, so that its answer does not
+            tell whether there was anything.
+
+        Returns
+        -------
+        list of Forgotten
+            One for each request, or one for all of them together.
+
+        Raises
+        ------
+        RequestError
+            If nothing is held of a user, or not all that was named. Nothing was changed then.
+        """
+        repair, requests = self._repair_or_default(repair), requests_of(requests, names=False)
+        if not requests:
+            raise RequestError("nothing to forget: no request was made")
+        together = self.system.requests == "coalesced" if together is None else together
+        in_effect: list[str] = []
+        with self.lock:  # nobody else's request comes between the choice of the samples and their end
+            self._resume(lenient=True)
+            requests = [replace(request, user=self.name_of(request.user)) for request in requests]
+            selections = self._resolved(requests, lenient)
+            accepted = ids = self.journal.accept(requests, ids)
+            try:
+                batches = [([each], [asked], own) for each, asked, own in zip(ids, requests, selections, strict=True)]
+                if together:
+                    batches = [(ids, list(requests), merged(selections))]
+                with saying(requests_recorded(accepted, in_effect)):
+                    first = self._delete(batches[0][0], batches[0][2])
+            except BaseException:
+                self._unserved = True
+                raise
+        try:
+            with saying(lambda: requests_recorded(accepted, in_effect)):
+                done = []
+                for number, (own, asked, chosen) in enumerate(batches):
+                    effect = self._delete(own, chosen) if number else first
+                    in_effect += own
+                    rsn = self._train()[1] if repair == "now" else 0
+                    done.append(
+                        Forgotten(
+                            tuple(asked), effect.shards, effect.dropped, rsn, tuple(own), effect.samples, effect.staged
+                        )
+                    )
+                return done
+        except BaseException:
+            self._unserved = True
+            raise
+
+    def _delete(self, ids: Sequence[str], selection: Selection) -> Effect:
+        effect, touched = self.engine.delete(ids, selection)
+        if self.home is not None and touched:
+            self.engine.executor.retire(touched)
+        return effect
+
+    def drop(self, upload: int, *, repair: str | None = None) -> Forgotten:
+        """Forget what is in quarantine of an upload (`status().quarantined` numbers them): a request as any other."""
+        return self.serve([dropping(self.ledger, upload)], repair=repair)[0]
+
+    def expire(self, *, repair: str = "now", trust_clock: bool = False) -> Forgotten | None:
+        """Forget what is older than the home keeps samples: all of it at once. `learn` does it in each round.
+
+        What is staged and has waited for longer goes too; nothing has learned from it, so there is no request of it.
+
+        Parameters
+        ----------
+        repair
+            "now" retrains what is left at once; "later" leaves that to `repair`.
+        trust_clock
+            Accept what the wall clock says. While it is not believed (it jumped: `status().clock` says so), nothing is
+            destroyed by its age.
+
+        Returns
+        -------
+        Forgotten or None
+            What was forgotten; None if nothing was old enough.
+        """
+        check_choice("repair", repair, REPAIRS)
+        with self.lock:  # nobody else forgets any of it between the choice and its end
+            self._resume()
+            if trust_clock:
+                self._home().trust_clock()
+            self._expire_staged()
+            requests = self.journal.expired()
+            if not requests:
+                return None
+            (done,) = self.serve(requests, repair="later", together=True)
+        return replace(done, rsn=self._train()[1]) if repair == "now" else done
+
+    def _expire_staged(self) -> None:
+        if self.home is not None:
+            try:
+                self.home.inbox.expire()
+            except BaseException:
+                self.held.reload()
+                raise
+
+    def _resolved(self, requests: Sequence[Request], lenient: bool) -> list[Selection]:
+        """Who has nothing in a round yet may have something staged."""
+        none = [
+            (
+                request.everything
+                and not self.ledger.names_like(request.user)
+                and (lenient or self.journal.staged(request.user) > 0)
+            )
+            or (request.handles is not None and self._all_staged(request.user, request.handles))
+            for request in requests
+        ]
+        found = iter(resolve(self.ledger, [each for each, absent in zip(requests, none, strict=True) if not absent]))
+        return [{} if absent else next(found) for absent in none]
+
+    def _all_staged(self, user: str, handles: Sequence[str]) -> bool:
+        """Whether samples with these handles all wait for a round; a handle that no sample has is an error."""
+        rest = set(handles) - self.journal.staged_handles(user)
+        places = [(name, t) for name in self.ledger.names_like(user) for t in self.ledger.rounds_of(name)]
+        held = rest and {handle for name, t in places for handle in self.ledger.handles_of(name, t)}
+        if missing := sorted(rest - set(held)):
+            raise RequestError(f"user {user!r} has no sample with the handle {missing[0]!r}")
+        return not rest
+
+    def samples_of(self, user: str, *, round: int | None = None) -> list[HeldSample]:  # noqa: A002
+        """What is held of a user, or of one round of theirs: each sample's round, handle, label and time of arrival.
+
+        Samples that wait for a round come last and have no round.
+        """
+        with self.lock:
+            return self._home().samples_of(self.name_of(user), round)
+
+    def match(self, user: str, x: ArrayLike, y: ArrayLike | None = None) -> Matched:
+        """Which samples of a user equal these rows, in inputs and, if they are given, labels. Changes nothing."""
+        with self.lock:
+            return match(self, self.name_of(user), x, y)
+
+    def name_of(self, user: str) -> str:
+        """A user's name as requests give it: in normal form, or exactly as an older home holds it."""
+        check_user(user)
+        held = bool(self.ledger.rounds_of(user)) if self.home is None else self.home.holds_name(user)
+        return user if held else normal_name(user)
+
+    def _repair_or_default(self, repair: str | None) -> str:
+        repair = repair or self._repair
+        check_choice("repair", repair, REPAIRS)
+        return repair
+
+    def plan(self, *requests: Request | str) -> list[ShardPlan]:
+        """What serving these requests together would touch and cost; a name means all of that user. Changes nothing."""
+        with self.lock:
+            named = [replace(each, user=self.name_of(each.user)) for each in requests_of(requests)]
+            return self.engine.plan(merged(self._resolved(named, lenient=False)))
+
+    # Training
+
+    def repair(self, *, stop: Callable[[], bool] | None = None) -> int:
+        """Train whatever waits: what was forgotten with `repair="later"`, what an interrupted call left undone, and
+        rounds that arrived meanwhile, in one replay for each shard; how many samples were trained again.
+
+        `stop` is asked after each segment; what is left then waits on.
+        """
+        with self.lock:
+            self._resume()
+        return self._train(stop)[1]
+
+    def waiting(self) -> list[int]:
+        """The shards whose head is not their newest segment: they serve below strength, or not at all."""
+        return self.held.waiting()
+
+    def _train(
+        self, stop: Callable[[], bool] | None = None, except_: Sequence[int] = (), *, once: bool = False
+    ) -> tuple[list[SegmentKey], int]:
+        return self.engine.train(self.watch, stop, except_, once=once)
+
+    def verify(
+        self,
+        receipt: "int | str | Bundle | None" = None,
+        *,
+        processes: int = 1,
+        progress: Progress | None = None,
+        began: "Callable[[ProcessPoolExecutor], None] | None" = None,
+    ) -> Verification:
+        """Train again from the retained data alone, in fresh processes, and compare the bits of what is stored.
+
+        With a receipt (its number, its request's id, or a bundle from elsewhere): its signature, its place in the log,
+        what it commits to, and then the shards it speaks of. A signature or a proof that does not hold is an error.
+        """
+        if receipt is None:
+            return verify(self, processes=processes, progress=progress, began=began)
+        if self.home is None:
+            raise InputError("receipts are for a device with a home: Cause('device/', …)")
+        with self.lock:
+            told = self.home.receipts.checked(receipt)
+        touched = {shard["shard"] for shard in told["shards"]}
+        found = verify(self, shards=touched, processes=processes, progress=progress, began=began)
+        with self.lock:
+            wrong, superseded = self.home.receipts.held(told)
+        return replace(found, wrong=wrong, superseded=superseded)
+
+    def chains(self, shards: Collection[int] | None = None) -> list[Chain]:
+        """What is needed to verify each shard by replay: retained data, seeds, and what is stored."""
+        return self.engine.training.chains(self.learner, shards)
+
+    # Aggregation
+
+    def heads(self) -> dict[int, SubModel]:
+        """The sub-models that vote, by shard."""
+        return self.held.heads()
+
+    @property
+    def learner(self) -> Learner:
+        """What trains sub-models, with the pruning and precision of the system."""
+        return self.engine.learner
+
+    @property
+    def lock(self) -> RLock:
+        """Hold it to look at ledger and memory while other threads may change them."""
+        return self.held.lock
+
+    @property
+    def journal(self) -> Journal:
+        """What writes down whatever must last."""
+        return self.held.journal
+
+    @journal.setter
+    def journal(self, journal: Journal) -> None:
+        self.held.journal = journal
+
+    @property
+    def changes(self) -> int:
+        """Grows with each deletion and with each sub-model that is found damaged."""
+        return self.held.changes
+
+    def current(self, shard: int, since: int) -> bool:
+        """Whether nothing of a shard was forgotten or found damaged since so many `changes`."""
+        return self.held.current(shard, since)
+
+    def voters(self) -> list[Voter]:
+        """The sub-models that vote at this moment."""
+        return ensemble.voters(self.held)
+
+    def load(self, sub_model: SubModel) -> bytes | None:
+        """A stored sub-model's bytes; None if it is no longer there, or damaged and so dropped."""
+        return ensemble.loaded(self.held, sub_model)
+
+    def predict(self, x: Any) -> Labels:
+        """The label that the heads agree on, for each sample of `x`."""
+        weights, probabilities = self.votes(x)
+        return VOTES[self.system.vote](probabilities, weights)
+
+    def votes(self, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
+        """Each head's weight (the samples behind it), and what it says: voter × sample × class."""
+        self.held.look()
+        return ensemble.votes(self.held, self.learner, inputs_of(x))
+
+    def status(self, model: "EnergyModel | None" = None) -> "Status":
+        """How a device with a home is: what serves, what waits, what repair will cost, what is due when."""
+        from cause.device.status import status
+
+        self.held.look()
+        return status(self, model)
+
+    def close(self) -> None:
+        """End workers, and let go of files and locks."""
+        self.engine.executor.close()
+        self.journal.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For a copy of a device in memory, as scikit-learn's tools make them; nothing here is stored this way."""
+        if self.home is not None:
+            raise InputError("a device with a home is not copied: its folder is what lasts, so open that again")
+        return vars(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.engine.executor = Here()
+
+    def __enter__(self) -> "Cause":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

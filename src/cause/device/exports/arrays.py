@@ -1,0 +1,21 @@
+"""npz: the fitted arrays of an estimator, without pickle."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from cause.device.device import Cause
+    from cause.device.exports.export import Head
+
+
+def write(device: "Cause", target: Path, heads: Sequence["Head"]) -> tuple[str, ...]:
+    """One file a head."""
+    files = []
+    for head in heads:
+        files.append(f"{head.name}.npz")
+        arrays: dict[str, Any] = {name: np.asarray(value) for name, value in head.state.items()}
+        np.savez(target / files[-1], **arrays)
+    return tuple(files)

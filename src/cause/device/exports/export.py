@@ -1,0 +1,125 @@
+"""Give the ensemble away: the heads that serve now, and what is needed to vote with them."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+from cause.common.version import __version__
+from cause.device.status import home_of
+from cause.engine.samples import SegmentKey
+from cause.errors import CauseError, HomeError, InputError
+
+if TYPE_CHECKING:
+    from cause.device.device import Cause
+
+FORMS = ("safetensors", "onnx", "npz")
+CARD = "ensemble.json"
+
+
+@dataclass(frozen=True)
+class Head:
+    """One voter: its state as the learner decodes it, and how much it counts in a weighted vote."""
+
+    key: SegmentKey
+    weight: int
+    state: Any
+
+    @property
+    def name(self) -> str:
+        return f"shard-{self.key.shard}"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written."""
+
+    id: str
+    form: str
+    folder: str
+    files: tuple[str, ...]
+    heads: tuple[SegmentKey, ...]
+
+
+def form_of(device: "Cause", form: str | None) -> str:
+    """The form that was asked for, if this learner can have it."""
+    network = hasattr(device.learner, "network")
+    fitting = ("safetensors", "onnx") if network else ("npz",)
+    chosen = fitting[0] if form is None else form
+    if chosen not in FORMS:
+        raise InputError(f"unknown form {chosen!r}: one of {', '.join(FORMS)}")
+    if chosen not in fitting:
+        raise InputError(f"a {type(device.learner).__name__} is exported as {' or '.join(fitting)}, not as {chosen}")
+    return chosen
+
+
+def export(device: "Cause", folder: str | Path, form: str | None = None) -> Exported:
+    """Write the serving heads into a new folder. The copy is recorded before it exists: none goes unrecorded."""
+    home, target, form = home_of(device), Path(folder), form_of(device, form)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InputError(f"{str(target)!r} is there already: name a new folder for the export")
+    heads = _heads(device)
+    if not heads:
+        raise CauseError("nothing to export: no shard has learned anything, or all of it was forgotten")
+    made = Exported(token_hex(8), form, str(target), (), tuple(head.key for head in heads))
+    database = home.database
+    with database.transaction():
+        listed = json.dumps([list(key) for key in made.heads])
+        database.run("INSERT INTO exports VALUES (?, ?, ?, ?, NULL)", [made.id, home.clock(), form, listed])
+    existed = target.exists()
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        files = _write(device, target, form, heads)
+        (target / CARD).write_text(json.dumps(_card(device, made, heads), indent=1, ensure_ascii=False) + "\n")
+    except BaseException as error:
+        shutil.rmtree(target, ignore_errors=True)
+        if existed:
+            target.mkdir(exist_ok=True)
+        with database.transaction():
+            database.run("DELETE FROM exports WHERE id=?", [made.id])
+        if isinstance(error, OSError):
+            raise HomeError(f"cannot write the export {str(target)!r}: {error.strerror}") from None
+        raise
+    return Exported(made.id, form, str(target), (*files, CARD), made.heads)
+
+
+def _heads(device: "Cause") -> list[Head]:
+    found = []
+    for shard, head in device.heads().items():
+        weight = device.ledger.lineage(shard).samples_upto(head.key)
+        found.append(Head(head.key, weight, device.learner.decode(device.memory.shelf.get(head.key))))
+    return found
+
+
+def _write(device: "Cause", target: Path, form: str, heads: Sequence[Head]) -> tuple[str, ...]:
+    if form == "npz":
+        from cause.device.exports.arrays import write
+    elif form == "onnx":
+        from cause.device.exports.onnx import write
+    else:
+        from cause.device.exports.tensors import write
+    return write(device, target, heads)
+
+
+def _card(device: "Cause", made: Exported, heads: Sequence[Head]) -> dict[str, Any]:
+    """What somebody needs to vote with the heads; nothing about whose data they learned."""
+    recipe = getattr(device.learner, "recipe", None)
+    told: dict[str, Any] = {
+        "cause": __version__,
+        "export": made.id,
+        "form": made.form,
+        "classes": device.classes,
+        "vote": device.system.vote,
+        "heads": [{"name": head.name, "learned_rounds_up_to": head.key.round, "weight": head.weight} for head in heads],
+    }
+    described = getattr(device.learner, "described", None)
+    if recipe is not None:
+        told["recipe"] = asdict(recipe)
+        told["input"] = {"shape": list(recipe.shape), "mean": recipe.mean, "std": recipe.std}
+    elif described is not None:
+        told["learner"] = described()
+        told["input"] = {"function": "asinh" if getattr(device.learner, "robust", False) else None}
+    return told

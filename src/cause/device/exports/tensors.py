@@ -1,0 +1,22 @@
+"""safetensors: a complete state dict a head, frozen parts included, without masks."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from safetensors.torch import save_file
+
+if TYPE_CHECKING:
+    from cause.device.device import Cause
+    from cause.device.exports.export import Head
+
+
+def write(device: "Cause", target: Path, heads: Sequence["Head"]) -> tuple[str, ...]:
+    """One file a head."""
+    files = []
+    for head in heads:
+        network = device.learner.network(head.state)  # type: ignore[attr-defined]
+        tensors = {name: tensor.cpu().contiguous().clone() for name, tensor in network.state_dict().items()}
+        files.append(f"{head.name}.safetensors")
+        save_file(tensors, str(target / files[-1]))
+    return tuple(files)

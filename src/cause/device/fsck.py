@@ -1,0 +1,264 @@
+"""Whether a home is whole: every key has its file, every file opens, and the ledger agrees. Changes nothing."""
+
+import contextlib
+import struct
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cause.common import positions as pos
+from cause.device.config import Config, parse_config, read_config
+from cause.device.settings import ACCEPTED, PENDING, differences, recorded, shown
+from cause.device.store.age import REMEDY, age_problem
+from cause.device.store.anchor import Anchor, Mark
+from cause.device.store.blocks import Files, open_block
+from cause.device.store.check_rows import log_problems, row_problems
+from cause.device.store.clock import Clock
+from cause.device.store.database import Database
+from cause.device.store.disk import Disk
+from cause.device.store.gc import named_keys
+from cause.device.store.layout import BLOCKS, DEVICE_KEY, SUB_MODELS, Layout
+from cause.device.store.seals import open_identity
+from cause.device.store.shelf import PLACE
+from cause.device.vault import Vault, open_sealed
+from cause.errors import CauseError, HomeError, VaultError
+
+UNREADABLE = (VaultError, HomeError, ValueError, KeyError, IndexError, TypeError, struct.error)
+"""What opening sealed bytes raises when they are damaged, cut off or something else."""
+RESTORE = "`cause restore` with a backup puts it back, and with --discard-later drops what it does not hold"
+LOST_KEYS = "check the master key; lost keys cannot be brought back"
+MENDED = "the next opening for writing puts the second copy in its place"
+REPLAY = "`cause repair` trains it again"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that is wrong, and the way out."""
+
+    what: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Health:
+    """What was found."""
+
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What is as it should be after a crash, or while another process writes."""
+    blocks: int = 0
+    sub_models: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"healthy": not self.problems}
+
+
+def examine_home(folder: str | Path) -> Health:
+    """Look at all of a home; every problem is listed, not only the first."""
+    layout = Layout(folder)
+    problems: list[Problem] = []
+    notes: list[str] = []
+    if not layout.folder.is_dir() or not (layout.config.exists() or layout.vault.exists() or layout.ledger.exists()):
+        raise HomeError(f"{str(folder)!r} is not a home: `cause init` makes one")
+    try:
+        config = read_config(layout.config)
+        config.source(layout.folder)
+    except CauseError as error:
+        return Health([Problem(str(error), "`cause restore` writes it anew from a backup; or write it yourself")])
+    for path in (layout.ledger, layout.vault, layout.blocks, layout.sub_models):
+        if not path.exists():
+            problems.append(Problem(f"{path.name!r} is missing", _remedy(path.name)))
+    if not layout.ledger.exists():
+        return Health([*problems, *_vault_problems(layout, config)])
+    try:
+        anchored, anchor_notes, anchor_problems = _anchored(layout, config)
+        notes += anchor_notes
+        problems += anchor_problems
+        with contextlib.closing(Database(layout.ledger, read_only=True)) as database:
+            problems += [Problem(f"the ledger is damaged: {line}", RESTORE) for line in database.check()]
+            rows = _Rows.read(database)  # before the keys: what was let go of meanwhile is told from what is lost
+            try:
+                vault = Vault.open(layout.vault, config.source(layout.folder), read_only=True)
+            except VaultError as error:
+                return Health([*problems, Problem(str(error), LOST_KEYS)])
+            with vault:
+                problems += _age(vault, database, anchored, bool(anchor_problems))
+                problems += _settings(database, vault, config)
+                problems += [Problem(each, RESTORE) for each in row_problems(database, vault)]
+                problems += [Problem(each, RESTORE) for each in log_problems(database, vault)]
+                problems += [Problem(each, MENDED) for each in vault.damage]
+                look = _Look(layout, vault, database, rows)
+                problems += look.problems()
+                notes += look.strays()
+                notes += filter(None, [Clock(database).doubt()])
+    except HomeError as error:
+        return Health([*problems, Problem(_told(error), RESTORE)], notes)
+    except (ValueError, TypeError, KeyError, IndexError, struct.error, OverflowError) as error:
+        return Health([*problems, Problem(f"the ledger holds a value that makes no sense: {error}", RESTORE)], notes)
+    return Health(problems, notes, len(rows.blocks), len(rows.sub_models))
+
+
+def _anchored(layout: Layout, config: Config) -> tuple[Mark | None, list[str], list[Problem]]:
+    """What the anchor names, read before the ledger: a writer only moves both on."""
+    try:
+        with Vault.open(layout.vault, config.source(layout.folder), read_only=True) as vault:
+            anchor = Anchor(layout.vault, vault, Disk(), read_only=True)
+    except (FileNotFoundError, VaultError):  # keys that do not open are told of below
+        return None, [], []
+    except HomeError as error:
+        return None, [], [Problem(_told(error), RESTORE)]
+    torn = ["a copy of the anchor is damaged or torn: the next opening for writing mends it"] if anchor.damaged else []
+    return anchor.mark, torn, []
+
+
+def _age(vault: Vault, database: Database, anchored: Mark | None, unreadable: bool) -> list[Problem]:
+    problem = None if unreadable else age_problem(vault, database, anchored)
+    return [] if problem is None else [Problem(problem, REMEDY)]
+
+
+def _settings(database: Database, vault: Vault, config: Config) -> list[Problem]:
+    """Whether `cause.toml` says what was accepted."""
+    texts = [recorded(database, vault, name) for name in (ACCEPTED, PENDING)]
+    known = [parse_config(text, "the ledger") for text in texts if text is not None]
+    if not known or any(not differences(each, config) for each in known):
+        return []
+    edited = f"cause.toml was edited: {shown(differences(known[0], config))}"
+    return [Problem(edited, "put it back, or take it over with `cause config HOME --accept`")]
+
+
+def _vault_problems(layout: Layout, config: Config) -> list[Problem]:
+    try:
+        Vault.open(layout.vault, config.source(layout.folder), read_only=True).close()
+    except VaultError as error:
+        return [Problem(str(error), LOST_KEYS)]
+    return []
+
+
+def _told(error: HomeError) -> str:
+    return str(error).removesuffix("; `cause doctor --home` tells more")  # it is telling
+
+
+def _remedy(name: str) -> str:
+    return "put it back: without its keys a home is lost" if name == "vault" else RESTORE
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What the ledger names, at one moment. A long read would keep others from cleaning their log."""
+
+    blocks: list[Any]
+    staged: list[Any]
+    uploads: list[Any]
+    pieces: list[Any]
+    sub_models: list[Any]
+    requests: list[Any]
+    dangling: list[Any]
+
+    @classmethod
+    def read(cls, database: Database) -> "_Rows":
+        with database.reading():
+            return cls(
+                database.rows("SELECT key, upload FROM blocks ORDER BY upload, part"),
+                database.rows("SELECT key, upload FROM staged ORDER BY upload, part"),
+                database.rows("SELECT id, sealed_user FROM uploads"),
+                database.rows("SELECT upload, positions FROM pieces"),
+                database.rows("SELECT shard, round, key, sealed_identity FROM sub_models"),
+                database.rows("SELECT id, key, effective FROM requests WHERE effective IS NULL OR key IS NOT NULL"),
+                database.rows("PRAGMA foreign_key_check"),
+            )
+
+
+class _Look:
+    def __init__(self, layout: Layout, vault: Vault, database: Database, rows: _Rows) -> None:
+        self.layout, self.vault, self.database, self.rows = layout, vault, database, rows
+        self.files = {BLOCKS: Files(layout.blocks, Disk()), SUB_MODELS: Files(layout.sub_models, Disk())}
+
+    def problems(self) -> Iterator[Problem]:
+        if DEVICE_KEY not in self.vault:
+            yield Problem("the device's own key is missing", "receipts and backups cannot be made any more")
+        for table, row, parent, _ in self.rows.dangling:
+            yield Problem(f"row {row} of table {table!r} names a row of {parent!r} that is not there", RESTORE)
+        yield from self._samples()
+        yield from self._sub_models()
+        yield from self._requests()
+
+    def _samples(self) -> Iterator[Problem]:
+        held: dict[int, list[pos.Positions]] = {}
+        firsts: dict[int, bytes] = {}
+        unreadable: set[int] = set()
+        for name, upload in self.rows.blocks:
+            firsts.setdefault(upload, bytes(name))
+            problem = self._block(bytes(name), held.setdefault(upload, []))
+            if problem:
+                unreadable.add(upload)  # its positions cannot be compared
+                if self._still("blocks", bytes(name)):
+                    yield Problem(f"samples in {self.files[BLOCKS].path(bytes(name)).name}: {problem}", RESTORE)
+        for name, _ in self.rows.staged:
+            problem = self._block(bytes(name), [])
+            if problem and self._still("staged", bytes(name)):
+                yield Problem(f"staged samples in {self.files[BLOCKS].path(bytes(name)).name}: {problem}", RESTORE)
+        for upload, sealed in self.rows.uploads:
+            first = firsts.get(upload)
+            try:
+                if first is None:
+                    raise VaultError("it has no block")
+                open_sealed(self.vault.key(first), bytes(sealed), b"user" + first)
+            except VaultError as error:
+                if self._still("uploads", upload, "id"):
+                    yield Problem(f"upload {upload} does not tell whose it is: {error}", RESTORE)
+        pieces = self._pieces()
+        for upload in sorted({*pieces, *held} - unreadable):
+            named, there = pos.union(pieces.get(upload, [])), pos.union(held.get(upload, []))
+            if len(pos.minus(named, there)):
+                yield Problem(f"upload {upload} has samples in the ledger that no block holds", RESTORE)
+            if len(pos.minus(there, named)) and self._still("uploads", upload, "id"):
+                yield Problem(f"upload {upload} has samples in its blocks that the ledger does not name", RESTORE)
+
+    def _pieces(self) -> dict[int, list[pos.Positions]]:
+        found: dict[int, list[pos.Positions]] = {}
+        for upload, runs in self.rows.pieces:
+            found.setdefault(upload, []).append(pos.from_runs(bytes(runs)))
+        return found
+
+    def _block(self, name: bytes, held: list[pos.Positions]) -> str | None:
+        if name not in self.vault:
+            return "their key is gone"
+        try:
+            block = open_block(name, self.vault.key(name), self.files[BLOCKS].read(name))
+        except UNREADABLE as error:
+            return str(error)
+        held.append(pos.of(block.positions.tolist()))
+        return None
+
+    def _sub_models(self) -> Iterator[Problem]:
+        for shard, round_, name, identity in self.rows.sub_models:
+            name = bytes(name)
+            try:
+                open_identity(self.vault, name, bytes(identity))
+                self.vault.open_sealed(name, self.files[SUB_MODELS].read(name), PLACE)
+            except UNREADABLE as error:
+                if self._still("sub_models", name):
+                    yield Problem(f"sub-model ({shard},{round_}): {error}", REPLAY)
+
+    def _requests(self) -> Iterator[Problem]:
+        for each, name, effective in self.rows.requests:
+            lost = name is None or (bytes(name) not in self.vault and self._still("requests", bytes(name)))
+            if effective is None and lost:
+                yield Problem(f"request {each} is not in effect and cannot be read any more", "ask for it again")
+
+    def strays(self) -> Iterator[str]:
+        """What nothing uses: left by a crash, or evicted and not yet taken along by an erasure."""
+        named = named_keys(self.database)
+        keys = self.vault.names() - named
+        there = [name for files in self.files.values() if files.folder.exists() for name in files.names()]
+        unknown = set(there) - {each.hex() for each in named}
+        if keys:
+            yield f"{len(keys)} keys that nothing uses: the next opening for writing destroys them"
+        if unknown:
+            yield f"{len(unknown)} files that nothing uses: the next opening for writing removes them"
+
+    def _still(self, table: str, value: bytes | int, column: str = "key") -> bool:
+        """Whether the ledger still names it: another process may have let go of it meanwhile."""
+        return self.database.row(f"SELECT 1 FROM {table} WHERE {column}=?", [value]) is not None

@@ -1,0 +1,153 @@
+"""Samples by their contents: which of a user's stored samples equal the rows that somebody holds.
+
+The rows are compared with the stored samples and kept nowhere: what is asked for afterwards names handles or positions.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cause.common import positions as pos
+from cause.common.zeroize import wipe_arrays
+from cause.engine.arrays import checked, raw
+from cause.engine.requests import Request
+from cause.errors import RequestError
+
+if TYPE_CHECKING:
+    from cause.device.device import Cause
+    from cause.engine.results import Forgotten
+
+Rows = ArrayLike | tuple[ArrayLike, ArrayLike | None]
+"""Inputs, or inputs and labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """The samples of a user that equal given rows."""
+
+    user: str
+    handles: tuple[str, ...]
+    """Of all such samples, with a home; identical samples are all among them."""
+    samples: tuple[tuple[int, int], ...]
+    """The same without a home: (round, position)."""
+    rows: int
+    unmatched: tuple[int, ...]
+    """Numbers of the given rows that equal no sample of the user."""
+
+    def request(self, nonce: str | None = None) -> Request:
+        """What forgets all of them; an error if there are none."""
+        if not self.handles and not self.samples:
+            raise RequestError(
+                f"none of the {self.rows:,} rows equals a sample that is held of user {self.user!r}: nothing to forget"
+            )
+        return Request(self.user, None, None, self.samples or None, self.handles or None, nonce)
+
+
+class RowIndex:
+    """Rows to look for, by a keyed hash of their values that only this object can make.
+
+    A row equals a sample if an upload of it would have been stored with the same values: numbers of another type are
+    converted to that of the sample, which must lose nothing unless the sample's are floats.
+
+    >>> rows = RowIndex(np.array([[1, 2], [3, 4]]), None)
+    >>> list(rows.equal(np.array([[3.0, 4.0], [9.0, 9.0]], dtype=np.float32), np.array([0, 0])))
+    [(0, [1])]
+    """
+
+    def __init__(self, x: NDArray[Any], y: NDArray[np.int64] | None) -> None:
+        self._x, self._y, self._key = x.reshape(len(x), -1), y, os.urandom(32)
+        self._tables: dict[np.dtype[Any], dict[bytes, list[int]]] = {}
+
+    def equal(self, x: NDArray[Any], labels: NDArray[np.int64]) -> Iterator[tuple[int, list[int]]]:
+        """The place of each of these samples that equals some of the rows, with the numbers of those rows."""
+        flat = x.reshape(len(x), -1)
+        if flat.shape[1] != self._x.shape[1]:
+            return
+        if flat.dtype not in self._tables:
+            self._tables[flat.dtype] = self._table(flat.dtype)
+        table = self._tables[flat.dtype]
+        for place, code in enumerate(self._codes(flat)):
+            rows = table.get(code, [])
+            if self._y is not None:
+                rows = [row for row in rows if self._y[row] == labels[place]]
+            if rows:
+                yield place, rows
+
+    def _table(self, dtype: np.dtype[Any]) -> dict[bytes, list[int]]:
+        with np.errstate(all="ignore"):
+            made = self._x.astype(dtype)
+        fits = np.ones(len(made), dtype=bool) if dtype.kind == "f" else (made == self._x).all(axis=1)
+        table: dict[bytes, list[int]] = {}
+        for row, code in enumerate(self._codes(made)):
+            if fits[row]:
+                table.setdefault(code, []).append(row)
+        wipe_arrays(made)
+        return table
+
+    def _codes(self, x: NDArray[Any]) -> list[bytes]:
+        plain = x + x.dtype.type(0) if x.dtype.kind == "f" else x  # -0.0 and 0.0 are equal
+        codes = [blake2b(raw(row), key=self._key, digest_size=32).digest() for row in plain]
+        if plain is not x:
+            wipe_arrays(plain)
+        return codes
+
+
+def match(device: "Cause", user: str, x: ArrayLike, y: ArrayLike | None = None) -> Matched:
+    """Compare rows with all that is held of a user, learned or staged; without labels the inputs alone count."""
+    count = len(np.atleast_1d(np.asarray(x)))
+    inputs, labels = checked(user, x, np.zeros(count, dtype=np.int64) if y is None else y)
+    rows, met = RowIndex(inputs, None if y is None else labels), set[int]()
+    handles: list[str] = []
+    samples: list[tuple[int, int]] = []
+    for round_, positions, held_x, held_y, held_handles in _held(device, user):
+        for place, equal in rows.equal(held_x, held_y):
+            met.update(equal)
+            if held_handles is not None:
+                handles.append(held_handles[place].tobytes().hex())
+            else:
+                samples.append((round_, int(positions[place])))
+        wipe_arrays(held_x)
+    wipe_arrays(inputs)
+    unmatched = tuple(row for row in range(count) if row not in met)
+    return Matched(user, tuple(handles), tuple(samples), count, unmatched)
+
+
+def forget_matching(
+    device: "Cause", user: str, rows: Rows, others: tuple[object, ...], repair: str | None, nonce: str | None
+) -> "list[Forgotten]":
+    """Forget all samples of a user that equal some of these rows; `others` is what else was named, which is nothing."""
+    if any(other is not None for other in others):
+        raise RequestError("name samples by the rows that they match, or by rounds, positions or handles, not by both")
+    x, y = rows if isinstance(rows, tuple) and len(rows) == 2 else (rows, None)
+    matched = device.match(user, x, y)
+    (done,) = device.serve([matched.request(nonce)], repair=repair)
+    return [replace(done, unmatched=len(matched.unmatched))]
+
+
+_Part = tuple[int, NDArray[np.int64], NDArray[Any], NDArray[np.int64], "NDArray[np.uint8] | None"]
+
+
+def _held(device: "Cause", user: str) -> Iterator[_Part]:
+    """What is held of a user, an upload at a time: round, positions, inputs, labels and handles, all copies."""
+    ledger, home = device.ledger, device.home
+    for name in ledger.names_like(user):
+        for round_ in ledger.rounds_of(name):
+            if home is not None:
+                stored = home.ledger.upload(name, round_)
+                x, y = stored.arrays(stored.positions)
+                yield round_, pos.array(stored.positions), x, y, stored.handles(stored.positions)
+                continue
+            for key, held in ledger.pieces_of(name, round_):
+                upload = ledger.lineage(key.shard)[key].piece(name).upload
+                arrays = getattr(upload, "arrays", None)
+                if arrays is None:
+                    raise RequestError("samples of a trace have no contents that rows could equal")
+                x, y = arrays(held)
+                yield round_, pos.array(held), np.array(x), y, None
+    for part in [] if home is None else home.inbox.contents(user):
+        yield 0, pos.array(range(len(part))), part.x, part.labels, part.handles

@@ -1,0 +1,189 @@
+"""A home's transparency log: its entries and nodes in the tables, its heads signed by the device."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from cause.device.log import (
+    Checkpoint,
+    Frontier,
+    Node,
+    SigningKey,
+    VerifierKey,
+    consistency_proof,
+    leaf_hash,
+    open_note,
+    root_at,
+    sign_checkpoint,
+    sign_note,
+    verify_consistency,
+)
+from cause.device.log.merkle import HASH_BYTES
+from cause.device.store.database import Database
+from cause.errors import LogError
+
+HEAD = "log"
+"""The row of `meta` with the log's size and root."""
+RESTORE = "restore"
+"""The kind of an entry that says that the entries before it came from a backup."""
+
+
+class Log:
+    """Entries (receipts, but for restores) under a Merkle tree."""
+
+    def __init__(self, database: Database, device_key: Callable[[], bytes]) -> None:
+        self._database, self._device_key = database, device_key
+
+    def node(self, level: int, index: int) -> bytes:
+        found = self._database.row("SELECT hash FROM nodes WHERE (level, number)=(?, ?)", [level, index])
+        if found is None:
+            raise LogError(f"the log has lost node ({level}, {index}): `cause doctor --home` tells more")
+        return bytes(found[0])
+
+    @property
+    def size(self) -> int:
+        """How many entries there are."""
+        if self._database.get(HEAD) is None:
+            (size,) = self._database.row("SELECT count(*) FROM leaves")
+            return int(size)
+        return self.head()[0]
+
+    def head(self) -> tuple[int, bytes]:
+        """Size and root of the log, as its last entry left them; of a log that did not note them, from its entries."""
+        found = self._database.get(HEAD)
+        if found is None:
+            return self.size, self.recomputed(self.size)[0].root
+        try:
+            size, root = found.split()
+            if not int(size) >= 0 or len(bytes.fromhex(root)) != HASH_BYTES:
+                raise ValueError
+            return int(size), bytes.fromhex(root)
+        except (ValueError, AttributeError):
+            raise LogError("the head of the log is damaged: `cause doctor --home` tells more") from None
+
+    def note_head(self) -> None:
+        """Write the head down, in a log of a version that did not."""
+        if self._database.get(HEAD) is None:
+            size, root = self.head()
+            with self._database.transaction():
+                self._database.set(HEAD, f"{size} {root.hex()}")
+
+    def recomputed(self, size: int) -> tuple[Frontier, list[Node]]:
+        """The right edge and all nodes of the log of a size, from its entries alone."""
+        frontier, nodes = Frontier(), list[Node]()
+        rows = self._database.rows("SELECT number, body FROM leaves WHERE number<? ORDER BY number", [size])
+        for expected, (number, body) in enumerate(rows):
+            if number != expected or not isinstance(body, bytes):
+                break
+            frontier, added = frontier.append(leaf_hash(body))
+            nodes += added
+        if frontier.size != size:
+            raise LogError(f"the log has lost entry {frontier.size} of {size}: `cause doctor --home` tells more")
+        return frontier, nodes
+
+    def begins_with(self, size: int, root: bytes) -> bool:
+        """Whether the log once had this size and root."""
+        if size > self.size:
+            return False
+        try:
+            if root_at(self, size) == root:
+                return True
+        except LogError:
+            pass
+        return self.recomputed(size)[0].root == root  # a node may be damaged: the entries decide
+
+    def entry(self, number: int) -> tuple[str, str, bytes]:
+        """Whose it is, of what kind, and what was signed."""
+        found = self._database.row("SELECT request, kind, body FROM leaves WHERE number=?", [number])
+        if found is None:
+            raise LogError(f"there is no receipt {number}: the log has {self.size}")
+        return found[0], found[1], bytes(found[2])
+
+    @property
+    def verifier(self) -> VerifierKey:
+        """The key that others check signatures with."""
+        return self._signer().verifier
+
+    def _signer(self) -> SigningKey:
+        name, key = self._database.get("origin"), self._device_key()
+        if name is None:  # it follows from the key, so that a log whose ledger is lost goes on under its name
+            public = SigningKey("cause-device", key).verifier.public
+            name = f"cause-device/{hashlib.sha256(public).hexdigest()[:16]}"
+        return SigningKey(name, key)
+
+    def checkpoint(self) -> bytes:
+        """The log's head, signed.
+
+        Raises
+        ------
+        LogError
+            If the stored nodes do not lead to the root that the last entry left: a wrong root is not signed.
+        """
+        signer, (size, root) = self._signer(), self.head()
+        if root_at(self, size) != root:
+            raise LogError(
+                f"the log's nodes do not lead to its root at {size} entries: `cause doctor --home` tells more"
+            )
+        return sign_checkpoint(Checkpoint(signer.verifier.name, size, root), signer)
+
+    def consistency(self, since: Checkpoint) -> list[bytes]:
+        """The proof that the log only grew since a checkpoint. Where it did not, the error names the restore."""
+        size = self.size
+        try:
+            proof = consistency_proof(self, since.size, size)
+            verify_consistency(since.size, size, proof, since.root, root_at(self, size))
+        except LogError as error:
+            raise LogError(f"{error}{self.restored_before(since.size)}") from None
+        return proof
+
+    def restored_before(self, size: int) -> str:
+        """What may have become of entries that a log of this size had; nothing if there was no restore."""
+        found = self._database.row(
+            "SELECT number, body FROM leaves WHERE kind=? AND number<? ORDER BY number LIMIT 1", [RESTORE, size]
+        )
+        if found is None:
+            return ""
+        told = json.loads(open_note(bytes(found[1]), [self.verifier]))
+        when, made = told["in_effect"], told["backup_made"]
+        return f" (entry {found[0]}: restored at {when} from a backup of {made}, later entries may be lost)"
+
+    def append(self, entries: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
+        """In a transaction: sign what these say, each of one request and one kind, and log it."""
+        signer = self._signer()
+        self.extend(
+            (request, kind, sign_note(json.dumps(body, sort_keys=True) + "\n", [signer]))
+            for request, kind, body in entries
+        )
+
+    def extend(self, notes: Iterable[tuple[str, str, bytes]]) -> None:
+        """In a transaction: log what is signed already."""
+        frontier = self._frontier()
+        for request, kind, note in notes:
+            number = frontier.size
+            frontier, nodes = frontier.append(leaf_hash(note))
+            self._database.run("INSERT INTO leaves VALUES (?, ?, ?, ?)", [number, request, kind, note])
+            self._database.many("INSERT INTO nodes VALUES (?, ?, ?)", [[n.level, n.index, n.hash] for n in nodes])
+        self._database.set(HEAD, f"{frontier.size} {frontier.root.hex()}")
+
+    def _frontier(self) -> Frontier:
+        """The right edge, as the stored nodes have it; damaged nodes are written anew from the entries."""
+        size, root = self.head()
+        try:
+            frontier = Frontier.of(self, size)
+        except LogError:
+            frontier = Frontier()
+        if frontier.root == root:
+            return frontier
+        frontier, nodes = self.recomputed(size)
+        if frontier.root != root:
+            raise LogError(f"the log's entries do not lead to its root at {size}: `cause doctor --home` tells more")
+        self._database.run("DELETE FROM nodes")
+        self._database.many("INSERT INTO nodes VALUES (?, ?, ?)", [[n.level, n.index, n.hash] for n in nodes])
+        return frontier
+
+
+def time_text(seconds: float) -> str:
+    """As receipts have it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,309 @@
+"""Receipts: what happened to each request, signed by the device and kept in an append-only log.
+
+A receipt holds commitments, never a digest of data or weights: whoever holds the retained data could otherwise replay
+with a guessed sample and compare. A sub-model's commitment is made with its own key, a shard's data with a key that
+lives until the shard's data changes; when those are destroyed, the commitment says nothing to anybody any more.
+"""
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cause.common.hashing import digest
+from cause.common.version import __version__
+from cause.device.log import (
+    VerifierKey,
+    inclusion_proof,
+    leaf_hash,
+    open_checkpoint,
+    open_note,
+    root_at,
+    verify_inclusion,
+)
+from cause.device.receipts.log import Log, time_text
+from cause.device.store.layout import DEVICE_KEY
+from cause.device.store.seals import open_identity
+from cause.device.vault import commitment
+from cause.engine.plan import ShardPlan
+from cause.engine.samples import SegmentKey
+from cause.errors import LogError
+
+if TYPE_CHECKING:
+    from cause.device.store.home import Home
+
+FORMAT = 1
+NONCE = b"cause: nonce of a request\0"
+"""Comes before a nonce when it is hashed."""
+
+
+def nonce_digest(nonce: str | None) -> str | None:
+    """What a receipt says of a nonce, `nonce_sha256`; None without one.
+
+    >>> nonce_digest("a random text")
+    '974ee8eeacbe010d2b34928bf30ea8205d6d6269a9e49019a265c5dfdad0142e'
+    """
+    return None if nonce is None else hashlib.sha256(NONCE + nonce.encode()).hexdigest()
+
+
+@dataclass
+class Evidence:
+    """What a receipt will say, collected while the keys that are about to go are still there."""
+
+    covered: dict[str, Any]
+    keys: dict[bytes, bytes] = field(default_factory=dict)  # new ones, for the shards' data
+    shards: dict[int, bytes] = field(default_factory=dict)  # and whose they are
+    old: list[bytes] = field(default_factory=list)  # those of earlier receipts, which go
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A receipt with all that is needed to check it away from the device."""
+
+    number: int
+    receipt: bytes
+    proof: tuple[bytes, ...]
+    checkpoint: bytes
+
+    def json(self) -> dict[str, Any]:
+        """As plain data."""
+        proof = [base64.b64encode(each).decode() for each in self.proof]
+        return {
+            "number": self.number,
+            "receipt": self.receipt.decode(),
+            "proof": proof,
+            "checkpoint": self.checkpoint.decode(),
+        }
+
+    @classmethod
+    def parse(cls, told: Any) -> "Bundle":
+        """From plain data that may come from anywhere."""
+        try:
+            proof = tuple(base64.b64decode(each, validate=True) for each in told["proof"])
+            receipt, checkpoint = told["receipt"].encode(), told["checkpoint"].encode()
+            number = told["number"]
+            if not isinstance(number, int) or isinstance(number, bool):
+                raise TypeError
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise LogError("not a receipt with its proof: it needs number, receipt, proof and checkpoint") from None
+        return cls(number, receipt, proof, checkpoint)
+
+    def check(self, device: VerifierKey, nonce: str | None = None) -> dict[str, Any]:
+        """What the receipt says, if the device signed it and its log contains it.
+
+        Parameters
+        ----------
+        device
+            The device's verifier key, as `cause log` prints it.
+        nonce
+            What was sent with the request; None is not compared.
+
+        Raises
+        ------
+        LogError
+            If the signature or the proof does not hold, or the receipt answers a request with another nonce or none.
+        """
+        told: dict[str, Any] = json.loads(open_note(self.receipt, [device]))
+        head = open_checkpoint(self.checkpoint, device)
+        verify_inclusion(leaf_hash(self.receipt), self.number, head.size, self.proof, head.root)
+        if nonce is not None and told.get("nonce_sha256") != nonce_digest(nonce):
+            raise LogError("the receipt does not answer the request that this nonce was sent with")
+        return told
+
+
+_SIGNED = {"effect": 1, "repair": 2}
+"""`requests.signed`: which receipts of a request are in the log."""
+
+
+class Receipts(Log):
+    """The receipts of a home, which are its log."""
+
+    def __init__(self, home: "Home") -> None:
+        super().__init__(home.database, lambda: home.vault.key(DEVICE_KEY))
+        self._home = home
+
+    # What is collected while a request takes effect
+
+    def evidence(self, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]) -> Evidence:
+        """Called when ledger and memory hold what is left, and the keys of what goes are still there."""
+        home = self._home
+        doomed = dict(zip(dropped, home.shelf.doomed[-len(dropped) :], strict=True)) if dropped else {}
+        shards, evidence = [], Evidence({})
+        for plan in plans:
+            key, name = os.urandom(32), os.urandom(16)
+            evidence.keys[name], evidence.shards[plan.shard] = key, name
+            before = home.database.row("SELECT key FROM manifests WHERE shard=?", [plan.shard])
+            if before:
+                evidence.old.append(bytes(before[0]))
+            head = home.memory.head(plan.shard)
+            shards.append(
+                {
+                    "shard": plan.shard,
+                    "samples": plan.forgotten,
+                    "restart": None if plan.restart is None else list(plan.restart),
+                    "replay": [list(each) for each in plan.replay],
+                    "destroyed": [
+                        self._destroyed(each, named) for each, named in doomed.items() if each.shard == plan.shard
+                    ],
+                    "data": commitment(key, self.manifest(plan.shard, home.ledger.round)).hex(),
+                    "serving": None if head is None else self._sub_model(head.key),
+                }
+            )
+        evidence.covered = {
+            "shards": [plan.shard for plan in plans],
+            "rsn": sum(plan.rsn for plan in plans),
+            "round": home.ledger.round,
+            "touched": shards,
+        }
+        return evidence
+
+    def replace_keys(self, request: str, evidence: Evidence) -> None:
+        """In a transaction: the keys for the touched shards' data are these now."""
+        database = self._home.database
+        database.many("DELETE FROM manifests WHERE key=?", [[name] for name in evidence.old])
+        rows = [[request, shard, name] for shard, name in evidence.shards.items()]
+        database.many("INSERT INTO manifests VALUES (?, ?, ?)", rows)
+
+    def manifest(self, shard: int, upto: int) -> bytes:
+        """Digest of the ids of a shard's retained samples, of rounds up to one."""
+        lineage = self._home.ledger.lineage(shard)
+        return digest("manifest", *(segment.manifest for segment in lineage if segment.key.round <= upto))
+
+    def _sub_model(self, key: SegmentKey) -> dict[str, Any]:
+        home = self._home
+        name = home.shelf.names[key]
+        committed = home.vault.commit(name, home.memory[key].identity)
+        return {"sub_model": list(key), "stored_as": name.hex(), "commitment": committed.hex()}
+
+    def _destroyed(self, key: SegmentKey, name: bytes) -> dict[str, Any]:
+        vault = self._home.vault
+        (sealed,) = self._home.database.row("SELECT sealed_identity FROM sub_models WHERE key=?", [name])
+        committed = vault.commit(name, open_identity(vault, name, bytes(sealed)))
+        return {"sub_model": list(key), "commitment": committed.hex()}
+
+    # The log
+
+    def issue(self) -> None:
+        """Sign and log whatever took effect or was repaired and has no receipt yet."""
+        database = self._home.database
+        waiting = database.rows(  # the index is of signed<2, and SQLite does not see that signed=0 is part of it
+            "SELECT id, 'effect' FROM requests WHERE signed<2 AND signed=0 AND effective IS NOT NULL UNION ALL "
+            "SELECT id, 'repair' FROM requests WHERE signed<2 AND repaired IS NOT NULL"
+        )
+        if not waiting:
+            return
+        now = self._home.clock()
+        with database.transaction():
+            for request, _ in waiting:  # keys that a crash spared were destroyed by this opening, and so only now
+                database.run("UPDATE requests SET destroyed=? WHERE id=? AND destroyed IS NULL", [now, request])
+            self.append((request, kind, self._body(request, kind)) for request, kind in waiting)
+            database.many("UPDATE requests SET signed=? WHERE id=?", [[_SIGNED[kind], each] for each, kind in waiting])
+
+    def _body(self, request: str, kind: str) -> dict[str, Any]:
+        received, deadline, effective, destroyed, repaired, batch, samples, covered, nonce = self._home.database.row(
+            "SELECT received, deadline, effective, destroyed, repaired, batch, samples, covered, nonce FROM requests "
+            "WHERE id=?",
+            [request],
+        )
+        told = json.loads(covered)
+        body: dict[str, Any] = {
+            "format": FORMAT,
+            "kind": kind,
+            "request": request,
+            "served_with": batch,
+            "received": time_text(received),
+            "deadline": time_text(deadline),
+            "released": time_text(effective),
+            "in_effect": time_text(destroyed),
+            "samples": samples,
+            "round": told["round"],
+            "recipe": self._home.recipe.hex(),
+            "environment": self._home.environment,
+            "software": f"cause {__version__}",
+        }
+        if nonce is not None:
+            body["nonce_sha256"] = nonce
+        if kind == "effect":
+            return body | {"shards": told["touched"], "tainted_exports": told["exports"], "rsn_planned": told["rsn"]}
+        heads = {shard: self._home.memory.head(shard) for shard in told["shards"]}
+        return body | {
+            "repaired": time_text(repaired),
+            "shards": [
+                {"shard": shard, "serving": None if head is None else self._sub_model(head.key)}
+                for shard, head in heads.items()
+            ],
+        }
+
+    def listed(self, first: int = 0, most: int | None = None) -> list[dict[str, Any]]:
+        """Receipts as they read, oldest first: those from a number on, at most so many."""
+        rows = self._home.database.rows(
+            "SELECT number, body FROM leaves WHERE number>=? ORDER BY number LIMIT ?",
+            [first, -1 if most is None else most],
+        )
+        known = [self.verifier] if rows else []
+        return [{"number": number, **json.loads(open_note(bytes(body), known))} for number, body in rows]
+
+    def bundle(self, number: int) -> Bundle:
+        """A receipt by its number in the log, with its proof."""
+        (_, _, body), size = self.entry(number), self.size
+        return Bundle(number, body, tuple(inclusion_proof(self, number, size)), self.checkpoint())
+
+    def numbers(self, request: str) -> list[int]:
+        """The receipts of a request."""
+        found = self._home.database.rows("SELECT number FROM leaves WHERE request=? ORDER BY number", [request])
+        return [number for (number,) in found]
+
+    # Checking a receipt against the home
+
+    def checked(self, receipt: int | str | Bundle) -> dict[str, Any]:
+        """What a receipt says, once its signature and its place in the log are found to be right."""
+        if isinstance(receipt, str):
+            numbers = self.numbers(receipt)
+            if not numbers:
+                raise LogError(f"there is no receipt for a request {receipt[:80]!r}")
+            receipt = numbers[-1]
+        if not isinstance(receipt, int | Bundle):
+            raise LogError(f"a receipt is named by its number or its request's id, not by {receipt!r}")
+        bundle = receipt if isinstance(receipt, Bundle) else self.bundle(receipt)
+        told = bundle.check(self.verifier)
+        head = open_checkpoint(bundle.checkpoint, self.verifier)
+        if head.size > self.size or head.root != root_at(self, head.size):
+            raise LogError(
+                f"the receipt's checkpoint of {head.size} entries is not one of this log: it was rewritten"
+                f"{self.restored_before(head.size)}"
+            )
+        return told
+
+    def held(self, told: dict[str, Any]) -> tuple[list[str], list[str]]:
+        """Which commitments of a receipt do not hold, and which cannot be checked any more: what they commit to has
+        changed since, and their keys are destroyed."""
+        wrong, superseded = [], []
+        for shard in told["shards"]:
+            if "data" in shard:
+                state = self._data_holds(told, shard)
+                name = f"data of shard {shard['shard']}"
+                wrong += [name] * (state is False)
+                superseded += [name] * (state is None)
+            if shard["serving"] is not None:
+                state = self._sub_model_holds(shard["serving"])
+                name = f"sub-model {SegmentKey(*shard['serving']['sub_model'])}"
+                wrong += [name] * (state is False)
+                superseded += [name] * (state is None)
+        return wrong, superseded
+
+    def _data_holds(self, told: dict[str, Any], shard: dict[str, Any]) -> bool | None:
+        home, where = self._home, [told["served_with"], shard["shard"]]
+        row = home.database.row("SELECT key FROM manifests WHERE (request, shard)=(?, ?)", where)
+        if row is None:
+            return None
+        expected = home.vault.commit(bytes(row[0]), self.manifest(shard["shard"], told["round"]))
+        return bool(expected.hex() == shard["data"])
+
+    def _sub_model_holds(self, told: dict[str, Any]) -> bool | None:
+        home, key = self._home, SegmentKey(*told["sub_model"])
+        if key not in home.shelf.names or home.shelf.names[key].hex() != told["stored_as"]:
+            return None  # gone, or trained again since
+        return bool(self._sub_model(key)["commitment"] == told["commitment"])

@@ -1,0 +1,110 @@
+"""What the home's retention (`retain`) will delete next. Only reads."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cause.common import positions as pos
+
+if TYPE_CHECKING:
+    from cause.device.store.home import Home
+
+DAY_S = 86_400.0
+Rule = tuple[int | None, float | None]
+"""How long samples are kept: a number of rounds, or of seconds; see `parse_retain`."""
+
+
+@dataclass(frozen=True)
+class Expiring:
+    """Samples that will be deleted together."""
+
+    samples: int = 0
+    users: int = 0
+    rounds: tuple[int, ...] = ()
+    """The rounds that they belong to; samples that wait for a round have none."""
+
+
+@dataclass(frozen=True)
+class ExpiringAt(Expiring):
+    """Samples that will be deleted at a time."""
+
+    at: float = 0.0
+    """When the first of them is old enough (seconds since 1970); the others follow within a day."""
+
+
+@dataclass(frozen=True)
+class Retention:
+    """What retention will delete next."""
+
+    retain: str | None
+    """The setting: "2 rounds", "90 days", or None where samples are kept for ever."""
+    next_round: Expiring
+    """What goes when the next round closes, also when it is empty."""
+    next: ExpiringAt | None
+    """With "N days": what goes next without any round, and when; None if nothing is held, or by rounds."""
+
+
+def retention(home: "Home") -> Retention:
+    """What is deleted next, as the settings of the home are now.
+
+    While the wall clock is not believed, nothing is deleted by its age: "N days" then shows nothing.
+    """
+    rounds, seconds = home.retain
+    if rounds is None and seconds is None:
+        return Retention(None, Expiring(), None)
+    if seconds is None:
+        return Retention(_text(home.retain), expiring(home, home.retain), None)
+    if home.time.doubt() is not None:
+        return Retention(_text(home.retain), Expiring(), None)
+    return Retention(_text(home.retain), expiring(home, home.retain), _next(home, seconds))
+
+
+def expiring(home: "Home", rule: Rule) -> Expiring:
+    """What the next round would delete if samples were kept for so long."""
+    rounds, seconds = rule
+    if rounds is not None:
+        return _counted(home, "round <= ?", float(home.database.get("round", 0) + 1 - rounds), None)
+    if seconds is not None:
+        limit = home.clock() - seconds
+        return _counted(home, "arrived < ?", limit, limit)
+    return Expiring()
+
+
+def _next(home: "Home", seconds: float) -> ExpiringAt | None:
+    (first,) = home.database.row(
+        "SELECT min(first) FROM (SELECT min(arrived) AS first FROM uploads UNION ALL SELECT min(arrived) FROM staged)"
+    )
+    if first is None:
+        return None
+    found = _counted(home, "arrived < ?", first + DAY_S, first + DAY_S)
+    return ExpiringAt(found.samples, found.users, found.rounds, at=first + seconds)
+
+
+def _counted(home: "Home", rule: str, limit: float, staged_before: float | None) -> Expiring:
+    rows: Sequence[Any] = home.database.rows(
+        "SELECT pseudonym, uploads.round, positions FROM uploads JOIN pieces ON upload=uploads.id "
+        f"WHERE uploads.{rule}",
+        [limit],
+    )
+    samples = sum(len(pos.from_runs(bytes(runs))) for _, _, runs in rows)
+    users = {home.directory.name(pseudonym) for pseudonym, _, _ in rows}
+    for user, count in _staged(home, staged_before):
+        users.add(user)
+        samples += count
+    return Expiring(samples, len(users), tuple(sorted({round_ for _, round_, _ in rows})))
+
+
+def _staged(home: "Home", before: float | None) -> Iterator[tuple[str, int]]:
+    for upload in home.inbox.uploads():
+        if before is not None and upload.arrived < before:
+            yield upload.user, upload.samples
+
+
+def _text(rule: Rule) -> str:
+    """As the setting is written.
+
+    >>> _text((1, None)), _text((None, 90 * DAY_S))
+    ('1 rounds', '90 days')
+    """
+    rounds, seconds = rule
+    return f"{rounds} rounds" if rounds is not None else f"{(seconds or 0) / DAY_S:g} days"

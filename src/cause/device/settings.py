@@ -1,0 +1,263 @@
+"""The settings that are in force: `cause.toml` as it was accepted, sealed in the ledger.
+
+A file that people can edit decides how long samples are kept and from which seed everything follows. So the accepted
+text lies in the ledger too, under the device's own key, and a file that says something else is refused at the opening,
+with the settings that differ. `cause config` changes both: the ledger first, with the new text pending, then the file,
+then the ledger; an opening finishes what was interrupted.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from cause.common import positions as pos
+from cause.common.registry import nearest
+from cause.common.units import parse_bytes
+from cause.device.config import Config, key_source, parse_config, parse_retain, parse_value
+from cause.device.store.layout import DEVICE_KEY
+from cause.device.vault import Vault
+from cause.errors import HomeError, InputError, VaultError
+
+if TYPE_CHECKING:
+    from cause.device.store.database import Database
+    from cause.device.store.home import Home
+
+ACCEPTED, PENDING = "config", "config_pending"
+"""Rows of `meta`: the text that is in force, and the one that a change is about to bring."""
+READER_TRIES = 4
+_FIXED = {
+    "system": "every sub-model follows from it",
+    "seed": "every sub-model follows from it",
+    "shards": "every sample is in one of them",
+    "classes": "every sub-model follows from it",
+}
+_SIZES = ("memory", "slots")
+
+
+def is_fixed(name: str) -> bool:
+    """Whether a setting (or a part of the composition) is what it was when the home was made."""
+    return name in _FIXED or name.startswith("composition.")
+
+
+def digest(text: bytes) -> bytes:
+    """What the anchor knows of a configuration."""
+    return hashlib.sha256(b"cause.toml\0" + text).digest()
+
+
+def recorded(database: "Database", vault: Vault, name: str = ACCEPTED) -> bytes | None:
+    """The accepted (or pending) text; None if there is none."""
+    sealed = database.get(name)
+    if sealed is None:
+        return None
+    try:
+        return vault.open_sealed(DEVICE_KEY, bytes(sealed), name.encode())
+    except (VaultError, TypeError) as error:
+        raise HomeError(f"the ledger's record of cause.toml is damaged ({error}): restore a backup") from None
+
+
+def record(database: "Database", vault: Vault, text: bytes, name: str = ACCEPTED) -> None:
+    """In a transaction: this text is accepted (or pending)."""
+    database.set(name, vault.seal(DEVICE_KEY, text, name.encode()))
+
+
+def differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
+    """The settings that are not the same, as (name, old value, new value)."""
+    before, after = dict(_flat(old.effective())), dict(_flat(new.effective()))
+    names = sorted({*before, *after})
+    return [(n, before.get(n), after.get(n)) for n in names if before.get(n) != after.get(n)]
+
+
+def shown(changes: list[tuple[str, Any, Any]]) -> str:
+    """As people read them: retain None -> '1 rounds'."""
+    return ", ".join(f"{name} {old!r} -> {new!r}" for name, old, new in changes)
+
+
+def in_force(home: "Home") -> Config | None:
+    """The configuration of a home, if its file says what was accepted. Finishes an interrupted change.
+
+    Returns
+    -------
+    Config or None
+        None where nothing was accepted yet and there is no file.
+
+    Raises
+    ------
+    HomeError
+        If the file was edited; the message names the settings.
+    """
+    for left in reversed(range(READER_TRIES)):
+        try:
+            return _in_force(home)
+        except HomeError:
+            if not home.read_only or not left:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _in_force(home: "Home") -> Config | None:
+    with home.database.reading():
+        accepted, pending = (recorded(home.database, home.vault, name) for name in (ACCEPTED, PENDING))
+    path = home.layout.config
+    try:
+        text = home.disk.read(path)
+    except FileNotFoundError:
+        if accepted is None:
+            return None
+        raise HomeError(
+            f"{str(home.layout.folder)!r} has lost 'cause.toml': put it back, or restore a backup"
+        ) from None
+    except OSError as error:
+        raise HomeError(f"cannot read {str(path)!r}: {error.strerror}: try again") from None
+    found = parse_config(text, str(path))
+    known = [each for each in (accepted, pending) if each is not None]
+    fits = not known or any(not differences(parse_config(each, "the ledger"), found) for each in known)
+    if fits and pending is not None and not home.read_only:
+        try:  # also where it is there already: it may be in the page cache alone
+            home.disk.write_whole(path, pending)
+        except OSError as error:
+            raise HomeError(f"cannot write {str(path)!r}: {error.strerror}") from None
+        _settle(home, pending)
+        return parse_config(pending, str(path))
+    if fits:
+        if accepted is None and not home.read_only:
+            _settle(home, text)
+        return found
+    changes = differences(parse_config(known[0], "the ledger"), found)
+    raise HomeError(
+        f"{str(path)!r} was edited: {shown(changes)}: put it back, or take it over with `cause config HOME --accept`; "
+        "`cause config HOME key=value` changes a setting"
+    )
+
+
+def _settle(home: "Home", text: bytes) -> None:
+    with home.database.transaction():
+        record(home.database, home.vault, text)
+        home.database.run("DELETE FROM meta WHERE name=?", [PENDING])
+
+
+def change(home: "Home", new: Config) -> None:
+    """Let a configuration take the place of the accepted one, crash-safely."""
+    text = new.text().encode()
+    parse_config(text, "the configuration")
+    with home.database.transaction():
+        record(home.database, home.vault, text, PENDING)
+    try:
+        home.disk.write_whole(home.layout.config, text)
+    except OSError as error:
+        raise HomeError(f"cannot write {str(home.layout.config)!r}: {error.strerror}") from None
+    _settle(home, text)
+    home.config = new
+
+
+def changed(config: Config, assignments: Mapping[str, str]) -> Config:
+    """The configuration with other settings, given as text.
+
+    Raises
+    ------
+    InputError
+        If there is no such setting, it cannot be changed, or the value makes no sense.
+
+    >>> from cause.device.config import Settings
+    >>> changed(Config(Settings(), {"env": "KEY"}), {"retain": "30 rounds", "workers": "2"}).settings.workers
+    2
+    >>> changed(Config(Settings(), {"env": "KEY"}), {"seed": "7"})
+    Traceback (most recent call last):
+    cause.errors.InputError: seed cannot be changed: every sub-model follows from it. Make a new home
+    """
+    settings, key = config.settings, dict(config.key)
+    given: dict[str, Any] = {}
+    for name, text in assignments.items():
+        kind = name.removeprefix("key.")
+        if name in _FIXED:
+            raise InputError(f"{name} cannot be changed: {_FIXED[name]}. Make a new home")
+        if name == "learner" or name.startswith("learner."):
+            raise InputError("the learner cannot be changed: every sub-model follows from it. Make a new home")
+        if name == "composition" or name.startswith("composition."):
+            raise InputError("the composition cannot be changed: every sub-model follows from it. Make a new home")
+        if name.startswith("key."):
+            key = {kind: text.split() if kind == "command" else text}
+        elif name in asdict(settings):
+            given[name] = parse_value(name, text)
+        else:
+            known = sorted(set(asdict(settings)) - set(_FIXED))
+            hint = nearest(name, known)
+            raise InputError(f"there is no setting {name!r}{hint}: {', '.join(known)}, key.file, key.env, key.command")
+    for name in _SIZES:
+        if name in given:
+            _check_size(name, getattr(settings, name), given[name], settings.slots)
+    return replace(config, settings=replace(settings, **given), key=key)
+
+
+def accepted(home: "Home") -> Config | None:
+    """The configuration that was accepted last, whatever the file says."""
+    text = recorded(home.database, home.vault)
+    return None if text is None else parse_config(text, "the ledger")
+
+
+def check_accepted(old: Config, new: Config) -> None:
+    """Refuse an edited file whose changes cannot be taken over."""
+    for name, before, after in differences(old, new):
+        if name in _FIXED or name.startswith(("learner.", "composition.")):
+            reason = _FIXED.get(name, "every sub-model follows from it")
+            raise InputError(f"{name} cannot be changed, from {before!r} to {after!r}: {reason}. Put it back")
+        if name in _SIZES:
+            _check_size(name, before, after, old.settings.slots)
+
+
+def check_key(home: "Home", new: Config) -> None:
+    """Refuse a source of the master key that does not open this home's vault."""
+    if dict(new.key) != dict((home.config or new).key):
+        Vault.open(home.layout.vault, key_source(new.key, home.layout.folder), home.disk, read_only=True).close()
+
+
+def consequences(home: "Home", new: Config) -> Iterator[str]:
+    """What a change will do, in sentences."""
+    settings = new.settings
+    retain = parse_retain(settings.retain)
+    if retain != home.retain:
+        samples = expiring(home, retain)
+        yield (
+            f"{samples:,} samples are older than {settings.retain}: the next learn destroys them"
+            if samples
+            else "no sample expires at the next learn"
+        )
+    if settings.storage is not None and parse_bytes(settings.storage) < home.stored_bytes:
+        yield "the samples take more than that already: new ones are refused until some are forgotten"
+
+
+def expiring(home: "Home", retain: tuple[int | None, float | None]) -> int:
+    """How many samples the next learn would destroy if they were kept for so long."""
+    rounds, seconds = retain
+    if rounds is not None:
+        rule, limit = "round <= ?", float(home.database.get("round", 0) + 1 - rounds)
+    elif seconds is not None:
+        rule, limit = "arrived < ?", home.clock() - seconds
+    else:
+        return 0
+    held = home.database.rows(
+        f"SELECT positions FROM pieces WHERE upload IN (SELECT id FROM uploads WHERE {rule})", [limit]
+    )
+    waiting = 0
+    if seconds is not None:
+        (waiting,) = home.database.row("SELECT coalesce(sum(samples), 0) FROM staged WHERE arrived < ?", [limit])
+    return sum(len(pos.from_runs(bytes(runs))) for (runs,) in held) + int(waiting)
+
+
+def _check_size(name: str, old: Any, new: Any, slots: int | None) -> None:
+    if name == "memory" and slots is not None:
+        raise InputError("memory cannot be changed: this home counts its sub-models in slots; raise `slots`")
+    if name == "slots" and (old is None or new is None):
+        raise InputError("slots cannot be changed: this home's memory is given in bytes; raise `memory`")
+    before, after = (parse_bytes(old), parse_bytes(new)) if name == "memory" else (old, new)
+    if after < before:
+        raise InputError(f"{name} can only be raised, from {old} on, not to {new}: stored sub-models would not fit")
+
+
+def _flat(table: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in table.items():
+        where = f"{at}.{name}" if at else name
+        if isinstance(value, Mapping):
+            yield from _flat(value, "" if where == "device" else where)
+        else:
+            yield where, value

@@ -1,0 +1,238 @@
+"""How a device is: what serves, what waits and what it will cost. Only reads."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from cause.device.energy.model import EnergyModel
+from cause.device.retention import Retention, retention
+from cause.device.schedule import margin_of
+from cause.device.store.home import Home
+from cause.engine.ledger import Quarantined
+from cause.engine.rehearsal import rehearsed_count
+from cause.engine.samples import SegmentKey
+from cause.errors import InputError
+
+if TYPE_CHECKING:
+    from cause.device.device import Cause
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A segment that is to be trained: again, or for the first time."""
+
+    segment: SegmentKey
+    samples: int
+    """Trained on, rehearsed ones included."""
+    again: bool
+
+
+@dataclass(frozen=True)
+class ShardStatus:
+    """One shard."""
+
+    shard: int
+    samples: int
+    newest: SegmentKey
+    """The segment that its head should have learned last."""
+    serving: SegmentKey | None
+    """The sub-model that votes; None when the shard has left the vote."""
+    behind: int
+    """Segments that wait to be trained."""
+    since: float | None
+    """When it fell behind (seconds since 1970)."""
+    problem: str | None = None
+    """The type of the error that its last training ended with; it is tried again at each replay."""
+
+
+@dataclass(frozen=True)
+class RepairCost:
+    """What repairing everything will take. Seconds and joules need a calibration of this machine."""
+
+    trainings: int
+    samples: int
+    rsn: int
+    seconds: float | None = None
+    joules: float | None = None
+    unknown: str | None = None
+    """Why seconds or joules are not known."""
+
+
+@dataclass(frozen=True)
+class OpenRequest:
+    """A request that is not yet repaired. Its samples are gone already, unless `effective` is None."""
+
+    id: str
+    received: float
+    effective: float | None
+    deadline: float
+    samples: int | None
+
+
+@dataclass(frozen=True)
+class Export:
+    """A copy of the ensemble that was given away."""
+
+    id: str
+    made: float
+    form: str
+    heads: tuple[SegmentKey, ...]
+    tainted: float | None
+    """When something that it had learned was forgotten: whoever has it should take a new one."""
+
+
+@dataclass(frozen=True)
+class Degraded:
+    """Shards that hold samples and do not vote."""
+
+    not_voting: tuple[int, ...]
+    of: int
+    """How many shards hold samples."""
+    since: float | None
+    """When the first of them fell behind (seconds since 1970); None while their first training is under way."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """A device, at a glance."""
+
+    round: int
+    samples: int
+    shards: tuple[ShardStatus, ...]
+    repair: RepairCost
+    sub_models: int
+    slots: int
+    memory_bytes: int
+    memory_budget_bytes: int
+    storage_bytes: int
+    storage_budget_bytes: int | None
+    requests: tuple[OpenRequest, ...]
+    exports: tuple[Export, ...]
+    retention: Retention
+    """What the home deletes next because of its age, and when."""
+    quarantined: tuple[Quarantined, ...] = ()
+    """Samples that fail alone: retained, but no part of any sub-model. Only for who may know the users."""
+    clock: str | None = None
+    """Why the wall clock is not believed, so that nothing is destroyed by its age; None if it is."""
+    notes: tuple[str, ...] = ()
+    """What a user should know of the learner, as that less of its network can be pruned than the system asks for."""
+
+    active_shards: int = 0
+    """How many shards take new data in the next round; with a shard controller fewer as rounds go by."""
+    most_shards: int = 0
+    """How many shards there can be: the setting `shards`."""
+    overdue: int = 0
+    """Requests past their deadline that are not repaired; their samples are gone all the same."""
+    due_soon: int = 0
+    """Requests that are not repaired and whose deadline is near: within a week, or a quarter of the time allowed."""
+
+    @property
+    def voting(self) -> int:
+        """Shards that vote."""
+        return sum(shard.serving is not None for shard in self.shards)
+
+    @property
+    def degraded(self) -> "Degraded | None":
+        """The shards that hold samples and do not vote; None if there are none."""
+        silent = [shard for shard in self.shards if shard.serving is None]
+        since = min((shard.since for shard in silent if shard.since is not None), default=None)
+        return Degraded(tuple(each.shard for each in silent), len(self.shards), since) if silent else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        degraded = self.degraded
+        return asdict(self) | {"voting": self.voting, "degraded": None if degraded is None else asdict(degraded)}
+
+
+def home_of(device: "Cause") -> Home:
+    """The home of a device that has one."""
+    if device.home is None:
+        raise InputError("this device lives in memory: it has no home")
+    return device.home
+
+
+def status(device: "Cause", model: EnergyModel | None = None) -> Status:
+    """How a device with a home is. With a calibration (`cause calibrate --out`) it tells seconds and joules, too."""
+    with device.lock:
+        return _of_one_moment(device, model)
+
+
+def _of_one_moment(device: "Cause", model: EnergyModel | None) -> Status:
+    home = home_of(device)
+    with home.database.reading():
+        since = {shard: told for shard, *told in home.database.rows("SELECT shard, since, problem FROM behind")}
+        requests = home.database.rows(
+            "SELECT id, received, effective, deadline, samples FROM requests WHERE repaired IS NULL ORDER BY deadline"
+        )
+        exports = home.database.rows("SELECT id, made, form, heads, tainted FROM exports ORDER BY made")
+        stored_bytes, expires = home.stored_bytes, retention(home)
+        notes = home.database.get("learner_notes")
+    now, near = home.clock(), margin_of(home.deadline_s)
+    deadlines = [deadline for _, _, _, deadline, _ in requests]
+    shards = tuple(_shard(device, shard, since) for shard in device.ledger.shards())
+    return Status(
+        round=device.ledger.round,
+        samples=sum(shard.samples for shard in shards),
+        shards=shards,
+        repair=cost(waiting(device), model),
+        sub_models=len(device.memory),
+        slots=device.memory.slots,
+        memory_bytes=device.memory.used_bytes,
+        memory_budget_bytes=device.memory.budget_bytes,
+        storage_bytes=stored_bytes,
+        storage_budget_bytes=home.storage_bytes,
+        requests=tuple(OpenRequest(*row) for row in requests),
+        exports=tuple(
+            Export(each, made, form, tuple(SegmentKey(*head) for head in json.loads(heads)), tainted)
+            for each, made, form, heads, tainted in exports
+        ),
+        quarantined=tuple(device.ledger.quarantined()),
+        clock=home.time.doubt(),
+        retention=expires,
+        active_shards=device.controller.at(device.ledger.round + 1),
+        most_shards=device.controller.shards,
+        overdue=sum(deadline < now for deadline in deadlines),
+        due_soon=sum(now <= deadline < now + near for deadline in deadlines),
+        notes=tuple(getattr(device.learner, "notes", ()) if notes is None else json.loads(notes)),
+    )
+
+
+def waiting(device: "Cause") -> list[Waiting]:
+    """What a repair would train, in the order in which it would."""
+    with device.lock:
+        return [each for shard in device.ledger.shards() for each in _waiting(device, shard)]
+
+
+def _waiting(device: "Cause", shard: int) -> Iterator[Waiting]:
+    lineage, head = device.ledger.lineage(shard), device.memory.head(shard)
+    after = None if head is None else head.key
+    earlier = lineage.samples_upto(after)
+    for segment in lineage.after(after):
+        rehearsed = rehearsed_count(device.engine.rehearsal.share, segment.count, earlier)
+        yield Waiting(segment.key, segment.count + rehearsed, segment.trained)
+        earlier += segment.count
+
+
+def cost(segments: Sequence[Waiting], model: EnergyModel | None = None) -> RepairCost:
+    """What training these segments takes."""
+    rsn = sum(each.samples for each in segments if each.again)
+    return estimated(len(segments), sum(each.samples for each in segments), rsn, model)
+
+
+def estimated(trainings: int, samples: int, rsn: int, model: EnergyModel | None) -> RepairCost:
+    """A cost in samples, with seconds and joules as far as a calibration tells."""
+    if model is None:
+        return RepairCost(trainings, samples, rsn, unknown="no calibration was given")
+    joules = model.joules(samples, trainings) if model.joules_line is not None else None
+    unknown = None if model.joules_line is not None else model.unavailable or "no meter"
+    return RepairCost(trainings, samples, rsn, model.seconds(samples, trainings), joules, unknown)
+
+
+def _shard(device: "Cause", shard: int, since: dict[int, list[Any]]) -> ShardStatus:
+    lineage, head = device.ledger.lineage(shard), device.memory.head(shard)
+    serving, newest = None if head is None else head.key, lineage.last
+    assert newest is not None
+    behind = len(lineage.after(serving))
+    fell_behind, problem = since.get(shard, (None, None)) if behind else (None, None)
+    return ShardStatus(shard, lineage.samples, newest, serving, behind, fell_behind, problem)

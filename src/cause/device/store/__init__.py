@@ -1,0 +1,1 @@
+"""The home of a device on the disk: files, keys, tables."""

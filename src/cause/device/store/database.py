@@ -1,0 +1,273 @@
+"""The ledger's tables: SQLite in WAL mode, every transaction durable, what is deleted overwritten."""
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from cause.device.store.checksum import CHECKSUM, RowChecksum, rows_key
+from cause.device.store.disk import Disk
+from cause.device.store.forked import keep, refuse
+from cause.device.store.layout import DEVICE_KEY, FORMAT
+from cause.device.store.migrations import MIGRATIONS
+from cause.device.vault import Vault
+from cause.errors import HomeError
+
+Connect = Callable[[Path, bool], Any]
+CHANGE = "change"
+"""The row of `meta` that counts the ledger's changes."""
+
+
+def connect(path: Path, read_only: bool) -> sqlite3.Connection:
+    """SQLite as Python has it."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise HomeError(f"{str(path)!r} is a link or not an ordinary file: a home's ledger is neither")
+    if not read_only:
+        _keep_to_its_owner(path)
+    address = f"file:{quote(str(path.absolute()))}?mode={_reading(path) if read_only else 'rwc'}"
+    return sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=10)
+
+
+def _reading(path: Path) -> str:
+    """How to open a ledger for reading: SQLite wants to write an index beside it, and on a read-only disk it cannot."""
+    log, index = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
+    if index.exists() or os.access(path.parent, os.W_OK):
+        return "ro"
+    if log.exists() and log.stat().st_size:
+        raise HomeError(
+            f"{str(path.parent)!r} has changes in {log.name!r} that only a writer can take in: mount it for writing "
+            "and open it once"
+        )
+    return "ro&immutable=1"  # nobody writes: a writer would have made the index
+
+
+def _keep_to_its_owner(path: Path) -> None:
+    """As all files of a home are; SQLite gives those beside the ledger the mode that the ledger has."""
+    with contextlib.suppress(OSError):  # what keeps it from being opened is told by who opens it
+        if not path.exists():
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        for end in ("-shm", "-wal", ""):  # by name: to close the file would let go of SQLite's locks
+            with contextlib.suppress(FileNotFoundError):
+                path.with_name(path.name + end).chmod(0o600)
+
+
+_PASSING = {
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY,
+}  # fmt: skip
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether an error tells of a ledger's bytes; errors of the disk or the system tell nothing of them."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in _PASSING
+
+
+class Database:
+    """A connection, and transactions on it."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        vault: Vault | None = None,
+        create: bool = False,
+        read_only: bool = False,
+        connect: Connect = connect,
+        disk: Disk | None = None,
+        check: "Callable[[Database], None] | None" = None,
+    ) -> None:
+        """The vault is needed to bring a ledger of an older format up to date: what it says of contents is sealed.
+
+        `check` may refuse the ledger before anything of it is changed.
+        """
+        self.path, self._read_only = path, read_only
+        self._disk = disk or Disk()
+        self._lock, self._process = threading.RLock(), os.getpid()
+        self.durable = read_only
+        """Whether all that was read at the opening would survive a power loss."""
+        self.after_commit: list[Callable[[], None]] = []
+        """Called after each transaction that changed something, once it is durable. They must not fail."""
+        self._sum: RowChecksum | None = None
+        if not read_only:
+            with contextlib.suppress(HomeError):  # whoever destroys something asks again
+                self.harden()
+        with self._failing("open"):
+            self._connection = connect(path, read_only)
+            self.run("PRAGMA foreign_keys=ON")
+            if not read_only:
+                self.run("PRAGMA secure_delete=ON")
+                self.run("PRAGMA synchronous=FULL")
+                self.run("PRAGMA journal_mode=WAL")
+            self._migrate(create, vault, check)
+            if vault is not None and not read_only:
+                self._sum = RowChecksum(self, rows_key(vault, DEVICE_KEY))
+                self.run("PRAGMA temp_store=MEMORY")
+                self._sum.install(self._connection.create_function)
+
+    def _migrate(self, create: bool, vault: Vault | None, check: "Callable[[Database], None] | None") -> None:
+        (found,) = self.row("PRAGMA user_version")
+        if not found and not create:  # whoever went on would destroy all keys, for no table names them
+            raise HomeError(f"the ledger {str(self.path)!r} is empty: put it back, or restore a backup")
+        if found > FORMAT:
+            raise HomeError(
+                f"{str(self.path.parent)!r} has format {found}, this program knows up to {FORMAT}: use a newer one"
+            )
+        if check is not None:
+            check(self)
+        if found and found < FORMAT and (self._read_only or vault is None):
+            raise HomeError(f"{str(self.path.parent)!r} has the older format {found}: open it for writing once")
+        for number, migration in enumerate(MIGRATIONS[found:], start=found + 1):
+            with self.transaction(counts=True):
+                self._script(migration.before)
+                if found and migration.rows and vault is not None:  # a new ledger has no rows
+                    migration.rows(self, vault)
+                self._script(migration.after)
+                self.run(f"PRAGMA user_version={number}")
+                self.run("DELETE FROM meta WHERE name=?", [CHECKSUM])  # made anew when all of them are done
+
+    def _script(self, script: str) -> None:
+        for statement in filter(str.strip, _without_comments(script).split(";")):
+            self.run(statement)
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> Any:
+        with self._lock, self._failing("use"):
+            return self._connection.execute(statement, values)
+
+    def distrust(self) -> None:
+        """In a transaction: the checksum of the rows is computed anew from all of them."""
+        if self._sum is not None:
+            self._sum.distrust()
+
+    def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        with self._lock, self._failing("use"):
+            self._connection.executemany(statement, rows)
+
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        with self._lock, self._failing("read"):
+            return list(self._connection.execute(statement, values))
+
+    def row(self, statement: str, values: Sequence[Any] = ()) -> Any:
+        found = self.rows(statement, values)
+        return found[0] if found else None
+
+    @contextlib.contextmanager
+    def transaction(self, *, counts: bool = False) -> Iterator[None]:
+        """All of it or nothing, durably. One that changes something, or `counts` anyway, is a change of the ledger."""
+        with self._lock:
+            self.run("BEGIN IMMEDIATE")
+            try:
+                (before,) = self.row("SELECT total_changes()")
+                if self._sum is not None:
+                    self._sum.begin()
+                yield
+                (after,) = self.row("SELECT total_changes()")
+                if after != before or counts:
+                    self.set(CHANGE, self.change + 1)
+                    if self._sum is not None:
+                        self._sum.store()
+                self.run("COMMIT")
+            except BaseException:
+                with contextlib.suppress(HomeError):
+                    self.run("ROLLBACK")
+                raise
+            finally:
+                if self._sum is not None:
+                    self._sum.end()
+            if after != before or counts:
+                for call in self.after_commit:
+                    call()
+
+    def harden(self) -> None:
+        """Make what the write-ahead log held at the opening durable, by writing the same bytes anew.
+
+        A process that was killed, or whose disk failed, may have left them in the page cache alone; and a sync without
+        a write would report success even where an earlier one had failed and dropped them.
+
+        Raises
+        ------
+        HomeError
+            If the disk refuses. Nothing that the ledger does not name may be destroyed then.
+        """
+        if self.durable:
+            return
+        log = self.path.with_name(self.path.name + "-wal")
+        try:
+            data = self._disk.read(log) if self._disk.exists(log) else b""
+            if data:
+                file = self._disk.open(log)
+                try:
+                    file.write_at(0, data)
+                    self._disk.sync(file)
+                finally:
+                    file.close()
+                self._disk.sync_folder(log.parent)
+        except OSError as error:
+            raise HomeError(f"cannot make {str(log)!r} durable: {error.strerror}") from None
+        self.durable = True
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Several reads of one moment."""
+        with self._lock:
+            self.run("BEGIN")
+            try:
+                yield
+            finally:
+                self.run("ROLLBACK")
+
+    @property
+    def change(self) -> int:
+        """The number of the ledger's last change; 0 for a ledger of a version that did not count them."""
+        if not self.row("SELECT 1 FROM sqlite_schema WHERE name='meta'"):
+            return 0
+        found = self.get(CHANGE, 0)
+        if not isinstance(found, int) or found < 0:
+            raise HomeError(f"the ledger {str(self.path)!r} is damaged: its last change is {found!r}")
+        return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A value of the table `meta`."""
+        found = self.row("SELECT value FROM meta WHERE name=?", [name])
+        return default if found is None else found[0]
+
+    def set(self, name: str, value: Any) -> None:
+        self.run("INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value=excluded.value", [name, value])
+
+    def scrub(self) -> None:
+        """Leave nothing of what was deleted in the write-ahead log."""
+        self.run("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def check(self) -> list[str]:
+        """What SQLite finds wrong."""
+        return [line for (line,) in self.rows("PRAGMA integrity_check") if line != "ok"]
+
+    def forked(self) -> None:
+        """In a forked process: nothing of it is usable, and nothing of it is ever closed."""
+        self._lock = threading.RLock()  # another thread may have held it
+        keep(self._connection)
+
+    def close(self) -> None:
+        if os.getpid() != self._process:
+            return
+        with self._lock, self._failing("close"):
+            self._connection.close()
+
+    @contextlib.contextmanager
+    def _failing(self, what: str) -> Iterator[None]:
+        if os.getpid() != self._process:
+            refuse(self.path.parent)
+        try:
+            yield
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            self.distrust()  # part of a statement may have been counted
+            hint = "; `cause doctor --home` tells more" if isinstance(error, sqlite3.DatabaseError) else ""
+            told = " ".join(str(error).split())[:200]  # SQLite quotes a damaged schema, line by line
+            raise HomeError(f"cannot {what} the ledger {str(self.path)!r}: {told}{hint}") from None
+
+
+def _without_comments(script: str) -> str:
+    return "\n".join(line.partition("--")[0] for line in script.splitlines())

@@ -1,0 +1,270 @@
+"""A request takes effect: what is left of its blocks is written anew, the tables change, and then the keys go."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cause.common import positions as pos
+from cause.common.names import fold
+from cause.common.positions import Positions
+from cause.device.store.database import Database
+from cause.device.store.directory import DirectoryChange
+from cause.device.store.inbox import StagedRemoval
+from cause.device.store.pending import requests_of
+from cause.device.store.quarantining import give_back
+from cause.device.store.relayout import RANDOM, moved, permuted
+from cause.device.store.repeats import void
+from cause.device.store.seals import name_bytes, seal_digests
+from cause.device.store.stored_upload import Blocks
+from cause.engine.ledger import Selection
+from cause.engine.plan import ShardPlan
+from cause.engine.requests import Request
+from cause.engine.samples import SegmentKey
+
+if TYPE_CHECKING:
+    from cause.device.store.home import Home
+
+
+class Rewrite:
+    """What forgetting changes on the disk: new keys and blocks, old names, and rows of the tables."""
+
+    def __init__(self) -> None:
+        self.keys: dict[bytes, bytes] = {}
+        self.contents: list[tuple[bytes, bytes]] = []
+        self.old: list[bytes] = []
+        self.left: dict[tuple[str, int], tuple[Blocks, list[bytes]]] = {}
+        """By upload: its blocks so far, and the names of those that it has now."""
+        self.segments: dict[SegmentKey, tuple[int, bytes | None, bytes | None] | None] = {}
+        """By touched segment: samples left, its new key's name and its sealed digests; None if it is empty."""
+        self.places: dict[tuple[str, int], dict[int, int]] = {}
+        """By upload whose positions are drawn anew: the new position of each old one."""
+        self.users: list[str] = []
+        """Users of whom nothing is left."""
+        self.directory = DirectoryChange()
+
+    def new_key(self) -> bytes:
+        """The name of a fresh key."""
+        name = os.urandom(16)
+        self.keys[name] = os.urandom(32)
+        return name
+
+
+def effect(
+    home: "Home", ids: Sequence[str], selection: Selection, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]
+) -> int:
+    """The samples and every tainted sub-model are gone when this returns; how many samples had waited for a round."""
+    asked = requests_of(home, ids)
+    rewrite = _planned(home, selection, asked)
+    evidence = home.receipts.evidence(plans, dropped)
+    staged = home.inbox.removal(asked)
+    keys = {**rewrite.keys, **evidence.keys, **staged.keys}
+    home.write(keys, [*rewrite.contents, *staged.contents])
+    evidence.covered["staged"] = staged.samples
+    samples = staged.samples + sum(len(forgotten) for forgotten in selection.values())
+    try:
+        with home.database.transaction():
+            apply(home, rewrite, selection)
+            home.inbox.remove(staged)
+            home.let_go()
+            home.receipts.replace_keys(ids[0], evidence)
+            _mark(home, ids, plans, samples, evidence.covered, dropped)
+    except BaseException:
+        home.garbage.doubt(keys)
+        raise
+    rewrite.old += [*evidence.old, *staged.old, *rewrite.directory.old_keys]
+    _destroy(home, ids, rewrite, staged)
+    home.receipts.issue()
+    return staged.samples
+
+
+def _planned(home: "Home", selection: Selection, asked: Sequence[Request]) -> Rewrite:
+    rewrite, ledger = Rewrite(), home.ledger
+    named: dict[str, set[str]] = {}
+    for request in asked:
+        named.setdefault(fold(request.user), set()).update(request.handles or ())
+    touched: set[SegmentKey] = set()
+    for (user, round_), forgotten in selection.items():
+        own = ledger.upload(user, round_).blocks
+        handles = named.get(fold(user), set())
+        rewrite.left[user, round_] = own, _rewrite(home, rewrite, own, user, round_, forgotten, handles)
+        recorded = ledger.recorded_pieces(own.upload_id)
+        touched |= {key for key, held in recorded if len(pos.common(held, forgotten))}
+    touched |= ledger.reinstated
+    for key in sorted(touched):
+        (old,) = home.database.row("SELECT key FROM segments WHERE (shard, round, slice)=(?, ?, ?)", list(key))
+        rewrite.old += [] if old is None else [bytes(old)]
+        rewrite.segments[key] = None
+        if key in ledger.lineage(key.shard):
+            name = rewrite.new_key()
+            sealed = seal_digests(rewrite.keys[name], key, ledger.digests(key))
+            rewrite.segments[key] = ledger.lineage(key.shard)[key].count, name, sealed
+    rewrite.users = sorted({user for user, _ in selection if not ledger.rounds_of(user)})
+    rewrite.directory = home.directory.plan(removed=rewrite.users)
+    home.directory.seal(rewrite.directory, home.vault)
+    rewrite.keys |= rewrite.directory.keys
+    return rewrite
+
+
+def _rewrite(
+    home: "Home", rewrite: Rewrite, own: Blocks, user: str, round_: int, forgotten: Positions, named: set[str]
+) -> list[bytes]:
+    """The blocks that an upload has afterwards: as they are, written anew, or none."""
+    if not home.ledger.pieces_of(user, round_):  # all of it goes: what cannot be read any more can be destroyed, too
+        rewrite.old += own.names
+        return []
+    gone, left = pos.array(forgotten), []
+    handles = _moved_handles(own, forgotten, named)
+    (layout,) = home.database.row("SELECT layout FROM uploads WHERE id=?", [own.upload_id])
+    if layout != RANDOM:  # positions are ranks of digests, and a gap among them would tell what is missing
+        blocks, rewrite.places[user, round_] = permuted(home, own, user, round_, gone, handles)
+        rewrite.old += own.names
+        for block in blocks:
+            left.append(rewrite.new_key())
+            rewrite.contents.append((left[-1], block.sealed(left[-1], rewrite.keys[left[-1]])))
+        return left
+    for name in own.names:
+        held = home.store_.meta(name).positions
+        stay = ~np.isin(held, gone, assume_unique=True)
+        renamed = np.isin(held, list(handles))
+        if stay.all() and not renamed.any():
+            left.append(name)
+            continue
+        rewrite.old.append(name)
+        if stay.any():
+            new = rewrite.new_key()
+            block = home.store_.block(name).with_handles(handles).keeping(stay)
+            rewrite.contents.append((new, block.sealed(new, rewrite.keys[new])))
+            left.append(new)
+    return left
+
+
+def _moved_handles(own: Blocks, forgotten: Positions, named: set[str]) -> dict[int, bytes]:
+    """New handles, by position, of rows that stay although their handle was named.
+
+    Of identical samples the one with the highest ordinal goes, whichever was named, so that the rest have the ids that
+    they would have had without it. The named handle goes all the same: the row that had it gets the other's.
+    """
+    if not named:
+        return {}
+    meta = own.metas()
+    going = np.isin(meta.positions, pos.array(forgotten), assume_unique=True)
+    handles = [row.tobytes() for row in meta.handles]
+    spare: dict[bytes, list[bytes]] = {}
+    for row in np.flatnonzero(going).tolist():
+        if handles[row].hex() not in named:
+            spare.setdefault(meta.digests[row].tobytes(), []).append(handles[row])
+    staying = [row for row in np.flatnonzero(~going).tolist() if handles[row].hex() in named]
+    return {int(meta.positions[row]): spare[meta.digests[row].tobytes()].pop() for row in staying}
+
+
+def apply(home: "Home", rewrite: Rewrite, selection: Selection) -> None:
+    """In a transaction: the tables hold what is left."""
+    database, sizes = home.database, {name: len(data) for name, data in rewrite.contents}
+    for (user, round_), (own, left) in rewrite.left.items():
+        pseudonym = home.directory.pseudonym(user)
+        assert pseudonym is not None
+        database.many(
+            "INSERT INTO history (kind, round, pseudonym, of_round, samples, shard) VALUES ('forget', ?, ?, ?, ?, ?)",
+            _lines(home, own, pseudonym, round_, selection[user, round_]),
+        )
+        forget_classes(database, pseudonym, round_)
+        database.run("DELETE FROM pieces WHERE upload=?", [own.upload_id])
+        kept = dict(database.rows("SELECT key, bytes FROM blocks WHERE upload=?", [own.upload_id]))
+        database.run("DELETE FROM blocks WHERE upload=?", [own.upload_id])
+        if not left:
+            database.run("DELETE FROM uploads WHERE id=?", [own.upload_id])
+            continue
+        rows = [(name, own.upload_id, part, sizes.get(name) or kept[name]) for part, name in enumerate(left)]
+        database.many("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)
+        if left[0] != own.names[0]:
+            sealed = home.vault.seal(left[0], name_bytes(user), b"user" + left[0])
+            database.run("UPDATE uploads SET sealed_user=? WHERE id=?", [sealed, own.upload_id])
+        database.many(
+            "INSERT INTO pieces (upload, shard, round, slice, positions, quarantined, verdict) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                [own.upload_id, *key, pos.runs(moved(held, rewrite.places.get((user, round_)))),
+                 *((None, None) if (aside := home.ledger.aside(key, user)) is None else aside[1:])]
+                for key, held in home.ledger.pieces_of(user, round_)
+            ],
+        )  # fmt: skip
+        database.run("UPDATE uploads SET layout=? WHERE id=?", [RANDOM, own.upload_id])
+    give_back(home)
+    update_segments(database, rewrite.segments)
+    home.directory.write(rewrite.directory, database)
+
+
+def update_segments(
+    database: Database, segments: Mapping[SegmentKey, tuple[int, bytes | None, bytes | None] | None]
+) -> None:
+    """In a transaction: touched segments have fewer samples and other digests, or are no more."""
+    where = "WHERE (shard, round, slice)=(?, ?, ?)"
+    for key, row in segments.items():
+        if row is None:
+            database.run(f"DELETE FROM segments {where}", list(key))
+        else:
+            database.run(f"UPDATE segments SET samples=?, key=?, sealed_digests=? {where}", [*row, *key])
+
+
+def _lines(home: "Home", own: Blocks, pseudonym: int, round_: int, forgotten: Positions) -> list[list[object]]:
+    """Lines for the history: how many samples went, from which shards, under the user's pseudonym."""
+    lost: dict[int, int] = {}
+    for key, held in home.ledger.recorded_pieces(own.upload_id):
+        lost[key.shard] = lost.get(key.shard, 0) + len(pos.common(held, forgotten))
+    return [[home.ledger.round, pseudonym, round_, count, shard] for shard, count in lost.items() if count]
+
+
+def _mark(
+    home: "Home",
+    ids: Sequence[str],
+    plans: Sequence[ShardPlan],
+    samples: int,
+    covered: dict[str, Any],
+    dropped: Sequence[SegmentKey],
+) -> None:
+    """In a transaction: the requests are in effect, and this is what they did."""
+    now = home.clock()
+    covered = {**covered, "exports": _taint(home, now, plans, dropped)}
+    for each in ids:
+        home.database.run(
+            "UPDATE requests SET effective=?, key=NULL, sealed=NULL, batch=?, samples=?, covered=? WHERE id=?",
+            [now, ids[0], samples, json.dumps(covered), each],
+        )
+    rows = [[plan.shard, now] for plan in plans]
+    home.database.many("INSERT OR IGNORE INTO behind (shard, since) VALUES (?, ?)", rows)
+
+
+def _taint(home: "Home", now: float, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]) -> list[str]:
+    """Exports that hold a sub-model which may have seen the samples."""
+    tainted, found = set(dropped), []
+    first = {plan.shard: plan.first for plan in plans}
+    for export, heads in home.database.rows("SELECT id, heads FROM exports WHERE tainted IS NULL ORDER BY made"):
+        keys = [SegmentKey(*head) for head in json.loads(heads)]
+        if any(key in tainted or (key.shard in first and key >= first[key.shard]) for key in keys):
+            home.database.run("UPDATE exports SET tainted=? WHERE id=?", [now, export])
+            found.append(export)
+    return found
+
+
+def _destroy(home: "Home", ids: Sequence[str], rewrite: Rewrite, staged: StagedRemoval) -> None:
+    """The transaction is durable: now the keys go, and with them every copy of what they opened."""
+    dropped, home.shelf.doomed = home.shelf.doomed, []
+    home.garbage.update(rewrite.old, dropped, map(bytes.fromhex, ids))
+    home.ledger.committed(
+        {own.upload_id: left for own, left in rewrite.left.values()},
+        [own.upload_id for upload, (own, _) in rewrite.left.items() if upload in rewrite.places],
+    )
+    home.directory.apply(rewrite.directory, rewrite.users)  # who returns is new
+    home.inbox.removed(staged)
+    home.destroy()
+
+
+def forget_classes(database: Database, pseudonym: int, round_: int) -> None:
+    """The history knows how many samples of each class arrived; of an upload that lost some it must not. Nor must the
+    idempotency key be known any more with which it came."""
+    void(database, round_)
+    where = "kind='add' AND pseudonym=? AND round=?"
+    database.run(f"UPDATE history SET sealed_classes=NULL WHERE {where}", [pseudonym, round_])

@@ -1,0 +1,62 @@
+"""A process that was forked from the one that opened a home leaves the home alone.
+
+It shares files, locks and SQLite's connection with its parent, and each of the two would undo what the other writes.
+"""
+
+import ctypes
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import WeakSet
+
+from cause.errors import HomeError
+
+if TYPE_CHECKING:
+    from cause.device.store.home import Home
+
+_open: "WeakSet[Home]" = WeakSet()
+
+
+def refuse(folder: Path) -> NoReturn:
+    """Say that a home is not this process's to use."""
+    raise HomeError(
+        f"this process was forked from the one that opened {str(folder)!r}: open the home again here, or start "
+        "processes with `spawn`"
+    )
+
+
+class Unusable:
+    """Takes the place of a part of the home in a forked process: every use is refused."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __getattr__(self, name: str) -> Any:
+        refuse(self._folder)
+
+    def __contains__(self, key: object) -> bool:
+        refuse(self._folder)
+
+
+def keep(part: object) -> None:
+    """Never free an object: to close SQLite's connection in a forked process can delete the write-ahead log."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(part))
+
+
+def watch(home: "Home") -> None:
+    """Make a home unusable in every process that is forked from now on, until it is closed."""
+    _open.add(home)
+
+
+def unwatch(home: "Home") -> None:
+    """The home is closed."""
+    _open.discard(home)
+
+
+def _in_child() -> None:
+    for home in list(_open):
+        home.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

@@ -1,0 +1,355 @@
+"""What arrived and waits for its round: samples of single uploads, sealed as a round's are, until a round takes all in.
+
+A sample's id names its round, and that is known only when the round is closed. So a staged block holds inputs, labels
+and handles alone. Closing writes them anew as the round's blocks, and the transaction that names those lets go of the
+staged ones: after a crash the samples lie in the one place or in the other, never in both and never in none.
+"""
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cause.common.names import fold
+from cause.device.store.blocks import ID_BYTES, Block, new_handles
+from cause.device.store.seals import name_bytes, name_of
+from cause.device.store.stored_upload import Blocks, cut_block
+from cause.device.vault import seal
+from cause.engine.arrays import checked
+from cause.engine.requests import Request
+from cause.engine.samples import Upload
+from cause.errors import HomeError, InputError, VaultError
+
+if TYPE_CHECKING:
+    from cause.device.store.home import Home
+
+Waiting = tuple[NDArray[Any], NDArray[np.int64], list[bytes]]
+"""Inputs, labels and handles of a user that wait for a round."""
+_INSERT = "INSERT INTO staged (key, upload, part, samples, bytes, sealed_user, arrived) VALUES (?, ?, ?, ?, ?, ?, ?)"
+REMEMBERED_S = 7 * 86_400.0
+"""How long it is known what a call led to."""
+
+
+@dataclass(frozen=True)
+class Staged:
+    """One upload that waits."""
+
+    id: str
+    user: str
+    names: tuple[bytes, ...]
+    samples: int
+    bytes: int
+    arrived: float
+
+
+@dataclass(frozen=True)
+class Called:
+    """What a call with an id led to."""
+
+    id: str
+    samples: int
+    round: int | None
+    """The round that was closed, or that took the upload in; None while it waits, or if it was erased before."""
+    handles: tuple[str, ...] = ()
+    """Of an upload that waits: the handle of each row, in the order in which the rows came."""
+
+
+@dataclass
+class StagedRemoval:
+    """What forgetting takes out of the inbox: uploads as a whole, and rows of uploads that are written anew."""
+
+    uploads: list[Staged] = field(default_factory=list)
+    rewritten: list[Staged] = field(default_factory=list)
+    """Uploads as they are afterwards."""
+    rows: list[list[Any]] = field(default_factory=list)
+    keys: dict[bytes, bytes] = field(default_factory=dict)
+    contents: list[tuple[bytes, bytes]] = field(default_factory=list)
+    old: list[bytes] = field(default_factory=list)
+    samples: int = 0
+
+
+class Inbox:
+    """The staged uploads of a home."""
+
+    def __init__(self, home: "Home") -> None:
+        self._home = home
+        self._staged: dict[str, Staged] = {}
+        self._leaving: list[Staged] | None = None  # while a round is closed: what it takes in
+        self._call: str | None = None
+        self._call_samples = 0
+        self.expired = 0
+        """Samples that waited for too long and were destroyed since the home was opened."""
+
+    def load(self) -> None:
+        """Go on with what the table holds."""
+        parts: dict[str, list[tuple[bytes, int, int, bytes, float]]] = {}
+        for name, upload, samples, size, sealed, arrived in self._home.database.rows(
+            "SELECT key, upload, samples, bytes, sealed_user, arrived FROM staged ORDER BY rowid"
+        ):
+            parts.setdefault(upload, []).append((bytes(name), samples, size, bytes(sealed), arrived))
+        self._staged = {}
+        for upload, rows in parts.items():
+            name, _, _, sealed, arrived = rows[0]
+            try:
+                user = name_of(self._home.vault.open_sealed(name, sealed, b"staged" + name))
+            except VaultError as error:
+                where = str(self._home.layout.folder)
+                raise HomeError(
+                    f"a staged upload in {where!r} cannot be opened ({error}): `cause doctor --home` tells more"
+                ) from None
+            names, counts, sizes, _, _ = zip(*rows, strict=True)
+            self._staged[upload] = Staged(upload, user, names, sum(counts), sum(sizes), arrived)
+
+    # What is there
+
+    def __len__(self) -> int:
+        return len(self._staged)
+
+    def uploads(self) -> list[Staged]:
+        """All of them, oldest first."""
+        return list(self._staged.values())
+
+    def of(self, users: Collection[str]) -> list[Staged]:
+        """Those of some users."""
+        return [upload for upload in self._staged.values() if upload.user in users] if users else []
+
+    def like(self, *users: str) -> list[Staged]:
+        """Those of some users, whichever way their names were written."""
+        if not self._staged or not users:
+            return []
+        wanted = {fold(user) for user in users}
+        return [upload for upload in self._staged.values() if fold(upload.user) in wanted]
+
+    def called(self, id_: str) -> Called | None:
+        """What a call led to, if it is remembered."""
+        row = self._home.database.row("SELECT id, samples, round FROM calls WHERE id=?", [id_])
+        return None if row is None else Called(row[0], row[1], row[2], self.handles(id_))
+
+    def handles(self, id_: str) -> tuple[str, ...]:
+        """The handles of an upload that is still staged, in the order in which its rows came."""
+        if id_ not in self._staged:
+            return ()
+        meta = Blocks(0, self._home.store_, list(self._staged[id_].names)).metas()
+        return tuple(row.tobytes().hex() for row in meta.handles)
+
+    def handles_of(self, user: str) -> set[str]:
+        """The handles of all rows of a user that wait for a round."""
+        return {handle for upload in self.like(user) for handle in self.handles(upload.id)}
+
+    def contents(self, user: str) -> list[Block]:
+        """All rows of a user that wait for a round, an upload at a time."""
+        return [self._rows(upload) for upload in self.like(user)]
+
+    def kind(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+        """Shape and type of the oldest input that waits."""
+        for upload in self._staged.values():
+            meta = self._home.store_.meta(upload.names[0])
+            return tuple(meta.shape), meta.dtype
+        return None
+
+    def waits(self, id_: str) -> bool:
+        """Whether an upload is still staged."""
+        return id_ in self._staged
+
+    # An upload arrives
+
+    def stage(self, uploads: Mapping[str, tuple[str, ArrayLike, ArrayLike]]) -> dict[str, Called]:
+        """Keep uploads until their round, durably, all of them or none. An id a second time changes nothing.
+
+        Parameters
+        ----------
+        uploads
+            By user: the id of the call, inputs and labels.
+        """
+        done = {user: known for user, (id_, _, _) in uploads.items() if (known := self.called(id_)) is not None}
+        home, now, new = self._home, self._home.clock(), StagedRemoval()
+        staged: list[Staged] = []
+        for user, (id_, x, y) in uploads.items():
+            if user not in done:
+                inputs, labels = checked(user, x, y)
+                self._refuse_another_kind(user, inputs)
+                handles = new_handles(len(labels))
+                none = np.zeros((len(labels), ID_BYTES), dtype=np.uint8)  # ids and digests are the round's to give
+                block = Block(np.arange(len(labels)), labels, none, none, handles, inputs)
+                staged.append(self._sealed(new, id_, user, block, now))
+                done[user] = Called(id_, len(labels), None, tuple(row.tobytes().hex() for row in handles))
+        if not staged:
+            return done
+        home.refuse_what_cannot_fit(sum(upload.bytes for upload in staged), max(upload.bytes for upload in staged))
+        home.write(new.keys, new.contents)
+        try:
+            with home.database.transaction():
+                home.time.note()
+                home.database.many(_INSERT, new.rows)
+                calls = [[upload.id, now, upload.samples] for upload in staged]
+                home.database.many("INSERT INTO calls VALUES (?, ?, ?, NULL)", calls)
+        except BaseException:
+            home.garbage.doubt(new.keys)
+            raise
+        self._staged.update((upload.id, upload) for upload in staged)
+        return done
+
+    def _sealed(self, change: StagedRemoval, id_: str, user: str, whole: Block, arrived: float) -> Staged:
+        """Blocks of an upload, sealed under fresh keys: what to write is added to the change."""
+        blocks = [(os.urandom(16), block) for block in cut_block(whole)]
+        keys = {name: os.urandom(32) for name, _ in blocks}
+        contents = [(name, block.sealed(name, keys[name])) for name, block in blocks]
+        change.keys |= keys
+        change.contents += contents
+        change.rows += [
+            [name, id_, part, len(block), len(data), seal(keys[name], name_bytes(user), b"staged" + name), arrived]
+            for part, ((name, block), (_, data)) in enumerate(zip(blocks, contents, strict=True))
+        ]
+        return Staged(id_, user, tuple(keys), len(whole), sum(len(data) for _, data in contents), arrived)
+
+    def _refuse_another_kind(self, user: str, inputs: NDArray[Any]) -> None:
+        for earlier in self.of({user})[:1]:
+            meta = self._home.store_.meta(earlier.names[0])
+            if (meta.dtype, meta.shape) != (inputs.dtype, inputs.shape[1:]):
+                raise InputError(
+                    f"inputs are {inputs.dtype} of shape {inputs.shape[1:]}, but what waits of this user for the same "
+                    f"round is {meta.dtype} of {meta.shape}: they must be alike"
+                )
+
+    # A round takes them in
+
+    @contextmanager
+    def closing(self, call: str | None = None) -> Iterator[dict[str, Waiting]]:
+        """All that waits, by user: inputs, labels and handles. The next round that is recorded within takes it in, or
+        nothing is changed."""
+        self._leaving, self._call = self.uploads(), call
+        try:
+            yield {user: self._joined(user) for user in sorted({upload.user for upload in self._leaving})}
+        finally:
+            self._leaving = self._call = None
+
+    @contextmanager
+    def calling(self, call: str, uploads: Mapping[str, Upload]) -> Iterator[None]:
+        """The next round that is recorded within came with this call, which brought these uploads itself."""
+        self._call, self._call_samples = call, sum(len(upload.positions) for upload in uploads.values())
+        try:
+            yield
+        finally:
+            self._call, self._call_samples = None, 0
+
+    def _joined(self, user: str) -> Waiting:
+        rows = [self._rows(upload) for upload in self.of({user})]
+        x, labels, handles = (
+            np.concatenate([getattr(each, part) for each in rows]) for part in ("x", "labels", "handles")
+        )
+        return x, labels, [row.tobytes() for row in handles]
+
+    def _rows(self, upload: Staged) -> Block:
+        """All rows of an upload, in the order in which they came."""
+        meta = Blocks(0, self._home.store_, list(upload.names)).metas()
+        x = np.concatenate([self._home.store_.block(name).x for name in upload.names])
+        return Block(np.arange(len(x)), meta.labels, meta.ids, meta.digests, meta.handles, x)
+
+    @property
+    def leaving_bytes(self) -> int:
+        """The room that closing the round gives back."""
+        return sum(upload.bytes for upload in self._leaving or ())
+
+    def since(self, user: str, now: float) -> float:
+        """When the first of a user's samples arrived that the next round holds; they do not get younger by it."""
+        return min((upload.arrived for upload in self._leaving or () if upload.user == user), default=now)
+
+    def leave(self, round_: int, now: float) -> None:
+        """In the transaction that records the round."""
+        database = self._home.database
+        database.run("DELETE FROM calls WHERE at < ?", [now - REMEMBERED_S])
+        for upload in self._leaving or ():
+            database.run("DELETE FROM staged WHERE upload=?", [upload.id])
+            database.run("UPDATE calls SET round=? WHERE id=?", [round_, upload.id])
+        if self._call is not None:
+            samples = self._call_samples + sum(upload.samples for upload in self._leaving or ())
+            database.run("INSERT INTO calls VALUES (?, ?, ?, ?)", [self._call, now, samples, round_])
+
+    def left(self) -> list[bytes]:
+        """After it: the blocks that nobody names any more."""
+        gone = list(self._leaving or ())
+        self.dropped(gone)
+        return [name for upload in gone for name in upload.names]
+
+    # A user, or some rows, are forgotten
+
+    def removal(self, asked: Sequence[Request]) -> StagedRemoval:
+        """What these requests take out of the inbox, with what is left of uploads that lose some rows."""
+        change = StagedRemoval()
+        change.uploads = self.like(*(request.user for request in asked if request.everything))
+        all_of_them = {upload.id for upload in change.uploads}
+        named = {handle for request in asked for handle in request.handles or ()}
+        for upload in self.like(*(request.user for request in asked if request.handles)):
+            if upload.id not in all_of_them:
+                self._take_rows(change, upload, named)
+        change.old += [name for upload in change.uploads for name in upload.names]
+        change.samples += sum(upload.samples for upload in change.uploads)
+        return change
+
+    def count(self, request: Request) -> int:
+        """How many rows a request would take out of the inbox."""
+        if request.everything:
+            return sum(upload.samples for upload in self.like(request.user))
+        return len(self.handles_of(request.user) & set(request.handles or ()))
+
+    def _take_rows(self, change: StagedRemoval, upload: Staged, named: set[str]) -> None:
+        stays = np.array([handle not in named for handle in self.handles(upload.id)], dtype=bool)
+        if stays.all():
+            return
+        if not stays.any():
+            change.uploads.append(upload)
+            return
+        whole = self._rows(upload).keeping(stays)
+        change.rewritten.append(self._sealed(change, upload.id, upload.user, whole, upload.arrived))
+        change.old += upload.names
+        change.samples += int((~stays).sum())
+
+    def remove(self, change: StagedRemoval) -> None:
+        """In the transaction of a request that takes effect."""
+        self.drop(change.uploads)
+        for upload in change.rewritten:
+            self._home.database.run("DELETE FROM staged WHERE upload=?", [upload.id])
+            self._home.database.run("UPDATE calls SET samples=? WHERE id=?", [upload.samples, upload.id])
+        self._home.database.many(_INSERT, change.rows)
+
+    def removed(self, change: StagedRemoval) -> None:
+        """After it."""
+        self.dropped(change.uploads)
+        self._staged.update((upload.id, upload) for upload in change.rewritten)
+
+    def drop(self, uploads: Sequence[Staged]) -> None:
+        """In a transaction: as that of a request that takes effect."""
+        for upload in uploads:
+            self._home.database.run("DELETE FROM staged WHERE upload=?", [upload.id])
+            self._home.database.run("UPDATE calls SET samples=0 WHERE id=?", [upload.id])
+
+    def dropped(self, uploads: Sequence[Staged]) -> None:
+        """After it."""
+        for upload in uploads:
+            self._staged.pop(upload.id, None)
+
+    # Nobody closed a round for too long
+
+    def expire(self) -> None:
+        """Destroy what has waited for longer than the home keeps samples.
+
+        Nothing has learned from them, so nothing else is touched. Samples that are kept for some rounds wait for ever:
+        they have none yet. While the wall clock is not believed nothing is destroyed.
+        """
+        home, (_, seconds) = self._home, self._home.retain
+        home.time.tick()
+        if seconds is None or home.time.doubt() is not None:
+            return
+        old = [upload for upload in self._staged.values() if upload.arrived < home.clock() - seconds]
+        if not old:
+            return
+        with home.database.transaction():
+            self.drop(old)
+        self.dropped(old)
+        home.garbage.update(name for upload in old for name in upload.names)
+        home.destroy()
+        self.expired += sum(upload.samples for upload in old)

@@ -1,0 +1,377 @@
+"""The records of a durable device, read from the home's tables when they are needed.
+
+At opening only the segments are read: which there are, how many samples each retains, and whether it was trained.
+Pieces and blocks are looked up by index. So memory and the time of an erasure do not grow with all that is held.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cause.common import positions as pos
+from cause.common.hashing import digest
+from cause.common.positions import Positions
+from cause.device.store import quarantining
+from cause.device.store.quarantining import Aside
+from cause.device.store.seals import open_digests
+from cause.device.store.stored_upload import Blocks, StoredUpload
+from cause.engine.ledger import Lineage, Quarantined, Segment, Selection
+from cause.engine.samples import Piece, SegmentKey
+from cause.errors import HomeError, VaultError
+
+if TYPE_CHECKING:
+    from cause.device.store.home import Home
+
+CACHED_PIECES = 16_384
+"""Pieces of segments that stay in memory after they were read."""
+DIGEST_ROW = np.dtype([("pseudonym", "<i8"), ("digest", "u1", (32,))])
+"""One piece of a segment's sealed list of digests; the list is in the order of the users' names."""
+
+
+def joined_digest(digests: NDArray[np.uint8]) -> bytes:
+    """The same as `digest(*digests)` for rows of 32 bytes, at once.
+
+    >>> joined_digest(np.zeros((2, 32), dtype=np.uint8)) == digest(bytes(32), bytes(32))
+    True
+    """
+    packed = np.empty((len(digests), 4 + 32), dtype=np.uint8)
+    packed[:, :4], packed[:, 4:] = np.frombuffer(b"b32:", dtype=np.uint8), digests
+    return hashlib.sha256(packed.tobytes()).digest()
+
+
+class StoredSegment(Segment):
+    """A segment whose pieces and digests are read from the tables."""
+
+    __slots__ = ("_ledger",)
+
+    def __init__(self, key: SegmentKey, count: int, trained: bool, ledger: "HomeLedger") -> None:
+        super().__init__(key, ())
+        self.count, self.trained, self._ledger = count, trained, ledger
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        return self._ledger.pieces(self.key)
+
+    def piece(self, user: str) -> Piece:
+        return next(piece for piece in self.pieces if piece.upload.user == user)
+
+    def piece_digest(self, user: str) -> bytes:
+        upload, positions = self.piece(user)
+        return digest(upload.names(positions))
+
+    def positions(self, user: str) -> Positions:
+        found = (held for key, held in self._ledger.pieces_of(user, self.key.round) if key == self.key)
+        return next(found, range(0))
+
+    @property
+    def manifest(self) -> bytes:
+        if self._manifest is None:
+            self._manifest = joined_digest(self._ledger.digests(self.key)["digest"])
+        return self._manifest
+
+    def shrink(self, count: int) -> None:
+        """Note that only so many samples are retained."""
+        self.count, self._manifest = count, None
+
+
+class HomeLedger:
+    """Who uploaded what, in which segment it lies, and what is still retained: the tables of a home.
+
+    `delete` notes what is to go; it stays noted in memory until the transaction that changes the tables has committed
+    (`committed`) or everything is loaded again.
+    """
+
+    def __init__(self, home: "Home") -> None:
+        self._home = home
+        self._round = 0
+        self._lineages: dict[int, Lineage] = {}
+        self._cached: OrderedDict[SegmentKey, tuple[Piece, ...]] = OrderedDict()
+        self._blocks: WeakValueDictionary[int, Blocks] = WeakValueDictionary()
+        self._deleted: dict[tuple[str, int], list[tuple[SegmentKey, Positions]]] = {}
+        self._aside: dict[SegmentKey, dict[int, Aside]] = {}  # in quarantine, by segment and pseudonym
+        self._reinstated: set[SegmentKey] = set()
+
+    def load(self) -> None:
+        """Read the round, the segments and what is in quarantine."""
+        database = self._home.database
+        self._lineages, self._deleted, self._aside = {}, {}, {}
+        self._reinstated.clear()
+        self._cached.clear()
+        self._round = int(database.get("round", 0))
+        for shard, round_, slice_, trained, samples in database.rows(
+            "SELECT shard, round, slice, trained, samples FROM segments ORDER BY shard, round, slice"
+        ):
+            if samples:
+                self._append(SegmentKey(shard, round_, slice_), samples, bool(trained))
+        for shard, round_, slice_, pseudonym, upload, since, verdict in database.rows(
+            "SELECT shard, pieces.round, slice, pseudonym, upload, quarantined, verdict FROM pieces "
+            "JOIN uploads ON upload=id WHERE quarantined IS NOT NULL"
+        ):
+            own = self._aside.setdefault(SegmentKey(shard, round_, slice_), {})
+            own[pseudonym] = Aside(upload, since, verdict or "")
+        for upload_id, blocks in list(self._blocks.items()):
+            blocks.replace(self._block_names(upload_id))
+
+    # Who has what
+
+    @property
+    def round(self) -> int:
+        return self._round
+
+    def placement(self, user: str) -> int | None:
+        for round_ in reversed(self.rounds_of(user)):
+            shards = {key.shard for key, _ in self.pieces_of(user, round_) if not self.is_aside(key, user)}
+            if shards:
+                return shards.pop() if len(shards) == 1 else None
+        return None
+
+    def rounds_of(self, user: str) -> Sequence[int]:
+        pseudonym = self._home.directory.pseudonym(user)
+        if pseudonym is None:
+            return []
+        rows = self._home.database.rows("SELECT round FROM uploads WHERE pseudonym=? ORDER BY round", [pseudonym])
+        return [round_ for (round_,) in rows if self._deleted.get((user, round_), True)]
+
+    def names_like(self, user: str) -> Sequence[str]:
+        return [name for name in self._home.directory.names_like(user) if self.rounds_of(name)]
+
+    def pieces_of(self, user: str, round_: int) -> list[tuple[SegmentKey, Positions]]:
+        if (user, round_) in self._deleted:
+            return self._deleted[user, round_]
+        upload_id = self._upload_id(user, round_)
+        return [] if upload_id is None else self.recorded_pieces(upload_id)
+
+    def recorded_pieces(self, upload_id: int) -> list[tuple[SegmentKey, Positions]]:
+        """Where an upload's samples lie by the tables, whatever was noted since."""
+        rows = self._home.database.rows(
+            "SELECT shard, round, slice, positions FROM pieces WHERE upload=? ORDER BY shard, slice", [upload_id]
+        )
+        return [(SegmentKey(*key), pos.from_runs(bytes(held))) for *key, held in rows]
+
+    def upload(self, user: str, round_: int) -> StoredUpload:
+        """What is retained of a user's upload of a round; there must be something in the tables."""
+        upload_id = self._upload_id(user, round_)
+        if upload_id is None:
+            raise HomeError(f"there is no upload of user {user!r} in round {round_}")
+        held = pos.union([positions for _, positions in self.pieces_of(user, round_)])
+        return StoredUpload(user, round_, held, self._blocks_of(upload_id))
+
+    def twins_of(self, user: str, round_: int) -> dict[int, bytes]:
+        upload = self.upload(user, round_)
+        return dict(zip(pos.array(upload.positions).tolist(), upload.twins(upload.positions), strict=True))
+
+    def handles_of(self, user: str, round_: int) -> dict[str, int]:
+        """The positions of an upload's retained samples, by handle."""
+        upload = self.upload(user, round_)
+        handles = (row.tobytes().hex() for row in upload.handles(upload.positions))
+        return dict(zip(handles, pos.array(upload.positions).tolist(), strict=True))
+
+    # Segments
+
+    def shards(self) -> Sequence[int]:
+        return sorted(self._lineages)
+
+    def lineage(self, shard: int) -> Lineage:
+        return self._lineages.get(shard, Lineage())
+
+    def pieces(self, key: SegmentKey) -> tuple[Piece, ...]:
+        """A segment's retained samples, in the order of the users' names."""
+        found = self._cached.get(key)
+        if found is None:
+            rows = self._home.database.rows(
+                "SELECT upload, pseudonym, positions FROM pieces JOIN uploads ON upload=id "
+                "WHERE (pieces.shard, pieces.round, pieces.slice)=(?, ?, ?) AND (quarantined IS NULL OR ?)",
+                [*key, key in self._reinstated],
+            )
+            named = ((self._home.directory.name(p), upload, pos.from_runs(bytes(held))) for upload, p, held in rows)
+            pieces = []
+            for user, upload_id, recorded in sorted(named, key=lambda row: row[0]):
+                left = recorded
+                if (user, key.round) in self._deleted:
+                    left = dict(self._deleted[user, key.round]).get(key, range(0))
+                if len(left):
+                    pieces.append(Piece(StoredUpload(user, key.round, left, self._blocks_of(upload_id)), left))
+            found = self._cached[key] = tuple(pieces)
+            while len(self._cached) > 1 and sum(map(len, self._cached.values())) > CACHED_PIECES:
+                self._cached.popitem(last=False)
+        else:
+            with suppress(KeyError):
+                self._cached.move_to_end(key)
+        return found
+
+    def digests(self, key: SegmentKey) -> NDArray[np.void]:
+        """The digest of each piece's ids, with its user's pseudonym, in the order of the users' names.
+
+        They are sealed in the table under the segment's own key. Where they cannot be opened, or samples are being
+        deleted, they are computed from the blocks.
+        """
+        touched = {user: dict(pieces).get(key, range(0)) for (user, round_), pieces in self._deleted.items()
+                   if round_ == key.round}  # fmt: skip
+        rows = None if key in self._reinstated else self._sealed_digests(key)
+        if rows is None:
+            names = self._home.directory
+            return digest_rows(
+                [(names.pseudonym(p.upload.user) or 0, digest(p.upload.names(p.positions))) for p in self.pieces(key)]
+            )
+        for user, left in touched.items():
+            at = np.flatnonzero(rows["pseudonym"] == self._home.directory.pseudonym(user))
+            if not len(at):
+                continue
+            if not len(left):
+                rows = np.delete(rows, at)
+            elif len(left) < self._recorded_count(user, key):
+                rows = rows.copy()
+                rows["digest"][at] = np.frombuffer(digest(self.upload(user, key.round).names(left)), dtype=np.uint8)
+        return rows
+
+    # Changes
+
+    def record(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]]) -> None:
+        self._home.store(round_, segments)
+        self._round = round_
+        for key in sorted(segments):
+            self._append(key, sum(len(piece.positions) for piece in segments[key]), trained=False)
+
+    def delete(self, selection: Selection) -> None:
+        touched: dict[int, SegmentKey] = {}
+        for (user, round_), forgotten in selection.items():
+            left = []
+            for key, held in self.pieces_of(user, round_):
+                kept = pos.minus(held, forgotten)
+                if self.is_aside(key, user):
+                    if not len(kept):
+                        self._drop_aside(key, user)
+                elif len(kept) < len(held):
+                    segment = self._lineages[key.shard][key]
+                    assert isinstance(segment, StoredSegment)
+                    segment.shrink(segment.count - len(held) + len(kept))
+                    self._cached.pop(key, None)
+                    touched[key.shard] = min(key, touched.get(key.shard, key))
+                if len(kept):
+                    left.append((key, kept))
+            self._deleted[user, round_] = left
+        for key in touched.values():
+            self._recount(key)
+
+    def _recount(self, key: SegmentKey) -> None:
+        self._lineages[key.shard].recount(key)
+        if not self._lineages[key.shard].samples:
+            del self._lineages[key.shard]
+
+    # Quarantine
+
+    def quarantined(self) -> list[Quarantined]:
+        found = []
+        for key, users in sorted(self._aside.items()):
+            for pseudonym, aside in users.items():
+                user = self._home.directory.name(pseudonym)
+                held = next((held for own, held in self.pieces_of(user, key.round) if own == key), range(0))
+                found.append(Quarantined(user, key, len(held), aside.verdict, aside.since, aside.upload))
+        return sorted(found, key=lambda each: (each.segment, each.user))
+
+    def is_aside(self, key: SegmentKey, user: str) -> bool:
+        """Whether a user's samples in a segment are in quarantine."""
+        return self.aside(key, user) is not None
+
+    def aside(self, key: SegmentKey, user: str) -> "Aside | None":
+        """What is known of a user's samples in a segment that are in quarantine."""
+        users = self._aside.get(key)
+        return None if users is None else users.get(self._home.directory.pseudonym(user) or 0)
+
+    @property
+    def reinstated(self) -> set[SegmentKey]:
+        """Segments that get back what was set aside in them, once the transaction under way has committed."""
+        return self._reinstated
+
+    def quarantine(self, key: SegmentKey, verdicts: Mapping[str, str]) -> None:
+        segment = self._lineages[key.shard][key]
+        assert isinstance(segment, StoredSegment)
+        gone = {user: segment.positions(user) for user in verdicts}
+        left = segment.count - sum(map(len, gone.values()))
+        self._aside.setdefault(key, {}).update(quarantining.set_aside(self._home, key, verdicts, left))
+        segment.shrink(left)
+        self._cached.pop(key, None)
+        self._recount(key)
+
+    def reinstate(self, first: SegmentKey) -> None:
+        for key in sorted(key for key in self._aside if key.shard == first.shard and key >= first):
+            users = {self._home.directory.name(pseudonym) for pseudonym in self._aside.pop(key)}
+            lineage = self._lineages.setdefault(key.shard, Lineage())
+            (trained,) = self._home.database.row(
+                "SELECT trained FROM segments WHERE (shard, round, slice)=(?, ?, ?)", list(key)
+            )
+            segment = lineage[key] if key in lineage else StoredSegment(key, 0, bool(trained), self)
+            assert isinstance(segment, StoredSegment)
+            segment.shrink(segment.count + sum(len(segment.positions(user)) for user in users))
+            lineage.put(segment)
+            self._reinstated.add(key)
+            self._cached.pop(key, None)
+
+    def _drop_aside(self, key: SegmentKey, user: str) -> None:
+        users = self._aside[key]
+        del users[self._home.directory.pseudonym(user) or 0]
+        if not users:
+            del self._aside[key]
+
+    def committed(self, blocks: Mapping[int, list[bytes]], renumbered: Iterable[int] = ()) -> None:
+        """The tables hold what `delete` noted. These are the blocks of the uploads that it changed, and the uploads
+        whose positions are others now."""
+        self._deleted.clear()
+        self._reinstated.clear()
+        for upload_id in renumbered:
+            for key, _ in self.recorded_pieces(upload_id):
+                self._cached.pop(key, None)
+            if (old := self._blocks.pop(upload_id, None)) is not None:
+                old.retire()
+        for upload_id, names in blocks.items():
+            if upload_id in self._blocks:
+                self._blocks[upload_id].replace(names)
+
+    def _append(self, key: SegmentKey, count: int, trained: bool) -> None:
+        self._lineages.setdefault(key.shard, Lineage()).append(StoredSegment(key, count, trained, self))
+
+    def _upload_id(self, user: str, round_: int) -> int | None:
+        row = self._home.database.row(
+            "SELECT id FROM uploads WHERE (pseudonym, round)=(?, ?)", [self._home.directory.pseudonym(user), round_]
+        )
+        return None if row is None else int(row[0])
+
+    def _blocks_of(self, upload_id: int) -> Blocks:
+        found = self._blocks.get(upload_id)
+        if found is None:
+            found = self._blocks[upload_id] = Blocks(upload_id, self._home.store_, self._block_names(upload_id))
+        return found
+
+    def _block_names(self, upload_id: int) -> list[bytes]:
+        rows = self._home.database.rows("SELECT key FROM blocks WHERE upload=? ORDER BY part", [upload_id])
+        return [bytes(name) for (name,) in rows]
+
+    def _recorded_count(self, user: str, key: SegmentKey) -> int:
+        upload_id = self._upload_id(user, key.round)
+        return 0 if upload_id is None else len(dict(self.recorded_pieces(upload_id)).get(key, range(0)))
+
+    def _sealed_digests(self, key: SegmentKey) -> "NDArray[np.void] | None":
+        row = self._home.database.row(
+            "SELECT key, sealed_digests FROM segments WHERE (shard, round, slice)=(?, ?, ?)", list(key)
+        )
+        if row is None or row[0] is None or row[1] is None:
+            return None
+        try:
+            plain = open_digests(self._home.vault, bytes(row[0]), key, bytes(row[1]))
+            return np.frombuffer(plain, dtype=DIGEST_ROW)
+        except (VaultError, ValueError):
+            return None
+
+
+def digest_rows(pairs: Sequence[tuple[int, bytes]]) -> NDArray[np.void]:
+    """A segment's list of digests, from (pseudonym, digest) pairs in the order of the users' names."""
+    rows = np.zeros(len(pairs), dtype=DIGEST_ROW)
+    rows["pseudonym"] = [pseudonym for pseudonym, _ in pairs]
+    rows["digest"] = np.frombuffer(b"".join(value for _, value in pairs), dtype=np.uint8).reshape(-1, 32)
+    return rows

@@ -1,0 +1,61 @@
+"""Give an upload random positions: what is missing of it then tells nothing about what it was.
+
+Uploads of formats 1 to 4 have positions that are ranks of the samples' digests. While such an upload is whole it tells
+nothing, and its blocks stay as they are, so that older backups can bring it back. The first time that it loses a sample
+it is written anew.
+"""
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cause.common import positions as pos
+from cause.common.positions import Positions
+from cause.device.store.blocks import Block
+from cause.device.store.stored_upload import Blocks, cut
+from cause.engine.arrays import ArrayUpload
+
+if TYPE_CHECKING:
+    from cause.device.store.home import Home
+
+UNCHECKED, RANDOM, WHOLE = 0, 1, 2
+"""`uploads.layout`: ranks of digests and samples are missing; random; ranks of digests and nothing is missing."""
+
+
+def random_permutation(count: int) -> NDArray[np.int64]:
+    """An order that nobody can draw again: its seed is not kept."""
+    return np.random.default_rng(int.from_bytes(os.urandom(32), "big")).permutation(count)
+
+
+def permuted(
+    home: "Home", blocks: Blocks, user: str, round_: int, forgotten: NDArray[np.int64], handles: dict[int, bytes]
+) -> tuple[list[Block], dict[int, int]]:
+    """What is left of an upload, in new blocks with random positions 0, 1, 2 …
+
+    Parameters
+    ----------
+    forgotten
+        Positions of rows to leave out.
+    handles
+        New handles of some rows, by position so far.
+
+    Returns
+    -------
+    The new blocks, and the new position of each old one.
+    """
+    meta = blocks.metas()
+    stay = ~np.isin(meta.positions, forgotten)
+    held = meta.positions[stay]
+    ids, digests, kept = ([row.tobytes() for row in part[stay]] for part in (meta.ids, meta.digests, meta.handles))
+    kept = [handles.get(int(position), handle) for position, handle in zip(held, kept, strict=True)]
+    old = ArrayUpload.restored(user, round_, held, blocks.inputs(held), meta.labels[stay], digests, ids, kept)
+    new = old.shuffled(home.permutation(len(held)))
+    at = {name: position for position, name in enumerate(new.rows()[3])}
+    return cut(new), {int(position): at[name] for position, name in zip(held, ids, strict=True)}
+
+
+def moved(positions: Positions, places: dict[int, int] | None) -> Positions:
+    """The new positions of these; the same where nothing moved."""
+    return positions if places is None else pos.of(places[position] for position in pos.array(positions).tolist())

@@ -1,0 +1,84 @@
+"""Calls of `learn` with an idempotency key: the same key again leads to the same round, for a week.
+
+The table `calls` keeps a keyed code of the key, the round and how many samples it took in; nothing there is made of
+the samples. Once anything of the round is forgotten the row is deleted: the key then means a new round.
+"""
+
+import hmac
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cause.common.hashing import digest
+from cause.device.store.layout import DEVICE_KEY
+from cause.engine.arrays import ArrayUpload
+from cause.engine.samples import Upload
+from cause.errors import InputError
+
+if TYPE_CHECKING:
+    from cause.device.store.database import Database
+    from cause.device.store.home import Home
+    from cause.device.store.inbox import Called
+
+LONGEST_KEY = 128
+_LEARN = "learn:"
+"""How the ids of these calls begin; those of the service do not."""
+
+
+def call_of(home: "Home", key: str) -> str:
+    """The id of a call with this idempotency key."""
+    if not isinstance(key, str) or not 1 <= len(key) <= LONGEST_KEY or not key.isprintable():
+        raise InputError(
+            f"an idempotency key is a text of 1 to {LONGEST_KEY} printable characters, not {str(key)[:40]!r}"
+        )
+    secret = home.vault.commit(DEVICE_KEY, digest("calls of learn"))
+    return _LEARN + hmac.digest(secret, key.encode(), "sha256").hex()[:32]
+
+
+def void(database: "Database", round_: int) -> None:
+    """In a transaction that forgets something of a round: the key of the call that made it is known no more."""
+    database.run(f"DELETE FROM calls WHERE round=? AND id LIKE '{_LEARN}%'", [round_])
+
+
+def same_rows(
+    home: "Home", found: "Called", uploads: Mapping[str, Any] | Sequence[Upload]
+) -> dict[str, tuple[str, ...]]:
+    """The handles of the rows of a call that is repeated, by user, in the order in which the rows are given now.
+
+    Raises
+    ------
+    InputError
+        If these are not the samples that the key first came with. They are compared with what is stored.
+    """
+    round_ = found.round
+    assert round_ is not None
+    if isinstance(uploads, Mapping):
+        given = {user: _numbered(user, round_, *upload[:2]) for user, upload in uploads.items()}
+    else:
+        given = {upload.user: upload for upload in uploads if isinstance(upload, ArrayUpload)}
+    rows = home.database.rows("SELECT pseudonym FROM uploads WHERE round=?", [round_])
+    handles = {}
+    if {home.directory.name(pseudonym) for (pseudonym,) in rows} != set(given):
+        raise _others(round_)
+    for user, upload in given.items():
+        stored = home.ledger.upload(user, round_)
+        if upload.round != round_ or upload.names(upload.positions) != stored.names(stored.positions):
+            raise _others(round_)
+        meta = stored.blocks.metas()
+        by_id = {id_.tobytes(): handle.tobytes().hex() for id_, handle in zip(meta.ids, meta.handles, strict=True)}
+        if isinstance(uploads, Mapping):
+            order = sorted(zip(upload.handles, upload.rows()[3], strict=True))
+            handles[user] = tuple(by_id[id_] for _, id_ in order)
+    return handles
+
+
+def _numbered(user: str, round_: int, x: Any, y: Any) -> ArrayUpload:
+    """An upload whose handles are the rows' numbers: they tell the order in which the rows were given."""
+    count = len(y) if hasattr(y, "__len__") else 0
+    return ArrayUpload(user, round_, x, y, [number.to_bytes(8, "big") for number in range(count)])
+
+
+def _others(round_: int) -> InputError:
+    return InputError(
+        f"this idempotency key came with other samples before, which are round {round_}: nothing was changed; use "
+        "another key for these"
+    )

@@ -1,0 +1,139 @@
+"""Room on the disk that is kept for forgetting: a full disk must still be able to forget, and to be opened.
+
+To forget needs room before it gives any back: SQLite's write-ahead log and its index, what is left of the blocks, new
+keys. A file in the home holds that room, with blocks that are really allocated. It is made whole before samples are
+taken in, and given up when room is short.
+"""
+
+import errno
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cause.common.units import format_bytes
+from cause.device.store.disk import Disk
+from cause.errors import BudgetError, HomeError
+
+if TYPE_CHECKING:
+    from cause.device.store.database import Database
+
+STEP_BYTES = 64 * 1024
+BASE_BYTES = 2 * STEP_BYTES
+"""For the index of the write-ahead log (32 KiB), a few pages of each table, and a chunk of keys."""
+MOST_LEDGER_BYTES = 8 << 20
+"""A transaction writes each page of the ledger at most once; a forget touches no more pages than this."""
+MOST_UPLOAD_BYTES = 64 << 20
+"""The most that is kept for an upload's blocks that are written anew."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Reserve:
+    """The room that a home keeps.
+
+    Parameters
+    ----------
+    path
+        The file that holds it.
+    """
+
+    def __init__(self, path: Path, disk: Disk) -> None:
+        self.path, self._disk = path, disk
+        self._upload = self._digests = self._ledger = 0
+
+    def learn_sizes(self, database: "Database") -> None:
+        """How large things are that a forget may have to write anew."""
+        (self._upload,) = database.row(
+            "SELECT coalesce(max(size), 0) FROM (SELECT sum(bytes) AS size FROM blocks GROUP BY upload)"
+        )
+        if database.row("SELECT 1 FROM pragma_table_info('segments') WHERE name='sealed_digests'"):
+            (self._digests,) = database.row("SELECT coalesce(max(length(sealed_digests)), 0) FROM segments")
+        self._measure(database)
+
+    def _measure(self, database: "Database") -> None:
+        (pages,), (size,) = database.row("PRAGMA page_count"), database.row("PRAGMA page_size")
+        self._ledger = pages * size
+
+    @property
+    def target(self) -> int:
+        """How many bytes a forget may need."""
+        needed = BASE_BYTES + min(self._ledger, MOST_LEDGER_BYTES) + min(self._upload, MOST_UPLOAD_BYTES)
+        return -(-(needed + 2 * self._digests) // STEP_BYTES) * STEP_BYTES
+
+    def size(self) -> int:
+        """How many bytes are kept now."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
+
+    def require(self, database: "Database", more: int, largest: int) -> None:
+        """Before samples are taken in: make the reserve whole, for an upload as large as the largest of them too.
+
+        Raises
+        ------
+        BudgetError
+            If there is no room for the samples beside it.
+        """
+        self._upload = max(self._upload, largest)
+        self._measure(database)
+        for scrubbed in (False, True):
+            if self._grow(self.target) >= self.target and self._disk.free_bytes(self.path.parent) > more:
+                return
+            if not scrubbed:
+                database.scrub()  # the write-ahead log may hold room that nobody needs
+        raise BudgetError(
+            f"the disk of {str(self.path.parent)!r} has no room for {format_bytes(more)} of samples beside the "
+            f"{format_bytes(self.target)} that forgetting needs: forget some, or make room"
+        )
+
+    def refill(self, leave: int = STEP_BYTES) -> None:
+        """After a forget or an opening: keep as much as there is room for, up to what a forget needs.
+
+        Parameters
+        ----------
+        leave
+            Bytes that stay free, for what the device writes meanwhile.
+        """
+        if not self._ledger:
+            return  # the home was not opened: nobody knows what it needs
+        size, free = self.size(), self._disk.free_bytes(self.path.parent)
+        reachable = min(self.target, size + free - leave)
+        if reachable > size:
+            self._grow(reachable)
+
+    def make_room(self) -> None:
+        """Before a forget: give the reserve up where the rest of the disk may not suffice."""
+        if self._disk.free_bytes(self.path.parent) < max(self.target, STEP_BYTES):
+            self.release()
+
+    def release(self) -> None:
+        """Give the room up."""
+        try:
+            if self._disk.exists(self.path):
+                self._disk.unlink(self.path)
+                self._disk.sync_folder(self.path.parent)
+        except OSError as error:
+            raise HomeError(f"cannot remove {str(self.path)!r}: {error.strerror}") from None
+
+    def _grow(self, size: int) -> int:
+        """Let the file have so many bytes, or as many as there is room for; how many it has."""
+        have = self.size()
+        if have >= size:
+            return have
+        try:
+            new = not self._disk.exists(self.path)
+            file = self._disk.create(self.path) if new else self._disk.open(self.path)
+            try:
+                while have < size:
+                    # not zeros: a file system that compresses would allocate nothing
+                    file.write_at(have, os.urandom(min(STEP_BYTES, size - have)))
+                    have = file.size()
+                self._disk.sync(file)
+            finally:
+                file.close()
+            if new:
+                self._disk.sync_folder(self.path.parent)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise HomeError(f"cannot write {str(self.path)!r}: {error.strerror}") from None
+        return self.size()

@@ -1,0 +1,77 @@
+"""A generation: what one erasure leads to. Its root key opens the table of pages, which holds the keys of the pages."""
+
+import os
+import struct
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from cause.device.vault import keyfile
+from cause.device.vault.sealing import KEY_BYTES, derive
+from cause.device.vault.secrets_in_memory import Buffer, wipe, wiping
+from cause.device.vault.slots import Slot
+
+MAGIC = b"CAUSROOT"
+_NONCE_BYTES = 12
+_SIZE_BYTES = 4  # of the size of a page
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Its number, its root key, the vault's id and size of pages, and the slot that holds it."""
+
+    number: int
+    root: bytearray
+    vault_id: bytes
+    page_bytes: int
+    slot: Slot
+
+    @property
+    def head(self) -> bytes:
+        """The header of its table, and of pages that are written in it."""
+        return keyfile.head(self.number, self.vault_id)
+
+
+def new_generation(number: int, vault_id: bytes, page_bytes: int, master: Buffer) -> Generation:
+    """A generation with a fresh root key, sealed under the master key."""
+    root, nonce, size = os.urandom(KEY_BYTES), os.urandom(_NONCE_BYTES), page_bytes.to_bytes(_SIZE_BYTES, "big")
+    with wiping(derive(master, "root")) as own:
+        sealed = AESGCM(own).encrypt(nonce, root, keyfile.head(number, vault_id) + size)
+    generation = Generation(
+        number, bytearray(root), vault_id, page_bytes, Slot(number, vault_id + size + nonce + sealed)
+    )
+    wipe(root)
+    return generation
+
+
+def open_generation(slot: Slot, master: Buffer) -> Generation | None:
+    """The generation of a slot; none if the master key is another one, for damage the slot's checksum has shown."""
+    vault_id, rest = slot.payload[: keyfile.ID_BYTES], slot.payload[keyfile.ID_BYTES :]
+    size, rest = rest[:_SIZE_BYTES], rest[_SIZE_BYTES:]
+    try:
+        with wiping(derive(master, "root")) as own:
+            root = AESGCM(own).decrypt(
+                rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], keyfile.head(slot.sequence, vault_id) + size
+            )
+    except (InvalidTag, ValueError):
+        return None
+    generation = Generation(slot.sequence, bytearray(root), vault_id, int.from_bytes(size, "big"), slot)
+    wipe(root)
+    return generation
+
+
+def put_row(table: bytearray, at: int, page: int, generation: int, key: bytearray) -> None:
+    """Write a row of the table of pages at that row."""
+    start = at * keyfile.ROW_BYTES
+    struct.pack_into(">QQ", table, start, page, generation)
+    table[start + keyfile.NAME_BYTES : start + keyfile.ROW_BYTES] = key
+
+
+def table_rows(table: bytearray) -> list[tuple[int, int, bytearray]]:
+    """Page, generation and key of each row of the table of pages."""
+    rows = []
+    for start in range(0, len(table), keyfile.ROW_BYTES):
+        page, generation = struct.unpack_from(">QQ", table, start)
+        rows.append((page, generation, table[start + keyfile.NAME_BYTES : start + keyfile.ROW_BYTES]))
+    return rows

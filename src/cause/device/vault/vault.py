@@ -1,0 +1,365 @@
+"""The vault: data keys that are added in batches and destroyed for good.
+
+One process writes at a time; the caller sees to that. After an error of the disk the object refuses to write: open the
+vault again, which finishes or undoes what was under way.
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+
+from cause.device.store.disk import Disk, OpenFile
+from cause.device.vault import keyfile, old_format, sealing, writing
+from cause.device.vault.loading import FILES, ROOT, Files, Loaded, load
+from cause.device.vault.partitions import Partitions
+from cause.device.vault.sealing import KEY_BYTES, derive
+from cause.device.vault.secrets_in_memory import wipe, wiping
+from cause.device.vault.sources import KeySource, RotatingFileKeySource, RotatingKeySource
+from cause.device.vault.twin import COPY
+from cause.device.vault.writing import PAGE_BYTES, Writer, failing
+from cause.errors import VaultError
+
+_CLOSED = "was closed"
+_ATTEMPTS = 20  # of a reader, while another process erases
+
+
+class Vault:
+    """Keys by name. `create` or `open` one.
+
+    Attributes
+    ----------
+    damage : list of str
+        What was found damaged at opening and was taken from its second copy: one line each. Opening for writing has
+        restored it.
+    sync_with : list of OpenFile
+        Further files that are synced whenever the vault's own are: in `put_many`, `erase` and `close`.
+
+    >>> import tempfile
+    >>> from cause.device.vault.sources import EnvKeySource, new_master_key
+    >>> master = EnvKeySource("MASTER", {"MASTER": new_master_key()})
+    >>> with tempfile.TemporaryDirectory() as folder, Vault.create(Path(folder) / "vault", master) as vault:
+    ...     name = os.urandom(16)
+    ...     key = vault.new_key(name)
+    ...     blob = vault.seal(name, b"a block of samples")
+    ...     print(vault.open_sealed(name, blob), vault.generation)
+    ...     destroyed = vault.erase([name])
+    ...     print(name in vault, vault.generation)
+    b'a block of samples' 1
+    False 2
+    """
+
+    def __init__(self, folder: Path, source: KeySource, disk: Disk, read_only: bool) -> None:
+        self.folder = folder
+        self.damage: list[str] = []
+        self._source = source
+        self._disk = disk
+        self._lock = threading.RLock()
+        self._refusal = "was opened for reading only" if read_only else None
+        self._files = Files(disk, folder)
+        self._writer: Writer | None = None
+        self._partitions = Partitions()
+        with wiping(read_master(source)) as master:
+            with failing(f"cannot read the vault {str(folder)!r}"):
+                loaded = self._load(master)
+            if not read_only and isinstance(loaded, old_format.OldVault):
+                with failing(f"cannot bring the vault {str(folder)!r} to this version's format"):
+                    loaded = self._migrate(loaded, master)
+            self.sync_with: list[OpenFile] = []
+            if isinstance(loaded, old_format.OldVault):
+                self._number = loaded.number
+                self._partitions = loaded.partitions()
+                return
+            self._number = loaded.generation.number
+            self.damage = loaded.damage
+            self._partitions = Partitions(dict(enumerate(loaded.partitions)))
+            if not read_only:
+                self._open_for_writing(loaded, master)
+
+    @classmethod
+    def create(
+        cls, folder: str | Path, source: KeySource, disk: Disk | None = None, *, page_bytes: int = PAGE_BYTES
+    ) -> "Vault":
+        """A new, empty vault. What a `create` that was cut short left behind is replaced, anything else refused.
+
+        Parameters
+        ----------
+        page_bytes : int
+            Size of a page of keys, the unit that an erasure writes anew.
+
+        Raises
+        ------
+        VaultError
+            The folder holds something else, or cannot be written.
+        """
+        path, disk = Path(folder), disk or Disk()
+        with wiping(read_master(source)) as master, failing(f"cannot create a vault in {str(path)!r}"):
+            if not disk.exists(path):
+                disk.make_folder(path)
+            disk.sync_folder(path.parent)
+            names = disk.names(path)
+            pending = (ROOT + ".part", *(name for name in FILES if name not in (ROOT, ROOT + COPY)))
+            foreign = [name for name in names if name not in pending]
+            if foreign:
+                raise VaultError(f"cannot create a vault in {str(path)!r}: it has {foreign[0]!r} already")
+            for name in names:  # without `root` nobody can open these
+                disk.unlink(path / name)
+            writing.create(disk, path, master, page_bytes, rows=bytearray())
+        return cls(path, source, disk, read_only=False)
+
+    @classmethod
+    def open(
+        cls, folder: str | Path, source: KeySource, disk: Disk | None = None, *, read_only: bool = False
+    ) -> "Vault":
+        """An existing vault, after finishing what was under way. Read-only opens change nothing.
+
+        Raises
+        ------
+        VaultError
+            There is no vault, the master key is another one, or both copies of something are damaged; nothing was
+            changed then.
+        """
+        return cls(Path(folder), source, disk or Disk(), read_only)
+
+    @property
+    def generation(self) -> int:
+        """A number that grows with each erasure (by more than one if it takes several steps)."""
+        return self._number
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def __contains__(self, name: bytes) -> bool:
+        with self._lock:
+            return self._partitions.place(name) is not None
+
+    def names(self) -> frozenset[bytes]:
+        """The names of all keys."""
+        with self._lock:
+            return self._partitions.names()
+
+    def key(self, name: bytes) -> bytes:
+        """A copy of the data key of that name. It stays in memory after use; `borrow` overwrites it."""
+        with self._lock:
+            return bytes(self._view(name))
+
+    @contextlib.contextmanager
+    def borrow(self, name: bytes) -> Iterator[bytearray]:
+        """Lend the data key of that name: a copy that is overwritten when the block ends."""
+        with self._lock:
+            key = bytearray(self._view(name))
+        try:
+            yield key
+        finally:
+            wipe(key)
+
+    def new_key(self, name: bytes) -> bytes:
+        """Make a key, durably, and return it."""
+        return self.new_keys([name])[name]
+
+    def new_keys(self, names: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Make keys, durably, all of them or none, and return them. `add_keys` makes no copies."""
+        keys = {name: os.urandom(KEY_BYTES) for name in names}
+        self.put_many(keys)
+        return keys
+
+    def add_keys(self, names: Iterable[bytes]) -> None:
+        """Make keys, durably, all of them or none, without a copy of them outside the vault."""
+        own = dict.fromkeys(names)
+        with wiping(os.urandom(KEY_BYTES * len(own))) as drawn:
+            view = memoryview(drawn)
+            self._put({name: view[at * KEY_BYTES : (at + 1) * KEY_BYTES] for at, name in enumerate(own)})
+
+    def put_many(self, keys: Mapping[bytes, bytes]) -> None:
+        """Add keys that were made elsewhere, durably: all of them or none.
+
+        Raises
+        ------
+        VaultError
+            A name exists or has a wrong length, there is no room (nothing has changed then), or the disk failed.
+        """
+        self._put(keys)
+
+    def erase(self, names: Iterable[bytes]) -> frozenset[bytes]:
+        """Destroy keys, durably, and return the names of those that there were.
+
+        When this returns, no byte of the vault's files opens to them, nor does any older copy of a page or table. Needs
+        no room on the disk. If keys of many pages are erased it takes several steps; an error leaves some of them
+        destroyed and the others whole.
+        """
+        with self._lock:
+            writer = self._check_writable()
+            places: dict[int, set[bytes]] = {}
+            for name in names:
+                if (place := self._partitions.place(name)) is not None:
+                    places.setdefault(place, set()).add(name)
+            gone = frozenset(name for own in places.values() for name in own)
+            while places:
+                with self._committing("an erasure may not have been finished"):
+                    writer.erase(places, self.sync_with)
+                    self._number = writer.generation.number
+            return gone
+
+    def seal(self, name: bytes, plaintext: bytes, aad: bytes = b"") -> bytes:
+        """Bytes that only the key of that name opens."""
+        with wiping(self._derived(name, "seal")) as own:
+            return sealing.seal_derived(own, plaintext, aad)
+
+    def open_sealed(self, name: bytes, blob: bytes, aad: bytes = b"") -> bytes:
+        """What was sealed under the key of that name."""
+        with wiping(self._derived(name, "seal")) as own:
+            return sealing.open_derived(own, blob, aad)
+
+    def commit(self, name: bytes, digest: bytes) -> bytes:
+        """A commitment to a digest; once the key is destroyed, nobody can check a guess against it."""
+        with self._lock:
+            return sealing.commitment(self._view(name), digest)
+
+    def joint_key(self, names: Iterable[bytes]) -> bytes:
+        """The key that only the holder of all of these keys, in this order, has."""
+        with self._lock:
+            return sealing.joint_key(self._view(name) for name in names)
+
+    def close(self) -> None:
+        """Sync and close the files, and overwrite all keys in memory."""
+        with self._lock:
+            writer, self._writer = self._writer, None
+            whole = self._refusal is None
+            self._refusal = _CLOSED
+            try:
+                if writer is not None and whole:
+                    with failing(f"cannot sync the vault {str(self.folder)!r}"):
+                        writer.sync(self._files.all, self.sync_with)
+            finally:
+                for twin in self._files.all:
+                    twin.close()
+                if writer is not None:
+                    writer.wipe()
+                self._partitions.wipe()
+
+    def __enter__(self) -> "Vault":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _put(self, keys: Mapping[bytes, bytes | memoryview]) -> None:
+        with self._lock:
+            writer = self._check_writable()
+            for name, key in keys.items():
+                if len(name) != keyfile.NAME_BYTES or len(key) != KEY_BYTES:
+                    raise VaultError(
+                        f"key {_show(name)} has a name of {len(name)} and a key of {len(key)} bytes, "
+                        f"expected {keyfile.NAME_BYTES} and {KEY_BYTES}"
+                    )
+                if self._partitions.place(name) is not None:
+                    raise VaultError(f"key {_show(name)} exists already: give each block a name of its own")
+            if not keys:
+                return
+            rows = bytearray(len(keys) * keyfile.ROW_BYTES)
+            for at, (name, key) in zip(range(0, len(rows), keyfile.ROW_BYTES), keys.items(), strict=True):
+                rows[at : at + keyfile.NAME_BYTES] = name
+                memoryview(rows)[at + keyfile.NAME_BYTES : at + keyfile.ROW_BYTES] = key  # makes no further copy
+            with wiping(rows):
+                place = writer.prepare(len(keys))
+                with self._committing("keys may not have been stored"):
+                    writer.put(place, rows, self.sync_with)
+
+    def _view(self, name: bytes) -> memoryview:
+        place = self._partitions.place(name)
+        if place is None and self._refusal == _CLOSED:
+            raise VaultError(f"the vault {str(self.folder)!r} {_CLOSED}: open it again to use it")
+        if place is None:
+            raise VaultError(f"no key {_show(name)}: it was destroyed or never made")
+        return self._partitions.pages[place].rows.key(name)
+
+    def _derived(self, name: bytes, purpose: str) -> bytes:
+        with self._lock:
+            return derive(self._view(name), purpose)
+
+    def _load(self, master: bytes | bytearray) -> Loaded | old_format.OldVault:
+        for attempt in range(_ATTEMPTS):
+            seen = self._marks()
+            try:
+                loaded = self._read(seen, master)
+                if not loaded.damage or self._marks() == seen:
+                    return loaded
+                loaded.wipe()  # another process has erased meanwhile: what looks damaged may be of another generation
+            except (VaultError, FileNotFoundError):
+                if attempt + 1 == _ATTEMPTS or self._marks() == seen:
+                    raise
+        raise VaultError(f"the vault {str(self.folder)!r} changed {_ATTEMPTS} times while it was read: try again")
+
+    def _marks(self) -> list[bytes]:
+        """What tells whether another process has erased: the slots, of the old format too."""
+        if len(self._files.root.missing()) < 2:
+            return self._files.root.read()
+        if self._disk.exists(self.folder / old_format.WRAP):
+            return [self._disk.read(self.folder / old_format.WRAP)]
+        return []
+
+    def _read(self, marks: list[bytes], master: bytes | bytearray) -> Loaded | old_format.OldVault:
+        if not marks:
+            raise VaultError(f"no vault in {str(self.folder)!r}: {ROOT!r} is missing")
+        if len(marks) == 1:
+            return old_format.read(self._disk, self.folder, marks[0], master)
+        return load(self._files, marks, master)
+
+    def _migrate(self, old: old_format.OldVault, master: bytes | bytearray) -> Loaded:
+        with wiping(old.rows):
+            old_format.remove_new(self._disk, self.folder)
+            try:
+                writing.create(self._disk, self.folder, master, PAGE_BYTES, old.rows, old.number)
+            except OSError:
+                with contextlib.suppress(OSError):  # give the room back; the old files are as they were
+                    old_format.remove_new(self._disk, self.folder)
+                raise
+        loaded = self._load(master)
+        assert isinstance(loaded, Loaded)
+        return loaded
+
+    def _open_for_writing(self, loaded: Loaded, master: bytes | bytearray) -> None:
+        source = self._source if isinstance(self._source, RotatingKeySource) else None
+        with failing(f"cannot open the vault {str(self.folder)!r} for writing"):
+            try:
+                for twin in self._files.all:
+                    twin.open()
+                self._writer = Writer(self._disk, self._files, self._partitions, loaded, source, master)
+                self._writer.recover(loaded)
+                old_format.remove_old(self._disk, self.folder)
+            except BaseException:
+                self._refusal = "could not be opened"
+                self.close()
+                raise
+
+    def _check_writable(self) -> Writer:
+        if self._refusal or self._writer is None:
+            raise VaultError(f"the vault {str(self.folder)!r} {self._refusal}: open it again to change it")
+        return self._writer
+
+    @contextlib.contextmanager
+    def _committing(self, consequence: str) -> Iterator[None]:
+        """What cannot be undone from here: on an error only opening the vault anew tells what is on the disk."""
+        try:
+            with failing(f"{consequence} in {str(self.folder)!r}"):
+                yield
+        except BaseException:
+            self._refusal = "met an error of the disk"
+            raise
+
+
+def read_master(source: KeySource) -> bytearray:
+    """The master key, in a buffer that can be overwritten."""
+    given = source.read()
+    master = bytearray(given)
+    if isinstance(source, RotatingFileKeySource):  # ours, so nobody else holds these bytes
+        wipe(given)
+    return master
+
+
+def _show(name: bytes) -> str:
+    return name.hex()[:32] or "''"

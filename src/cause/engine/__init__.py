@@ -1,0 +1,1 @@
+"""The paper: learning and forgetting in shards, pure. No disk, no clock, no torch."""

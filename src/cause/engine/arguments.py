@@ -1,0 +1,212 @@
+"""Arguments of the Python interface: taken where their meaning is clear, refused in one line where it is not."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from numbers import Integral
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cause.common.registry import nearest
+from cause.engine.presets import System
+from cause.engine.requests import Request
+from cause.engine.samples import Upload
+from cause.errors import InputError, RequestError
+
+_METHODS = ("composed", "check", "train", "predict", "encode", "decode", "stored_bytes")
+"""What a learner must be able to do."""
+
+DEVICE_ARGUMENTS = (
+    "home", "learner", "system", "shards", "memory", "slots", "classes", "seed", "key", "read_only", "ledger", "shelf",
+    "journal", "workers", "executor", "watch", "storage", "retain", "repair", "deadline_days",
+    "input_shape", "input_dtype",
+)  # fmt: skip
+"""What `Cause` takes; `storage`, `retain`, `repair` and `deadline_days` need a home."""
+
+
+def check_device(home: Any, learner: Any, system: Any) -> None:
+    """Refuse what is no folder, no learner or no system."""
+    if home is not None and not isinstance(home, str | PathLike):
+        raise InputError(f"a home is the path of a folder, not {_kind(home)}: learner=… names the learner")
+    if system is not None and not isinstance(system, str | System):
+        raise InputError(f"a system is a preset's name or a cause.System, not {_kind(system)}")
+    if learner is not None:
+        check_learner(learner)
+
+
+def array_of(what: str, value: Any, *, copy: bool = False) -> NDArray[Any]:
+    """A value as an array; with `copy` always a new one.
+
+    >>> array_of("inputs", [[1, 2], [3]])
+    Traceback (most recent call last):
+    cause.errors.InputError: inputs must all have the same shape: they cannot be made one array
+    """
+    try:
+        return np.array(value) if copy else np.asarray(value)
+    except ValueError:
+        raise InputError(f"{what} must all have the same shape: they cannot be made one array") from None
+    except (TypeError, RuntimeError) as error:  # a tensor on a GPU, one that requires a gradient …
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{what} cannot be made an array: {first}") from None
+
+
+def inputs_of(x: Any) -> Any:
+    """Inputs to predict for: one row a sample; arrays and tensors as they are."""
+    if not hasattr(x, "shape"):
+        x = array_of("inputs", x)
+    if not len(x.shape):
+        raise InputError(f"inputs are an array with one row a sample, not a single {type(x[()]).__name__}")
+    if isinstance(x, np.ndarray) and x.dtype.kind not in "buif":
+        raise InputError(f"inputs must be numbers, not {x.dtype}")
+    return x
+
+
+def uploads_of(
+    uploads: "Iterable[Upload] | Mapping[str, tuple[ArrayLike, ArrayLike]]",
+) -> "list[Upload] | dict[str, tuple[ArrayLike, ArrayLike]]":
+    """What `learn` is given: inputs and labels by user, or uploads.
+
+    >>> uploads_of({"ann": [[1.0, 2.0]]})
+    Traceback (most recent call last):
+    cause.errors.InputError: the upload of user 'ann' is a pair of inputs and labels, (x, y), not a list of 1
+    """
+    if isinstance(uploads, Mapping):
+        return {user: _pair(user, given) for user, given in uploads.items()}
+    hint = 'a round is given as {"alice": (x, y)}: inputs and labels by user'
+    if isinstance(uploads, str | bytes | np.ndarray) or not isinstance(uploads, Iterable):
+        raise InputError(f"{hint}; not as {_kind(uploads)}")
+    found = list(uploads)
+    for upload in found:
+        if not all(hasattr(upload, name) for name in ("user", "round", "positions")):
+            raise InputError(f"{hint}, or as uploads; not with {_kind(upload)} in a list")
+    return found
+
+
+def _pair(user: str, given: Any) -> tuple[ArrayLike, ArrayLike]:
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise InputError(f"the upload of user {user!r} is a pair of inputs and labels, (x, y), not {_kind(given)}")
+    return given[0], array_of(f"labels of user {user!r}", given[1])
+
+
+def rounds_of(rounds: Any) -> tuple[int, ...] | None:
+    """Rounds of a request; a single number is one round.
+
+    >>> rounds_of(1), rounds_of([1, 2]), rounds_of(None)
+    ((1,), (1, 2), None)
+    """
+    if rounds is None:
+        return None
+    if _whole(rounds):
+        return (int(rounds),)
+    return tuple(int(each) if _whole(each) else each for each in _listed("rounds", rounds, "[1, 2]"))
+
+
+def samples_of(samples: Any) -> tuple[tuple[int, int], ...] | None:
+    """Samples of a request as pairs of round and position.
+
+    >>> samples_of([(1, 3)])
+    ((1, 3),)
+    >>> samples_of([1, 2])
+    Traceback (most recent call last):
+    cause.errors.RequestError: samples are pairs of round and position, as [(1, 3)], not 1: rows are named by handles=
+    """
+    if samples is None:
+        return None
+    found = []
+    for each in _listed("samples", samples, "[(1, 3)]"):
+        pair = tuple(each) if isinstance(each, tuple | list | np.ndarray) else ()
+        if len(pair) != 2:
+            raise RequestError(
+                f"samples are pairs of round and position, as [(1, 3)], not {each!r}: rows are named by handles="
+            )
+        found.append((pair[0], pair[1]))
+    return tuple((_int(round_), _int(position)) for round_, position in found)
+
+
+def handles_of(handles: Any) -> tuple[str, ...] | None:
+    """Handles of a request; a single text is one handle."""
+    if handles is None:
+        return None
+    return (handles,) if isinstance(handles, str) else tuple(_listed("handles", handles, '["6f1e…"]'))
+
+
+def requests_of(requests: Any, *, names: bool = True) -> list[Request]:
+    """Requests; with `names` a user's name stands for everything of that user.
+
+    >>> requests_of(["ann", Request("bob", rounds=(1,))])[0].everything
+    True
+    """
+    given = [requests] if isinstance(requests, str | Request) else requests
+    taken, told = (str | Request, " or a user's name") if names else (Request, "")
+    found = []
+    for each in given if isinstance(given, Iterable) else [given]:
+        if not isinstance(each, taken):
+            raise RequestError(f"a request is a cause.Request{told}, not {_kind(each)}")
+        found.append(Request(each) if isinstance(each, str) else each)
+    return found
+
+
+def check_learner(learner: Any) -> None:
+    """Refuse what is no learner, and say which learner takes it."""
+    if not isinstance(learner, type) and all(hasattr(learner, name) for name in _METHODS):
+        return
+    named = learner.__name__ if isinstance(learner, type) else type(learner).__name__
+    hint = "cause.learners.torch.TorchLearner or cause.learners.sklearn.SklearnLearner makes one"
+    if hasattr(learner, "partial_fit"):
+        made = f"{named}()" if isinstance(learner, type) else "it"
+        hint = f"give SklearnLearner({made}, classes=…, features=…) of cause.learners.sklearn"
+    elif hasattr(learner, "state_dict"):
+        hint = "give TorchLearner(function that makes the network, classes=…, shape=…) of cause.learners.torch"
+    elif isinstance(learner, str):
+        named, hint = repr(learner), f"give TorchLearner({learner!r}, classes=…, shape=…) of cause.learners.torch"
+    raise InputError(f"{named} is no learner: {hint}")
+
+
+def check_whole(**values: Any) -> None:
+    """Refuse what is given and is no whole number.
+
+    >>> check_whole(shards=2.5)
+    Traceback (most recent call last):
+    cause.errors.InputError: shards must be a whole number, not 2.5
+    """
+    for name, value in values.items():
+        if value is not None and not _whole(value):
+            raise InputError(f"{name} must be a whole number, not {value!r}")
+
+
+def refuse_unknown(what: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Refuse names that are not known, with the nearest one that is.
+
+    >>> refuse_unknown("a learner", ["epoch"], ["epochs", "lr"])
+    Traceback (most recent call last):
+    cause.errors.InputError: a learner has no 'epoch' (did you mean 'epochs'?): epochs, lr
+    """
+    for name in given:
+        if name not in known:
+            raise InputError(f"{what} has no {name!r}{nearest(name, known)}: {', '.join(sorted(known))}")
+
+
+def _listed(what: str, value: Any, example: str) -> Sequence[Any]:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise RequestError(f"{what} are a list, as {example}, not {value!r}")
+    return list(value)
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _int(value: Any) -> Any:
+    """A whole number of any library as Python's; anything else is refused by the request itself."""
+    return int(value) if _whole(value) else value
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, str):
+        return f"the text {value[:40]!r}"
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape}"
+    if isinstance(value, tuple | list):
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"a value of type {type(value).__name__}"

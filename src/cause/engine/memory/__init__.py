@@ -1,0 +1,38 @@
+"""The bounded memory for sub-models, and who goes when it is full: one policy a file."""
+
+from cause.common.registry import Registry
+from cause.engine.memory.base import MemoryView, Policy, PolicySetting
+from cause.engine.memory.cost import Cost
+from cause.engine.memory.fibor import FiboR
+from cause.engine.memory.fifo import Fifo
+from cause.engine.memory.latest import Latest
+from cause.engine.memory.random import Random
+from cause.engine.memory.shelves import FolderShelf, MemoryShelf, Shelf
+from cause.engine.memory.static import Static
+from cause.engine.memory.store import Memory, SubModel
+from cause.engine.memory.unlimited import Unlimited
+
+POLICIES: Registry[type[Policy]] = Registry(
+    "policy",
+    {
+        "fibor": FiboR,
+        "cost": Cost,
+        "fifo": Fifo,
+        "random": Random,
+        "static": Static,
+        "latest": Latest,
+        "unlimited": Unlimited,
+    },
+)
+
+__all__ = [
+    "POLICIES",
+    "FolderShelf",
+    "Memory",
+    "MemoryShelf",
+    "MemoryView",
+    "Policy",
+    "PolicySetting",
+    "Shelf",
+    "SubModel",
+]

@@ -1,0 +1,16 @@
+"""SISA's memory: the newest sub-model of each shard and nothing else."""
+
+from cause.engine.memory.base import MemoryView, Policy
+from cause.engine.samples import SegmentKey
+from cause.errors import BudgetError
+
+
+class Latest(Policy):
+    """A newcomer always replaces its predecessor: one sub-model a shard, and each forget starts from scratch."""
+
+    def supersedes(self, newcomer: SegmentKey, memory: MemoryView) -> int | None:
+        own = memory.stored_of(newcomer.shard)
+        return memory.slot_of(own[-1]) if own else None
+
+    def victim(self, newcomer: SegmentKey, memory: MemoryView) -> int:
+        raise BudgetError("a memory with one sub-model a shard is full of heads")

@@ -1,0 +1,14 @@
+"""The floor: a memory without bounds."""
+
+from cause.engine.memory.base import MemoryView, Policy
+from cause.engine.samples import SegmentKey
+from cause.errors import BudgetError
+
+
+class Unlimited(Policy):
+    """Keeps every sub-model: no policy can retrain less."""
+
+    bounded = False
+
+    def victim(self, newcomer: SegmentKey, memory: MemoryView) -> int:
+        raise BudgetError("an unlimited memory is never full")

@@ -1,0 +1,38 @@
+"""The seam of all partitioners."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cause.engine.samples import Upload
+
+Assignment = int | NDArray[np.integer]
+"""A shard for the whole upload, or one for each of its samples."""
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """What a partitioner may look at: this round's uploads, and where their users are."""
+
+    round: int
+    shards: int  # S_t: shards 0 … S_t-1 take data
+    uploads: Mapping[str, Upload]
+    placements: Mapping[str, int]  # users whose shard still takes data
+    key: bytes
+    classes: int
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Samples of each user."""
+        return {user: len(upload.positions) for user, upload in self.uploads.items()}
+
+
+class Partitioner(ABC):
+    """Decides the shard of each upload or sample. Same arrivals, same answer, whatever their order."""
+
+    @abstractmethod
+    def assign(self, arrivals: Arrivals) -> Mapping[str, Assignment]:
+        """A shard below `arrivals.shards` for each user's upload, or for each of its samples."""

@@ -1,0 +1,13 @@
+"""The partition that depends on nobody else, and so keeps no trace of deleted users."""
+
+from collections.abc import Mapping
+
+from cause.common.hashing import keyed_int
+from cause.engine.partition.base import Arrivals, Partitioner
+
+
+class Hash(Partitioner):
+    """Each user by a keyed hash of their id, modulo the shards that take data: history-independent."""
+
+    def assign(self, arrivals: Arrivals) -> Mapping[str, int]:
+        return {user: keyed_int(arrivals.key, user) % arrivals.shards for user in arrivals.uploads}

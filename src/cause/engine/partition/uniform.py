@@ -1,0 +1,15 @@
+"""SISA's partition: samples spread evenly, whoever they belong to."""
+
+from collections.abc import Mapping
+
+from cause.engine.partition.base import Arrivals, Assignment, Partitioner
+
+
+class Uniform(Partitioner):
+    """Each sample by a keyed hash of its id, modulo the shards that take data (SISA)."""
+
+    def assign(self, arrivals: Arrivals) -> Mapping[str, Assignment]:
+        return {
+            user: upload.hashes(arrivals.key, upload.positions) % arrivals.shards
+            for user, upload in arrivals.uploads.items()
+        }

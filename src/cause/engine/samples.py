@@ -1,0 +1,177 @@
+"""What users upload: samples, known to the engine only by who, when and which.
+
+An upload knows the ids of its samples. The engine handles them by position and never asks what is in them; every
+keyed hash, order and identity comes from the ids, so that it depends on nothing else that was ever uploaded.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cause.common import positions as pos
+from cause.common.hashing import Hashes, keyed_int, pack, scatter
+from cause.common.positions import Positions
+from cause.errors import InputError
+
+
+class Upload(Protocol):
+    """The samples of one user of one round."""
+
+    @property
+    def user(self) -> str: ...
+
+    @property
+    def round(self) -> int: ...
+
+    @property
+    def positions(self) -> Positions:
+        """The positions uploaded."""
+
+    def hashes(self, key: bytes, positions: Positions) -> Hashes:
+        """Keyed hashes of the ids at these positions."""
+
+    def names(self, positions: Positions) -> bytes:
+        """Bytes that name these samples by their ids: equal exactly for equal sets."""
+
+    def labels(self, positions: Positions) -> NDArray[np.int64]:
+        """The class of each sample."""
+
+    def twins(self, positions: Positions) -> Sequence[bytes]:
+        """What identical samples share, for each; nothing at all where there are no identical ones."""
+
+    def keeping(self, positions: Positions) -> "Upload":
+        """The upload with these samples only: nothing of the others is left in it."""
+
+
+class Piece(NamedTuple):
+    """Some samples of one upload: its share of a segment."""
+
+    upload: Upload
+    positions: Positions
+
+
+class SegmentKey(NamedTuple):
+    """Which segment, and so which sub-model: shard *s*, round *t*, slice."""
+
+    shard: int
+    round: int
+    slice: int = 0
+
+    def __str__(self) -> str:
+        return f"({self.shard},{self.round})" if not self.slice else f"({self.shard},{self.round},{self.slice})"
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What a sub-model is trained on: a segment's retained samples, and earlier ones of the shard once more."""
+
+    segment: SegmentKey
+    pieces: tuple[Piece, ...]
+    count: int
+    rehearsed: tuple[Piece, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """Samples trained on, rehearsed ones included."""
+        return self.count + sum(len(piece.positions) for piece in self.rehearsed)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Samples that arrived together: one `add` line of a trace."""
+
+    count: int
+    labels: tuple[tuple[int, int], ...] | None = None  # (class, how many), in the order of the samples
+    shard: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceUpload:
+    """An upload of a trace: a sample is (user, round, position), and nothing is stored for it.
+
+    >>> upload = TraceUpload("u7", 1, (Part(3, ((3, 2), (5, 1))), Part(2, ((0, 2),))))
+    >>> len(upload.positions), upload.labels(upload.positions)
+    (5, array([3, 3, 5, 0, 0]))
+    >>> upload.keeping(range(2, 4)).parts
+    (Part(count=1, labels=((5, 1),), shard=None), Part(count=1, labels=((0, 1),), shard=None))
+    """
+
+    user: str
+    round: int
+    parts: tuple[Part, ...]
+    kept: Positions | None = None  # the positions that the parts' samples have, if not 0, 1, 2 …
+
+    @property
+    def positions(self) -> Positions:
+        return range(sum(part.count for part in self.parts)) if self.kept is None else self.kept
+
+    def hashes(self, key: bytes, positions: Positions) -> Hashes:
+        return scatter(keyed_int(key, self.user, self.round), pos.array(positions))
+
+    def names(self, positions: Positions) -> bytes:
+        return pack(self.user, self.round, pos.runs(positions))
+
+    def labels(self, positions: Positions) -> NDArray[np.int64]:
+        runs: list[tuple[int, int]] = []
+        for part in self.parts:
+            if part.labels is None:
+                raise InputError(f"the samples of user {self.user!r} in round {self.round} have no labels")
+            runs.extend(part.labels)
+        return self._along(runs, positions)
+
+    def given_shards(self) -> int | NDArray[np.int64]:
+        """The shard that the trace names, for the whole upload or for each sample."""
+        runs = []
+        for part in self.parts:
+            if part.shard is None:
+                raise InputError(f"the trace names no shard for user {self.user!r} in round {self.round}")
+            runs.append((part.shard, part.count))
+        if len({shard for shard, _ in runs}) == 1:
+            return runs[0][0]
+        return self._along(runs, self.positions)
+
+    def twins(self, positions: Positions) -> Sequence[bytes]:
+        return ()
+
+    def keeping(self, positions: Positions) -> "TraceUpload":
+        """The upload with these samples only."""
+        if len(positions) == len(self.positions):
+            return self
+        parts, start = [], 0
+        for part in self.parts:
+            ends = [start, start + part.count]
+            if part.labels is not None:
+                ends = list(accumulate((count for _, count in part.labels), initial=start))
+            upto = pos.count_below(positions, [self._position(end) for end in ends])
+            counts = [b - a for a, b in pairwise(upto)]
+            if any(counts):
+                runs = None if part.labels is None else zip((label for label, _ in part.labels), counts, strict=True)
+                labels = None if runs is None else tuple((label, count) for label, count in runs if count)
+                parts.append(Part(sum(counts), labels, part.shard))
+            start += part.count
+        return TraceUpload(self.user, self.round, tuple(parts), positions)
+
+    def _position(self, index: int) -> int:
+        """The position of a sample by its place among the upload's; past the last one, one that is higher."""
+        held = self.positions
+        return int(held[index]) if index < len(held) else int(held[-1]) + 1
+
+    def indices(self, positions: Positions) -> NDArray[np.int64]:
+        """The places of these positions among the upload's."""
+        wanted = pos.array(positions)
+        if isinstance(self.positions, range):
+            return np.asarray(wanted - self.positions.start)
+        return np.asarray(np.searchsorted(self.positions, wanted), dtype=np.int64)
+
+    def _along(self, runs: Sequence[tuple[int, int]], positions: Positions) -> NDArray[np.int64]:
+        return _spread(runs, self.indices(positions))
+
+
+def _spread(runs: Sequence[tuple[int, int]], indices: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The value at each index of a sequence that is given as runs of (value, how many)."""
+    values, counts = (np.array(column, dtype=np.int64) for column in zip(*runs, strict=True))
+    return np.asarray(values[np.searchsorted(np.cumsum(counts), indices, side="right")])

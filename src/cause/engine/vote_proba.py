@@ -1,0 +1,71 @@
+"""How much of the vote each label has: what `predict_proba` tells. One rule for each vote."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cause.common.registry import Registry
+from cause.engine.voting import VOTES, Probabilities
+
+Table = NDArray[np.float64]
+
+
+def shares(vote: str, probabilities: Probabilities, weights: NDArray[np.floating]) -> Table:
+    """One row a sample, one column a class, each row summing to 1; the label that the vote chooses has the most.
+
+    Where a vote breaks a tie, the label that it chooses is ahead by the last bit.
+
+    >>> shares("majority", np.array([[[.9, .1]], [[.4, .6]], [[.4, .6]]]), np.ones(3)).round(2)
+    array([[0.33, 0.67]])
+    >>> tied = shares("majority", np.array([[[.6, .4]], [[.1, .9]]]), np.ones(2))
+    >>> tied.round(2), tied.argmax(axis=1)
+    (array([[0.5, 0.5]]), array([1]))
+    """
+    probabilities = probabilities.astype(np.float64)
+    table, chosen = SHARES[vote](probabilities, weights), VOTES[vote](probabilities, weights)
+    behind = np.flatnonzero(table.argmax(axis=1) != chosen)
+    table[behind, chosen[behind]] = np.nextafter(table[behind].max(axis=1), 2.0)
+    return table
+
+
+def majority(probabilities: Probabilities, weights: NDArray[np.floating]) -> Table:
+    """The share of the heads that choose a label."""
+    return weighted(probabilities, np.ones(len(probabilities)))
+
+
+def weighted(probabilities: Probabilities, weights: NDArray[np.floating]) -> Table:
+    """The share of the samples behind the heads that choose a label."""
+    chosen = probabilities.argmax(axis=2)[..., None] == np.arange(probabilities.shape[2])
+    return np.asarray((chosen * weights[:, None, None]).sum(axis=0) / weights.sum())
+
+
+def soft(probabilities: Probabilities, weights: NDArray[np.floating]) -> Table:
+    """The mean probability."""
+    return _scaled(probabilities.sum(axis=0))
+
+
+def weighted_soft(probabilities: Probabilities, weights: NDArray[np.floating]) -> Table:
+    """The mean probability, weighted by the samples behind the heads."""
+    return _scaled((probabilities * weights[:, None, None]).sum(axis=0))
+
+
+def max_confidence(probabilities: Probabilities, weights: NDArray[np.floating]) -> Table:
+    """The highest probability that a head gives, as a share of their sum."""
+    return _scaled(probabilities.max(axis=0))
+
+
+def _scaled(table: Table) -> Table:
+    return np.asarray(table / table.sum(axis=1, keepdims=True))
+
+
+SHARES: Registry[Callable[[Probabilities, NDArray[np.floating]], Table]] = Registry(
+    "vote",
+    {
+        "majority": majority,
+        "weighted": weighted,
+        "soft": soft,
+        "weighted-soft": weighted_soft,
+        "max-confidence": max_confidence,
+    },
+)

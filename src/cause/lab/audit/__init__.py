@@ -1,0 +1,21 @@
+"""A membership-inference audit: can anybody tell forgotten samples from samples that were never there?"""
+
+from cause.lab.audit.attacks import ask, attack, calibrated_scores, loss_scores
+from cause.lab.audit.findings import Finding, finding, problems
+from cause.lab.audit.roc import Estimate, auc, auc_difference, auc_interval, detectable_auc, tpr_at
+
+__all__ = [
+    "Estimate",
+    "Finding",
+    "ask",
+    "attack",
+    "auc",
+    "auc_difference",
+    "auc_interval",
+    "calibrated_scores",
+    "detectable_auc",
+    "finding",
+    "loss_scores",
+    "problems",
+    "tpr_at",
+]

@@ -1,0 +1,151 @@
+"""The embedded main job: every system learns the digits for real, forgets, and is compared with its clean room."""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.queues import SimpleQueue
+
+from cause.device.device import Cause
+from cause.device.verify import verify
+from cause.engine.presets import parse_system
+from cause.engine.progress import Progress
+from cause.errors import InputError
+from cause.lab.clean_room import clean_room, compare
+from cause.lab.compare import MOST_PROCESSES
+from cause.lab.digits import BRIGHTEST, CLASSES, SHAPE, share_out
+from cause.lab.simulate import Setting, simulate
+from cause.learners.recipe import Recipe
+from cause.learners.torch import TorchLearner
+
+SYSTEMS = ("sisa", "omp-70", "arcane", "omp-95", "cause", "frugal")  # the longest first
+
+
+@dataclass(frozen=True)
+class Job:
+    """One system to run."""
+
+    system: str
+    users: int = 30
+    rounds: int = 10
+    shards: int = 4
+    rho: float = 0.1
+    memory: str = "1MB"
+    epochs: int = 5
+    seed: int = 0
+
+    def recipe(self) -> Recipe:
+        """A small convolutional network."""
+        return Recipe("cnn", CLASSES, SHAPE, epochs=self.epochs, batch_size=32, lr=3e-3, std=BRIGHTEST, steps=3)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a system did."""
+
+    system: str
+    accuracy: float
+    rsn: int
+    simulated_rsn: int
+    learn_s: float
+    forget_s: float
+    requests: int
+    used_bytes: int
+    budget_bytes: int
+    slots: int
+    stored: int
+    clean: int
+    """Sub-models with the same identity and bits as in the clean room."""
+    replayed: int
+    """Sub-models that a replay from the retained data, in this process, gave once more."""
+    unverifiable: int
+    """Sub-models from another environment, which a replay here can neither confirm nor refute."""
+
+
+def device_for(job: Job) -> Cause:
+    """The device that is to learn."""
+    return Cause(
+        learner=TorchLearner(job.recipe()),
+        system=parse_system(job.system)[1],
+        shards=job.shards,
+        memory=job.memory,
+        classes=CLASSES,
+        seed=job.seed,
+    )
+
+
+def run(job: Job, tick: Callable[[], None] = lambda: None) -> Outcome:
+    """Learn, forget, and check; `tick` hears of every round, and of both checks."""
+    shared = share_out(job.users, job.rounds, job.rho, seed=job.seed)
+    name, system = parse_system(job.system)
+    device = device_for(job)
+    learn_s = forget_s = 0.0
+    rsn = 0
+    for round_ in shared.trace.rounds:
+        started = time.perf_counter()
+        device.learn(shared.uploads(round_))
+        learn_s += time.perf_counter() - started
+        if round_.forgets:
+            started = time.perf_counter()
+            rsn += sum(each.rsn for each in device.serve(round_.forgets))
+            forget_s += time.perf_counter() - started
+        tick()
+    rounds = [shared.uploads(round_) for round_ in shared.trace.rounds]
+    clean = clean_room(device, TorchLearner(job.recipe()), rounds, job.seed)
+    tick()
+    replayed = verify(device, processes=0)
+    tick()
+    setting = Setting(job.shards, slots=device.memory.slots, classes=CLASSES, seed=job.seed)
+    return Outcome(
+        system=name,
+        accuracy=float((device.predict(shared.x_test) == shared.y_test).mean()),
+        rsn=rsn,
+        simulated_rsn=simulate(shared.trace, name, system, setting).rsn,
+        learn_s=learn_s,
+        forget_s=forget_s,
+        requests=shared.trace.requests,
+        used_bytes=device.memory.used_bytes,
+        budget_bytes=device.memory.budget_bytes,
+        slots=device.memory.slots,
+        stored=len(device.memory),
+        clean=len(compare(device, clean).identical),
+        replayed=len(replayed.identical),
+        unverifiable=len(replayed.unverifiable),
+    )
+
+
+def run_all(jobs: Sequence[Job], processes: int, progress: Progress) -> list[Outcome]:
+    """Run them in fresh processes, several at once."""
+    if not 1 <= processes <= MOST_PROCESSES:
+        raise InputError(f"the number of processes must be from 1 to {MOST_PROCESSES}, not {processes}")
+    total, done = sum(job.rounds + 2 for job in jobs), 0
+    context = get_context("spawn")
+    ticks = context.SimpleQueue()
+    pool = ProcessPoolExecutor(min(processes, len(jobs)), context, _listened, (ticks,))
+    try:
+        futures = [pool.submit(_run, job) for job in jobs]
+        while not all(future.done() for future in futures):
+            wait(futures, timeout=0.2, return_when=FIRST_EXCEPTION)
+            while not ticks.empty():
+                ticks.get()
+                done += 1
+                progress(done, total)
+            if any(future.done() and future.exception() for future in futures):
+                break
+        return [future.result() for future in futures]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+_tick: Callable[[], None] = lambda: None  # noqa: E731  # a worker's own
+
+
+def _listened(ticks: "SimpleQueue[None]") -> None:
+    global _tick
+    _tick = partial(ticks.put, None)
+
+
+def _run(job: Job) -> Outcome:
+    return run(job, _tick)

@@ -1,0 +1,30 @@
+"""The paper's tables and figures: one a file. A new one is a file and a line here."""
+
+from cause.common.registry import Registry
+from cause.lab.reproduce.figures import (
+    controller,
+    energy_rho,
+    energy_shards,
+    epochs,
+    forgetting,
+    linearity,
+    partitions,
+    policies,
+    pruning,
+    rsn_memory,
+    rsn_rho,
+    rsn_rounds,
+    rsn_shards,
+    sc_function,
+    shards,
+)
+from cause.lab.reproduce.figures.base import Figure
+
+_ALL = (
+    linearity, pruning, shards, controller, sc_function, policies, epochs, rsn_rounds, rsn_memory, rsn_rho, rsn_shards,
+    energy_shards, energy_rho, forgetting, partitions,
+)  # fmt: skip
+
+FIGURES: Registry[Figure] = Registry("table or figure", {each.FIGURE.name: each.FIGURE for each in _ALL})
+
+__all__ = ["FIGURES", "Figure"]

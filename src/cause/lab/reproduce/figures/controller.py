@@ -1,0 +1,97 @@
+"""The shard controller, on and off: accuracy and RSN."""
+
+from collections.abc import Sequence
+
+from cause.common.statistics import Mean
+from cause.lab.reproduce import paper
+from cause.lab.reproduce.cell import Cell, Done, by, of_kind
+from cause.lab.reproduce.figures.base import Figure, Group, beside, evenly, groups, largest
+from cause.lab.reproduce.figures.shards import accuracy_table
+from cause.lab.reproduce.figures.sweeps import rsn_of, swept
+from cause.lab.reproduce.size import SHARDS, Size
+from cause.lab.reproduce.summary import Claim, Panel, Series, Summary, counted_size, mean_of, percent, thousands
+
+PAIR = ("cause", "cause-no-sc")
+
+
+def cells(size: Size) -> list[Cell]:
+    """With and without, trained and simulated."""
+    trained = [
+        cell
+        for dataset, backbone in size.sets(("cifar10", "resnet34"))
+        for system in PAIR
+        for shards in size.shards
+        for cell in size.training(dataset, backbone, system, shards=shards)
+    ]
+    return [*trained, *swept(size, "shards", SHARDS, PAIR)]
+
+
+def summarise(done: Sequence[Done]) -> Summary:
+    """Both halves of the paper's table."""
+    trained, counted = groups(of_kind(done, "train")), largest(of_kind(done, "count"))
+    columns, rows, panels = accuracy_table(trained)
+    found, reported = rsn_of(counted, "shards"), paper.CONTROLLER.values["rsn"]
+    shards = [int(name.removeprefix("S = ")) for name in columns[2:]]
+    shards += [s for s in sorted({s for _, s in found}) if s not in shards]
+    shards.sort()
+    rows = [_spread(row, columns, shards) for row in rows]
+    lines = []
+    for system in dict.fromkeys(system for system, _ in found):
+        own = {s: found[system, s] for s in shards if (system, s) in found}
+        theirs = {int(s): float(n) for s, n in reported[system].items()}
+        rsn = [beside(thousands(own[s]), thousands(theirs.get(s))) if s in own else "–" for s in shards]
+        rows.append([f"RSN, {system}", counted_size(counted), *rsn])
+        lines.append(
+            Series(system, list(own), [m.value for m in own.values()], [m.half_width or 0.0 for m in own.values()])
+        )
+        lines.append(Series(system, list(theirs), list(theirs.values()), paper=True))
+    panels.append(Panel("RSN", "S", "retrained samples", lines, log=True))
+    gains = [claim for group in trained for claim in _gains(group)]
+    even = evenly(counted)
+    claims = [*gains, *_rsn_claims(rsn_of(even, "shards"), counted_size(even))]
+    return Summary(["", "size", *(f"S = {s}" for s in shards)], rows, panels, claims)
+
+
+def _spread(row: list[str], columns: Sequence[str], shards: Sequence[int]) -> list[str]:
+    at = dict(zip(columns, row, strict=True))
+    return [row[0], row[1], *(at.get(f"S = {s}", "–") for s in shards)]
+
+
+def _gains(group: Group) -> list[Claim]:
+    found = {(k[0], k[1]): mean_of(own, "accuracy").value for k, own in by(group.done, "system", "shards").items()}
+    reported = paper.CONTROLLER.values["accuracy"]
+    claims = []
+    for s in sorted({s for _, s in found}):
+        if all((system, s) in found for system in PAIR):
+            theirs = [reported[system][str(s)] for system in PAIR] if str(s) in reported["cause"] else None
+            on, off = (found[system, s] for system in PAIR)
+            sentence = f"{100 * (on - off):+.1f} points by the controller.{group.visits}"
+            told = group.theirs(f"{theirs[0]:.3f} / {theirs[1]:.3f}") if theirs else "–"
+            what = f"accuracy with / without SC, S = {s}, {group.name}"
+            claims.append(Claim(what, told, f"{on:.3f} / {off:.3f}", group.size, sentence))
+    return claims
+
+
+def _rsn_claims(found: dict[tuple[str, int], Mean], size: str) -> list[Claim]:
+    reported = paper.CONTROLLER.values["rsn"]
+    claims = []
+    for s in sorted({s for _, s in found}):
+        if s > 1 and all((system, s) in found for system in PAIR):
+            on, off = (found[system, s].value for system in PAIR)
+            theirs = reported["cause"][str(s)] / reported["cause-no-sc"][str(s)]
+            sentence = (
+                "The controller saves." if on < off else "Fewer open shards mean that a request replays a larger one."
+            )
+            claims.append(
+                Claim(
+                    f"RSN with SC as a share of that without, S = {s}",
+                    percent(theirs),
+                    percent(on / off),
+                    size,
+                    sentence,
+                )
+            )
+    return claims
+
+
+FIGURE = Figure("controller", "The shard controller, on and off", paper.CONTROLLER, cells, summarise)

@@ -1,0 +1,72 @@
+"""FiboR against other policies, where memory is plenty and where it binds."""
+
+from collections.abc import Sequence
+
+from cause.common.statistics import Mean
+from cause.lab.reproduce import paper
+from cause.lab.reproduce.cell import Cell, Done, by, of_kind
+from cause.lab.reproduce.figures.base import Figure, evenly, largest
+from cause.lab.reproduce.size import Size
+from cause.lab.reproduce.summary import Claim, Panel, Series, Summary, counted_size, mean_of, percent, thousands
+
+POLICIES = ("fibor", "random", "fifo", "static", "cost", "unlimited")
+SLOTS = (None, 16, 8)
+
+
+def cells(size: Size) -> list[Cell]:
+    """CAUSE with each policy, at 2 GB and at 16 and 8 slots."""
+    return [size.counting(f"cause:policy={policy}", slots=slots) for policy in POLICIES for slots in SLOTS]
+
+
+def summarise(done: Sequence[Done]) -> Summary:
+    """RSN by policy and memory; FiboR against random by pairs of the same seed."""
+    counted = evenly(largest(of_kind(done, "count")))
+    found = {(_policy(key[0]), key[1]): own for key, own in by(counted, "system", "slots").items()}
+    names = {slots: "2 GB (67 slots)" if slots is None else f"{slots} slots" for slots in SLOTS}
+    policies = list(dict.fromkeys(policy for policy, _ in found))
+    rows = [
+        [policy, *(thousands(mean_of(found[policy, s], "rsn")) if (policy, s) in found else "–" for s in SLOTS)]
+        for policy in policies
+    ]
+    lines = []
+    for policy in policies:
+        own = [(names[s], mean_of(found[policy, s], "rsn")) for s in SLOTS if (policy, s) in found]
+        lines.append(
+            Series(policy, [n for n, _ in own], [m.value for _, m in own], [m.half_width or 0.0 for _, m in own])
+        )
+    reported = paper.POLICIES.values
+    claims = []
+    for slots, name in names.items():
+        if ("fibor", slots) in found and ("random", slots) in found:
+            pairs = zip(_rsn(found["random", slots]), _rsn(found["fibor", slots]), strict=True)
+            saved = Mean.of([1 - mine / other if other else 0.0 for other, mine in pairs])
+            means = " against ".join(
+                thousands(mean_of(found[name, slots], "rsn").value) for name in ("fibor", "random")
+            )
+            means = f"Mean RSN {means}."
+            less = "less" if saved.value >= 0 else "more"
+            sentence = "Memory does not bind there: every policy keeps everything." if slots is None else means
+            claims.append(
+                Claim(
+                    f"FiboR retrains less than random, {name}",
+                    f"{thousands(reported['fibor'])} against {thousands(reported['random'])} "
+                    f"({percent(1 - reported['fibor'] / reported['random'])} less)",
+                    f"{percent(abs(saved.value))} {less} ± {percent(saved.half_width)}",
+                    counted_size(counted),
+                    sentence,
+                )
+            )
+    panel = Panel("CAUSE with other policies", "memory", "retrained samples", lines)
+    note = f"Mean RSN ± half width of the 95 % confidence interval; {counted_size(counted)}. unlimited is the floor."
+    return Summary(["policy", *names.values()], rows, [panel], claims, [note])
+
+
+def _policy(system: str) -> str:
+    return system.rpartition("=")[2]
+
+
+def _rsn(done: Sequence[Done]) -> list[int]:
+    return [rsn for each in done for rsn in each.result["rsn"]]
+
+
+FIGURE = Figure("policies", "FiboR and other policies", paper.POLICIES, cells, summarise)

@@ -1,0 +1,13 @@
+"""The shard controller's function, by itself."""
+
+from typing import Any
+
+from cause.engine.controller import ShardController
+from cause.lab.reproduce.kinds import Settings
+from cause.lab.reproduce.place import Place
+
+
+def run(settings: Settings, place: Place) -> dict[str, Any]:
+    """S_t of every round."""
+    controller = ShardController(settings["shards"], settings["p"], settings["gamma"])
+    return {"active": [controller.at(t) for t in range(1, settings["rounds"] + 1)]}

@@ -1,0 +1,34 @@
+"""What retraining costs on this machine: seconds and joules against the samples."""
+
+from typing import Any
+
+from cause.device.energy import find_meter, with_idle
+from cause.engine.presets import System
+from cause.lab.energy_calibration import calibrate
+from cause.lab.recipes import paper
+from cause.lab.reproduce.kinds import Settings
+from cause.lab.reproduce.kinds.prune import lesson_of
+from cause.lab.reproduce.place import Place
+from cause.lab.reproduce.recipes import scaling
+from cause.learners.torch import TorchLearner
+
+
+def run(settings: Settings, place: Place) -> dict[str, Any]:
+    """Measure trainings of several sizes."""
+    data, backbone = place.data(settings["dataset"]), settings["backbone"]
+    recipe = paper(backbone, data.classes, data.shape, epochs=settings["epochs"], **scaling(data))
+    learner = TorchLearner(recipe, device=place.device).composed(System(pruning=settings["pruning"]))
+    meter = with_idle(find_meter(place.device))
+    done = calibrate(
+        learner, lambda samples: lesson_of(data, samples), settings["sizes"], meter,
+        name=f"{backbone}, {settings['pruning']}", repeats=settings["repeats"],
+    )  # fmt: skip
+    model = done.model
+    return {
+        "points": [[run.samples, run.seconds, run.measurement.above_idle_joules] for run in done.runs],
+        "trainings": [run.trainings for run in done.runs],
+        "unavailable": model.unavailable,
+        "meter": model.source,
+        "idle_watts": model.idle_watts,
+        "environment": learner.environment,
+    }

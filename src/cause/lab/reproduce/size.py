@@ -1,0 +1,138 @@
+"""How large the runs are: on a processor in minutes, on a card in about an hour, or as in the paper."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cause.engine.presets import BACKBONES
+from cause.errors import InputError
+from cause.lab.compare import MOST_SEEDS
+from cause.lab.reproduce.cell import Cell
+
+SHARDS = (1, 2, 4, 8, 16)
+PAPER_EPOCHS = 80
+SYSTEMS = ("cause", "sisa", "arcane", "omp-70", "omp-95")
+SMALL_SETS = {"digits": 1.0}
+"""Data sets that are small already: a quick run takes all of them."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """Everything that makes a reproduction larger or smaller. What the paper states is the default."""
+
+    name: str = "full"
+    share: float = 1.0
+    """Of the training samples."""
+    cut: bool = False
+    """Whether that share was asked for: then small data sets are cut, too."""
+    epochs: int = PAPER_EPOCHS
+    rounds: int = 10
+    users: int = 100
+    tests: int | None = None
+    """Test samples; all of them without a number."""
+    seeds: int = 30
+    """Of simulations: each draws a workload."""
+    workload: int = 50_000
+    """Samples of a simulated workload."""
+    trainings: int = 1
+    """Seeds of real training."""
+    shards: tuple[int, ...] = SHARDS
+    prune_epochs: int | None = None
+    """In the pruning table; the paper's for each backbone without a number."""
+    cost_samples: int = 50_000
+    """The total of which ratios are retrained when time and energy are measured."""
+    cost_ratios: tuple[float, ...] = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
+    cost_repeats: int = 3
+    cost_epochs: int = 1
+    backbones: tuple[str, ...] = tuple(BACKBONES)
+    """Whose retraining is measured."""
+    energy_backbones: tuple[str, ...] = tuple(BACKBONES)
+    """Whose energy is calculated: each needs simulations and measurements of its own."""
+    network: str | None = None
+    """Trained instead of the paper's backbones where accuracy is asked for."""
+    recipe: str = "paper"
+    device: str = "cpu"
+    datasets: tuple[str, ...] | None = None
+    """Those at hand, instead of the ones that are asked for."""
+    verify: int = 2
+    """Segments that are replayed after a training, to see the same bits."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise InputError(f"--share is a part of the samples, above 0 and at most 1, not {self.share}")
+        for name, flag in (("epochs", "--epochs"), ("trainings", "--trainings")):
+            if getattr(self, name) < 1:
+                raise InputError(f"{flag} must be at least 1, not {getattr(self, name)}")
+        if not 1 <= self.seeds <= MOST_SEEDS:
+            raise InputError(f"--seeds must be from 1 to {MOST_SEEDS:,}, not {self.seeds}")
+
+    def changed(self, **given: Any) -> "Size":
+        """With other values where some are given. Epochs are those of every training."""
+        own = {name: value for name, value in given.items() if value is not None}
+        if "epochs" in own:
+            own["prune_epochs"] = own["cost_epochs"] = own["epochs"]
+        if "share" in own:
+            own["cut"] = True
+        return replace(self, **own)
+
+    def sets(self, *wanted: tuple[str, str]) -> list[tuple[str, str]]:
+        """Pairs of data set and backbone: as wanted, or what a quick run has for them."""
+        there = [(d, b) for d, b in wanted if self.datasets is None or d in self.datasets]
+        chosen = there or [(dataset, wanted[0][1]) for dataset in (self.datasets or ())[:1]]
+        return list(dict.fromkeys((dataset, self.network or backbone) for dataset, backbone in chosen))
+
+    def part(self, dataset: str) -> float:
+        """The share of a data set's samples."""
+        whole = self.name == "quick" and not self.cut
+        return SMALL_SETS.get(dataset, self.share) if whole else self.share
+
+    def counting(self, system: str, **settings: Any) -> Cell:
+        """A simulation on the paper's workload, with some settings changed."""
+        usual = {"shards": 4, "memory": "2GB", "slots": None, "backbone": "resnet34", "rho": 0.1}
+        workload = {
+            "users": 100,
+            "rounds": 10,
+            "samples": self.workload,
+            "classes": 10,
+            "alpha": 0.5,
+            "seeds": self.seeds,
+        }
+        return Cell("count", {"system": system, **usual, **workload, **settings})
+
+    def training(self, dataset: str, backbone: str, system: str, **settings: Any) -> list[Cell]:
+        """Real learning, round after round, once for each seed."""
+        usual = {
+            "dataset": dataset, "backbone": backbone, "system": system, "shards": 4, "rounds": self.rounds,
+            "users": self.users, "alpha": 0.5, "rho": 0.0, "memory": "2GB", "recipe": self.recipe,
+            "share": self.part(dataset), "epochs": self.epochs, "tests": self.tests, "device": self.device,
+            "verify": self.verify,
+        }  # fmt: skip
+        return [Cell("train", {**usual, **settings, "seed": seed}) for seed in range(self.trainings)]
+
+    def cost(self, backbone: str, pruning: str, dataset: str = "cifar10") -> Cell:
+        """Time and energy of retraining, on this machine."""
+        ((chosen, _),) = self.sets((dataset, backbone))
+        return Cell(
+            "cost",
+            {
+                "backbone": backbone, "pruning": pruning, "dataset": _as_images(chosen), "epochs": self.cost_epochs,
+                "sizes": [max(2, round(self.cost_samples * ratio)) for ratio in self.cost_ratios],
+                "total": self.cost_samples, "repeats": self.cost_repeats, "device": self.device,
+            },
+        )  # fmt: skip
+
+
+def _as_images(dataset: str) -> str:
+    """The paper's backbones want 32×32 pixels."""
+    return "digits32" if dataset == "digits" else dataset
+
+
+FULL = Size()
+REDUCED = Size(
+    "reduced", share=0.2, epochs=20, seeds=20, prune_epochs=20,
+    cost_samples=10_000, cost_ratios=(0.2, 0.4, 0.6, 0.8, 1.0), cost_repeats=2, cost_epochs=3,
+)  # fmt: skip
+QUICK = Size(
+    "quick", share=0.02, epochs=2, rounds=3, users=30, tests=500, seeds=5, shards=(1, 4, 16), prune_epochs=6,
+    cost_samples=32, cost_ratios=(0.25, 0.5, 0.75, 1.0), cost_repeats=1, network="cnn",
+)  # fmt: skip
+SIZES = {"quick": QUICK, "reduced": REDUCED, "full": FULL}

@@ -1,0 +1,153 @@
+"""What becomes of finished runs: a table, pictures, and the paper's claims beside what we found. All of it is JSON."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from cause.common.statistics import Mean
+from cause.lab.reproduce.cell import Done
+
+UNKNOWN = "–"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper, its figure, ours, the size of our runs, and a sentence."""
+
+    claim: str
+    paper: str
+    ours: str
+    size: str
+    sentence: str = ""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points of one line in a picture; the paper's are drawn apart."""
+
+    name: str
+    x: list[Any]
+    y: list[float]
+    error: list[float] | None = None
+    paper: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One part of a picture."""
+
+    title: str
+    xlabel: str
+    ylabel: str
+    series: list[Series]
+    log: bool = False
+    bars: bool = False
+    """Nothing lies between two points: they are different things, not more or less of one."""
+    to_scale: bool = False
+    """Points lie as far apart as their numbers are, not side by side: for a line that is said to be straight."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A table, a picture and the claims."""
+
+    columns: list[str]
+    rows: list[list[str]]
+    panels: list[Panel]
+    claims: list[Claim]
+    notes: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def panels_of(told: Sequence[dict[str, Any]]) -> list[Panel]:
+    """From JSON."""
+    return [Panel(**{**panel, "series": [Series(**line) for line in panel["series"]]}) for panel in told]
+
+
+def mean_of(done: Sequence[Done], name: str) -> Mean:
+    """The mean of a result: over cells, and over the seeds within them."""
+    found = [each.result[name] for each in done]
+    return Mean.of([value for each in found for value in (each if isinstance(each, list) else [each])])
+
+
+def trained_size(done: Sequence[Done]) -> str:
+    """How large real trainings were: share of the samples, epochs, rounds, seeds, recipe.
+
+    >>> from cause.lab.reproduce.cell import Cell
+    >>> trained_size([Done(Cell("train", {"share": 0.2, "epochs": 20, "rounds": 10, "device": "cpu"}), {}, 0.0, {})])
+    '20 % of the samples, 20 epochs, 10 rounds, 1 seed, cpu'
+    """
+    if not done:
+        return "not run"
+    parts = [
+        f"{_listed(done, 'share', lambda s: f'{s * 100:g} %')} of the samples",
+        _counted(_listed(done, "epochs"), "epoch"),
+    ]
+    if "rounds" in done[0].cell.settings:
+        parts.append(_counted(_listed(done, "rounds"), "round"))
+    if "users" in done[0].cell.settings:
+        parts.append(_counted(_listed(done, "users"), "user"))
+    parts.append(_counted(_seeds(done), "seed"))
+    if any(each.cell.settings.get("recipe", "paper") != "paper" for each in done):
+        parts.append(f"recipe {_listed(done, 'recipe')}")
+    devices = _listed(done, "device")
+    return ", ".join([*parts, devices] if devices else parts)
+
+
+def counted_size(done: Sequence[Done]) -> str:
+    """How large simulations were."""
+    if not done:
+        return "not run"
+    return f"simulated, {_listed(done, 'seeds')} seeds, {_listed(done, 'samples', lambda n: f'{n:,}')} samples"
+
+
+def _seeds(done: Sequence[Done]) -> str:
+    """How many seeds each run was made with: where they differ, all of these numbers."""
+    same = Counter(
+        json.dumps({name: value for name, value in each.cell.settings.items() if name != "seed"}, sort_keys=True)
+        for each in done
+    )
+    return " and ".join(map(str, sorted(set(same.values()))))
+
+
+def _counted(number: str, what: str) -> str:
+    return f"{number} {what}" if number == "1" else f"{number} {what}s"
+
+
+def _listed(done: Sequence[Done], name: str, form: Any = str) -> str:
+    values = sorted({each.cell.settings[name] for each in done if name in each.cell.settings})
+    return " and ".join(map(form, values))
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """A share; none of nothing.
+
+    >>> ratio(1, 4), print(ratio(1, 0))
+    None
+    (0.25, None)
+    """
+    return part / whole if whole else None
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """A share as a percentage.
+
+    >>> percent(0.8075), percent(None)
+    ('80.8 %', '–')
+    """
+    return UNKNOWN if value is None else f"{100 * value:.{digits}f} %"
+
+
+def accuracy(value: float | Mean | None) -> str:
+    """An accuracy with three digits."""
+    return UNKNOWN if value is None else f"{value:.3f}"
+
+
+def thousands(value: float | Mean | None) -> str:
+    """A count."""
+    return UNKNOWN if value is None else f"{value:,.0f}"

@@ -1,0 +1,123 @@
+"""Run a trace through a system that counts instead of learning: what each request costs, in seconds."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cause.device.device import Cause
+from cause.engine.composition import settled
+from cause.engine.presets import System, paper_sub_model_bytes
+from cause.engine.progress import Progress
+from cause.errors import InputError
+from cause.lab.trace import Trace
+from cause.learners import CountingLearner
+
+MOST_SAMPLES = 50_000_000  # about 2 GB while a round of that size is cut
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The device that a system runs on."""
+
+    shards: int = 4
+    memory: str | int = "2GB"
+    slots: int | None = None
+    sub_model_bytes: int | None = None
+    backbone: str = "resnet34"
+    classes: int = 10
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What a system did with a trace."""
+
+    system: str
+    rsn: int
+    rsn_per_round: list[int]
+    requests: int
+    replays: int
+    floor_rsn: int
+    stored: list[list[int]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def simulate(
+    trace: Trace, name: str, system: System, setting: Setting | None = None, progress: Progress | None = None
+) -> Simulation:
+    """Run the trace through a system.
+
+    The floor is what the same system would retrain with an unlimited memory. What is retained, and where, does not
+    depend on the memory, so one pass tells both.
+
+    >>> from cause.engine.presets import PRESETS
+    >>> from cause.lab.trace import parse_trace
+    >>> trace = parse_trace(['{"round": 1, "add": {"user": "u7", "count": 31}}',
+    ...                      '{"round": 1, "forget": {"user": "u7", "of_round": 1, "count": 5}}'])
+    >>> simulate(trace, "cause", PRESETS["cause"]).rsn
+    26
+    """
+    ran = run(trace, system, setting or Setting(), progress)
+    stored = ran.device.memory.stored()
+    return Simulation(
+        system=name,
+        rsn=sum(ran.rsn_per_round),
+        rsn_per_round=ran.rsn_per_round,
+        requests=trace.requests,
+        replays=ran.replays,
+        floor_rsn=ran.floor_rsn,
+        stored=[list(key) if system.slices > 1 else list(key[:2]) for key in stored],
+    )
+
+
+@dataclass(frozen=True)
+class Run:
+    """One pass over a trace, and the device as it is after it."""
+
+    device: Cause
+    rsn_per_round: list[int]
+    floor_rsn: int
+    replays: int
+
+
+def device_for(trace: Trace, system: System, setting: Setting) -> Cause:
+    """The device that is to run a trace, or the reason why it cannot."""
+    if system.looks_at_samples and trace.samples > MOST_SAMPLES:
+        raise InputError(
+            f"{trace.samples:,} samples are too many to be handled one by one, which partition {system.partition!r}, "
+            f"slices and rehearsal need: at most {MOST_SAMPLES:,}"
+        )
+    shards = trace.given_shards if system.partition == "given" else setting.shards
+
+    def size(composed: System) -> int:
+        return setting.sub_model_bytes or paper_sub_model_bytes(composed, setting.backbone)
+
+    system = settled(system, size, shards, setting.memory, setting.slots)
+    return Cause(
+        learner=CountingLearner(size(system)),
+        system=system,
+        shards=shards,
+        memory=setting.memory,
+        slots=setting.slots,
+        classes=setting.classes,
+        seed=setting.seed,
+    )
+
+
+def run(trace: Trace, system: System, setting: Setting, progress: Progress | None = None) -> Run:
+    """One pass over a trace."""
+    device = device_for(trace, system, setting)
+    rsn_per_round: list[int] = []
+    floor_rsn = replays = 0
+    for round_ in trace.rounds:
+        device.learn(round_.uploads())
+        served = device.serve(round_.forgets) if round_.forgets else []
+        rsn_per_round.append(sum(each.rsn for each in served))
+        shards = [shard for each in served for shard in each.shards]
+        floor_rsn += sum(shard.floor for shard in shards)
+        replays += len(shards)
+        if progress:
+            progress(round_.number, len(trace.rounds))
+    return Run(device, rsn_per_round, floor_rsn, replays)

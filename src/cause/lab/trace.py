@@ -1,0 +1,314 @@
+"""Traces: who uploaded how much and who asked to forget what, as JSON lines.
+
+    {"round": 1, "add": {"user": "u7", "count": 31, "labels": {"3": 20, "5": 11}, "shard": 0}}
+    {"round": 2, "forget": {"user": "u7", "of_round": 1, "count": 5}}
+
+A round's adds come before its forgets. `labels` and `shard` are optional (partitions `by-class` and `given` need
+them; others ignore them). Positions follow the labels in ascending order; a second add of a user in the same round
+continues their positions. A forget takes the lowest positions still retained; without `count` it takes all of that
+round, without `of_round` too all of the user's.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cause.common.files import write_text
+from cause.common.names import LONGEST_USER_ID
+from cause.engine.controller import MOST_SHARDS
+from cause.engine.requests import Request
+from cause.engine.samples import Part, TraceUpload
+from cause.errors import InputError, TraceError
+
+MOST_ROUNDS = 1_000_000
+MOST_SAMPLES = 10**12
+_CLASS = re.compile(r"0|[1-9][0-9]{0,8}")
+_FIELDS = {"add": ("user", "count", "labels", "shard"), "forget": ("user", "of_round", "count")}
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """One `add` line."""
+
+    user: str
+    part: Part
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What happens in one round."""
+
+    number: int
+    adds: list[Add] = field(default_factory=list)
+    forgets: list[Request] = field(default_factory=list)
+
+    def uploads(self) -> list[TraceUpload]:
+        """The round's uploads, one for each user."""
+        parts: dict[str, list[Part]] = {}
+        for add in self.adds:
+            parts.setdefault(add.user, []).append(add.part)
+        return [TraceUpload(user, self.number, tuple(own)) for user, own in parts.items()]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Rounds 1, 2, 3 … with nothing left out: a round without a line is an empty one.
+
+    >>> trace = parse_trace(['{"round": 2, "add": {"user": "u7", "count": 31}}'])
+    >>> len(trace.rounds), trace.rounds[1].uploads()[0].positions
+    (2, range(0, 31))
+    """
+
+    rounds: list[Round]
+
+    @property
+    def requests(self) -> int:
+        """How many requests there are."""
+        return sum(len(round_.forgets) for round_ in self.rounds)
+
+    @property
+    def samples(self) -> int:
+        """How many samples are uploaded."""
+        return sum(add.part.count for round_ in self.rounds for add in round_.adds)
+
+    @property
+    def given_shards(self) -> int:
+        """As many shards as the trace names: 1 + the highest."""
+        named = (add.part.shard for round_ in self.rounds for add in round_.adds)
+        return 1 + max((shard for shard in named if shard is not None), default=0)
+
+    def lines(self) -> Iterator[str]:
+        """The trace as JSON lines."""
+        for round_ in self.rounds:
+            for add in round_.adds:
+                yield _line(round_.number, "add", _add_fields(add))
+            for request in round_.forgets:
+                yield _line(round_.number, "forget", _forget_fields(request))
+
+
+def _line(number: int, kind: str, fields: dict[str, Any]) -> str:
+    return json.dumps({"round": number, kind: fields}, ensure_ascii=False)
+
+
+def _add_fields(add: Add) -> dict[str, Any]:
+    fields: dict[str, Any] = {"user": add.user, "count": add.part.count}
+    if add.part.labels is not None:
+        fields["labels"] = {str(label): count for label, count in add.part.labels}
+    if add.part.shard is not None:
+        fields["shard"] = add.part.shard
+    return fields
+
+
+def _forget_fields(request: Request) -> dict[str, Any]:
+    if request.samples is not None or (request.rounds is not None and len(request.rounds) != 1):
+        raise InputError("a trace can say a user's everything, one round of it, or a count of one round")
+    fields: dict[str, Any] = {"user": request.user}
+    if request.rounds is not None:
+        fields["of_round"] = request.rounds[0]
+    if request.count is not None:
+        fields["count"] = request.count
+    return fields
+
+
+def read_trace(path: str | Path, *, partitions: Collection[str] = (), classes: int = 10) -> Trace:
+    """Read a trace file; everything that is wrong with it for these partitions is reported at once."""
+    try:
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read the trace {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
+    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    return parse_trace(lines, source=str(path), partitions=partitions, classes=classes)
+
+
+def parse_trace(
+    lines: Iterable[str | bytes], *, source: str = "trace", partitions: Collection[str] = (), classes: int = 10
+) -> Trace:
+    """Read a trace from its lines."""
+    reader = _Reader(partitions, classes)
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            reader.read(number, line)
+    if not reader.rounds and not reader.problems:
+        reader.problems.append((1, "the trace is empty"))
+    if reader.problems:
+        raise TraceError(_printable(source), reader.problems)
+    return Trace(reader.rounds)
+
+
+class _Unreadable(Exception):
+    """A line of which nothing more can be said."""
+
+
+class _Reader:
+    """Reads line by line, keeping in mind what each user has left."""
+
+    def __init__(self, partitions: Collection[str], classes: int) -> None:
+        self.rounds: list[Round] = []
+        self.problems: list[tuple[int, str]] = []
+        self._partitions, self._classes = partitions, classes
+        self._left: dict[str, dict[int, int]] = {}
+        self._unsure: set[str] = set()  # users with an add that could not be read: no telling what they have left
+        self._here: list[str] = []  # what is wrong with this line
+
+    def read(self, number: int, line: str | bytes) -> None:
+        """Read a line, or say what is wrong with it."""
+        self._here = []
+        try:
+            self._event(_decoded(line))
+        except _Unreadable as problem:
+            self._here.append(str(problem))
+        self.problems += [(number, problem) for problem in self._here]
+
+    def _event(self, event: Any) -> None:
+        if not isinstance(event, dict):
+            raise _Unreadable(f"an object with 'round' and 'add' or 'forget' is needed, not {_shown(event)}")
+        number = self._whole(event, "round", 1, MOST_ROUNDS)
+        kinds = [kind for kind in event if kind != "round"]
+        if kinds not in (["add"], ["forget"]):
+            raise _Unreadable(f"beside 'round' either 'add' or 'forget' is needed, not {_shown(kinds)}")
+        kind, fields = kinds[0], event[kinds[0]]
+        if not isinstance(fields, dict):
+            raise _Unreadable(f"'{kind}' must be an object, not {_shown(fields)}")
+        self._here += [
+            f"unknown field {_shown(name)} in '{kind}': one of {', '.join(_FIELDS[kind])}"
+            for name in fields
+            if name not in _FIELDS[kind]
+        ]
+        user = fields.get("user")
+        if not isinstance(user, str) or not 1 <= len(user) <= LONGEST_USER_ID:
+            self._here.append(f"'user' must be a text of 1 to {LONGEST_USER_ID} characters, not {_shown(user)}")
+            user = None
+        if number is not None and number < len(self.rounds):
+            self._here.append(f"out of order: round {number} after round {len(self.rounds)}")
+            number = None
+        if kind == "add":
+            self._add(number, user, fields)
+        else:
+            self._forget(number, user, fields)
+
+    def _round(self, number: int) -> Round:
+        while len(self.rounds) < number:
+            self.rounds.append(Round(len(self.rounds) + 1))
+        return self.rounds[-1]
+
+    def _add(self, number: int | None, user: str | None, fields: dict[str, Any]) -> None:
+        if number is not None and number == len(self.rounds) and self.rounds[-1].forgets:
+            self._here.append(f"out of order: an add of round {number} after its forgets")
+        count = self._whole(fields, "count", 1, MOST_SAMPLES)
+        labels = self._labels(fields, count)
+        shard = self._shard(fields)
+        if user is None:
+            return
+        if self._here or number is None or count is None:
+            self._unsure.add(user)
+            return
+        self._round(number).adds.append(Add(user, Part(count, labels, shard)))
+        left = self._left.setdefault(user, {})
+        left[number] = left.get(number, 0) + count
+
+    def _labels(self, fields: dict[str, Any], count: int | None) -> tuple[tuple[int, int], ...] | None:
+        if "labels" not in fields:
+            if "by-class" in self._partitions:
+                self._here.append("'labels' is needed for the partition by class")
+            return None
+        labels = fields["labels"]
+        if not isinstance(labels, dict) or not labels or not all(_CLASS.fullmatch(label) for label in labels):
+            self._here.append(f"'labels' must be an object of class numbers and counts, not {_shown(labels)}")
+            return None
+        counts = [(int(label), self._whole(labels, label, 1, MOST_SAMPLES)) for label in labels]
+        known = sorted((label, many) for label, many in counts if many is not None)
+        if count is not None and len(known) == len(counts) and sum(many for _, many in known) != count:
+            self._here.append(f"'labels' add up to {sum(many for _, many in known)}, but 'count' is {count}")
+        highest = max(label for label, _ in counts)
+        if "by-class" in self._partitions and highest >= self._classes:
+            self._here.append(f"label {highest}, but there are {self._classes} classes (from 0)")
+        return tuple(known)
+
+    def _shard(self, fields: dict[str, Any]) -> int | None:
+        if "shard" in fields:
+            return self._whole(fields, "shard", 0, MOST_SHARDS - 1)
+        if "given" in self._partitions:
+            self._here.append("'shard' is needed for the partition 'given'")
+        return None
+
+    def _forget(self, number: int | None, user: str | None, fields: dict[str, Any]) -> None:
+        of_round = self._whole(fields, "of_round", 1, MOST_ROUNDS) if "of_round" in fields else None
+        count = self._whole(fields, "count", 1, MOST_SAMPLES) if "count" in fields else None
+        if "count" in fields and "of_round" not in fields:
+            self._here.append("'count' needs 'of_round'")
+        if self._here or user is None or number is None or user in self._unsure:
+            return
+        left = self._left.get(user)
+        if left is None:
+            self._here.append(f"unknown user {_shown(user)}: a forget before any add")
+        elif of_round is None and not left:
+            self._here.append(f"nothing of user {_shown(user)} is left to forget")
+        elif of_round is not None and of_round > number:
+            self._here.append(f"user {_shown(user)} forgets round {of_round} in round {number}: before its add")
+        elif of_round is not None and not left.get(of_round):
+            self._here.append(f"user {_shown(user)} has nothing left of round {of_round}")
+        elif of_round is not None and count is not None and count > left[of_round]:
+            self._here.append(f"user {_shown(user)} has {left[of_round]} samples left of round {of_round}, not {count}")
+        else:
+            self._take(left, of_round, count)
+            rounds = None if of_round is None else (of_round,)
+            self._round(number).forgets.append(Request(user, rounds, count))
+
+    @staticmethod
+    def _take(left: dict[int, int], of_round: int | None, count: int | None) -> None:
+        if of_round is None:
+            left.clear()
+        elif count is None or count == left[of_round]:
+            del left[of_round]
+        else:
+            left[of_round] -= count
+
+    def _whole(self, fields: dict[str, Any], name: str, least: int, most: int) -> int | None:
+        value = fields.get(name)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            self._here.append(f"'{name}' must be a whole number from {least} to {most:,}, not {_shown(value)}")
+            return None
+        return value
+
+
+def _decoded(line: str | bytes) -> Any:
+    try:
+        text = line.decode() if isinstance(line, bytes) else line
+        return json.loads(text, object_pairs_hook=_object)
+    except UnicodeDecodeError:
+        raise _Unreadable("not text in UTF-8") from None
+    except (json.JSONDecodeError, RecursionError):
+        raise _Unreadable("not JSON") from None
+    except ValueError:
+        raise _Unreadable("a number that is too long") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _Unreadable(f"{_shown(next(name for name in names if names.count(name) > 1))} is given twice")
+    return made
+
+
+def _shown(value: object, most: int = 60) -> str:
+    if value is None:
+        return "nothing"
+    try:
+        text = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    except (RecursionError, ValueError):
+        text = f"something deep in {type(value).__name__}"
+    text = _printable(text)
+    return text if len(text) <= most else text[:most] + "…"
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def write_trace(trace: Trace, path: str | Path) -> None:
+    """Write a trace file, whole or not at all."""
+    write_text(path, "".join(f"{line}\n" for line in trace.lines()))

@@ -1,0 +1,56 @@
+"""Steps of training, one after the other, as torch runs them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import torch
+from torch import nn
+
+from cause.learners.recipe import Recipe
+from cause.learners.torch.batches import Cut
+from cause.learners.torch.data import Samples
+from cause.learners.torch.losses import loss_of
+from cause.learners.torch.optimizers import fresh
+from cause.learners.torch.pruning import one_shot
+
+
+class Steps(Protocol):
+    """Trains a network, an epoch at a time."""
+
+    def epoch(self, order: torch.Tensor, cuts: Sequence[Cut]) -> None:
+        """Visit every sample once."""
+
+    def settle(self) -> None:
+        """Leave the last batch's gradients where a pruner looks for them."""
+
+
+class PlainSteps:
+    """As torch runs them: forward, backward, update, next rate."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        samples: Samples,
+        y: torch.Tensor,
+        recipe: Recipe,
+        masks: Mapping[str, torch.Tensor],
+        steps: int,
+    ) -> None:
+        self._network, self._samples, self._y, self._recipe, self._masks = network, samples, y, recipe, masks
+        self._optimizer, self._schedule = fresh(recipe, network, steps)
+
+    def epoch(self, order: torch.Tensor, cuts: Sequence[Cut]) -> None:
+        order = order.to(self._y.device)
+        for start, stop in cuts:
+            chosen = order[start:stop]
+            x = self._samples.batch(chosen, augmented=self._recipe.augmentation == "crop-flip")
+            self._optimizer.zero_grad(set_to_none=True)
+            loss_of(self._network, x, self._y[chosen], self._recipe).backward()
+            self._optimizer.step()
+            if self._schedule is not None:
+                self._schedule.step()
+            if self._masks:
+                one_shot.apply(self._network, self._masks)
+
+    def settle(self) -> None:
+        pass

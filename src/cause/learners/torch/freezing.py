@@ -1,0 +1,64 @@
+"""What a network is made of: parts that learn, frozen ones, masks."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import nn
+
+from cause.learners.recipe import Recipe
+from cause.learners.torch.pruning import one_shot
+
+
+def frozen(network: nn.Module) -> set[str]:
+    """Frozen parameters, and the buffers of modules all of whose parameters are frozen."""
+    names = {name for name, parameter in network.named_parameters() if not parameter.requires_grad}
+    for path, module in network.named_modules():
+        own = list(module.parameters(recurse=False))
+        if own and not any(parameter.requires_grad for parameter in own):
+            names |= {f"{path}.{name}" if path else name for name, _ in module.named_buffers(recurse=False)}
+    return names
+
+
+def train_mode(network: nn.Module, *, alone: bool) -> None:
+    """Training mode, but eval for frozen modules, and for batch normalisation when there is a single sample."""
+    network.train()
+    for module in network.modules():
+        own = list(module.parameters(recurse=False))
+        stiff = bool(own) and not any(parameter.requires_grad for parameter in own)
+        normalising = isinstance(module, nn.modules.batchnorm._BatchNorm)
+        if stiff or (alone and normalising):
+            module.eval()
+
+
+def masks_of(state: Mapping[str, torch.Tensor] | None, device: torch.device) -> dict[str, torch.Tensor]:
+    """What one-shot pruning left out, by parameter."""
+    masked = {} if state is None else {n: t for n, t in state.items() if n.endswith(one_shot.MASK)}
+    return {name.removesuffix(one_shot.MASK): mask.to(device) for name, mask in masked.items()}
+
+
+def target_bytes(recipe: Recipe, tensors: Sequence[tuple[int, int, bool]], removed: int | None = None) -> int:
+    """Size of a sub-model, uncompressed, when the recipe's pruning has reached its target, or removed so many.
+
+    A tensor is given by its number of elements, their size, and whether they are floats.
+    """
+    numbers = sum(count for count, _, floating in tensors if floating)
+    others = sum(count * size for count, size, floating in tensors if not floating)
+    left = 1.0 if recipe.pruning == "none" else 1 - (recipe.target or 0)
+    kept = round(numbers * left) if removed is None else numbers - removed
+    bits = numbers // 8 if recipe.pruning == "one-shot" else 0
+    return max(1, kept * (2 if recipe.precision == "bf16" else 4) + bits + others)
+
+
+def prune_steps(recipe: Recipe, epochs: int) -> int:
+    """In how many steps a first segment of so many epochs is pruned."""
+    return min(recipe.steps, max(1, epochs - 1))
+
+
+def prune_at(recipe: Recipe, epochs: int) -> dict[int, float]:
+    """The epochs of a first segment before which something is pruned, and the share that is gone then."""
+    if recipe.pruning == "none" or recipe.target is None:
+        return {}
+    if recipe.pruning == "one-shot":
+        return {epochs // 2: recipe.target}
+    steps = prune_steps(recipe, epochs)
+    return {(step + 1) * epochs // (steps + 1): recipe.target * (step + 1) / steps for step in range(steps)}

@@ -1,0 +1,29 @@
+"""Networks for small images and tables: one a file. A factory takes (classes, shape) and what else its recipe says."""
+
+from collections.abc import Callable
+from typing import Any
+
+from cause.common.importing import imported
+from cause.common.registry import Registry
+
+Factory = Callable[..., Any]
+
+# name: module here and function; torch is imported only when one is asked for
+MODELS: Registry[str] = Registry(
+    "model",
+    {
+        "resnet34": "resnet34:resnet34",
+        "vgg16": "vgg16:vgg16",
+        "mobilenetv2": "mobilenetv2:mobilenetv2",
+        "densenet121": "densenet121:densenet121",
+        "cnn": "cnn:cnn",
+        "mlp": "mlp:mlp",
+    },
+)
+
+
+def factory(name: str) -> Factory:
+    """A network's factory by name: one of ours, or `package.module:function`."""
+    name = name.removeprefix("cause.models.") if name.startswith("cause.models.") else name  # where they once were
+    own = name in MODELS or ":" not in name
+    return imported(f"cause.learners.torch.models.{MODELS[name]}" if own else name, "model")

@@ -1,0 +1,159 @@
+"""What of a network can be pruned: found out on copies of it, from its structure alone, before anything is trained.
+
+Which filters go is decided while a first segment is trained; which layers may lose filters at all is decided here, and
+it is the same for every segment, seed and user: it follows from the recipe and the network's code.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.conv import _ConvNd
+from torch.nn.utils.parametrize import is_parametrized
+
+from cause.errors import LearnerError
+from cause.learners.torch.pruning.iterative import IterativePruner, answers, parameters
+from cause.learners.torch.pruning.widths import shrink
+
+KINDS = (nn.Linear, _ConvNd, _NormBase, nn.LayerNorm, nn.GroupNorm, nn.Embedding, nn.PReLU)
+"""Layers that can lose inputs or outputs, and be rebuilt from the widths of their stored tensors."""
+NAMED = 4
+"""How many layers a note names."""
+NOTHING = "no layer of this network can lose filters: it is trained whole, as with pruning=none in the system"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which layers of a network keep all their filters."""
+
+    whole: tuple[str, ...] | None = None
+    """None for a network that the pruner can take as it is; otherwise every layer that does not take part."""
+    prunable: bool = True
+    """Whether there is anything to prune."""
+    removed: int | None = None
+    """How many parameters go, where it is less than was asked for."""
+    note: str | None = None
+    """What a user should know: that less is pruned than was asked for."""
+
+
+def plan(make: Callable[[], nn.Module], example: torch.Tensor, *, target: float, round_to: int, steps: int = 1) -> Plan:
+    """Find out what can be pruned.
+
+    Parameters
+    ----------
+    make
+        Makes the network: the same structure at each call.
+    example
+        A batch of inputs; only its shape and type matter.
+    target
+        The share of the parameters that is to go.
+    round_to
+        Widths stay multiples of this.
+    steps
+        In how many steps the share is reached.
+
+    Returns
+    -------
+    Plan
+        For a network that cannot be pruned at all, one that says so: it is trained whole.
+
+    Examples
+    --------
+    >>> plan(lambda: nn.Linear(4, 2), torch.zeros(2, 4), target=0.7, round_to=1).prunable
+    False
+    """
+    trial = _Trial(make, example, [target * (step + 1) / steps for step in range(steps)], round_to)
+    pruned = trial.pruned(None)
+    whole: tuple[str, ...] | None = None
+    if pruned is None:
+        whole, pruned = trial.settle()
+    dense = parameters(make())
+    removed = 0 if pruned is None else dense - parameters(pruned)
+    if pruned is None or not removed:
+        return Plan(prunable=False, removed=0, note=NOTHING)
+    lacking = removed < dense * target
+    if whole is None and not lacking:
+        return Plan()
+    kept = trial.unchanged(pruned)
+    named = ", ".join(kept[:NAMED]) + (f" and {len(kept) - NAMED} more" if len(kept) > NAMED else "")
+    note = f"pruning removes {removed / dense:.0%} of the parameters" + (f", not {target:.0%}" if lacking else "")
+    return Plan(whole, removed=removed if lacking else None, note=note + (f": kept whole are {named}" if kept else ""))
+
+
+class _Trial:
+    """Prunes fresh copies of a network until the share is gone or nothing more can go, and sees whether they run."""
+
+    def __init__(
+        self, make: Callable[[], nn.Module], example: torch.Tensor, shares: Sequence[float], round_to: int
+    ) -> None:
+        self._make, self._example, self._shares, self._round_to = make, example, shares, round_to
+        try:
+            self._shape = self._outputs(make()).shape
+        except LearnerError as error:
+            raise LearnerError(f"the network fails on inputs of shape {tuple(example.shape[1:])}: {error}") from None
+
+    def pruned(self, whole: Sequence[str] | None) -> nn.Module | None:
+        """A network with these layers whole and all others as narrow as they get; None if it does not work then."""
+        network = self._make()
+        try:
+            pruner = IterativePruner(
+                network, self._example, importance="magnitude", round_to=self._round_to, whole=whole
+            )
+            for share in self._shares:
+                pruner.prune_to(share, strict=False)
+            outputs = self._outputs(network)
+            again = self._make()
+            state = network.state_dict()
+            shrink(again, state)
+            again.load_state_dict(state)
+            same = outputs.shape == self._shape and torch.equal(self._outputs(again), outputs)
+        except Exception:  # whatever the pruner or the network trips over
+            return None
+        return network if same else None
+
+    def settle(self) -> tuple[tuple[str, ...], nn.Module | None]:
+        """The layers to keep whole, so that the rest can be pruned together, and the network pruned so."""
+        network = self._make()
+        layers = [name for name, module in network.named_modules() if isinstance(module, nn.Linear | _ConvNd)]
+        try:
+            groups = IterativePruner(
+                network, self._example, importance="magnitude", round_to=self._round_to, whole=()
+            ).groups()
+        except LearnerError:
+            return tuple(layers), None
+        roots = [root for root, members in groups.items() if all(map(_is_supported, members))]
+        chosen = self._together(layers, [], roots)
+        whole = tuple(name for name in layers if name not in chosen)
+        return whole, self.pruned(whole) if chosen else None
+
+    def _together(self, layers: Sequence[str], base: list[str], more: list[str]) -> list[str]:
+        """As many of `more` as can be pruned beside `base`: all of them, or what is found in each half."""
+        if not more or self.pruned([name for name in layers if name not in {*base, *more}]) is not None:
+            return base + more
+        if len(more) == 1:
+            return base
+        half = len(more) // 2
+        return self._together(layers, self._together(layers, base, more[:half]), more[half:])
+
+    def unchanged(self, pruned: nn.Module) -> list[str]:
+        """The layers that have all their parameters."""
+        dense = {name: parameter.shape for name, parameter in self._make().named_parameters()}
+        modules, same = dict(pruned.named_modules()), dict[str, bool]()
+        for name, parameter in pruned.named_parameters():
+            path = name.rpartition(".")[0].partition(".parametrizations")[0]
+            same[path] = same.get(path, True) and dense[name] == parameter.shape
+        return [f"{path or 'all'} ({type(modules[path]).__name__})" for path, whole in same.items() if whole]
+
+    def _outputs(self, network: nn.Module) -> torch.Tensor:
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)
+            return answers(network, self._example)
+
+
+def _is_supported(module: object) -> bool:
+    """Is it a layer that can be rebuilt from its tensors, or no layer but something that is done with numbers?"""
+    if not isinstance(module, nn.Module) or type(module).__module__.startswith("torch_pruning"):
+        return True
+    return isinstance(module, KINDS) and not is_parametrized(module) and not module._forward_pre_hooks

@@ -1,0 +1,197 @@
+"""RCMP, the resource-constrained model pruning: prune a little, train on, prune again; filters are really removed."""
+
+import warnings
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from cause.errors import LearnerError
+
+STRIDES = 100  # how finely the pruner approaches its target
+MOST = 0.98  # of a layer's filters
+
+
+class IterativePruner:
+    """Removes whole filters and channels until a share of the parameters is gone, in several steps.
+
+    Parameters
+    ----------
+    network
+        The network, as it is trained; it is changed in place.
+    example
+        One batch of inputs, to follow which layers depend on which.
+    importance
+        "magnitude" of the weights, or "gradient": magnitude × gradient of the last batch.
+    round_to
+        Widths stay multiples of this: layers of odd widths train slowly.
+    whole
+        Names of layers that keep all their filters, the one that answers among them; see `feasible`.
+        None is for networks of ordinary layers: the last one answers, all others may lose filters.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        example: torch.Tensor,
+        *,
+        importance: str,
+        round_to: int,
+        whole: Collection[str] | None = None,
+    ) -> None:
+        import torch_pruning as tp
+
+        self._network, self._example = network, example
+        self._dense = parameters(network)
+        self._by_gradient = importance == "gradient"
+        kind = tp.importance.GroupTaylorImportance if self._by_gradient else tp.importance.GroupMagnitudeImportance
+        kept = [*_frozen_layers(network)]
+        if whole is None:
+            kept.append(_last_layer(network))
+        else:
+            kept += [module for name, module in network.named_modules() if name in whole or _is_recurrent(module)]
+        self._kept = set(kept)
+        try:
+            with evaluating(network), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of parameters outside ordinary layers, which are looked at before
+                self._pruner: Any = tp.pruner.BasePruner(
+                    network,
+                    example,
+                    importance=kind(),
+                    iterative_steps=STRIDES,
+                    pruning_ratio=MOST,
+                    global_pruning=False,
+                    ignored_layers=kept,
+                    round_to=round_to if round_to > 1 else None,
+                    in_channel_groups={},  # the pruner's own defaults are shared by all pruners of the process
+                    out_channel_groups={},
+                )
+        except Exception as error:  # whatever it trips over in a user's network
+            raise LearnerError(f"cannot prune the network: {error}") from error
+
+    def groups(self) -> dict[str, list[Any]]:
+        """Layers that could lose filters, by name, each with everything that would change with it.
+
+        Without those whose outputs no other layer takes in: they answer.
+        """
+        names = {module: name for name, module in self._network.named_modules()}
+        found = self._pruner.DG.get_all_groups(
+            ignored_layers=self._pruner.ignored_layers, root_module_types=self._pruner.root_module_types
+        )
+        listed = {}
+        for group in found:
+            if any(self._takes_in(item.dep) for item in group):
+                listed[names[group[0].dep.target.module]] = [item.dep.target.module for item in group]
+        return listed
+
+    def _takes_in(self, dependency: Any) -> bool:
+        graph = self._pruner.DG
+        handler = dependency.handler
+        return bool(graph.is_in_channel_pruning_fn(handler) and not graph.is_out_channel_pruning_fn(handler))
+
+    def prune_to(self, share: float, *, strict: bool = True) -> None:
+        """Remove until this share of the dense network's parameters is gone; or, if not strict, as much as can go."""
+        target = self._dense * (1 - share)
+        # A layer's parameters go with the square of its width: start a little below the width that follows from it.
+        likely = 0.9 * (1 - (1 - share) ** 0.5) / MOST
+        self._pruner.current_step = max(self._pruner.current_step, int(likely * STRIDES))
+        while self._pruner.current_step < STRIDES:
+            if parameters(self._network) <= target:
+                break
+            if self._removes_something(self._pruner.current_step + 1):
+                self._pruner.step()
+            else:
+                self._pruner.current_step += 1
+        if strict and parameters(self._network) > target:
+            gone = 1 - parameters(self._network) / self._dense
+            raise LearnerError(
+                f"cannot remove {share:.0%} of the parameters: after {gone:.0%} no layer can lose a filter any more "
+                f"(the widest left is {_widest(self._network)!r})"
+            )
+        self._check()
+
+    def _removes_something(self, step: int) -> bool:
+        """Could a step remove a filter? In narrow layers most do not, and yet rank all filters by importance."""
+        share = self._pruner.per_step_pruning_ratio[step]
+        widths = {layer: width for layer, width in self._pruner.layer_init_out_ch.items() if layer not in self._kept}
+        # the pruner's own arithmetic; a layer that it never touches may say yes, which costs time and no more
+        return any(
+            width is not None and self._pruner.DG.get_out_channels(layer) > int(width * (1 - share))
+            for layer, width in widths.items()
+        )
+
+    def _check(self) -> None:
+        """Does it still run? If not, say where it broke."""
+        try:
+            answers(self._network, self._example[:1])
+        except LearnerError as error:
+            raise LearnerError(f"cannot prune the network: {error}") from error
+
+
+def answers(network: nn.Module, example: torch.Tensor) -> torch.Tensor:
+    """What a network says of a batch, in eval mode.
+
+    Raises
+    ------
+    LearnerError
+        If it fails; the message names the layer.
+    """
+    entered: list[str] = []
+    hooks = [
+        module.register_forward_pre_hook(lambda _, __, name=name: entered.append(name))
+        for name, module in network.named_modules()
+        if not list(module.children())
+    ]
+    try:
+        with torch.no_grad(), evaluating(network):
+            outputs: torch.Tensor = network(example)
+            return outputs
+    except Exception as error:  # a user's network may raise anything
+        where = entered[-1] if entered else "the first"
+        first = (str(error).splitlines() or [""])[0]
+        raise LearnerError(f"layer {where!r} does not fit: {type(error).__name__}: {first}") from error
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@contextmanager
+def evaluating(network: nn.Module) -> Iterator[None]:
+    """Eval mode for a while; afterwards each module is as it was, since some stay in eval mode while others train."""
+    modes = {module: module.training for module in network.modules()}
+    network.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
+
+
+def parameters(network: nn.Module) -> int:
+    """How many parameters a network has."""
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def _last_layer(network: nn.Module) -> nn.Module:
+    """The layer that answers: its outputs are the classes."""
+    layers = [module for module in network.modules() if isinstance(module, nn.Linear | nn.Conv2d)]
+    if not layers:
+        raise LearnerError("cannot prune the network: it has no convolution and no linear layer")
+    return layers[-1]
+
+
+def _is_recurrent(module: nn.Module) -> bool:
+    """The pruner takes recurrent layers for something that loses filters like others do; none can be rebuilt."""
+    return isinstance(module, nn.RNNBase)
+
+
+def _frozen_layers(network: nn.Module) -> list[nn.Module]:
+    return [m for m in network.modules() if any(not p.requires_grad for p in m.parameters(recurse=False))]
+
+
+def _widest(network: nn.Module) -> str:
+    sizes = [(sum(p.numel() for p in m.parameters(recurse=False)), name) for name, m in network.named_modules()]
+    name: str = max(sizes)[1]
+    return name

@@ -1,0 +1,88 @@
+"""The home's journal, with somebody who hears of what it writes down."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cause.device.store.home import Home
+from cause.engine.journal import Journal
+from cause.engine.ledger import Selection
+from cause.engine.plan import ShardPlan
+from cause.engine.requests import Request
+from cause.engine.samples import SegmentKey
+from cause.service.events import Events
+
+
+class TellingJournal(Journal):
+    """Writes to the home first; what is told has happened, durably."""
+
+    def __init__(self, home: Home, events: Events, forgotten: Callable[[], None]) -> None:
+        """`forgotten` is called whenever something was, whoever asked for it: a user, the schedule, a start."""
+        self._home, self._events, self._forgotten = home, events, forgotten
+        self.retrained = 0
+        """Samples that were trained again since the service started."""
+
+    def accept(self, requests: Sequence[Request], ids: Sequence[str] | None = None) -> list[str]:
+        return self._home.accept(requests, ids)
+
+    def staged(self, user: str) -> int:
+        return self._home.staged(user)
+
+    def staged_handles(self, user: str) -> set[str]:
+        return self._home.staged_handles(user)
+
+    def staged_kind(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+        return self._home.staged_kind()
+
+    def expired(self) -> list[Request]:
+        return self._home.expired()
+
+    def effect(
+        self, ids: Sequence[str], selection: Selection, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]
+    ) -> int:
+        try:
+            staged = self._home.effect(ids, selection, plans, dropped)
+        finally:
+            self._forgotten()
+        (samples,) = self._home.database.row("SELECT samples FROM requests WHERE id=?", [ids[0]])
+        told = {"requests": list(ids), "samples": samples, "shards": [plan.shard for plan in plans]}
+        rsn = sum(plan.rsn for plan in plans)
+        self._events.tell("forget.effective", **told, dropped=[list(key) for key in dropped], rsn_planned=rsn)
+        for key in dropped:
+            self._events.tell("sub_model.dropped", segment=list(key), why="forgotten")
+        return staged
+
+    def trained(self, segment: SegmentKey, retrained: int = 0) -> None:
+        named = {name: key for key, name in self._home.shelf.names.items()}
+        stored = {tuple(row) for row in self._home.database.rows("SELECT shard, round, slice FROM sub_models")}
+        self._home.trained(segment, retrained)
+        self.retrained += retrained
+        self._events.tell("segment.trained", segment=list(segment), retrained=retrained)
+        kept = self._home.memory[segment]
+        slot = self._home.memory.slot_of(segment)
+        self._events.tell("sub_model.admitted", segment=list(segment), size_bytes=kept.size_bytes, slot=slot)
+        for key in sorted(stored - {tuple(each) for each in named.values()}):
+            self._events.tell("sub_model.dropped", segment=list(key), why="evicted")
+
+    def discarded(self, key: SegmentKey) -> None:
+        self._home.discarded(key)
+        self._events.tell("sub_model.dropped", segment=list(key), why="damaged")
+
+    def quarantined(self, key: SegmentKey, uploads: int) -> None:
+        self._home.quarantined(key, uploads)
+        self._events.tell("upload.quarantined", segment=list(key), uploads=uploads)
+
+    def failed(self, errors: Mapping[int, str]) -> None:
+        self._home.failed(errors)
+
+    def caught_up(self, behind: Sequence[int]) -> None:
+        rows = self._home.database.rows("SELECT id FROM requests WHERE effective IS NOT NULL AND repaired IS NULL")
+        self._home.caught_up(behind)
+        for (each,) in rows:
+            (repaired,) = self._home.database.row("SELECT repaired FROM requests WHERE id=?", [each])
+            if repaired is not None:
+                self._events.tell("request.repaired", request=each)
+
+    def close(self) -> None:
+        self._home.close()

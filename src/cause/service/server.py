@@ -1,0 +1,104 @@
+"""Running the service: uvicorn, with bounded headers, JSON logs and an orderly end."""
+
+import json
+import logging
+import signal
+import ssl
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+import uvicorn
+
+from cause.errors import InputError
+from cause.service.app import make_app
+from cause.service.protocol import bounded
+from cause.service.redact import where
+from cause.service.service import Service
+from cause.service.settings import ServeSettings
+
+EXTRA = ("method", "route", "status", "ms", "token", "detail")
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line; of an error where it happened, but not what it says: that may name somebody."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        told: dict[str, Any] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        told |= {name: getattr(record, name) for name in EXTRA if hasattr(record, name)}
+        if record.exc_info:
+            told["error"] = where(record.exc_info[1])
+        return json.dumps(told)
+
+
+class _Server(uvicorn.Server):
+    service: Service
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.service.stopping()
+        super().handle_exit(sig, frame)
+
+
+def serve(home: Path, settings: ServeSettings, *, quiet: bool = False) -> None:
+    """Serve a home until somebody says stop."""
+    _log(quiet)
+    _check_tls(settings)
+    service = Service(home, settings)
+    try:
+        config = uvicorn.Config(
+            make_app(service),
+            host=settings.host,
+            port=settings.port,
+            http=bounded(settings.connections, settings.slow_s),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            date_header=True,
+            timeout_graceful_shutdown=max(1, int(settings.grace_s)),
+            ssl_certfile=settings.tls_cert,
+            ssl_keyfile=settings.tls_key,
+        )
+        server = _Server(config)
+        server.service = service
+        for each in (signal.SIGTERM, signal.SIGINT):  # uvicorn hands the signal on when it is done
+            signal.signal(each, lambda *_: None)
+        server.run()
+    finally:
+        service.close()
+    if not server.started:
+        raise InputError(f"cannot listen on {settings.host}:{settings.port}: the log tells why")
+
+
+def _log(quiet: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    sys.excepthook = _unforeseen
+    threading.excepthook = lambda args: _unforeseen(args.exc_type, args.exc_value, args.exc_traceback)
+    logging.getLogger("cause.serve").setLevel(logging.WARNING if quiet else logging.INFO)
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING if quiet else logging.INFO)
+
+
+def _unforeseen(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+    """What nobody caught, told as all else is."""
+    detail = kind.__name__ if error is None else where(error)
+    logging.getLogger("cause.serve").error("unexpected %s", kind.__name__, extra={"detail": detail})
+
+
+def _check_tls(settings: ServeSettings) -> None:
+    if settings.tls_cert is not None:
+        try:
+            ssl.create_default_context().load_cert_chain(settings.tls_cert, settings.tls_key)
+        except (OSError, ssl.SSLError) as error:
+            raise InputError(f"cannot use the certificate {settings.tls_cert!r} with its key: {error}") from None

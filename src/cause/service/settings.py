@@ -1,0 +1,181 @@
+"""How the service runs: defaults, a TOML file, the environment (`CAUSE_SERVE_…`), options. The later ones win."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from cause.common.registry import check_choice, nearest
+from cause.common.units import parse_bytes
+from cause.device.schedule import TIMES, parse_duration
+from cause.errors import InputError
+
+PREFIX = "CAUSE_SERVE_"
+REPAIRS = (*TIMES, "never")
+LARGEST_BYTES = 1 << 20  # of a configuration
+
+
+SAMPLES = ("float32", "uint8")
+
+
+@dataclass(frozen=True)
+class ServeSettings:
+    """The table `[serve]`.
+
+    >>> ServeSettings(close_every="1h").close_every_s, ServeSettings().body_bytes
+    (3600.0, 33554432)
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8470
+    workers: int = 1
+    """Processes that train."""
+    close_every: str | None = None
+    """Close a round when so much time has passed and something is staged: "1h"."""
+    close_samples: int | None = None
+    """Close a round when so many samples are staged."""
+    repair: str | None = None
+    """When what was forgotten is repaired: now, idle, deadline or never; None: as the home is configured."""
+    samples: str = "float32"
+    """What numbers uploads are kept as: float32, or uint8 for pictures of bytes, in a quarter of the room."""
+    body: str = "32MB"
+    """The largest request."""
+    unpacked: str = "64MB"
+    """The most that its samples may take in memory."""
+    arriving: str = "64MB"
+    """The most that the bodies of all requests may take while they arrive and until they are unpacked."""
+    unpackings: int = 1
+    """Bodies that are unpacked at once."""
+    waiting: str = "64MB"
+    """The most that all inputs that wait for their prediction may take, with their answers."""
+    connections: int = 256
+    """Open at once."""
+    requests: int = 160
+    """Under way at once; three quarters of them for one token."""
+    streams: int = 32
+    """Of events, at once; a quarter of them for one token."""
+    slow: str = "30s"
+    """How long headers may take to arrive, and a body, and an answer to be read; large bodies have more."""
+    rate: float = 1000.0
+    """Requests a second for each token; the burst is twice that."""
+    erasures: int = 60
+    """An hour for each user's own token, all at once if it likes: each leaves a receipt for ever."""
+    attempts: float = 5.0
+    """Failed attempts a second for each address."""
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    calibration: str | None = None
+    """What a sample costs here: a file of `cause calibrate --out`."""
+    grace: str = "20s"
+    """How long a stop waits for a segment's end; what is not done by then is trained after the next start."""
+    verify_processes: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port < 65_536:
+            raise InputError(f"a port is a number from 0 to 65535, not {self.port}")
+        if self.workers < 1:
+            raise InputError(f"the service needs at least 1 worker process, not {self.workers}")
+        if self.repair is not None:
+            check_choice("repair", self.repair, REPAIRS)
+        check_choice("samples", self.samples, SAMPLES)
+        if self.close_samples is not None and self.close_samples < 1:
+            raise InputError(f"a round is closed at 1 staged sample or more, not at {self.close_samples}")
+        if not (self.rate > 0 and self.attempts > 0):
+            raise InputError(f"rates are above 0, not {self.rate} and {self.attempts}")
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise InputError("TLS needs both a certificate and its key: tls_cert and tls_key")
+        for name in ("unpackings", "connections", "requests", "streams", "erasures"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for text in (self.close_every, self.grace, self.slow):
+            if text is not None:
+                parse_duration(text)
+        for size in (self.body, self.unpacked, self.arriving, self.waiting):
+            parse_bytes(size)
+
+    @property
+    def close_every_s(self) -> float | None:
+        return None if self.close_every is None else parse_duration(self.close_every)
+
+    @property
+    def grace_s(self) -> float:
+        return parse_duration(self.grace)
+
+    @property
+    def slow_s(self) -> float:
+        return parse_duration(self.slow)
+
+    @property
+    def arriving_bytes(self) -> int:
+        return parse_bytes(self.arriving)
+
+    @property
+    def waiting_bytes(self) -> int:
+        return parse_bytes(self.waiting)
+
+    @property
+    def requests_each(self) -> int:
+        return max(1, self.requests * 3 // 4)
+
+    @property
+    def streams_each(self) -> int:
+        return max(1, self.streams // 4)
+
+    @property
+    def body_bytes(self) -> int:
+        return parse_bytes(self.body)
+
+    @property
+    def unpacked_bytes(self) -> int:
+        return parse_bytes(self.unpacked)
+
+
+def read_settings(
+    file: Path | None = None, environment: Mapping[str, str] = os.environ, **options: Any
+) -> ServeSettings:
+    """The settings in force.
+
+    >>> read_settings(environment={"CAUSE_SERVE_PORT": "9000"}, host=None).port
+    9000
+    """
+    told = _table(file)
+    for field in fields(ServeSettings):
+        value = environment.get(PREFIX + field.name.upper())
+        if value is not None:
+            told[field.name] = _parsed(field.name, value, str(field.type))
+    told |= {name: value for name, value in options.items() if value is not None}
+    return ServeSettings(**told)
+
+
+def _table(file: Path | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    try:
+        with file.open("rb") as opened:
+            tables = tomllib.loads(opened.read(LARGEST_BYTES).decode())
+    except OSError as error:
+        raise InputError(f"cannot read {str(file)!r}: {error.strerror}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{str(file)!r} is not TOML: {error}") from None
+    table = tables.pop("serve", {})
+    if tables or not isinstance(table, dict):
+        raise InputError(f"{str(file)!r}: there is only the table [serve], not {sorted(tables)}")
+    kinds = {field.name: str(field.type) for field in fields(ServeSettings)}
+    for name, value in table.items():
+        if name not in kinds:
+            raise InputError(f"{str(file)!r}: [serve] has no {name!r}{nearest(name, kinds)}")
+        wanted: Any = str if "str" in kinds[name] else (int, float) if "float" in kinds[name] else int
+        if not isinstance(value, wanted) or isinstance(value, bool):
+            raise InputError(f"{str(file)!r}: {name} must be {kinds[name]}, not {value!r}")
+    return dict(table)
+
+
+def _parsed(name: str, value: str, kind: str) -> Any:
+    if "str" in kind:
+        return value
+    try:
+        return float(value) if "float" in kind else int(value)
+    except ValueError:
+        raise InputError(f"{PREFIX}{name.upper()} must be a number, not {value!r}") from None
