@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cause.errors import CauseError
+from cause.errors import CauseError, VaultError
 from tests.home.homes import learn, opened, samples
 from tests.recording_disk import RecordingDisk, Sync, crash_states
 from tests.torture.stage import on
@@ -122,3 +122,23 @@ def test_what_an_opening_reads_is_durable_before_keys_go(tmp_path, call):
         seen += 1
         assert number
     assert seen > 10
+
+
+def test_a_training_that_ends_meanwhile_signs_no_receipt_of_keys_that_are_still_there(tmp_path, monkeypatch):
+    """A training that had begun before the erasure ends after it, without looking at what the erasure left undone."""
+    with opened(tmp_path / "home") as device:
+        learn(device, ann=6, bob=6)
+        home, erase = device.home, device.home.vault.erase
+        with monkeypatch.context() as broken:
+            broken.setattr(home.vault, "erase", lambda names: (_ for _ in ()).throw(VaultError("the disk is gone")))
+            with pytest.raises(VaultError):
+                device.forget("ann", repair="later")
+            with pytest.raises(VaultError):
+                device.journal.caught_up([])
+            assert home.receipts.listed() == []
+            assert home.database.row("SELECT destroyed, repaired FROM requests") == (None, None)
+        assert home.vault.erase == erase
+        device.repair()
+        effect, repair = home.receipts.listed()
+        assert (effect["kind"], repair["kind"]) == ("effect", "repair")
+        assert not home.garbage

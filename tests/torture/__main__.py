@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import gc
 import os
 import sys
 import time
@@ -183,6 +184,8 @@ def main() -> int:
     os.environ |= {"OMP_NUM_THREADS": "1", "CAUSE_TEST_KEY": MASTER}
     for kind in ("bayes", "mlp"):
         learner_of(kind)  # every process is a copy of this one: imports are done once
+    gc.collect()
+    gc.freeze()  # a home collects garbage after an erasure: half of the time without this
     summary = run(jobs(options), options.jobs, console)
     if options.images and images.why_not():
         summary.skipped["ext4 images"] = images.why_not() or ""

@@ -46,14 +46,18 @@ def _samples_in(loot: Loot, case: Case, forgotten: Collection[Sample]) -> list[s
 
 
 def _hits(needles: Mapping[bytes, Hit], haystack: Collection[bytes]) -> Iterator[Hit]:
-    """Which needles are there; they are looked up by their first 8 bytes, all at once."""
+    """Which needles are there, all at once: by their first two bytes in a table, then by eight, then whole."""
     if not needles:
         return
     firsts = np.frombuffer(b"".join(needle[:8] for needle in needles), dtype=np.uint64)
+    begins = np.zeros(2**16, dtype=bool)
+    begins[firsts.astype(np.uint16)] = True  # little-endian: the first two bytes
     for data in haystack:
         stripped = np.frombuffer(data.strip(b"\0"), dtype=np.uint8)
         if len(stripped) >= 8:
-            windows = np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(stripped, 8)).view(np.uint64)
+            pairs = stripped[:-7].astype(np.uint16) | (stripped[1:-6].astype(np.uint16) << 8)
+            at = np.flatnonzero(begins[pairs])
+            windows = np.lib.stride_tricks.sliding_window_view(stripped, 8)[at].view(np.uint64)
             there = np.isin(firsts, windows[windows != 0])
             yield from (needles[needle] for needle, hit in zip(needles, there, strict=True) if hit and needle in data)
 

@@ -195,6 +195,8 @@ class Receipts(Log):
         )
         if not waiting:
             return
+        if any(kind == "effect" for _, kind in waiting):
+            self._home.destroy()  # what an error spared, while a training that had begun before went on to its end
         now = self._home.clock()
         with database.transaction():
             for request, _ in waiting:  # keys that a crash spared were destroyed by this opening, and so only now
