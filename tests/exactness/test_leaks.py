@@ -385,7 +385,11 @@ def test_red_when_it_is_taken_up_again_one_segment_too_late(fails_at, monkeypatc
 
     def repair(self):
         done.add(
-            next(segment.key for shard in self.ledger.shards() for segment, _ in honest_behind(self.engine.training, shard))
+            next(
+                segment.key
+                for shard in self.ledger.shards()
+                for segment, _ in honest_behind(self.engine.training, shard)
+            )
         )
         return honest_repair(self)
 

@@ -263,7 +263,7 @@ def test_dropping_it_is_a_request_with_a_receipt(tmp_path):
 
 def test_dropping_it_leaves_what_stands_under_another_way_to_write_the_name(tmp_path):
     with pytest.MonkeyPatch.context() as patch:  # names as earlier versions took them
-        for module in ("checks", "system"):
+        for module in ("engine.checks", "device.device"):
             patch.setattr(f"cause.{module}.normal_name", lambda name: name, raising=False)
         uploads = {"zoe ": drawn("a", 1, {3: POISON}), "zoe": drawn("b", 1), "ann": drawn("ann", 1)}
         device = lived_at(tmp_path / "home", [uploads])

@@ -20,7 +20,7 @@ from cause.device.receipts.receipts import Bundle, nonce_digest
 from cause.engine.requests import Request
 from cause.errors import HomeError, LogError, VaultError
 from cause.service.predictor_cache import Heads
-from tests.home.homes import CLASSES, FEATURES, opened, samples
+from tests.home.homes import CLASSES, ERASE, FEATURES, opened, samples
 from tests.serve.services import Running, inputs, rows, until
 
 
@@ -133,7 +133,7 @@ def test_a_head_that_saw_the_forgotten_answers_no_more(tmp_path):
         device.learn({user: samples(user, 1, 30) for user in ("ann", "bob", "cyd")})
         heads, x = Heads(device), np.array(inputs(5), dtype=np.float32)
         before = {voter.sub_model.identity for voter in heads.predict(x).voters}
-        device.erase([Request("ann")])
+        device.serve([Request("ann")], **ERASE)
         after = {voter.sub_model.identity for voter in heads.predict(x).voters}
         assert after < before
         assert {identity for _, identity in heads._ready} == after, "decoded weights that saw ann are still held"
@@ -152,7 +152,7 @@ def test_a_prediction_under_way_when_its_head_goes_is_made_anew(tmp_path, monkey
             def predict(x):
                 calls.append(1)
                 if len(calls) == 1:
-                    device.erase([Request("ann")])
+                    device.serve([Request("ann")], **ERASE)
                 return ready(x)
 
             return predict

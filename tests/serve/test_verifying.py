@@ -10,6 +10,7 @@ from cause.engine.samples import Part, TraceUpload
 from cause.service.events import Events
 from cause.service.verifying import Verifications
 from tests.executors.modules import Held
+from tests.home.homes import ERASE
 from tests.serve.services import until
 
 
@@ -29,7 +30,7 @@ def test_a_replay_of_what_is_being_forgotten_ends_at_once_and_begins_again(devic
     asked = verifications.ask(None)
     (process,) = until(lambda: set(multiprocessing.active_children()) - before)
     until(lambda: verifications._pool)
-    device.erase([Request("ann")])
+    device.serve([Request("ann")], **ERASE)
     verifications.forgotten()
     until(lambda: not process.is_alive())  # not `join`: another thread, too, waits for its end, and hears of it first
     (tmp_path / "0").touch()
@@ -52,7 +53,7 @@ def test_a_replay_during_which_something_is_always_forgotten_does_not_tell_of_a_
     verify = device.verify
 
     def meanwhile(receipt, **options):
-        device.erase([Request("ann", rounds=(1,), count=1)])
+        device.serve([Request("ann", rounds=(1,), count=1)], **ERASE)
         return verify(receipt, **(options | {"processes": 0}))
 
     monkeypatch.setattr(device, "verify", meanwhile)
