@@ -29,8 +29,18 @@ def learner_of(kind: str):
         return bayes()
     from cause.learners.torch import TorchLearner
 
-    # two steps at least: after one of Adam's, which looks at signs alone, 19 samples may leave the bits of 20
-    return TorchLearner("mlp", classes=CLASSES, shape=(FEATURES,), epochs=2, options=(("width", 8),), round_to=2)
+    # Each sample must leave its mark in the bits: Adam looks at little but signs, and bf16 rounds small steps away, so
+    # that 19 samples may leave the bits of 20.
+    return TorchLearner(
+        "mlp",
+        classes=CLASSES,
+        shape=(FEATURES,),
+        epochs=4,
+        optimizer="sgd",
+        lr=0.1,
+        options=(("width", 8),),
+        round_to=2,
+    )
 
 
 def open_device(folder: Path, case: Case) -> Cause:
