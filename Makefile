@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-browser test-data screenshots exactness torture fuzz load image test-image lint format bench results docs clean
+.PHONY: demo test test-long test-browser test-data screenshots exactness torture fuzz load image test-image lint format bench results docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -18,6 +18,9 @@ demo: $(STAMP)  ## the main job: every system learns the digits, forgets, and is
 # compiled modules are kept, whatever is set outside: the tests start hundreds of processes
 test: lint  ## everything a change must pass
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(shell python3 -c 'import os; print((os.cpu_count() or 1) + 1)') --dist loadfile
+
+test-long: $(STAMP)  ## all tests, also those that take long
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --long -n $(shell python3 -c 'import os; print((os.cpu_count() or 1) + 1)') --dist loadfile
 
 test-browser: $(STAMP)  ## the dashboard in Debian's Chromium; fails where there is none, which `make test` skips
 	CAUSE_BROWSER=required $(BIN)/python -m pytest tests/browser

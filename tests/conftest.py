@@ -1,8 +1,18 @@
 """Settings of the whole suite."""
 
 import gc
+import os
+import shutil
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+ROOM_BYTES = 4 * 2**30
+"""Temporary folders are in memory where so much of it is free: a home waits for the disk some ten times a call."""
+MEMORY = Path("/dev/shm")
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 # Machines are noisy: no example may fail for being slow. Every run tries the same examples, so red means red.
 settings.register_profile(
@@ -16,3 +26,22 @@ def pytest_collection_finish() -> None:
     """Leave imported objects out of garbage collections: a home makes one after each erasure, slowly beside torch."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="also run the tests marked `long`, and all states of others")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what takes long, unless it is asked for: `make test-long`."""
+    if config.getoption("--long"):
+        return
+    long = [item for item in items if "long" in item.keywords]
+    config.hook.pytest_deselected(items=long)
+    items[:] = [item for item in items if "long" not in item.keywords]
+
+
+@pytest.fixture
+def thorough(request: pytest.FixtureRequest) -> bool:
+    """Whether there is time to try all states, and not only some: `--long`."""
+    return bool(request.config.getoption("--long"))

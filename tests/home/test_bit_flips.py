@@ -3,8 +3,9 @@
 from tests.home.bit_flips import flips
 
 
-def test_a_flipped_bit_is_reported_or_changes_nothing():
-    tally = flips(60, seed=1)
+def test_a_flipped_bit_is_reported_or_changes_nothing(thorough):
+    count = 60 if thorough else 24
+    tally = flips(count, seed=1)
     assert tally.failures == []
-    assert tally.reported > 10
-    assert tally.reported + tally.unseen == 60
+    assert tally.reported > count / 6
+    assert tally.reported + tally.unseen == count

@@ -33,7 +33,7 @@ def mounted(kind, tmp_path):
         subprocess.run(["umount", "-l", str(point)], check=True)
 
 
-@pytest.fixture(params=["tmpfs", "ext4"])
+@pytest.fixture(params=["tmpfs", pytest.param("ext4", marks=pytest.mark.long)])
 def small(request, tmp_path):
     if os.geteuid():
         pytest.skip("mounting needs root")

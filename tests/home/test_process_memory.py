@@ -93,9 +93,19 @@ class Measured:
         self.process.stdout.close()
 
 
-@pytest.mark.parametrize("repair", ["now", "later"])
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize(("model", "dtype"), [("sklearn", "float32"), ("sklearn", "float64"), ("torch", "float32")])
+QUICK = {("sklearn", "float64", 0, "later"), ("torch", "float32", 2, "now")}
+CASES = [
+    pytest.param(*case, marks=[] if case in QUICK else pytest.mark.long)
+    for case in (
+        (model, dtype, workers, repair)
+        for model, dtype in (("sklearn", "float32"), ("sklearn", "float64"), ("torch", "float32"))
+        for workers in (0, 2)
+        for repair in ("now", "later")
+    )
+]
+
+
+@pytest.mark.parametrize(("model", "dtype", "workers", "repair"), CASES)
 def test_no_forgotten_sample_and_no_destroyed_key_is_left_in_memory(tmp_path, model, dtype, workers, repair):
     uploads = {user: rows(seed, dtype) for seed, user in enumerate(("alice", "bob", "carol"))}
     for user, (x, y) in uploads.items():
