@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import cause.device.attach  # what a device imports late: its disk is to be replaced, too
 import cause.device.store.disk
 from cause.device.store.database import Database
 from cause.device.store.home import Home
