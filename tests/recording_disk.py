@@ -222,6 +222,10 @@ class RecordingDisk(Disk):
             self.last_read = self.last_read or str(what)
             raise OSError(self.read_error, os.strerror(self.read_error), str(what))
 
+    def _relative(self, path: Path) -> Path:
+        """A path below the root; a key file may be named as `home/../home.key`."""
+        return Path(os.path.normpath(path)).relative_to(self.root)
+
     def read(self, path: Path) -> bytes:
         self.reading(path)
         return super().read(path)
@@ -231,20 +235,20 @@ class RecordingDisk(Disk):
         return super().names(folder)
 
     def make_folder(self, folder: Path) -> None:
-        path = folder.relative_to(self.root)
+        path = self._relative(folder)
         self._notice(path.parent)
         self.step(Names(path.parent, came=((path, None),)))
         super().make_folder(folder)
 
     def remove_folder(self, folder: Path) -> None:
-        path = folder.relative_to(self.root)
+        path = self._relative(folder)
         self.step(Names(path.parent, gone=(path,)))
         super().remove_folder(folder)
 
     def create(self, path: Path) -> OpenFile:
         if path.exists():
             raise FileExistsError(path)
-        relative, inode = path.relative_to(self.root), self.new_inode()
+        relative, inode = self._relative(path), self.new_inode()
         self._notice(relative.parent)
         self.step(Names(relative.parent, came=((relative, inode),)))
         return RecordingFile(super().create(path), self, inode)
@@ -258,9 +262,9 @@ class RecordingDisk(Disk):
 
     def open(self, path: Path) -> OpenFile:
         self.reading(path)
-        if path.relative_to(self.root) not in self.now.names:
+        if self._relative(path) not in self.now.names:
             raise FileNotFoundError(2, os.strerror(2), str(path))
-        inode = self.now.names[path.relative_to(self.root)]
+        inode = self.now.names[self._relative(path)]
         assert inode is not None
         return RecordingFile(super().open(path), self, inode)
 
@@ -268,19 +272,19 @@ class RecordingDisk(Disk):
         self.step(Sync(tuple(file.inode for file in files if isinstance(file, RecordingFile))))
 
     def rename(self, old: Path, new: Path) -> None:
-        before, after = old.relative_to(self.root), new.relative_to(self.root)
+        before, after = self._relative(old), self._relative(new)
         self.step(Names(after.parent, gone=(before,), came=((after, self.now.names[before]),)))
         super().rename(old, new)
 
     def unlink(self, path: Path) -> None:
         if not path.exists():
             raise FileNotFoundError(path)
-        relative = path.relative_to(self.root)
+        relative = self._relative(path)
         self.step(Names(relative.parent, gone=(relative,)))
         super().unlink(path)
 
     def sync_folder(self, folder: Path) -> None:
-        self.step(SyncFolder(folder.relative_to(self.root)))
+        self.step(SyncFolder(self._relative(folder)))
 
     def new_inode(self) -> int:
         self._next_inode += 1
