@@ -97,11 +97,11 @@ def tell(report: Report) -> None:
     def told(mark, seen):
         _listener[0]({"digest": mark, "seen": packed(seen)})
 
-    def telling_store(self, round_, segments):
+    def telling_store(self, round_, segments, intake):
         for pieces in segments.values():
             for piece in pieces:
                 told(digest(piece.upload.names(piece.positions)).hex(), contents([piece]))
-        return store(self, round_, segments)
+        return store(self, round_, segments, intake)
 
     def telling_effect(self, asked, selection, plans, dropped):
         for user, round_ in selection:

@@ -1,7 +1,6 @@
 """CAUSE: learn and forget, exactly, in a bounded memory (the paper's Algorithm 3)."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from secrets import token_hex
@@ -61,7 +60,7 @@ if TYPE_CHECKING:
     from cause.device.receipts.receipts import Bundle
     from cause.device.status import Status
     from cause.device.store.home import Home
-    from cause.device.store.inbox import Called
+    from cause.device.store.inbox import Called, Intake
 
 __all__ = ["ENDLESS", "Arrived", "Cause", "Forgotten", "Learned", "Voter"]
 
@@ -243,6 +242,7 @@ class Cause:
         call: str | None = None,
         *,
         empty: bool = False,
+        intake: "Intake | None" = None,
     ) -> tuple[int, int, Mapping[str, Upload], list[int]]:
         self._resume()
         t, waiting = self.ledger.round + 1, self.waiting()
@@ -252,9 +252,10 @@ class Cause:
         if self.home is not None:
             check_not_empty(arrived, t, empty=empty)
             arrived = {user: self.home.shuffled(upload) for user, upload in arrived.items()}
-        with nullcontext() if call is None else self._home().inbox.calling(call, arrived):
-            active = self.engine.record(t, arrived)
-        return t, active, arrived, waiting
+            brought = sum(len(upload.positions) for upload in arrived.values())
+            write = partial(self.home.ledger.record, intake=intake or self.home.inbox.intake_of_call(call, brought))
+            return t, self.engine.record(t, arrived, write), arrived, waiting
+        return t, self.engine.record(t, arrived), arrived, waiting
 
     def _checked(self, uploads: Any) -> Any:
         """The uploads of a round as the device keeps them; refused if it cannot take one (`cause.engine.arrivals`)."""
@@ -303,14 +304,14 @@ class Cause:
             if found is not None and found.round is not None:
                 return Arrived(found.round, self.controller.at(found.round), 0, found.samples)
             self._expire_staged()
-            with home.inbox.closing(call) as uploads:
-                try:
-                    t, active, arrived, _ = self._arrive(uploads, empty=empty)
-                except InputError:
-                    raise
-                except BaseException:
-                    self.held.reload()
-                    raise
+            uploads, intake = home.inbox.contents_by_user(), home.inbox.intake(call)
+            try:
+                t, active, arrived, _ = self._arrive(uploads, empty=empty, intake=intake)
+            except InputError:
+                raise
+            except BaseException:
+                self.held.reload()
+                raise
         samples = sum(len(u.positions) for u in arrived.values())
         if expire:
             with saying(round_recorded(t, samples)):

@@ -32,7 +32,7 @@ from cause.device.store.disk import Disk
 from cause.device.store.forked import Unusable, unwatch, watch
 from cause.device.store.garbage import Garbage
 from cause.device.store.gc import clean, named_keys
-from cause.device.store.inbox import Called, Inbox
+from cause.device.store.inbox import Called, Inbox, Intake
 from cause.device.store.layout import DEVICE_KEY, Layout
 from cause.device.store.ledger import HomeLedger
 from cause.device.store.listing import page
@@ -293,9 +293,9 @@ class Home(Journal):
         )
         return int(found)
 
-    def store(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]]) -> None:
-        """Write a round's samples and name them in the tables, durably."""
-        ingest.store(self, round_, segments)
+    def store(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: Intake) -> None:
+        """Write a round's samples and name them in the tables, durably; see `cause.device.store.ingest.store`."""
+        ingest.store(self, round_, segments, intake)
 
     def shuffled(self, upload: Upload) -> Upload:
         """The upload with random positions: what is missing later says nothing about what it was."""

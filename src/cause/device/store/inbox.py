@@ -6,8 +6,7 @@ staged ones: after a crash the samples lie in the one place or in the other, nev
 """
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,6 @@ from cause.device.store.stored_upload import Blocks, cut_block
 from cause.device.vault import seal
 from cause.engine.arrays import checked
 from cause.engine.requests import Request
-from cause.engine.samples import Upload
 from cause.errors import HomeError, InputError, VaultError
 
 if TYPE_CHECKING:
@@ -58,6 +56,26 @@ class Called:
     """Of an upload that waits: the handle of each row, in the order in which the rows came."""
 
 
+@dataclass(frozen=True)
+class Intake:
+    """What the next round takes out of the inbox, and the call that it is recorded under."""
+
+    staged: tuple[Staged, ...] = ()
+    call: str | None = None
+    """The id of the call that closes the round; None if it has none."""
+    call_samples: int = 0
+    """How many samples that call brought itself."""
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes on the disk are free once the round is recorded."""
+        return sum(upload.bytes for upload in self.staged)
+
+    def arrived(self, user: str, now: float) -> float:
+        """When the first staged sample of a user arrived; `now` for a user of whom nothing was staged."""
+        return min((upload.arrived for upload in self.staged if upload.user == user), default=now)
+
+
 @dataclass
 class StagedRemoval:
     """What forgetting takes out of the inbox: uploads as a whole, and rows of uploads that are written anew."""
@@ -78,9 +96,6 @@ class Inbox:
     def __init__(self, home: "Home") -> None:
         self._home = home
         self._staged: dict[str, Staged] = {}
-        self._leaving: list[Staged] | None = None  # while a round is closed: what it takes in
-        self._call: str | None = None
-        self._call_samples = 0
         self.expired = 0
         """Samples that waited for too long and were destroyed since the home was opened."""
 
@@ -217,24 +232,17 @@ class Inbox:
 
     # A round takes them in
 
-    @contextmanager
-    def closing(self, call: str | None = None) -> Iterator[dict[str, Waiting]]:
-        """All that waits, by user: inputs, labels and handles. The next round that is recorded within takes it in, or
-        nothing is changed."""
-        self._leaving, self._call = self.uploads(), call
-        try:
-            yield {user: self._joined(user) for user in sorted({upload.user for upload in self._leaving})}
-        finally:
-            self._leaving = self._call = None
+    def contents_by_user(self) -> dict[str, Waiting]:
+        """Inputs, labels and handles of all staged samples, by user."""
+        return {user: self._joined(user) for user in sorted({upload.user for upload in self._staged.values()})}
 
-    @contextmanager
-    def calling(self, call: str, uploads: Mapping[str, Upload]) -> Iterator[None]:
-        """The next round that is recorded within came with this call, which brought these uploads itself."""
-        self._call, self._call_samples = call, sum(len(upload.positions) for upload in uploads.values())
-        try:
-            yield
-        finally:
-            self._call, self._call_samples = None, 0
+    def intake(self, call: str | None = None) -> Intake:
+        """All staged uploads, for the round that takes them in; this changes nothing."""
+        return Intake(tuple(self._staged.values()), call)
+
+    def intake_of_call(self, call: str | None, samples: int) -> Intake:
+        """No staged upload, for a round whose call brought so many samples itself; this changes nothing."""
+        return Intake((), call, samples)
 
     def _joined(self, user: str) -> Waiting:
         rows = [self._rows(upload) for upload in self.of({user})]
@@ -249,31 +257,27 @@ class Inbox:
         x = np.concatenate([self._home.store_.block(name).x for name in upload.names])
         return Block(np.arange(len(x)), meta.labels, meta.ids, meta.digests, meta.handles, x)
 
-    @property
-    def leaving_bytes(self) -> int:
-        """The room that closing the round gives back."""
-        return sum(upload.bytes for upload in self._leaving or ())
-
-    def since(self, user: str, now: float) -> float:
-        """When the first of a user's samples arrived that the next round holds; they do not get younger by it."""
-        return min((upload.arrived for upload in self._leaving or () if upload.user == user), default=now)
-
-    def leave(self, round_: int, now: float) -> None:
-        """In the transaction that records the round."""
+    def leave(self, intake: Intake, round_: int, now: float) -> None:
+        """Delete the rows of the uploads that a round takes in; call it in the transaction that records the round."""
         database = self._home.database
         database.run("DELETE FROM calls WHERE at < ?", [now - REMEMBERED_S])
-        for upload in self._leaving or ():
+        for upload in intake.staged:
             database.run("DELETE FROM staged WHERE upload=?", [upload.id])
             database.run("UPDATE calls SET round=? WHERE id=?", [round_, upload.id])
-        if self._call is not None:
-            samples = self._call_samples + sum(upload.samples for upload in self._leaving or ())
-            database.run("INSERT INTO calls VALUES (?, ?, ?, ?)", [self._call, now, samples, round_])
+        if intake.call is not None:
+            samples = intake.call_samples + sum(upload.samples for upload in intake.staged)
+            database.run("INSERT INTO calls VALUES (?, ?, ?, ?)", [intake.call, now, samples, round_])
 
-    def left(self) -> list[bytes]:
-        """After it: the blocks that nobody names any more."""
-        gone = list(self._leaving or ())
-        self.dropped(gone)
-        return [name for upload in gone for name in upload.names]
+    def left(self, intake: Intake) -> list[bytes]:
+        """Note after that transaction that the uploads are no longer staged.
+
+        Returns
+        -------
+        The names of their staged blocks, which no table has any more.
+        """
+        for upload in intake.staged:
+            self._staged.pop(upload.id, None)
+        return [name for upload in intake.staged for name in upload.names]
 
     # A user, or some rows, are forgotten
 

@@ -9,6 +9,7 @@ from cause.common import positions as pos
 from cause.common.hashing import digest
 from cause.device.store.blocks import Block
 from cause.device.store.directory import DirectoryChange
+from cause.device.store.inbox import Intake
 from cause.device.store.ledger import digest_rows
 from cause.device.store.seals import name_bytes, seal_classes, seal_digests, upload_key
 from cause.device.store.stored_upload import cut
@@ -32,24 +33,35 @@ class _Round:
     segment_names: Mapping[SegmentKey, bytes]
     pseudonyms: Mapping[str, int]
     directory: DirectoryChange
+    intake: Intake
 
 
-def store(home: "Home", round_: int, segments: Mapping[SegmentKey, Sequence[Piece]]) -> None:
-    """Write a round's samples and name them in the tables, durably and in one step."""
+def store(home: "Home", round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: Intake) -> None:
+    """Write a round's samples and name them in the tables, durably and in one step.
+
+    Parameters
+    ----------
+    round_
+        The number of the round.
+    segments
+        The pieces of its uploads, by segment.
+    intake
+        The staged uploads that the round takes in: the same transaction deletes their rows.
+    """
     whole = {user: _joined(pieces) for user, pieces in _by_user(segments).items()}
     cuts = {user: [(os.urandom(16), block) for block in cut(upload)] for user, upload in whole.items()}
     keys = {name: os.urandom(32) for blocks in cuts.values() for name, _ in blocks}
     contents = [(name, block.sealed(name, keys[name])) for blocks in cuts.values() for name, block in blocks]
     sizes = {name: len(data) for name, data in contents}
     largest = max((sum(sizes[name] for name, _ in blocks) for blocks in cuts.values()), default=0)
-    home.refuse_what_cannot_fit(sum(sizes.values()) - home.inbox.leaving_bytes, largest)
+    home.refuse_what_cannot_fit(sum(sizes.values()) - intake.bytes, largest)
     pseudonyms, new = _pseudonyms(home, whole)
     change = home.directory.plan(new)
     names = {key: os.urandom(16) for key in segments}
     keys |= {name: os.urandom(32) for name in names.values()} | change.keys
     home.directory.seal(change, home.vault)
     home.write(keys, contents)
-    arrived = _Round(round_, segments, cuts, sizes, names, pseudonyms, change)
+    arrived = _Round(round_, segments, cuts, sizes, names, pseudonyms, change, intake)
     try:
         with home.database.transaction():
             _record(home, arrived)
@@ -57,7 +69,7 @@ def store(home: "Home", round_: int, segments: Mapping[SegmentKey, Sequence[Piec
         home.garbage.doubt(keys)
         raise
     home.directory.apply(change)
-    home.discard(home.inbox.left())
+    home.discard(home.inbox.left(intake))
 
 
 def _record(home: "Home", arrived: _Round) -> None:
@@ -65,13 +77,13 @@ def _record(home: "Home", arrived: _Round) -> None:
     database, now, round_ = home.database, home.clock(), arrived.number
     database.set("round", round_)
     home.time.note()
-    home.inbox.leave(round_, now)
+    home.inbox.leave(arrived.intake, round_, now)
     home.directory.write(arrived.directory, database)
     uploads: dict[str, int] = {}
     for user, blocks in arrived.cuts.items():
         first = blocks[0][0]
         sealed = home.vault.seal(first, name_bytes(user), b"user" + first)
-        row = [round_, now, home.inbox.since(user, now), arrived.pseudonyms[user], sealed]
+        row = [round_, now, arrived.intake.arrived(user, now), arrived.pseudonyms[user], sealed]
         uploads[user] = database.run(
             "INSERT INTO uploads (round, received, arrived, pseudonym, sealed_user, layout) VALUES (?, ?, ?, ?, ?, 1)",
             row,

@@ -18,6 +18,7 @@ from cause.common import positions as pos
 from cause.common.hashing import digest
 from cause.common.positions import Positions
 from cause.device.store import quarantining
+from cause.device.store.inbox import Intake
 from cause.device.store.quarantining import Aside
 from cause.device.store.seals import open_digests
 from cause.device.store.stored_upload import Blocks, StoredUpload
@@ -232,8 +233,9 @@ class HomeLedger:
 
     # Changes
 
-    def record(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]]) -> None:
-        self._home.store(round_, segments)
+    def record(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: Intake | None = None) -> None:
+        """Begin a round: write what arrived in it, and take what it holds of the inbox (`intake`) out of there."""
+        self._home.store(round_, segments, intake or Intake())
         self._round = round_
         for key in sorted(segments):
             self._append(key, sum(len(piece.positions) for piece in segments[key]), trained=False)
