@@ -110,9 +110,9 @@ def tell(report: Report) -> None:
                 told(segment.piece_digest(user).hex(), contents([segment.piece(user)]))
         return effect(self, asked, selection, plans, dropped)
 
-    def telling_trained(self, segment, retrained=0):
+    def telling_trained(self, segment, evicted=(), retrained=0):
         told(self.memory[segment].identity.hex(), seen_by(self.ledger, segment))
-        trained(self, segment, retrained)
+        trained(self, segment, evicted, retrained)
 
     def telling_accept(self, requests, ids=None):
         accepted = accept(self, requests, ids)

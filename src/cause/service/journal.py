@@ -53,16 +53,14 @@ class TellingJournal(Journal):
             self._events.tell("sub_model.dropped", segment=list(key), why="forgotten")
         return staged
 
-    def trained(self, segment: SegmentKey, retrained: int = 0) -> None:
-        named = {name: key for key, name in self._home.shelf.names.items()}
-        stored = {tuple(row) for row in self._home.database.rows("SELECT shard, round, slice FROM sub_models")}
-        self._home.trained(segment, retrained)
+    def trained(self, segment: SegmentKey, evicted: Sequence[SegmentKey] = (), retrained: int = 0) -> None:
+        self._home.trained(segment, evicted, retrained)
         self.retrained += retrained
         self._events.tell("segment.trained", segment=list(segment), retrained=retrained)
         kept = self._home.memory[segment]
         slot = self._home.memory.slot_of(segment)
         self._events.tell("sub_model.admitted", segment=list(segment), size_bytes=kept.size_bytes, slot=slot)
-        for key in sorted(stored - {tuple(each) for each in named.values()}):
+        for key in sorted(evicted):
             self._events.tell("sub_model.dropped", segment=list(key), why="evicted")
 
     def discarded(self, key: SegmentKey) -> None:

@@ -130,7 +130,6 @@ class Receipts(Log):
     def evidence(self, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]) -> Evidence:
         """Called when ledger and memory hold what is left, and the keys of what goes are still there."""
         home = self._home
-        doomed = dict(zip(dropped, home.shelf.doomed[-len(dropped) :], strict=True)) if dropped else {}
         shards, evidence = [], Evidence({})
         for plan in plans:
             key, name = os.urandom(32), os.urandom(16)
@@ -146,7 +145,9 @@ class Receipts(Log):
                     "restart": None if plan.restart is None else list(plan.restart),
                     "replay": [list(each) for each in plan.replay],
                     "destroyed": [
-                        self._destroyed(each, named) for each, named in doomed.items() if each.shard == plan.shard
+                        self._destroyed(sub_model, home.shelf.name_of_released(sub_model))
+                        for sub_model in dropped
+                        if sub_model.shard == plan.shard
                     ],
                     "data": commitment(key, self.manifest(plan.shard, home.ledger.round)).hex(),
                     "serving": None if head is None else self._sub_model(head.key),

@@ -59,7 +59,7 @@ def effect(
     asked = requests_of(home, ids)
     rewrite = _planned(home, selection, asked)
     evidence = home.receipts.evidence(plans, dropped)
-    staged = home.inbox.removal(asked)
+    staged, to_delete = home.inbox.removal(asked), home.shelf.to_delete()
     keys = {**rewrite.keys, **evidence.keys, **staged.keys}
     home.write(keys, [*rewrite.contents, *staged.contents])
     evidence.covered["staged"] = staged.samples
@@ -68,13 +68,14 @@ def effect(
         with home.database.transaction():
             apply(home, rewrite, selection)
             home.inbox.remove(staged)
-            home.let_go()
+            home.delete_sub_models(to_delete)
             home.receipts.replace_keys(ids[0], evidence)
             _mark(home, ids, plans, samples, evidence.covered, dropped)
     except BaseException:
         home.garbage.doubt(keys)
         raise
-    rewrite.old += [*evidence.old, *staged.old, *rewrite.directory.old_keys]
+    home.shelf.deleted(to_delete)
+    rewrite.old += [*evidence.old, *staged.old, *rewrite.directory.old_keys, *to_delete]
     _destroy(home, ids, rewrite, staged)
     home.receipts.issue()
     return staged.samples
@@ -251,8 +252,7 @@ def _taint(home: "Home", now: float, plans: Sequence[ShardPlan], dropped: Sequen
 
 def _destroy(home: "Home", ids: Sequence[str], rewrite: Rewrite, staged: StagedRemoval) -> None:
     """The transaction is durable: now the keys go, and with them every copy of what they opened."""
-    dropped, home.shelf.doomed = home.shelf.doomed, []
-    home.garbage.update(rewrite.old, dropped, map(bytes.fromhex, ids))
+    home.garbage.update(rewrite.old, map(bytes.fromhex, ids))
     home.ledger.committed(
         {own.upload_id: left for own, left in rewrite.left.values()},
         [own.upload_id for upload, (own, _) in rewrite.left.items() if upload in rewrite.places],

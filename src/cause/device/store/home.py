@@ -390,10 +390,10 @@ class Home(Journal):
 
     # A sub-model is trained, or found damaged
 
-    def trained(self, segment: SegmentKey, retrained: int = 0) -> None:
-        name, sub_model = self.shelf.names[segment], self.memory[segment]
+    def trained(self, segment: SegmentKey, evicted: Sequence[SegmentKey] = (), retrained: int = 0) -> None:
+        name, sub_model, to_delete = self.shelf.names[segment], self.memory[segment], self.shelf.to_delete()
         with self.database.transaction():
-            self.let_go()
+            self.delete_sub_models(to_delete)
             self.database.run(
                 "INSERT INTO sub_models VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 [*segment, name, seal_identity(self.vault, name, sub_model.identity), sub_model.size_bytes,
@@ -406,26 +406,28 @@ class Home(Journal):
                     "samples=samples+excluded.samples",
                     [self.ledger.round, retrained],
                 )
-        self._gone()
+        self._remove_sub_models(to_delete)
 
     def discarded(self, key: SegmentKey) -> None:
         if self.read_only:
-            return  # whoever writes will find it too
+            return  # the process that writes will find the damage too
+        to_delete = self.shelf.to_delete()
         with self.database.transaction():
-            self.let_go()
+            self.delete_sub_models(to_delete)
             self.database.run("INSERT OR IGNORE INTO behind (shard, since) VALUES (?, ?)", [key.shard, self.clock()])
-        self._gone()
+        self._remove_sub_models(to_delete)
 
-    def let_go(self) -> None:
-        """In a transaction: the tables no longer name the sub-models that were evicted or dropped."""
-        self.database.many("DELETE FROM sub_models WHERE key=?", [[name] for name in self.shelf.doomed])
+    def delete_sub_models(self, names: Sequence[bytes]) -> None:
+        """Delete the rows of evicted or dropped sub-models, and store the policy's state; call it in a transaction."""
+        self.database.many("DELETE FROM sub_models WHERE key=?", [[name] for name in names])
         self.database.set("policy", json.dumps(self.memory.policy.state()))
 
-    def _gone(self) -> None:
-        """After it: their files go now, their keys at the next erasure. An eviction forgets nobody."""
-        doomed, self.shelf.doomed = self.shelf.doomed, []
-        self.garbage.update(doomed)
-        self.shelf.files.remove(doomed)
+    def _remove_sub_models(self, names: Sequence[bytes]) -> None:
+        """After that transaction: remove their files. Their keys wait for the next erasure: an eviction forgets
+        nobody."""
+        self.shelf.deleted(names)
+        self.garbage.update(names)
+        self.shelf.files.remove(names)
 
     # Requests
 

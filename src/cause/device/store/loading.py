@@ -23,18 +23,17 @@ def load(home: "Home", memory: Memory) -> None:
             "ORDER BY slot"
         )
         state = json.loads(home.database.get("policy", "{}"))
-    stored, names, spoilt = [], {}, []
+    stored, names, unreadable = [], {}, []
     for shard, round_, slice_, name, sealed, size_bytes, environment, slot in rows:
         key, name = SegmentKey(shard, round_, slice_), bytes(name)
         identity = _identity(home, name, bytes(sealed))
         if identity is None:
-            spoilt.append(name)
+            unreadable.append(name)
             continue
         names[key] = name
         stored.append((slot, SubModel(key, identity, size_bytes, environment)))
-    home.garbage.doubt({*home.shelf.names.values(), *home.shelf.doomed} - set(names.values()))
-    home.shelf.restore(names)
-    home.shelf.doomed += spoilt
+    home.garbage.doubt(home.shelf.all_names() - set(names.values()))
+    home.shelf.restore(names, unreadable)
     memory.restore(stored, state)
     if not home.read_only:
         home.destroy()  # what an error kept from being destroyed: no receipt may say that it is gone before it is
