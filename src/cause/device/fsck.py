@@ -19,6 +19,7 @@ from cause.device.store.database import Database
 from cause.device.store.disk import Disk
 from cause.device.store.gc import named_keys
 from cause.device.store.layout import BLOCKS, DEVICE_KEY, SUB_MODELS, Layout
+from cause.device.store.queries import Queries, StoredRows
 from cause.device.store.seals import open_identity
 from cause.device.store.shelf import PLACE
 from cause.device.vault import Vault, open_sealed
@@ -78,7 +79,9 @@ def examine_home(folder: str | Path) -> Health:
         problems += anchor_problems
         with contextlib.closing(Database(layout.ledger, read_only=True)) as database:
             problems += [Problem(f"the ledger is damaged: {line}", RESTORE) for line in database.check()]
-            rows = _Rows.read(database)  # before the keys: what was let go of meanwhile is told from what is lost
+            rows = Queries(
+                database
+            ).stored_rows()  # before the keys: what was let go of meanwhile is told from what is lost
             try:
                 vault = Vault.open(layout.vault, config.source(layout.folder), read_only=True)
             except VaultError as error:
@@ -144,34 +147,8 @@ def _remedy(name: str) -> str:
     return "put it back: without its keys a home is lost" if name == "vault" else RESTORE
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """What the ledger names, at one moment. A long read would keep others from cleaning their log."""
-
-    blocks: list[Any]
-    staged: list[Any]
-    uploads: list[Any]
-    pieces: list[Any]
-    sub_models: list[Any]
-    requests: list[Any]
-    dangling: list[Any]
-
-    @classmethod
-    def read(cls, database: Database) -> "_Rows":
-        with database.reading():
-            return cls(
-                database.rows("SELECT key, upload FROM blocks ORDER BY upload, part"),
-                database.rows("SELECT key, upload FROM staged ORDER BY upload, part"),
-                database.rows("SELECT id, sealed_user FROM uploads"),
-                database.rows("SELECT upload, positions FROM pieces"),
-                database.rows("SELECT shard, round, key, sealed_identity FROM sub_models"),
-                database.rows("SELECT id, key, effective FROM requests WHERE effective IS NULL OR key IS NOT NULL"),
-                database.rows("PRAGMA foreign_key_check"),
-            )
-
-
 class _Look:
-    def __init__(self, layout: Layout, vault: Vault, database: Database, rows: _Rows) -> None:
+    def __init__(self, layout: Layout, vault: Vault, database: Database, rows: StoredRows) -> None:
         self.layout, self.vault, self.database, self.rows = layout, vault, database, rows
         self.files = {BLOCKS: Files(layout.blocks, Disk()), SUB_MODELS: Files(layout.sub_models, Disk())}
 
@@ -261,4 +238,4 @@ class _Look:
 
     def _still(self, table: str, value: bytes | int, column: str = "key") -> bool:
         """Whether the ledger still names it: another process may have let go of it meanwhile."""
-        return self.database.row(f"SELECT 1 FROM {table} WHERE {column}=?", [value]) is not None
+        return Queries(self.database).has(table, value, column)

@@ -9,6 +9,7 @@ then the ledger; an opening finishes what was interrupted.
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cause.common import positions as pos
@@ -16,6 +17,7 @@ from cause.common.registry import nearest
 from cause.common.units import parse_bytes
 from cause.device.config import Config, key_source, parse_config, parse_retain, parse_value
 from cause.device.store.layout import DEVICE_KEY
+from cause.device.store.retrying import retried
 from cause.device.vault import Vault
 from cause.errors import HomeError, InputError, VaultError
 
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
 ACCEPTED, PENDING = "config", "config_pending"
 """Rows of `meta`: the text that is in force, and the one that a change is about to bring."""
-READER_TRIES = 4
 _FIXED = {
     "system": "every sub-model follows from it",
     "seed": "every sub-model follows from it",
@@ -86,13 +87,7 @@ def in_force(home: "Home") -> Config | None:
     HomeError
         If the file was edited; the message names the settings.
     """
-    for left in reversed(range(READER_TRIES)):
-        try:
-            return _in_force(home)
-        except HomeError:
-            if not home.read_only or not left:
-                raise
-    raise AssertionError("unreachable")
+    return retried(partial(_in_force, home), pause_s=0.0) if home.read_only else _in_force(home)
 
 
 def _in_force(home: "Home") -> Config | None:
@@ -133,7 +128,7 @@ def _in_force(home: "Home") -> Config | None:
 def _settle(home: "Home", text: bytes) -> None:
     with home.database.transaction():
         record(home.database, home.vault, text)
-        home.database.run("DELETE FROM meta WHERE name=?", [PENDING])
+        home.database.unset(PENDING)
 
 
 def change(home: "Home", new: Config) -> None:
@@ -229,19 +224,15 @@ def consequences(home: "Home", new: Config) -> Iterator[str]:
 def expiring(home: "Home", retain: tuple[int | None, float | None]) -> int:
     """How many samples the next learn would destroy if they were kept for so long."""
     rounds, seconds = retain
+    staged = 0
     if rounds is not None:
-        rule, limit = "round <= ?", float(home.database.get("round", 0) + 1 - rounds)
+        pieces = home.queries.pieces_upto_round(float(home.database.get("round", 0) + 1 - rounds))
     elif seconds is not None:
-        rule, limit = "arrived < ?", home.clock() - seconds
+        limit = home.clock() - seconds
+        pieces, staged = home.queries.pieces_before(limit), home.queries.staged_samples_before(limit)
     else:
         return 0
-    held = home.database.rows(
-        f"SELECT positions FROM pieces WHERE upload IN (SELECT id FROM uploads WHERE {rule})", [limit]
-    )
-    waiting = 0
-    if seconds is not None:
-        (waiting,) = home.database.row("SELECT coalesce(sum(samples), 0) FROM staged WHERE arrived < ?", [limit])
-    return sum(len(pos.from_runs(bytes(runs))) for (runs,) in held) + int(waiting)
+    return sum(len(pos.from_runs(runs)) for _, _, runs in pieces) + staged
 
 
 def _check_size(name: str, old: Any, new: Any, slots: int | None) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 from cause.common.units import format_bytes
 from cause.device import settings
 from cause.device.backup.archive import Archive
-from cause.device.backup.restore_ledger import Lost, prune
 from cause.device.backup.restore_log import RestoredLog, carry_on
 from cause.device.config import Config, key_source, parse_config, read_config
 from cause.device.fsck import UNREADABLE
@@ -28,6 +27,8 @@ from cause.device.store.gc import PARTIAL, REPLACED, named_keys, remove_leftover
 from cause.device.store.home import Home
 from cause.device.store.layout import BLOCKS, CONFIG, DEVICE_KEY, FORMAT, LEDGER, SUB_MODELS, Layout
 from cause.device.store.lock import Lock
+from cause.device.store.queries import file_names
+from cause.device.store.restore_ledger import Lost, prune
 from cause.device.store.shelf import PLACE
 from cause.device.vault import KeySource, Vault
 from cause.errors import HomeError, InputError, ReadError, VaultError
@@ -154,13 +155,7 @@ class _Work:
             database, live = self._opened()
             with contextlib.closing(database):
                 text = self._config(database, live, own, archived)
-                names = {
-                    BLOCKS: [
-                        bytes(name)
-                        for (name,) in database.rows("SELECT key FROM blocks UNION ALL SELECT key FROM staged")
-                    ],
-                    SUB_MODELS: [bytes(name) for (name,) in database.rows("SELECT key FROM sub_models")],
-                }
+                names = file_names(database.rows)
                 wanted = {folder: self._missing(folder, own) for folder, own in names.items()}
                 if not discard_later:
                     self._refuse_to_lose(database, live, set(names[BLOCKS]), wanted[BLOCKS])
@@ -180,7 +175,7 @@ class _Work:
                 with database.transaction():
                     database.distrust()
                     settings.record(database, self.vault, text)
-                    database.run("DELETE FROM meta WHERE name=?", [settings.PENDING])
+                    database.unset(settings.PENDING)
                     if self.archive is None or not live:
                         log = self._carry_on(database, {"round": round_, "samples": lost.samples})
                         supersede(database, self.vault, self.anchored)

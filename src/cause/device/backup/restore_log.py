@@ -20,6 +20,7 @@ from cause.device.log import open_note
 from cause.device.receipts.log import RESTORE, Log, time_text
 from cause.device.store.database import Database, connect, is_damage
 from cause.device.store.layout import DEVICE_KEY
+from cause.device.store.log_table import raw_entry
 from cause.device.vault import Vault
 from cause.errors import HomeError, LogError
 
@@ -72,9 +73,9 @@ def _later(damaged: Path, log: Log) -> Iterator[tuple[str, str, bytes]]:
 
 
 def _entries(damaged: Path, log: Log) -> Iterator[tuple[str, str, bytes]]:
-    with contextlib.closing(connect(damaged, True)) as found:
+    with contextlib.closing(connect(damaged, True)) as ledger:
         for number in count(max(0, log.size - 1)):
-            row = found.execute("SELECT request, kind, body FROM leaves WHERE number=?", [number]).fetchone()
+            row = raw_entry(ledger, number)
             if row is None:
                 return
             if number == log.size - 1:

@@ -67,8 +67,7 @@ def export(device: "Cause", folder: str | Path, form: str | None = None) -> Expo
     made = Exported(token_hex(8), form, str(target), (), tuple(head.key for head in heads))
     database = home.database
     with database.transaction():
-        listed = json.dumps([list(key) for key in made.heads])
-        database.run("INSERT INTO exports VALUES (?, ?, ?, ?, NULL)", [made.id, home.clock(), form, listed])
+        home.queries.add_export(made.id, home.clock(), form, made.heads)
     existed = target.exists()
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -79,7 +78,7 @@ def export(device: "Cause", folder: str | Path, form: str | None = None) -> Expo
         if existed:
             target.mkdir(exist_ok=True)
         with database.transaction():
-            database.run("DELETE FROM exports WHERE id=?", [made.id])
+            home.queries.delete_export(made.id)
         if isinstance(error, OSError):
             raise HomeError(f"cannot write the export {str(target)!r}: {error.strerror}") from None
         raise

@@ -22,6 +22,7 @@ from cause.device.log import (
 )
 from cause.device.log.merkle import HASH_BYTES
 from cause.device.store.database import Database
+from cause.device.store.log_table import Entry, LogTable
 from cause.errors import LogError
 
 HEAD = "log"
@@ -35,19 +36,19 @@ class Log:
 
     def __init__(self, database: Database, device_key: Callable[[], bytes]) -> None:
         self._database, self._device_key = database, device_key
+        self.table = LogTable(database)
 
     def node(self, level: int, index: int) -> bytes:
-        found = self._database.row("SELECT hash FROM nodes WHERE (level, number)=(?, ?)", [level, index])
-        if found is None:
+        node = self.table.node(level, index)
+        if node is None:
             raise LogError(f"the log has lost node ({level}, {index}): `cause doctor --home` tells more")
-        return bytes(found[0])
+        return node
 
     @property
     def size(self) -> int:
         """How many entries there are."""
         if self._database.get(HEAD) is None:
-            (size,) = self._database.row("SELECT count(*) FROM leaves")
-            return int(size)
+            return self.table.count()
         return self.head()[0]
 
     def head(self) -> tuple[int, bytes]:
@@ -73,8 +74,7 @@ class Log:
     def recomputed(self, size: int) -> tuple[Frontier, list[Node]]:
         """The right edge and all nodes of the log of a size, from its entries alone."""
         frontier, nodes = Frontier(), list[Node]()
-        rows = self._database.rows("SELECT number, body FROM leaves WHERE number<? ORDER BY number", [size])
-        for expected, (number, body) in enumerate(rows):
+        for expected, (number, body) in enumerate(self.table.bodies(size)):
             if number != expected or not isinstance(body, bytes):
                 break
             frontier, added = frontier.append(leaf_hash(body))
@@ -94,12 +94,18 @@ class Log:
             pass
         return self.recomputed(size)[0].root == root  # a node may be damaged: the entries decide
 
-    def entry(self, number: int) -> tuple[str, str, bytes]:
-        """Whose it is, of what kind, and what was signed."""
-        found = self._database.row("SELECT request, kind, body FROM leaves WHERE number=?", [number])
-        if found is None:
+    def entry(self, number: int) -> Entry:
+        """An entry by its number.
+
+        Raises
+        ------
+        LogError
+            If there is none.
+        """
+        entry = self.table.entry(number)
+        if entry is None:
             raise LogError(f"there is no receipt {number}: the log has {self.size}")
-        return found[0], found[1], bytes(found[2])
+        return entry
 
     @property
     def verifier(self) -> VerifierKey:
@@ -140,14 +146,13 @@ class Log:
 
     def restored_before(self, size: int) -> str:
         """What may have become of entries that a log of this size had; nothing if there was no restore."""
-        found = self._database.row(
-            "SELECT number, body FROM leaves WHERE kind=? AND number<? ORDER BY number LIMIT 1", [RESTORE, size]
-        )
-        if found is None:
+        restore = self.table.first_of_kind(RESTORE, size)
+        if restore is None:
             return ""
-        told = json.loads(open_note(bytes(found[1]), [self.verifier]))
-        when, made = told["in_effect"], told["backup_made"]
-        return f" (entry {found[0]}: restored at {when} from a backup of {made}, later entries may be lost)"
+        number, body = restore
+        receipt = json.loads(open_note(body, [self.verifier]))
+        when, made = receipt["in_effect"], receipt["backup_made"]
+        return f" (entry {number}: restored at {when} from a backup of {made}, later entries may be lost)"
 
     def append(self, entries: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
         """In a transaction: sign what these say, each of one request and one kind, and log it."""
@@ -163,8 +168,7 @@ class Log:
         for request, kind, note in notes:
             number = frontier.size
             frontier, nodes = frontier.append(leaf_hash(note))
-            self._database.run("INSERT INTO leaves VALUES (?, ?, ?, ?)", [number, request, kind, note])
-            self._database.many("INSERT INTO nodes VALUES (?, ?, ?)", [[n.level, n.index, n.hash] for n in nodes])
+            self.table.add(number, Entry(request, kind, note), nodes)
         self._database.set(HEAD, f"{frontier.size} {frontier.root.hex()}")
 
     def _frontier(self) -> Frontier:
@@ -179,8 +183,7 @@ class Log:
         frontier, nodes = self.recomputed(size)
         if frontier.root != root:
             raise LogError(f"the log's entries do not lead to its root at {size}: `cause doctor --home` tells more")
-        self._database.run("DELETE FROM nodes")
-        self._database.many("INSERT INTO nodes VALUES (?, ?, ?)", [[n.level, n.index, n.hash] for n in nodes])
+        self.table.replace_nodes(nodes)
         return frontier
 
 

@@ -134,9 +134,9 @@ class Receipts(Log):
         for plan in plans:
             key, name = os.urandom(32), os.urandom(16)
             evidence.keys[name], evidence.shards[plan.shard] = key, name
-            before = home.database.row("SELECT key FROM manifests WHERE shard=?", [plan.shard])
-            if before:
-                evidence.old.append(bytes(before[0]))
+            before = home.queries.manifest_key(plan.shard)
+            if before is not None:
+                evidence.old.append(before)
             head = home.memory.head(plan.shard)
             shards.append(
                 {
@@ -163,10 +163,7 @@ class Receipts(Log):
 
     def replace_keys(self, request: str, evidence: Evidence) -> None:
         """In a transaction: the keys for the touched shards' data are these now."""
-        database = self._home.database
-        database.many("DELETE FROM manifests WHERE key=?", [[name] for name in evidence.old])
-        rows = [[request, shard, name] for shard, name in evidence.shards.items()]
-        database.many("INSERT INTO manifests VALUES (?, ?, ?)", rows)
+        self._home.queries.replace_manifest_keys(evidence.old, request, evidence.shards.items())
 
     def manifest(self, shard: int, upto: int) -> bytes:
         """Digest of the ids of a shard's retained samples, of rounds up to one."""
@@ -181,59 +178,53 @@ class Receipts(Log):
 
     def _destroyed(self, key: SegmentKey, name: bytes) -> dict[str, Any]:
         vault = self._home.vault
-        (sealed,) = self._home.database.row("SELECT sealed_identity FROM sub_models WHERE key=?", [name])
-        committed = vault.commit(name, open_identity(vault, name, bytes(sealed)))
+        committed = vault.commit(name, open_identity(vault, name, self._home.queries.sealed_identity(name)))
         return {"sub_model": list(key), "commitment": committed.hex()}
 
     # The log
 
     def issue(self) -> None:
         """Sign and log whatever took effect or was repaired and has no receipt yet."""
-        database = self._home.database
-        waiting = database.rows(  # the index is of signed<2, and SQLite does not see that signed=0 is part of it
-            "SELECT id, 'effect' FROM requests WHERE signed<2 AND signed=0 AND effective IS NOT NULL UNION ALL "
-            "SELECT id, 'repair' FROM requests WHERE signed<2 AND repaired IS NOT NULL"
-        )
-        if not waiting:
+        queries = self._home.queries
+        unsigned = queries.unsigned()
+        if not unsigned:
             return
-        if any(kind == "effect" for _, kind in waiting):
+        if any(kind == "effect" for _, kind in unsigned):
             self._home.destroy()  # what an error spared, while a training that had begun before went on to its end
         now = self._home.clock()
-        with database.transaction():
-            for request, _ in waiting:  # keys that a crash spared were destroyed by this opening, and so only now
-                database.run("UPDATE requests SET destroyed=? WHERE id=? AND destroyed IS NULL", [now, request])
-            self.append((request, kind, self._body(request, kind)) for request, kind in waiting)
-            database.many("UPDATE requests SET signed=? WHERE id=?", [[_SIGNED[kind], each] for each, kind in waiting])
+        with self._home.database.transaction():
+            # keys that a crash spared were destroyed by this opening, and so only now
+            queries.mark_destroyed((request for request, _ in unsigned), now)
+            self.append((request, kind, self._body(request, kind)) for request, kind in unsigned)
+            queries.mark_signed([(request, _SIGNED[kind]) for request, kind in unsigned])
 
     def _body(self, request: str, kind: str) -> dict[str, Any]:
-        received, deadline, effective, destroyed, repaired, batch, samples, covered, nonce = self._home.database.row(
-            "SELECT received, deadline, effective, destroyed, repaired, batch, samples, covered, nonce FROM requests "
-            "WHERE id=?",
-            [request],
-        )
-        told = json.loads(covered)
+        served = self._home.queries.served(request)
+        covered = json.loads(served.covered)
         body: dict[str, Any] = {
             "format": FORMAT,
             "kind": kind,
             "request": request,
-            "served_with": batch,
-            "received": time_text(received),
-            "deadline": time_text(deadline),
-            "released": time_text(effective),
-            "in_effect": time_text(destroyed),
-            "samples": samples,
-            "round": told["round"],
+            "served_with": served.batch,
+            "received": time_text(served.received),
+            "deadline": time_text(served.deadline),
+            "released": time_text(served.effective),
+            "in_effect": time_text(served.destroyed),
+            "samples": served.samples,
+            "round": covered["round"],
             "recipe": self._home.recipe.hex(),
             "environment": self._home.environment,
             "software": f"cause {__version__}",
         }
-        if nonce is not None:
-            body["nonce_sha256"] = nonce
+        if served.nonce is not None:
+            body["nonce_sha256"] = served.nonce
         if kind == "effect":
-            return body | {"shards": told["touched"], "tainted_exports": told["exports"], "rsn_planned": told["rsn"]}
-        heads = {shard: self._home.memory.head(shard) for shard in told["shards"]}
+            touched, exports = covered["touched"], covered["exports"]
+            return body | {"shards": touched, "tainted_exports": exports, "rsn_planned": covered["rsn"]}
+        assert served.repaired is not None
+        heads = {shard: self._home.memory.head(shard) for shard in covered["shards"]}
         return body | {
-            "repaired": time_text(repaired),
+            "repaired": time_text(served.repaired),
             "shards": [
                 {"shard": shard, "serving": None if head is None else self._sub_model(head.key)}
                 for shard, head in heads.items()
@@ -242,22 +233,18 @@ class Receipts(Log):
 
     def listed(self, first: int = 0, most: int | None = None) -> list[dict[str, Any]]:
         """Receipts as they read, oldest first: those from a number on, at most so many."""
-        rows = self._home.database.rows(
-            "SELECT number, body FROM leaves WHERE number>=? ORDER BY number LIMIT ?",
-            [first, -1 if most is None else most],
-        )
-        known = [self.verifier] if rows else []
-        return [{"number": number, **json.loads(open_note(bytes(body), known))} for number, body in rows]
+        rows = self.table.bodies_from(first, most)
+        verifiers = [self.verifier] if rows else []
+        return [{"number": number, **json.loads(open_note(body, verifiers))} for number, body in rows]
 
     def bundle(self, number: int) -> Bundle:
         """A receipt by its number in the log, with its proof."""
-        (_, _, body), size = self.entry(number), self.size
-        return Bundle(number, body, tuple(inclusion_proof(self, number, size)), self.checkpoint())
+        entry, size = self.entry(number), self.size
+        return Bundle(number, entry.body, tuple(inclusion_proof(self, number, size)), self.checkpoint())
 
     def numbers(self, request: str) -> list[int]:
         """The receipts of a request."""
-        found = self._home.database.rows("SELECT number FROM leaves WHERE request=? ORDER BY number", [request])
-        return [number for (number,) in found]
+        return self.table.numbers(request)
 
     # Checking a receipt against the home
 
@@ -298,11 +285,11 @@ class Receipts(Log):
         return wrong, superseded
 
     def _data_holds(self, told: dict[str, Any], shard: dict[str, Any]) -> bool | None:
-        home, where = self._home, [told["served_with"], shard["shard"]]
-        row = home.database.row("SELECT key FROM manifests WHERE (request, shard)=(?, ?)", where)
-        if row is None:
+        home = self._home
+        name = home.queries.manifest_key(shard["shard"], told["served_with"])
+        if name is None:
             return None
-        expected = home.vault.commit(bytes(row[0]), self.manifest(shard["shard"], told["round"]))
+        expected = home.vault.commit(name, self.manifest(shard["shard"], told["round"]))
         return bool(expected.hex() == shard["data"])
 
     def _sub_model_holds(self, told: dict[str, Any]) -> bool | None:

@@ -127,7 +127,7 @@ class Database:
                     migration.rows(self, vault)
                 self._script(migration.after)
                 self.run(f"PRAGMA user_version={number}")
-                self.run("DELETE FROM meta WHERE name=?", [CHECKSUM])  # made anew when all of them are done
+                self.unset(CHECKSUM)  # made anew when all of them are done
 
     def _script(self, script: str) -> None:
         for statement in filter(str.strip, _without_comments(script).split(";")):
@@ -236,6 +236,10 @@ class Database:
 
     def set(self, name: str, value: Any) -> None:
         self.run("INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value=excluded.value", [name, value])
+
+    def unset(self, name: str) -> None:
+        """Delete a value of the table `meta`, if it is there."""
+        self.run("DELETE FROM meta WHERE name=?", [name])
 
     def scrub(self) -> None:
         """Leave nothing of what was deleted in the write-ahead log."""

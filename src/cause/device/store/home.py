@@ -37,6 +37,7 @@ from cause.device.store.layout import DEVICE_KEY, Layout
 from cause.device.store.ledger import HomeLedger
 from cause.device.store.listing import page
 from cause.device.store.lock import Lock
+from cause.device.store.queries import Queries
 from cause.device.store.relayout import random_permutation
 from cause.device.store.reserve import Reserve
 from cause.device.store.seals import seal_identity
@@ -114,6 +115,7 @@ class Home(Journal):
                 check=self._check_age,
             )  # fmt: skip
             self.database.after_commit += [self.garbage.committed, self._advance_anchor]
+            self.queries = Queries(self.database)
             self.time = Clock(self.database, clock)
             self.clock = self.time.now
             self.store_ = BlockStore(Files(layout.blocks, self.disk), lambda name: self.vault.key(name))
