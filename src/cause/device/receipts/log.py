@@ -1,4 +1,4 @@
-"""A home's transparency log: its entries and nodes in the tables, its heads signed by the device."""
+"""A home's transparency log: a Merkle tree over signed entries, whose checkpoints the device signs."""
 
 import hashlib
 import json
@@ -32,13 +32,22 @@ RESTORE = "restore"
 
 
 class Log:
-    """Entries (receipts, but for restores) under a Merkle tree."""
+    """The log of a home. An entry is a receipt, or records that the home was restored from a backup.
+
+    Parameters
+    ----------
+    database
+        The ledger.
+    device_key
+        Reads the key that signs.
+    """
 
     def __init__(self, database: Database, device_key: Callable[[], bytes]) -> None:
         self._database, self._device_key = database, device_key
         self.table = LogTable(database)
 
     def node(self, level: int, index: int) -> bytes:
+        """A stored hash of the Merkle tree; LogError if it is missing."""
         node = self.table.node(level, index)
         if node is None:
             raise LogError(f"the log has lost node ({level}, {index}): `cause doctor --home` tells more")
@@ -52,12 +61,18 @@ class Log:
         return self.head()[0]
 
     def head(self) -> tuple[int, bytes]:
-        """Size and root of the log, as its last entry left them; of a log that did not note them, from its entries."""
-        found = self._database.get(HEAD)
-        if found is None:
+        """Size and root of the log as recorded with the last entry; an early version's log computes them.
+
+        Raises
+        ------
+        LogError
+            If the record is damaged.
+        """
+        recorded = self._database.get(HEAD)
+        if recorded is None:
             return self.size, self.recomputed(self.size)[0].root
         try:
-            size, root = found.split()
+            size, root = recorded.split()
             if not int(size) >= 0 or len(bytes.fromhex(root)) != HASH_BYTES:
                 raise ValueError
             return int(size), bytes.fromhex(root)
@@ -65,14 +80,14 @@ class Log:
             raise LogError("the head of the log is damaged: `cause doctor --home` tells more") from None
 
     def note_head(self) -> None:
-        """Write the head down, in a log of a version that did not."""
+        """Record the head in the log of an early version, which did not."""
         if self._database.get(HEAD) is None:
             size, root = self.head()
             with self._database.transaction():
                 self._database.set(HEAD, f"{size} {root.hex()}")
 
     def recomputed(self, size: int) -> tuple[Frontier, list[Node]]:
-        """The right edge and all nodes of the log of a size, from its entries alone."""
+        """Compute the right edge and all nodes of the log at a size from its entries; LogError if one is missing."""
         frontier, nodes = Frontier(), list[Node]()
         for expected, (number, body) in enumerate(self.table.bodies(size)):
             if number != expected or not isinstance(body, bytes):
@@ -109,7 +124,7 @@ class Log:
 
     @property
     def verifier(self) -> VerifierKey:
-        """The key that others check signatures with."""
+        """The public key that checks the device's signatures."""
         return self._signer().verifier
 
     def _signer(self) -> SigningKey:
@@ -120,12 +135,12 @@ class Log:
         return SigningKey(name, key)
 
     def checkpoint(self) -> bytes:
-        """The log's head, signed.
+        """The signed head of the log.
 
         Raises
         ------
         LogError
-            If the stored nodes do not lead to the root that the last entry left: a wrong root is not signed.
+            If the stored nodes do not lead to the recorded root: a wrong root is not signed.
         """
         signer, (size, root) = self._signer(), self.head()
         if root_at(self, size) != root:
@@ -135,7 +150,13 @@ class Log:
         return sign_checkpoint(Checkpoint(signer.verifier.name, size, root), signer)
 
     def consistency(self, since: Checkpoint) -> list[bytes]:
-        """The proof that the log only grew since a checkpoint. Where it did not, the error names the restore."""
+        """The proof that the log only grew since a checkpoint.
+
+        Raises
+        ------
+        LogError
+            If it did not; the message names the restore that may be the reason.
+        """
         size = self.size
         try:
             proof = consistency_proof(self, since.size, size)
@@ -145,7 +166,7 @@ class Log:
         return proof
 
     def restored_before(self, size: int) -> str:
-        """What may have become of entries that a log of this size had; nothing if there was no restore."""
+        """A remark for error messages on the first restore before entry `size`; empty if there was none."""
         restore = self.table.first_of_kind(RESTORE, size)
         if restore is None:
             return ""
@@ -155,7 +176,13 @@ class Log:
         return f" (entry {number}: restored at {when} from a backup of {made}, later entries may be lost)"
 
     def append(self, entries: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
-        """In a transaction: sign what these say, each of one request and one kind, and log it."""
+        """Sign entries and add them to the log; call it in a transaction.
+
+        Parameters
+        ----------
+        entries
+            Request, kind and contents of each.
+        """
         signer = self._signer()
         self.extend(
             (request, kind, sign_note(json.dumps(body, sort_keys=True) + "\n", [signer]))
@@ -163,7 +190,7 @@ class Log:
         )
 
     def extend(self, notes: Iterable[tuple[str, str, bytes]]) -> None:
-        """In a transaction: log what is signed already."""
+        """Add entries that are signed already: request, kind and note of each; call it in a transaction."""
         frontier = self._frontier()
         for request, kind, note in notes:
             number = frontier.size
@@ -172,7 +199,7 @@ class Log:
         self._database.set(HEAD, f"{frontier.size} {frontier.root.hex()}")
 
     def _frontier(self) -> Frontier:
-        """The right edge, as the stored nodes have it; damaged nodes are written anew from the entries."""
+        """The right edge of the tree from the stored nodes; damaged nodes are computed and stored again."""
         size, root = self.head()
         try:
             frontier = Frontier.of(self, size)
@@ -188,5 +215,5 @@ class Log:
 
 
 def time_text(seconds: float) -> str:
-    """As receipts have it."""
+    """A time as receipts show it: UTC, in milliseconds."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
