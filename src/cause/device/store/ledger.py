@@ -1,7 +1,7 @@
-"""The records of a durable device, read from the home's tables when they are needed.
+"""The ledger of a home, read from the tables on demand.
 
-At opening only the segments are read: which there are, how many samples each retains, and whether it was trained.
-Pieces and blocks are looked up by index. So memory and the time of an erasure do not grow with all that is held.
+At opening only the segments are read: how many samples each retains, and whether it was trained. Pieces and blocks are
+looked up by index, so that neither memory nor the time of an erasure grows with the number of samples held.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cause.device.store.home import Home
 
 CACHED_PIECES = 16_384
-"""Pieces of segments that stay in memory after they were read."""
+"""How many pieces of segments are kept in memory after they were read."""
 DIGEST_ROW = np.dtype([("pseudonym", "<i8"), ("digest", "u1", (32,))])
 """One piece of a segment's sealed list of digests; the list is in the order of the users' names."""
 
@@ -82,9 +82,9 @@ class StoredSegment(Segment):
 
 
 class HomeLedger:
-    """Who uploaded what, in which segment it lies, and what is still retained: the tables of a home.
+    """Who uploaded what, which segment holds it, and what is still retained, from the tables of a home.
 
-    `delete` notes what is to go; it stays noted in memory until the transaction that changes the tables has committed
+    `delete` changes memory alone; the change stays there until the transaction that changes the tables has committed
     (`committed`) or everything is loaded again.
     """
 
@@ -114,8 +114,8 @@ class HomeLedger:
             "SELECT shard, pieces.round, slice, pseudonym, upload, quarantined, verdict FROM pieces "
             "JOIN uploads ON upload=id WHERE quarantined IS NOT NULL"
         ):
-            own = self._aside.setdefault(SegmentKey(shard, round_, slice_), {})
-            own[pseudonym] = Aside(upload, since, verdict or "")
+            users = self._aside.setdefault(SegmentKey(shard, round_, slice_), {})
+            users[pseudonym] = Aside(upload, since, verdict or "")
         for upload_id, blocks in list(self._blocks.items()):
             blocks.replace(self._block_names(upload_id))
 
@@ -149,14 +149,14 @@ class HomeLedger:
         return [] if upload_id is None else self.recorded_pieces(upload_id)
 
     def recorded_pieces(self, upload_id: int) -> list[tuple[SegmentKey, Positions]]:
-        """Where an upload's samples lie by the tables, whatever was noted since."""
+        """The segments and positions of an upload's samples in the tables, without deletions that are under way."""
         rows = self._home.database.rows(
             "SELECT shard, round, slice, positions FROM pieces WHERE upload=? ORDER BY shard, slice", [upload_id]
         )
         return [(SegmentKey(*key), pos.from_runs(bytes(held))) for *key, held in rows]
 
     def upload(self, user: str, round_: int) -> StoredUpload:
-        """What is retained of a user's upload of a round; there must be something in the tables."""
+        """The retained samples of a user's upload of a round; HomeError if the tables have none."""
         upload_id = self._upload_id(user, round_)
         if upload_id is None:
             raise HomeError(f"there is no upload of user {user!r} in round {round_}")
@@ -183,8 +183,8 @@ class HomeLedger:
 
     def pieces(self, key: SegmentKey) -> tuple[Piece, ...]:
         """A segment's retained samples, in the order of the users' names."""
-        found = self._cached.get(key)
-        if found is None:
+        cached = self._cached.get(key)
+        if cached is None:
             rows = self._home.database.rows(
                 "SELECT upload, pseudonym, positions FROM pieces JOIN uploads ON upload=id "
                 "WHERE (pieces.shard, pieces.round, pieces.slice)=(?, ?, ?) AND (quarantined IS NULL OR ?)",
@@ -198,18 +198,18 @@ class HomeLedger:
                     left = dict(self._deleted[user, key.round]).get(key, range(0))
                 if len(left):
                     pieces.append(Piece(StoredUpload(user, key.round, left, self._blocks_of(upload_id)), left))
-            found = self._cached[key] = tuple(pieces)
+            cached = self._cached[key] = tuple(pieces)
             while len(self._cached) > 1 and sum(map(len, self._cached.values())) > CACHED_PIECES:
                 self._cached.popitem(last=False)
         else:
             with suppress(KeyError):
                 self._cached.move_to_end(key)
-        return found
+        return cached
 
     def digests(self, key: SegmentKey) -> NDArray[np.void]:
         """The digest of each piece's ids, with its user's pseudonym, in the order of the users' names.
 
-        They are sealed in the table under the segment's own key. Where they cannot be opened, or samples are being
+        They are sealed in the table under the segment's own key. If they cannot be opened, or samples are being
         deleted, they are computed from the blocks.
         """
         touched = {user: dict(pieces).get(key, range(0)) for (user, round_), pieces in self._deleted.items()
@@ -234,7 +234,7 @@ class HomeLedger:
     # Changes
 
     def record(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: Intake | None = None) -> None:
-        """Begin a round: write what arrived in it, and take what it holds of the inbox (`intake`) out of there."""
+        """Begin a round: write what arrived in it, and delete the staged uploads that it takes in (`intake`)."""
         self._home.store(round_, segments, intake or Intake())
         self._round = round_
         for key in sorted(segments):
@@ -269,33 +269,32 @@ class HomeLedger:
     # Quarantine
 
     def quarantined(self) -> list[Quarantined]:
-        found = []
+        quarantined = []
         for key, users in sorted(self._aside.items()):
             for pseudonym, aside in users.items():
                 user = self._home.directory.name(pseudonym)
-                held = next((held for own, held in self.pieces_of(user, key.round) if own == key), range(0))
-                found.append(Quarantined(user, key, len(held), aside.verdict, aside.since, aside.upload))
-        return sorted(found, key=lambda each: (each.segment, each.user))
+                held = dict(self.pieces_of(user, key.round)).get(key, range(0))
+                quarantined.append(Quarantined(user, key, len(held), aside.verdict, aside.since, aside.upload))
+        return sorted(quarantined, key=lambda samples: (samples.segment, samples.user))
 
     def is_aside(self, key: SegmentKey, user: str) -> bool:
         """Whether a user's samples in a segment are in quarantine."""
         return self.aside(key, user) is not None
 
     def aside(self, key: SegmentKey, user: str) -> "Aside | None":
-        """What is known of a user's samples in a segment that are in quarantine."""
+        """The upload, time and verdict of a user's quarantined samples in a segment; None if there are none."""
         users = self._aside.get(key)
         return None if users is None else users.get(self._home.directory.pseudonym(user) or 0)
 
     @property
     def reinstated(self) -> set[SegmentKey]:
-        """Segments that get back what was set aside in them, once the transaction under way has committed."""
+        """Segments that get their quarantined samples back, once the transaction under way has committed."""
         return self._reinstated
 
     def quarantine(self, key: SegmentKey, verdicts: Mapping[str, str]) -> None:
         segment = self._lineages[key.shard][key]
         assert isinstance(segment, StoredSegment)
-        gone = {user: segment.positions(user) for user in verdicts}
-        left = segment.count - sum(map(len, gone.values()))
+        left = segment.count - sum(len(segment.positions(user)) for user in verdicts)
         self._aside.setdefault(key, {}).update(quarantining.set_aside(self._home, key, verdicts, left))
         segment.shrink(left)
         self._cached.pop(key, None)
@@ -322,8 +321,15 @@ class HomeLedger:
             del self._aside[key]
 
     def committed(self, blocks: Mapping[int, list[bytes]], renumbered: Iterable[int] = ()) -> None:
-        """The tables hold what `delete` noted. These are the blocks of the uploads that it changed, and the uploads
-        whose positions are others now."""
+        """Note that the transaction with the deletions has committed.
+
+        Parameters
+        ----------
+        blocks
+            The names of the blocks of each changed upload, by its id.
+        renumbered
+            The ids of the uploads whose positions have changed.
+        """
         self._deleted.clear()
         self._reinstated.clear()
         for upload_id in renumbered:
@@ -345,10 +351,10 @@ class HomeLedger:
         return None if row is None else int(row[0])
 
     def _blocks_of(self, upload_id: int) -> Blocks:
-        found = self._blocks.get(upload_id)
-        if found is None:
-            found = self._blocks[upload_id] = Blocks(upload_id, self._home.store_, self._block_names(upload_id))
-        return found
+        blocks = self._blocks.get(upload_id)
+        if blocks is None:
+            blocks = self._blocks[upload_id] = Blocks(upload_id, self._home.store_, self._block_names(upload_id))
+        return blocks
 
     def _block_names(self, upload_id: int) -> list[bytes]:
         rows = self._home.database.rows("SELECT key FROM blocks WHERE upload=? ORDER BY part", [upload_id])
