@@ -284,7 +284,7 @@ class Cause:
             checked = self._checked(uploads)
             learned, waiting = begin(self, checked, idempotency_key, partial(self._arrive, empty=empty))
         with saying(round_recorded(learned.round, learned.samples)):
-            expired = self.expire(repair="later")  # before anything is trained on what goes
+            expired = self.expire(repair="later")  # first: nothing is trained on samples that are about to be deleted
             trained, _ = self._train(except_=waiting if repair == "later" else ())
         return replace(learned, trained=tuple(trained), expired=0 if expired is None else expired.samples)
 
@@ -416,7 +416,7 @@ class Cause:
         samples = sum(len(u.positions) for u in arrived.values())
         if expire:
             with saying(round_recorded(t, samples)):
-                self.expire(repair="later")  # before anything is trained on what goes
+                self.expire(repair="later")  # first: nothing is trained on samples that are about to be deleted
         return Arrived(t, active, len(arrived), samples)
 
     def catch_up(self, *, stop: Callable[[], bool] | None = None, except_: Sequence[int] = ()) -> tuple[int, int]:
@@ -485,7 +485,7 @@ class Cause:
         repair
             With "later" the replay waits for `repair()`; "now" is the default, unless the home was made with another.
         nonce
-            A random text of up to 128 characters that the receipts commit to: whoever drew it can prove whose they are.
+            A random text of up to 128 characters that the receipts commit to: its sender can prove which are theirs.
 
         Raises
         ------

@@ -242,5 +242,5 @@ class _Look:
             yield f"{len(unknown)} files that nothing uses: the next opening for writing removes them"
 
     def _still(self, table: str, value: bytes | int, column: str = "key") -> bool:
-        """Whether the ledger still names it: another process may have let go of it meanwhile."""
+        """Whether a table still has a row: another process may have deleted it meanwhile."""
         return Queries(self.database).has(table, value, column)

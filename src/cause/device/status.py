@@ -80,7 +80,7 @@ class Export:
     form: str
     heads: tuple[SegmentKey, ...]
     tainted: float | None
-    """When something that it had learned was forgotten: whoever has it should take a new one."""
+    """When a sample that it had learned was forgotten: its users should take a new export."""
 
 
 @dataclass(frozen=True)

@@ -473,6 +473,7 @@ class Home(Journal):
     # A sub-model is trained, or found damaged
 
     def trained(self, segment: SegmentKey, evicted: Sequence[SegmentKey] = (), retrained: int = 0) -> None:
+        """Record a new sub-model, and delete evicted ones; see `Journal.trained`."""
         name, sub_model, to_delete = self.shelf.names[segment], self.memory[segment], self.shelf.to_delete()
         with self.database.transaction():
             self.delete_sub_models(to_delete)
@@ -491,6 +492,7 @@ class Home(Journal):
         self._remove_sub_models(to_delete)
 
     def discarded(self, key: SegmentKey) -> None:
+        """Delete a damaged sub-model; its shard waits for training from now on."""
         if self.read_only:
             return  # the process that writes will find the damage too
         to_delete = self.shelf.to_delete()
@@ -505,8 +507,8 @@ class Home(Journal):
         self.database.set("policy", json.dumps(self.memory.policy.state()))
 
     def _remove_sub_models(self, names: Sequence[bytes]) -> None:
-        """After that transaction: remove their files. Their keys wait for the next erasure: an eviction forgets
-        nobody."""
+        """After that transaction: remove their files. Their keys wait for the next erasure, because an
+        eviction does not have to forget anything."""
         self.shelf.deleted(names)
         self.garbage.update(names)
         self.shelf.files.remove(names)
@@ -514,19 +516,24 @@ class Home(Journal):
     # Requests
 
     def accept(self, requests: Sequence[Request], ids: Sequence[str] | None = None) -> list[str]:
+        """Record requests durably and return their ids; see `cause.device.store.pending.accept`."""
         self._reserve.make_room()
         return pending.accept(self, requests, ids)
 
     def staged(self, user: str) -> int:
+        """How many samples of a user are staged."""
         return sum(upload.samples for upload in self.inbox.like(user))
 
     def staged_handles(self, user: str) -> set[str]:
+        """The handles of a user's staged samples."""
         return self.inbox.handles_of(user)
 
     def staged_kind(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+        """Shape and type of the oldest staged input; None if nothing is staged."""
         return self.inbox.kind()
 
     def expired(self) -> list[Request]:
+        """Requests for all samples that are older than the home keeps them."""
         return pending.expired(self)
 
     def trust_clock(self) -> float:
@@ -542,6 +549,7 @@ class Home(Journal):
     def effect(
         self, ids: Sequence[str], selection: Selection, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]
     ) -> int:
+        """Delete samples and tainted sub-models; see `cause.device.store.forgetting.effect`."""
         self._reserve.make_room()
         staged = forgetting.effect(self, ids, selection, plans, dropped)
         with suppress(HomeError):  # the samples are deleted all the same
@@ -549,9 +557,11 @@ class Home(Journal):
         return staged
 
     def failed(self, errors: Mapping[int, str]) -> None:
+        """Record which shards' training fails, with the type of the last error of each."""
         pending.failed(self, errors)
 
     def caught_up(self, behind: Sequence[int]) -> None:
+        """Record the end of a training after which only these shards wait, and sign the receipts of repairs."""
         self._reserve.make_room()  # the receipts of a repair belong to forgetting
         pending.caught_up(self, behind)
         with suppress(HomeError):

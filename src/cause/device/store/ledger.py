@@ -57,21 +57,26 @@ class StoredSegment(Segment):
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
+        """The retained samples, in the order of the users' names."""
         return self._ledger.pieces(self.key)
 
     def piece(self, user: str) -> Piece:
+        """The piece of a user."""
         return next(piece for piece in self.pieces if piece.upload.user == user)
 
     def piece_digest(self, user: str) -> bytes:
+        """The digest of the ids in a user's piece."""
         upload, positions = self.piece(user)
         return digest(upload.names(positions))
 
     def positions(self, user: str) -> Positions:
+        """The positions of a user's retained samples."""
         found = (held for key, held in self._ledger.pieces_of(user, self.key.round) if key == self.key)
         return next(found, range(0))
 
     @property
     def manifest(self) -> bytes:
+        """The digest of the ids of all retained samples."""
         if self._manifest is None:
             self._manifest = joined_digest(self._ledger.digests(self.key)["digest"])
         return self._manifest
@@ -123,9 +128,11 @@ class HomeLedger:
 
     @property
     def round(self) -> int:
+        """The last round begun; 0 before the first."""
         return self._round
 
     def placement(self, user: str) -> int | None:
+        """The shard of a user's newest upload; None if there is none, or if it is in several shards."""
         for round_ in reversed(self.rounds_of(user)):
             shards = {key.shard for key, _ in self.pieces_of(user, round_) if not self.is_aside(key, user)}
             if shards:
@@ -133,6 +140,7 @@ class HomeLedger:
         return None
 
     def rounds_of(self, user: str) -> Sequence[int]:
+        """The rounds in which a user has retained samples, ascending."""
         pseudonym = self._home.directory.pseudonym(user)
         if pseudonym is None:
             return []
@@ -140,9 +148,11 @@ class HomeLedger:
         return [round_ for (round_,) in rows if self._deleted.get((user, round_), True)]
 
     def names_like(self, user: str) -> Sequence[str]:
+        """The stored names that are this one in another spelling, with retained samples."""
         return [name for name in self._home.directory.names_like(user) if self.rounds_of(name)]
 
     def pieces_of(self, user: str, round_: int) -> list[tuple[SegmentKey, Positions]]:
+        """The segments and positions of an upload's retained samples, quarantined ones included."""
         if (user, round_) in self._deleted:
             return self._deleted[user, round_]
         upload_id = self._upload_id(user, round_)
@@ -164,6 +174,7 @@ class HomeLedger:
         return StoredUpload(user, round_, held, self._blocks_of(upload_id))
 
     def twins_of(self, user: str, round_: int) -> dict[int, bytes]:
+        """The digest of each retained sample of an upload, by position: identical samples have the same."""
         upload = self.upload(user, round_)
         return dict(zip(pos.array(upload.positions).tolist(), upload.twins(upload.positions), strict=True))
 
@@ -176,9 +187,11 @@ class HomeLedger:
     # Segments
 
     def shards(self) -> Sequence[int]:
+        """The shards that retain anything, ascending."""
         return sorted(self._lineages)
 
     def lineage(self, shard: int) -> Lineage:
+        """The segments of a shard, in order."""
         return self._lineages.get(shard, Lineage())
 
     def pieces(self, key: SegmentKey) -> tuple[Piece, ...]:
@@ -241,6 +254,7 @@ class HomeLedger:
             self._append(key, sum(len(piece.positions) for piece in segments[key]), trained=False)
 
     def delete(self, selection: Selection) -> None:
+        """Delete samples in memory, until `committed` or the next `load`; the home changes the tables."""
         touched: dict[int, SegmentKey] = {}
         for (user, round_), forgotten in selection.items():
             left = []
@@ -269,6 +283,7 @@ class HomeLedger:
     # Quarantine
 
     def quarantined(self) -> list[Quarantined]:
+        """All samples in quarantine, by segment and user."""
         quarantined = []
         for key, users in sorted(self._aside.items()):
             for pseudonym, aside in users.items():
@@ -292,6 +307,7 @@ class HomeLedger:
         return self._reinstated
 
     def quarantine(self, key: SegmentKey, verdicts: Mapping[str, str]) -> None:
+        """Set the samples of these users in a segment aside, durably."""
         segment = self._lineages[key.shard][key]
         assert isinstance(segment, StoredSegment)
         left = segment.count - sum(len(segment.positions(user)) for user in verdicts)
@@ -301,6 +317,7 @@ class HomeLedger:
         self._recount(key)
 
     def reinstate(self, first: SegmentKey) -> None:
+        """Put quarantined samples back into the segments of a shard from this one on, in memory."""
         for key in sorted(key for key in self._aside if key.shard == first.shard and key >= first):
             users = {self._home.directory.name(pseudonym) for pseudonym in self._aside.pop(key)}
             lineage = self._lineages.setdefault(key.shard, Lineage())

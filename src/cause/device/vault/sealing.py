@@ -76,6 +76,6 @@ def joint_key(keys: Iterable[Buffer]) -> bytes:
 
 
 def commitment(key: Buffer, digest: bytes) -> bytes:
-    """A commitment to a digest. Without the key nobody can tell whether a guessed digest fits."""
+    """Commit to a digest. Without the key a guessed digest cannot be checked."""
     with wiping(derive(key, "commit")) as own:
         return hmac.digest(own, digest, "sha256")
