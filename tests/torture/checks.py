@@ -110,8 +110,8 @@ def waiting(device: Cause) -> dict[str, int]:
     """What is staged: uploads, and how many samples each holds that can be read."""
     home = device.home
     assert home is not None
-    with home.inbox.closing() as uploads:
-        assert sum(len(y) for _, y, _ in uploads.values()) == sum(each.samples for each in home.inbox.uploads())
+    uploads = home.inbox.contents_by_user()
+    assert sum(len(y) for _, y, _ in uploads.values()) == sum(upload.samples for upload in home.inbox.uploads())
     return {each.id: each.samples for each in home.inbox.uploads()}
 
 

@@ -107,11 +107,11 @@ def tell(report: Report) -> None:
     def told(mark, seen):
         _listener[0]({"digest": mark, "seen": packed(seen)})
 
-    def telling_store(self, round_, segments):
+    def telling_store(self, round_, segments, intake):
         for pieces in segments.values():
             for piece in pieces:
                 told(digest(piece.upload.names(piece.positions)).hex(), contents([piece]))
-        return store(self, round_, segments)
+        return store(self, round_, segments, intake)
 
     def telling_effect(self, asked, selection, plans, dropped):
         for user, round_ in selection:
@@ -120,9 +120,9 @@ def tell(report: Report) -> None:
                 told(segment.piece_digest(user).hex(), contents([segment.piece(user)]))
         return effect(self, asked, selection, plans, dropped)
 
-    def telling_trained(self, segment, retrained=0):
+    def telling_trained(self, segment, evicted=(), retrained=0):
         told(self.memory[segment].identity.hex(), seen_by(self.ledger, segment))
-        trained(self, segment, retrained)
+        trained(self, segment, evicted, retrained)
 
     def telling_accept(self, requests, ids=None):
         accepted = accept(self, requests, ids)

@@ -6,6 +6,7 @@ from cause.device.store import seals
 from cause.device.store.blocks import Files
 from cause.device.store.home import Home
 from cause.device.store.inbox import Inbox
+from cause.device.store.shelf import HomeShelf
 from cause.device.vault import Vault
 from cause.engine.requests import Request
 from tests.torture.calls import Case, Forget, Learn, Repair, Stage
@@ -112,14 +113,12 @@ def answered_before_it_is_durable():
 
 
 def staged_keys_are_kept():
-    left = Inbox.dropped
-    Inbox.drop = lambda self, uploads: None
-    Inbox.dropped = lambda self, uploads: None if self._leaving is None else left(self, uploads)
+    Inbox.drop = Inbox.dropped = lambda self, uploads: None
 
 
 def staged_stays_when_it_is_learned():
-    Inbox.leave = lambda self, round_, now: None
-    Inbox.left = lambda self: []
+    Inbox.leave = lambda self, intake, round_, now: None
+    Inbox.left = lambda self, intake: []
 
 
 @pytest.mark.parametrize(
@@ -133,13 +132,7 @@ def test_an_inbox_that_does_not_keep_its_promises_is_caught(sabotage, call, seen
 
 
 def dropped_in_memory_only():
-    let_go = Home.let_go
-
-    def forgetful(self):
-        self.shelf.doomed.clear()
-        let_go(self)
-
-    Home.let_go = forgetful
+    HomeShelf.to_delete = lambda self: []
 
 
 @pytest.mark.parametrize(

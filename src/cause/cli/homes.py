@@ -1,8 +1,8 @@
 """What the commands for a device share: options, opening a home, reading lists and moments."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from struct import error as struct_error
@@ -37,8 +37,6 @@ BROKEN = (
 )
 """What code raises that meets a stored value of another kind than it was."""
 MOST_HANDLE_BYTES = 1 << 28
-ATTEMPTS = 3
-"""How often a reader tries to open a home that does not fit together: a writer may just be changing it."""
 HomeFolder = Annotated[Path, typer.Argument(help="The device's home.", show_default=False)]
 DataFiles = Annotated[
     list[Path],
@@ -119,19 +117,17 @@ def opened(
 @contextmanager
 def _opened(home: Path, read_only: bool, watch: "Watch | None", looking: bool, deferred: bool) -> Iterator["Cause"]:
     from cause.device.device import Cause
+    from cause.device.store.retrying import retried
 
-    for left in reversed(range(ATTEMPTS if read_only else 1)):
+    def open_device() -> "Cause":
         try:
             learner = recorded_learner(home) if looking else deferred_learner(home) if deferred else None
             with upgrade_status(home, read_only):
-                device = Cause(home, learner=learner, read_only=read_only, watch=watch)
-            break
+                return Cause(home, learner=learner, read_only=read_only, watch=watch)
         except ModuleNotFoundError as error:
             raise InputError(f"the learner of {str(home)!r} needs {error.name}: install it") from None
-        except HomeError:  # another process may have written between the reading of keys and ledger
-            if not left:
-                raise
-            time.sleep(0.02)
+
+    device = retried(open_device) if read_only else open_device()
     try:
         yield device
     finally:
@@ -143,9 +139,10 @@ def opened_home(home: Path) -> Iterator["Home"]:
     """A home for reading, without its learner."""
     config = config_of(home)
     from cause.device.store.home import Home
+    from cause.device.store.retrying import retried
 
     with naming_damage(home):
-        found = Home(home, config.source(home), read_only=True)
+        found = retried(partial(Home, home, config.source(home), read_only=True))
         try:
             yield found
         finally:

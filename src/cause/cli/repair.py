@@ -30,7 +30,7 @@ def repair(
 ) -> None:
     """Train what waits: what was forgotten or learned with --repair later, each shard once."""
     from cause.common.registry import check_choice
-    from cause.device.schedule import TIMES, Allowance, due, parse_duration, parse_energy
+    from cause.device.schedule import TIMES, Allowance, may_begin, parse_duration, parse_energy
 
     check_choice("when", when, TIMES)
     margin_s = parse_duration(margin)
@@ -41,24 +41,22 @@ def repair(
         raise InputError(f"a threshold is a load above 0, not {threshold}")
     model = h.model_of(calibration)
     meter = _meter(h.trains_on(home), model) if energy is not None else None
-    if when == "idle" and _busy(threshold, own=0) and not _due(home, margin_s):
+    if when == "idle" and not may_begin(
+        when, is_idle=lambda: not _busy(threshold, own=0), is_due=lambda: _due(home, margin_s)
+    ):
         _told_not(f"the machine is not idle: its load a core is not below {threshold}", json)
         return
     with training_bar("repairing") as watch, h.opened(home, watch=watch) as device:
         from cause.device.repairing import drop_damaged
         from cause.device.repairing import repair as repaired
-        from cause.device.status import status
+        from cause.device.status import home_of
 
-        near = False
-        if when != "now":
-            import time
-
-            open_ = status(device).requests
-            near = due([each.deadline for each in open_], time.time(), margin_s)
-            if when == "deadline" and not near:
-                nearest = f", the next one is {h.moment(open_[0].deadline)} UTC" if open_ else ""
-                _told_not(f"no deadline is nearer than {margin}{nearest}", json)
-                return
+        deadlines = home_of(device).queries.open_deadlines()
+        near = when != "now" and _near(deadlines, margin_s)
+        if when == "deadline" and not near:
+            nearest = f", the next one is {h.moment(min(deadlines))} UTC" if deadlines else ""
+            _told_not(f"no deadline is nearer than {margin}{nearest}", json)
+            return
         own = max(1, h.config_of(home).settings.workers)
         busy = (lambda: _busy(threshold, own)) if when == "idle" and not near else None
         damaged = drop_damaged(device)
@@ -75,13 +73,16 @@ def repair(
 
 def _due(home: Path, margin_s: float) -> bool:
     """Whether a deadline is near: it beats idleness. Looks without the learner, which takes long to import."""
+    with h.opened_home(home) as reader:
+        return _near(reader.queries.open_deadlines(), margin_s)
+
+
+def _near(deadlines: list[float], margin_s: float) -> bool:
     import time
 
     from cause.device.schedule import due
 
-    with h.opened_home(home) as found:
-        rows = found.database.rows("SELECT deadline FROM requests WHERE repaired IS NULL")
-    return due([deadline for (deadline,) in rows], time.time(), margin_s)
+    return due(deadlines, time.time(), margin_s)
 
 
 def _busy(threshold: float, own: int) -> bool:

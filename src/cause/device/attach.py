@@ -25,31 +25,53 @@ from cause.learners.trial import try_out
 def attach(
     folder: str | PathLike[str],
     learner: Learner | None,
-    wanted: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     key: Mapping[str, Any] | None = None,
     *,
     read_only: bool = False,
     **parts: Any,
 ) -> tuple[Home, Settings, Learner]:
-    """Open a home, or make one where there is none and a learner says what for.
+    """Open a home, or make one if there is none.
 
-    What is wanted and not None must be what the home has: a home is what it was made as.
+    Parameters
+    ----------
+    folder
+        The home's folder.
+    learner
+        The learner; None for the one that `cause.toml` describes. A new home needs one.
+    arguments
+        Settings by name, None for those that were not given. They must be those that the home was made with.
+    key
+        Where the master key of a new home comes from; a new file beside the home unless it is given.
+    read_only
+        Open the home beside the process that writes it.
+    **parts
+        Further arguments of `Home`.
+
+    Returns
+    -------
+    The home, its settings and its learner.
+
+    Raises
+    ------
+    HomeError
+        If there is no home and none can be made, or it was made with other settings.
     """
-    layout, given, given_learner = Layout(folder), _told(wanted), learner
+    layout, values, own_learner = Layout(folder), _values(arguments), learner
     if not layout.config.exists():
         if learner is None or read_only:
             raise HomeError(f"{str(folder)!r} is not a home: `cause init` makes one")
-        settings = Settings(**{"system": RECOMMENDED, **given})
+        settings = Settings(**{"system": RECOMMENDED, **values})
         composition = composed(settings.system, learner, settings.shards, settings.memory, settings.slots)
         tried = learner.composed(system_of(settings.system, composition))
         try_out(tried)
         warn_of_notes(tried, stacklevel=4)
         create(folder, settings, learner, key, composition=composition)
     config = read_config(layout.config)
-    for name, value in given.items():
-        has = getattr(config.settings, name)
-        if value != has and not (name == "system" and table(parse_system(value)[1]) == table(config.system)):
-            raise HomeError(f"{str(folder)!r} was made with {name} = {has!r}, not {value!r}")
+    for name, value in values.items():
+        setting = getattr(config.settings, name)
+        if value != setting and not (name == "system" and table(parse_system(value)[1]) == table(config.system)):
+            raise HomeError(f"{str(folder)!r} was made with {name} = {setting!r}, not {value!r}")
     if learner is None:
         if config.learner is None:
             raise HomeError(f"{str(folder)!r} does not say what learns in it: give the learner it was made with")
@@ -60,7 +82,7 @@ def attach(
     home.system = config.system
     if home.config is not None and home.config.settings != settings:  # the opening finished a change of them
         home.close()
-        return attach(folder, given_learner, wanted, key, read_only=read_only, **parts)
+        return attach(folder, own_learner, arguments, key, read_only=read_only, **parts)
     return home, settings, learner
 
 
@@ -74,7 +96,27 @@ def create(
 ) -> Config:
     """Make a home. Its configuration is written last: without it, a folder is not a home.
 
-    A `composition` is taken as it is; without one it follows from the settings.
+    Parameters
+    ----------
+    folder
+        A new or empty folder.
+    settings
+        What the home is made with.
+    learner
+        The learner, which `cause.toml` describes if it can be; None leaves it out.
+    key
+        Where the master key comes from; a new file beside the home unless it is given.
+    disk
+        How files are written; tests replace it.
+    composition
+        The parts of the system; they follow from the settings unless they are given.
+
+    Raises
+    ------
+    InputError
+        If the settings are not those of a home.
+    HomeError
+        If the folder is not empty, or cannot be written.
     """
     if parse_system(settings.system)[1].partition == "given":
         raise InputError(
@@ -89,14 +131,14 @@ def create(
         try:
             description = describe(learner)
         except NotNamedError:
-            description = None  # it has to be given at each opening
+            description = None  # the learner has to be passed at each opening
     if key is None:
         key = {"file": f"../{layout.folder.resolve().name}.key"}
         path = layout.folder.resolve().parent / f"{layout.folder.resolve().name}.key"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             disk.write_whole(path, new_master_key().encode() + b"\n")
-        else:  # perhaps by a call that was killed: its name may be in the page cache alone
+        else:  # a call that was killed may have written it without syncing the folder
             disk.sync_folder(path.parent)
     if composition is None:
         composition = composed(settings.system, learner, settings.shards, settings.memory, settings.slots)
@@ -121,13 +163,13 @@ def create(
 
 
 def _unfinished(layout: Layout) -> bool:
-    """A home that was cut short while it was made: nothing in it was ever used."""
+    """Whether a folder holds a home whose making was interrupted: nothing in it was ever used."""
     names = {path.name for path in layout.folder.iterdir()}
     return UNFINISHED in names or names == {UNFINISHED + ".part"}
 
 
 def _discard(layout: Layout, disk: Disk) -> None:
-    """Remove what a cut-short making left, but for the mark that says so: a kill here must leave it, too."""
+    """Remove the files of an interrupted making, but not the mark that says so: this may be interrupted too."""
     if not layout.folder.exists():
         return
     for folder, _, files in os.walk(layout.folder, topdown=False):
@@ -139,13 +181,13 @@ def _discard(layout: Layout, disk: Disk) -> None:
     disk.sync_folder(layout.folder)
 
 
-def _told(wanted: Mapping[str, Any]) -> dict[str, Any]:
-    given = {name: value for name, value in wanted.items() if value is not None}
-    if isinstance(given.get("system"), System):
-        given["system"] = system_text(given["system"])
-    given = {name: int(value) if isinstance(value, np.integer) else value for name, value in given.items()}
-    if isinstance(given.get("memory"), int):
-        given["memory"] = str(given["memory"])
-    known = Settings.__dataclass_fields__
-    refuse_unknown("a home", given, known)
-    return given
+def _values(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that were given, as `cause.toml` has them; InputError for a name that no setting has."""
+    values = {name: value for name, value in arguments.items() if value is not None}
+    if isinstance(values.get("system"), System):
+        values["system"] = system_text(values["system"])
+    values = {name: int(value) if isinstance(value, np.integer) else value for name, value in values.items()}
+    if isinstance(values.get("memory"), int):
+        values["memory"] = str(values["memory"])
+    refuse_unknown("a home", values, Settings.__dataclass_fields__)
+    return values

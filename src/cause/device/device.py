@@ -1,7 +1,6 @@
 """CAUSE: learn and forget, exactly, in a bounded memory (the paper's Algorithm 3)."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from secrets import token_hex
@@ -61,7 +60,7 @@ if TYPE_CHECKING:
     from cause.device.receipts.receipts import Bundle
     from cause.device.status import Status
     from cause.device.store.home import Home
-    from cause.device.store.inbox import Called
+    from cause.device.store.inbox import Called, Intake
 
 __all__ = ["ENDLESS", "Arrived", "Cause", "Forgotten", "Learned", "Voter"]
 
@@ -71,8 +70,48 @@ REPAIRS = ("now", "later")
 class Cause:
     """A device that learns round after round and forgets on request.
 
-    After any sequence of both, every sub-model is what it would be had the forgotten samples never been there. It
-    lives in memory, or in a home on the disk: `Cause("device/", learner=…)` makes one, or opens it again.
+    After any sequence of both, every sub-model is bit for bit that of a device trained without the forgotten samples.
+    A device lives in memory, or in a home on the disk: `Cause("device/", learner=…)` makes one, or opens it again.
+
+    Parameters
+    ----------
+    home
+        The folder of the home; None for a device in memory.
+    learner
+        Trains sub-models. A home whose `cause.toml` describes its learner needs none.
+    system
+        The composition, as a preset's name, a text such as `"cause:policy=cost"` or a `System`.
+    shards
+        The most shards that there will be.
+    memory, slots
+        The budget for sub-models, as bytes (`"2GB"`) or as a number of sub-models.
+    classes
+        How many classes there are; as many as the learner says unless it is given.
+    seed
+        All random choices follow from it.
+    input_shape, input_dtype
+        Shape and type of one input; those of the learner or of the first upload unless they are given.
+    key
+        Where the home's master key comes from, as in the table `[key]` of `cause.toml`.
+    read_only
+        Open a home beside the process that writes it. Every change is refused.
+    ledger, shelf, journal
+        Where a device without a home keeps samples and sub-models, and what writes its changes down.
+    workers
+        How many worker processes train; 0 trains in this process.
+    executor
+        Trains segments instead of `workers`.
+    watch
+        Called after each epoch of a training.
+    **bounds
+        Further settings of a home: `storage`, `retain`, `repair`, `deadline_days`.
+
+    Raises
+    ------
+    InputError
+        If an argument is not one that a device takes.
+    HomeError
+        If the home cannot be opened, is in use by another process, or was made with another learner.
 
     Examples
     --------
@@ -121,9 +160,9 @@ class Cause:
             from cause.device.attach import attach
 
             bounds |= {"input_shape": None if input_shape is None else tuple(input_shape), "input_dtype": input_dtype}
-            wanted = {"system": system, "shards": shards, "memory": memory, "slots": slots, "classes": classes}
-            wanted |= {"seed": seed, "workers": workers, **bounds}
-            self.home, settings, learner = attach(home, learner, wanted, key, read_only=read_only)
+            arguments = {"system": system, "shards": shards, "memory": memory, "slots": slots, "classes": classes}
+            arguments |= {"seed": seed, "workers": workers, **bounds}
+            self.home, settings, learner = attach(home, learner, arguments, key, read_only=read_only)
             system, shards, memory, slots = self.home.system, settings.shards, settings.memory, settings.slots
             classes, seed, workers = settings.classes, settings.seed, settings.workers
             input_shape, input_dtype, self._repair = settings.input_shape, settings.input_dtype, settings.repair
@@ -163,7 +202,7 @@ class Cause:
             raise
 
     def _wake(self, home: "Home") -> None:
-        """Go on where the home's last process stopped."""
+        """Load the home, and finish what its last process was stopped in."""
         home.check_recipe(self.learner)
         home.memory = self.memory
         if home.read_only:
@@ -173,24 +212,24 @@ class Cause:
         self._unserved = not home.read_only
         self._resume()
         if not home.read_only:
-            if not home.accepted():  # they may name samples by positions that an upgrade changes
+            if not home.accepted():  # requests may name samples by positions that an upgrade changes
                 home.upgrade()
             self._expire_staged()
 
     def _resume(self, *, lenient: bool = False) -> None:
-        """Serve what was accepted and then kept from taking effect: by a crash, or by an error.
+        """Serve the requests that were accepted and that a crash or an error kept from taking effect, one by one.
 
-        Each for itself; an error of one is raised in the end, unless somebody who asks for another erasure is lenient.
+        If some fail, the others are served all the same, and then the first error is raised; with `lenient` none is.
         """
         if self._unserved and self.home is not None:
             if self.home.garbage:
                 self.held.reload()  # what an error kept from being destroyed goes first
             failed: Exception | None = None
-            for each, request in self.home.accepted():
+            for id_, request in self.home.accepted():
                 try:
-                    self._delete([each], remaining(self.ledger, request))
+                    self._delete([id_], remaining(self.ledger, request))
                 except Exception as error:
-                    self.held.reload()  # or nothing goes on
+                    self.held.reload()  # the next request needs what is on the disk
                     failed = failed or error
             if failed is not None and not lenient:
                 raise failed
@@ -206,7 +245,7 @@ class Cause:
         idempotency_key: str | None = None,
         empty: bool = False,
     ) -> Learned:
-        """One round: what arrived is partitioned, trained on and stored. An empty round counts.
+        """Learn a round: partition what arrived, record it, train on it and store the sub-models.
 
         An error after the round was recorded says so, in its text and as `error.recorded`.
 
@@ -225,13 +264,27 @@ class Cause:
         empty
             A device with a home refuses an empty round unless it is asked for: each one makes all samples a round
             older, and `retain="2 rounds"` deletes what is too old. A device in memory keeps everything and takes one.
+
+        Returns
+        -------
+        Learned
+            The round, what was trained, and the handles of the samples.
+
+        Raises
+        ------
+        InputError
+            If an upload is not one that the device can take. Nothing was changed then.
+        EmptyRoundError
+            If there is nothing to learn from and `empty` is not set. Nothing was changed then.
+        BudgetError
+            If the samples need more room than the home has. Nothing was changed then.
         """
         repair, uploads = self._repair_or_default(repair), uploads_of(uploads)
         with self.lock:
-            given = self._checked(uploads)
-            learned, waiting = begin(self, given, idempotency_key, partial(self._arrive, empty=empty))
+            checked = self._checked(uploads)
+            learned, waiting = begin(self, checked, idempotency_key, partial(self._arrive, empty=empty))
         with saying(round_recorded(learned.round, learned.samples)):
-            expired = self.expire(repair="later")  # before anything is trained on what goes
+            expired = self.expire(repair="later")  # first: nothing is trained on samples that are about to be deleted
             trained, _ = self._train(except_=waiting if repair == "later" else ())
         return replace(learned, trained=tuple(trained), expired=0 if expired is None else expired.samples)
 
@@ -243,52 +296,101 @@ class Cause:
         call: str | None = None,
         *,
         empty: bool = False,
+        intake: "Intake | None" = None,
     ) -> tuple[int, int, Mapping[str, Upload], list[int]]:
         self._resume()
         t, waiting = self.ledger.round + 1, self.waiting()
         if isinstance(uploads, Mapping):
-            uploads = [ArrayUpload(user, t, *given) for user, given in uploads.items()]
+            uploads = [ArrayUpload(user, t, *arrays) for user, arrays in uploads.items()]
         arrived = checked_uploads(uploads, t)
         if self.home is not None:
             check_not_empty(arrived, t, empty=empty)
             arrived = {user: self.home.shuffled(upload) for user, upload in arrived.items()}
-        with nullcontext() if call is None else self._home().inbox.calling(call, arrived):
-            active = self.engine.record(t, arrived)
-        return t, active, arrived, waiting
+            brought = sum(len(upload.positions) for upload in arrived.values())
+            write = partial(self.home.ledger.record, intake=intake or self.home.inbox.intake_of_call(call, brought))
+            return t, self.engine.record(t, arrived, write), arrived, waiting
+        return t, self.engine.record(t, arrived), arrived, waiting
 
     def _checked(self, uploads: Any) -> Any:
-        """The uploads of a round as the device keeps them; refused if it cannot take one (`cause.engine.arrivals`)."""
+        """The uploads of a round in the form that the device keeps; see `cause.engine.arrivals.check_round`."""
         return check_round(uploads, self.inputs(), self.learner)
 
     def inputs(self) -> InputSpec:
-        """Shape and type of the inputs that are taken: as set, as the learner says, or as what is held has them."""
+        """Shape and type of the inputs that the device takes: as set, as the learner says, or as held samples have."""
         with self.lock:
             return spec_of(self._inputs, self.learner, self.ledger, self.journal.staged_kind)
 
-    # Uploads that come one by one: they wait, sealed and durable, until a round takes all of them in
+    # Staging: uploads that come one by one wait, sealed and durable, until a round takes all of them in
 
     def stage(self, user: str, x: ArrayLike, y: ArrayLike, *, call: str | None = None) -> "Called":
-        """Keep an upload for the next round that `close_round` makes. The same call a second time changes nothing."""
-        (done,) = self.stage_all({user: (x, y)}, calls={} if call is None else {normal_name(user): call}).values()
-        return done
+        """Keep an upload for the next round that `close_round` makes.
+
+        Parameters
+        ----------
+        user
+            Who uploads.
+        x, y
+            Inputs and labels.
+        call
+            An id of the call: the same id a second time changes nothing.
+
+        Returns
+        -------
+        Called
+            The id, how many samples are staged, and a handle for each row.
+
+        Raises
+        ------
+        InputError
+            If the device has no home, or cannot take the upload. Nothing was changed then.
+        BudgetError
+            If the samples need more room than the home has. Nothing was changed then.
+        """
+        (called,) = self.stage_all({user: (x, y)}, calls={} if call is None else {normal_name(user): call}).values()
+        return called
 
     def stage_all(
         self, uploads: Mapping[str, tuple[ArrayLike, ArrayLike]], *, calls: Mapping[str, str] | None = None
     ) -> "dict[str, Called]":
-        """The same for several users, all of them or none; `calls` has the ids of some of them, by user."""
-        given = self._checked(by_name(uploads))  # before anybody has to wait for it
-        ids = {user: (calls or {}).get(user) or token_hex(16) for user in given}
+        """Stage the uploads of several users, all of them or none; see `stage`.
+
+        Parameters
+        ----------
+        uploads
+            Inputs and labels by user.
+        calls
+            The ids of the calls of some of the users.
+
+        Returns
+        -------
+        dict of Called
+            What became of each upload, by user.
+        """
+        checked = self._checked(by_name(uploads))  # outside the lock: it takes long, and others would wait
+        ids = {user: (calls or {}).get(user) or token_hex(16) for user in checked}
         with self.lock:
             self._resume()
-            for user, (x, _) in given.items():
-                self.inputs().fitted(user, x)  # others' may have come meanwhile
-            self._expire_staged()  # where no round is closed, nobody else does
-            return self._home().inbox.stage({user: (ids[user], x, y) for user, (x, y) in given.items()})
+            for user, (x, _) in checked.items():
+                self.inputs().fitted(user, x)  # an upload of another shape may have come meanwhile
+            self._expire_staged()  # where no round is ever closed, nothing else does it
+            return self._home().inbox.stage({user: (ids[user], x, y) for user, (x, y) in checked.items()})
 
     def close_round(self, *, call: str | None = None, expire: bool = True, empty: bool = False) -> Arrived:
-        """Make a round of all that is staged, durably; nothing is trained yet: `catch_up` does.
+        """Make a round of all staged uploads, durably. It is trained by the next call of `catch_up` or `repair`.
 
-        Then what is too old goes; whoever wants to know the one from the other calls `expire` afterwards.
+        Parameters
+        ----------
+        call
+            An id of the call: the same id a second time changes nothing and returns the same round.
+        expire
+            Delete what is too old once the round is recorded; without it, call `expire`.
+        empty
+            Close a round also if nothing is staged.
+
+        Returns
+        -------
+        Arrived
+            The round, its active shards, and how many users and samples it took in.
 
         Raises
         ------
@@ -298,37 +400,48 @@ class Cause:
         """
         home = self._home()
         with self.lock:
-            self._resume()  # before it is looked at what waits: some of it may be asked to go
-            found = None if call is None else home.inbox.called(call)
-            if found is not None and found.round is not None:
-                return Arrived(found.round, self.controller.at(found.round), 0, found.samples)
+            self._resume()  # first: an accepted request may name staged samples
+            earlier = None if call is None else home.inbox.called(call)
+            if earlier is not None and earlier.round is not None:
+                return Arrived(earlier.round, self.controller.at(earlier.round), 0, earlier.samples)
             self._expire_staged()
-            with home.inbox.closing(call) as uploads:
-                try:
-                    t, active, arrived, _ = self._arrive(uploads, empty=empty)
-                except InputError:
-                    raise
-                except BaseException:
-                    self.held.reload()
-                    raise
+            uploads, intake = home.inbox.contents_by_user(), home.inbox.intake(call)
+            try:
+                t, active, arrived, _ = self._arrive(uploads, empty=empty, intake=intake)
+            except InputError:
+                raise
+            except BaseException:
+                self.held.reload()
+                raise
         samples = sum(len(u.positions) for u in arrived.values())
         if expire:
             with saying(round_recorded(t, samples)):
-                self.expire(repair="later")  # before anything is trained on what goes
+                self.expire(repair="later")  # first: nothing is trained on samples that are about to be deleted
         return Arrived(t, active, len(arrived), samples)
 
     def catch_up(self, *, stop: Callable[[], bool] | None = None, except_: Sequence[int] = ()) -> tuple[int, int]:
-        """Train what waits but for some shards; how many segments, and how many samples again. See `repair`.
+        """Train the shards that wait, once each.
 
         A shard of which something is forgotten meanwhile is left for the next call; the others are trained to their
         end.
+
+        Parameters
+        ----------
+        stop
+            Called after each segment; if it returns True, the rest is left for the next call.
+        except_
+            Shards that are not trained.
+
+        Returns
+        -------
+        How many segments were trained, and how many samples were trained again.
         """
         self.resume()
         trained, rsn = self._train(stop, except_, once=True)
         return len(trained), rsn
 
     def resume(self) -> None:
-        """Let take effect what was accepted and then kept from it by an error."""
+        """Serve the requests that were accepted and that an error kept from taking effect; raise the first error."""
         with self.lock:
             self._resume()
 
@@ -372,7 +485,7 @@ class Cause:
         repair
             With "later" the replay waits for `repair()`; "now" is the default, unless the home was made with another.
         nonce
-            A random text of up to 128 characters that the receipts commit to: whoever drew it can prove whose they are.
+            A random text of up to 128 characters that the receipts commit to: its sender can prove which are theirs.
 
         Raises
         ------
@@ -393,9 +506,10 @@ class Cause:
         ids: Sequence[str] | None = None,
         lenient: bool = False,
     ) -> list[Forgotten]:
-        """Forget what these requests name: every way to forget leads here.
+        """Forget what these requests name. `forget`, `drop` and `expire` call this.
 
-        They are accepted durably; then samples and tainted sub-models are deleted; then the shards are trained again.
+        The requests are recorded durably; then samples and tainted sub-models are deleted; then the shards are trained
+        again.
 
         Parameters
         ----------
@@ -408,8 +522,8 @@ class Cause:
         ids
             The requests' ids; drawn at random unless they are given.
         lenient
-            Serve a request for everything of a user of whom nothing is held like any other, so that its answer does not
-            tell whether there was anything.
+            Serve a request for everything of an unknown user as any other, so that the answer does not tell whether
+            the device held anything.
 
         Returns
         -------
@@ -426,13 +540,16 @@ class Cause:
             raise RequestError("nothing to forget: no request was made")
         together = self.system.requests == "coalesced" if together is None else together
         in_effect: list[str] = []
-        with self.lock:  # nobody else's request comes between the choice of the samples and their end
+        with self.lock:  # no other request may come between the choice of the samples and their deletion
             self._resume(lenient=True)
             requests = [replace(request, user=self.name_of(request.user)) for request in requests]
             selections = self._resolved(requests, lenient)
             accepted = ids = self.journal.accept(requests, ids)
             try:
-                batches = [([each], [asked], own) for each, asked, own in zip(ids, requests, selections, strict=True)]
+                batches = [
+                    ([id_], [request], selection)
+                    for id_, request, selection in zip(ids, requests, selections, strict=True)
+                ]
                 if together:
                     batches = [(ids, list(requests), merged(selections))]
                 with saying(requests_recorded(accepted, in_effect)):
@@ -443,15 +560,16 @@ class Cause:
         try:
             with saying(lambda: requests_recorded(accepted, in_effect)):
                 done = []
-                for number, (own, asked, chosen) in enumerate(batches):
-                    effect = self._delete(own, chosen) if number else first
-                    in_effect += own
+                for number, (batch_ids, batch, selection) in enumerate(batches):
+                    effect = self._delete(batch_ids, selection) if number else first
+                    in_effect += batch_ids
                     rsn = self._train()[1] if repair == "now" else 0
                     done.append(
                         Forgotten(
-                            tuple(asked), effect.shards, effect.dropped, rsn, tuple(own), effect.samples, effect.staged
+                            requests=tuple(batch), shards=effect.shards, dropped=effect.dropped, rsn=rsn,
+                            ids=tuple(batch_ids), samples=effect.samples, staged=effect.staged,
                         )
-                    )
+                    )  # fmt: skip
                 return done
         except BaseException:
             self._unserved = True
@@ -464,21 +582,27 @@ class Cause:
         return effect
 
     def drop(self, upload: int, *, repair: str | None = None) -> Forgotten:
-        """Forget what is in quarantine of an upload (`status().quarantined` numbers them): a request as any other."""
+        """Forget the quarantined samples of an upload, by its number in `status().quarantined`.
+
+        Raises
+        ------
+        RequestError
+            If nothing of this upload is in quarantine. Nothing was changed then.
+        """
         return self.serve([dropping(self.ledger, upload)], repair=repair)[0]
 
     def expire(self, *, repair: str = "now", trust_clock: bool = False) -> Forgotten | None:
-        """Forget what is older than the home keeps samples: all of it at once. `learn` does it in each round.
+        """Forget all samples that are older than the home keeps them (`retain`). `learn` does so in each round.
 
-        What is staged and has waited for longer goes too; nothing has learned from it, so there is no request of it.
+        Staged samples that are too old are deleted too. No sub-model has seen them, so no request records that.
 
         Parameters
         ----------
         repair
             "now" retrains what is left at once; "later" leaves that to `repair`.
         trust_clock
-            Accept what the wall clock says. While it is not believed (it jumped: `status().clock` says so), nothing is
-            destroyed by its age.
+            Accept the wall clock's time after it jumped. Until then (`status().clock` says so) nothing is deleted by
+            its age.
 
         Returns
         -------
@@ -486,7 +610,7 @@ class Cause:
             What was forgotten; None if nothing was old enough.
         """
         check_choice("repair", repair, REPAIRS)
-        with self.lock:  # nobody else forgets any of it between the choice and its end
+        with self.lock:  # no other request may come between the choice of the samples and their deletion
             self._resume()
             if trust_clock:
                 self._home().trust_clock()
@@ -506,8 +630,8 @@ class Cause:
                 raise
 
     def _resolved(self, requests: Sequence[Request], lenient: bool) -> list[Selection]:
-        """Who has nothing in a round yet may have something staged."""
-        none = [
+        """The samples that each request names; none for a request that only staged samples answer."""
+        only_staged = [
             (
                 request.everything
                 and not self.ledger.names_like(request.user)
@@ -516,11 +640,12 @@ class Cause:
             or (request.handles is not None and self._all_staged(request.user, request.handles))
             for request in requests
         ]
-        found = iter(resolve(self.ledger, [each for each, absent in zip(requests, none, strict=True) if not absent]))
-        return [{} if absent else next(found) for absent in none]
+        learned = [request for request, staged in zip(requests, only_staged, strict=True) if not staged]
+        selections = iter(resolve(self.ledger, learned))
+        return [{} if staged else next(selections) for staged in only_staged]
 
     def _all_staged(self, user: str, handles: Sequence[str]) -> bool:
-        """Whether samples with these handles all wait for a round; a handle that no sample has is an error."""
+        """Whether the samples with these handles are all staged; RequestError for a handle that no sample has."""
         rest = set(handles) - self.journal.staged_handles(user)
         places = [(name, t) for name in self.ledger.names_like(user) for t in self.ledger.rounds_of(name)]
         held = rest and {handle for name, t in places for handle in self.ledger.handles_of(name, t)}
@@ -529,20 +654,20 @@ class Cause:
         return not rest
 
     def samples_of(self, user: str, *, round: int | None = None) -> list[HeldSample]:  # noqa: A002
-        """What is held of a user, or of one round of theirs: each sample's round, handle, label and time of arrival.
+        """List the samples of a user, or of one of their rounds: round, handle, label and time of arrival.
 
-        Samples that wait for a round come last and have no round.
+        Staged samples come last and have no round. A device in memory raises InputError.
         """
         with self.lock:
             return self._home().samples_of(self.name_of(user), round)
 
     def match(self, user: str, x: ArrayLike, y: ArrayLike | None = None) -> Matched:
-        """Which samples of a user equal these rows, in inputs and, if they are given, labels. Changes nothing."""
+        """Find the samples of a user that equal these rows, in inputs and, if `y` is given, labels. Changes nothing."""
         with self.lock:
             return match(self, self.name_of(user), x, y)
 
     def name_of(self, user: str) -> str:
-        """A user's name as requests give it: in normal form, or exactly as an older home holds it."""
+        """A user's name as the device stores it: in normal form, or as written if an older home holds that."""
         check_user(user)
         held = bool(self.ledger.rounds_of(user)) if self.home is None else self.home.holds_name(user)
         return user if held else normal_name(user)
@@ -553,25 +678,41 @@ class Cause:
         return repair
 
     def plan(self, *requests: Request | str) -> list[ShardPlan]:
-        """What serving these requests together would touch and cost; a name means all of that user. Changes nothing."""
+        """Compute what serving these requests together would touch and cost. Changes nothing.
+
+        Parameters
+        ----------
+        requests
+            Requests, or names of users: a name means everything of that user.
+
+        Raises
+        ------
+        RequestError
+            If nothing is held of a user, or not all that was named.
+        """
         with self.lock:
-            named = [replace(each, user=self.name_of(each.user)) for each in requests_of(requests)]
+            named = [replace(request, user=self.name_of(request.user)) for request in requests_of(requests)]
             return self.engine.plan(merged(self._resolved(named, lenient=False)))
 
     # Training
 
     def repair(self, *, stop: Callable[[], bool] | None = None) -> int:
-        """Train whatever waits: what was forgotten with `repair="later"`, what an interrupted call left undone, and
-        rounds that arrived meanwhile, in one replay for each shard; how many samples were trained again.
+        """Train all shards that wait, each in one replay, and return how many samples were trained again.
 
-        `stop` is asked after each segment; what is left then waits on.
+        Shards wait after a forget with `repair="later"`, after a call that was interrupted, and for rounds that were
+        recorded and not trained.
+
+        Parameters
+        ----------
+        stop
+            Called after each segment; if it returns True, the rest goes on waiting.
         """
         with self.lock:
             self._resume()
         return self._train(stop)[1]
 
     def waiting(self) -> list[int]:
-        """The shards whose head is not their newest segment: they serve below strength, or not at all."""
+        """The shards that wait for training: their head is not their newest segment, or they have none."""
         return self.held.waiting()
 
     def _train(
@@ -587,25 +728,46 @@ class Cause:
         progress: Progress | None = None,
         began: "Callable[[ProcessPoolExecutor], None] | None" = None,
     ) -> Verification:
-        """Train again from the retained data alone, in fresh processes, and compare the bits of what is stored.
+        """Train again from the retained data alone, in fresh processes, and compare with the stored sub-models.
 
-        With a receipt (its number, its request's id, or a bundle from elsewhere): its signature, its place in the log,
-        what it commits to, and then the shards it speaks of. A signature or a proof that does not hold is an error.
+        Parameters
+        ----------
+        receipt
+            The number of a receipt, its request's id, or a bundle from elsewhere: check its signature, its place in the
+            log and its commitments, and replay the shards that it names. Without one, replay all shards.
+        processes
+            How many processes replay; 0 replays in this one.
+        progress
+            Called after each shard, with how many are done and how many there are.
+        began
+            Called with the pool of processes, for a caller that may have to end them.
+
+        Returns
+        -------
+        Verification
+            Which sub-models are identical, and what does not hold.
+
+        Raises
+        ------
+        LogError
+            If the receipt's signature or its proof does not hold, or there is no such receipt.
+        ChangedError
+            If something was forgotten or found damaged meanwhile.
         """
         if receipt is None:
             return verify(self, processes=processes, progress=progress, began=began)
         if self.home is None:
             raise InputError("receipts are for a device with a home: Cause('device/', …)")
         with self.lock:
-            told = self.home.receipts.checked(receipt)
-        touched = {shard["shard"] for shard in told["shards"]}
-        found = verify(self, shards=touched, processes=processes, progress=progress, began=began)
+            body = self.home.receipts.checked(receipt)
+        touched = {shard["shard"] for shard in body["shards"]}
+        verification = verify(self, shards=touched, processes=processes, progress=progress, began=began)
         with self.lock:
-            wrong, superseded = self.home.receipts.held(told)
-        return replace(found, wrong=wrong, superseded=superseded)
+            wrong, superseded = self.home.receipts.held(body)
+        return replace(verification, wrong=wrong, superseded=superseded)
 
     def chains(self, shards: Collection[int] | None = None) -> list[Chain]:
-        """What is needed to verify each shard by replay: retained data, seeds, and what is stored."""
+        """What a replay of each shard needs: retained samples, seeds, and the stored sub-models to compare with."""
         return self.engine.training.chains(self.learner, shards)
 
     # Aggregation
@@ -616,17 +778,17 @@ class Cause:
 
     @property
     def learner(self) -> Learner:
-        """What trains sub-models, with the pruning and precision of the system."""
+        """The learner that trains sub-models, with the pruning and precision of the system."""
         return self.engine.learner
 
     @property
     def lock(self) -> RLock:
-        """Hold it to look at ledger and memory while other threads may change them."""
+        """The lock of ledger and memory: hold it to read them while other threads may change them."""
         return self.held.lock
 
     @property
     def journal(self) -> Journal:
-        """What writes down whatever must last."""
+        """The journal, which makes changes durable."""
         return self.held.journal
 
     @journal.setter
@@ -635,45 +797,57 @@ class Cause:
 
     @property
     def changes(self) -> int:
-        """Grows with each deletion and with each sub-model that is found damaged."""
+        """A counter that grows with each deletion and with each sub-model that is found damaged."""
         return self.held.changes
 
     def current(self, shard: int, since: int) -> bool:
-        """Whether nothing of a shard was forgotten or found damaged since so many `changes`."""
+        """Whether nothing of a shard was forgotten or found damaged since `changes` had this value."""
         return self.held.current(shard, since)
 
     def voters(self) -> list[Voter]:
-        """The sub-models that vote at this moment."""
+        """The sub-models that vote now, each with its weight."""
         return ensemble.voters(self.held)
 
     def load(self, sub_model: SubModel) -> bytes | None:
-        """A stored sub-model's bytes; None if it is no longer there, or damaged and so dropped."""
+        """The bytes of a stored sub-model; None if it was deleted meanwhile, or is damaged (it is dropped then)."""
         return ensemble.loaded(self.held, sub_model)
 
     def predict(self, x: Any) -> Labels:
-        """The label that the heads agree on, for each sample of `x`."""
+        """Predict the label of each sample of `x` by a vote of the heads.
+
+        Raises
+        ------
+        InputError
+            If `x` does not have the shape that the learner needs.
+        CauseError
+            If no shard has a sub-model.
+        """
         weights, probabilities = self.votes(x)
         return VOTES[self.system.vote](probabilities, weights)
 
     def votes(self, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
-        """Each head's weight (the samples behind it), and what it says: voter × sample × class."""
+        """The weight of each head (the samples behind it), and its probabilities: voter × sample × class."""
         self.held.look()
         return ensemble.votes(self.held, self.learner, inputs_of(x))
 
     def status(self, model: "EnergyModel | None" = None) -> "Status":
-        """How a device with a home is: what serves, what waits, what repair will cost, what is due when."""
+        """The state of a device with a home: what serves, what waits, what repair will cost, what is due when.
+
+        With an energy model (`cause calibrate --out`) the costs are in seconds and joules too. A device in memory
+        raises InputError.
+        """
         from cause.device.status import status
 
         self.held.look()
         return status(self, model)
 
     def close(self) -> None:
-        """End workers, and let go of files and locks."""
+        """End the workers, close all files and release the home's lock."""
         self.engine.executor.close()
         self.journal.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """For a copy of a device in memory, as scikit-learn's tools make them; nothing here is stored this way."""
+        """The state of a device in memory, for copies that scikit-learn's tools make; homes are never stored so."""
         if self.home is not None:
             raise InputError("a device with a home is not copied: its folder is what lasts, so open that again")
         return vars(self)

@@ -19,13 +19,14 @@ from cause.device.store.database import Database
 from cause.device.store.disk import Disk
 from cause.device.store.gc import named_keys
 from cause.device.store.layout import BLOCKS, DEVICE_KEY, SUB_MODELS, Layout
+from cause.device.store.queries import Queries, StoredRows
 from cause.device.store.seals import open_identity
 from cause.device.store.shelf import PLACE
 from cause.device.vault import Vault, open_sealed
 from cause.errors import CauseError, HomeError, VaultError
 
 UNREADABLE = (VaultError, HomeError, ValueError, KeyError, IndexError, TypeError, struct.error)
-"""What opening sealed bytes raises when they are damaged, cut off or something else."""
+"""What opening sealed bytes raises if they are damaged, cut off or not sealed bytes at all."""
 RESTORE = "`cause restore` with a backup puts it back, and with --discard-later drops what it does not hold"
 LOST_KEYS = "check the master key; lost keys cannot be brought back"
 MENDED = "the next opening for writing puts the second copy in its place"
@@ -34,7 +35,7 @@ REPLAY = "`cause repair` trains it again"
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is wrong, and the way out."""
+    """A problem, and how to solve it."""
 
     what: str
     remedy: str
@@ -42,21 +43,27 @@ class Problem:
 
 @dataclass(frozen=True)
 class Health:
-    """What was found."""
+    """The result of an examination."""
 
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What is as it should be after a crash, or while another process writes."""
+    """Remarks on what is normal after a crash, or while another process writes."""
     blocks: int = 0
     sub_models: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The result as a dict for JSON."""
         return asdict(self) | {"healthy": not self.problems}
 
 
 def examine_home(folder: str | Path) -> Health:
-    """Look at all of a home; every problem is listed, not only the first."""
+    """Examine a home, and list all its problems. Changes nothing.
+
+    Raises
+    ------
+    HomeError
+        If the folder is not a home.
+    """
     layout = Layout(folder)
     problems: list[Problem] = []
     notes: list[str] = []
@@ -78,7 +85,8 @@ def examine_home(folder: str | Path) -> Health:
         problems += anchor_problems
         with contextlib.closing(Database(layout.ledger, read_only=True)) as database:
             problems += [Problem(f"the ledger is damaged: {line}", RESTORE) for line in database.check()]
-            rows = _Rows.read(database)  # before the keys: what was let go of meanwhile is told from what is lost
+            # before the keys: a key that is erased meanwhile is not taken for lost
+            rows = Queries(database).stored_rows()
             try:
                 vault = Vault.open(layout.vault, config.source(layout.folder), read_only=True)
             except VaultError as error:
@@ -86,29 +94,29 @@ def examine_home(folder: str | Path) -> Health:
             with vault:
                 problems += _age(vault, database, anchored, bool(anchor_problems))
                 problems += _settings(database, vault, config)
-                problems += [Problem(each, RESTORE) for each in row_problems(database, vault)]
-                problems += [Problem(each, RESTORE) for each in log_problems(database, vault)]
-                problems += [Problem(each, MENDED) for each in vault.damage]
+                problems += [Problem(line, RESTORE) for line in row_problems(database, vault)]
+                problems += [Problem(line, RESTORE) for line in log_problems(database, vault)]
+                problems += [Problem(line, MENDED) for line in vault.damage]
                 look = _Look(layout, vault, database, rows)
                 problems += look.problems()
                 notes += look.strays()
                 notes += filter(None, [Clock(database).doubt()])
     except HomeError as error:
-        return Health([*problems, Problem(_told(error), RESTORE)], notes)
+        return Health([*problems, Problem(_message(error), RESTORE)], notes)
     except (ValueError, TypeError, KeyError, IndexError, struct.error, OverflowError) as error:
         return Health([*problems, Problem(f"the ledger holds a value that makes no sense: {error}", RESTORE)], notes)
     return Health(problems, notes, len(rows.blocks), len(rows.sub_models))
 
 
 def _anchored(layout: Layout, config: Config) -> tuple[Mark | None, list[str], list[Problem]]:
-    """What the anchor names, read before the ledger: a writer only moves both on."""
+    """The anchor's mark, remarks and problems. It is read before the ledger: a writer advances both."""
     try:
         with Vault.open(layout.vault, config.source(layout.folder), read_only=True) as vault:
             anchor = Anchor(layout.vault, vault, Disk(), read_only=True)
-    except (FileNotFoundError, VaultError):  # keys that do not open are told of below
+    except (FileNotFoundError, VaultError):  # the caller reports keys that do not open
         return None, [], []
     except HomeError as error:
-        return None, [], [Problem(_told(error), RESTORE)]
+        return None, [], [Problem(_message(error), RESTORE)]
     torn = ["a copy of the anchor is damaged or torn: the next opening for writing mends it"] if anchor.damaged else []
     return anchor.mark, torn, []
 
@@ -122,7 +130,7 @@ def _settings(database: Database, vault: Vault, config: Config) -> list[Problem]
     """Whether `cause.toml` says what was accepted."""
     texts = [recorded(database, vault, name) for name in (ACCEPTED, PENDING)]
     known = [parse_config(text, "the ledger") for text in texts if text is not None]
-    if not known or any(not differences(each, config) for each in known):
+    if not known or any(not differences(text, config) for text in known):
         return []
     edited = f"cause.toml was edited: {shown(differences(known[0], config))}"
     return [Problem(edited, "put it back, or take it over with `cause config HOME --accept`")]
@@ -136,7 +144,7 @@ def _vault_problems(layout: Layout, config: Config) -> list[Problem]:
     return []
 
 
-def _told(error: HomeError) -> str:
+def _message(error: HomeError) -> str:
     return str(error).removesuffix("; `cause doctor --home` tells more")  # it is telling
 
 
@@ -144,34 +152,8 @@ def _remedy(name: str) -> str:
     return "put it back: without its keys a home is lost" if name == "vault" else RESTORE
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """What the ledger names, at one moment. A long read would keep others from cleaning their log."""
-
-    blocks: list[Any]
-    staged: list[Any]
-    uploads: list[Any]
-    pieces: list[Any]
-    sub_models: list[Any]
-    requests: list[Any]
-    dangling: list[Any]
-
-    @classmethod
-    def read(cls, database: Database) -> "_Rows":
-        with database.reading():
-            return cls(
-                database.rows("SELECT key, upload FROM blocks ORDER BY upload, part"),
-                database.rows("SELECT key, upload FROM staged ORDER BY upload, part"),
-                database.rows("SELECT id, sealed_user FROM uploads"),
-                database.rows("SELECT upload, positions FROM pieces"),
-                database.rows("SELECT shard, round, key, sealed_identity FROM sub_models"),
-                database.rows("SELECT id, key, effective FROM requests WHERE effective IS NULL OR key IS NOT NULL"),
-                database.rows("PRAGMA foreign_key_check"),
-            )
-
-
 class _Look:
-    def __init__(self, layout: Layout, vault: Vault, database: Database, rows: _Rows) -> None:
+    def __init__(self, layout: Layout, vault: Vault, database: Database, rows: StoredRows) -> None:
         self.layout, self.vault, self.database, self.rows = layout, vault, database, rows
         self.files = {BLOCKS: Files(layout.blocks, Disk()), SUB_MODELS: Files(layout.sub_models, Disk())}
 
@@ -260,5 +242,5 @@ class _Look:
             yield f"{len(unknown)} files that nothing uses: the next opening for writing removes them"
 
     def _still(self, table: str, value: bytes | int, column: str = "key") -> bool:
-        """Whether the ledger still names it: another process may have let go of it meanwhile."""
-        return self.database.row(f"SELECT 1 FROM {table} WHERE {column}=?", [value]) is not None
+        """Whether a table still has a row: another process may have deleted it meanwhile."""
+        return Queries(self.database).has(table, value, column)

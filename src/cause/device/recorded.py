@@ -1,4 +1,4 @@
-"""Errors that come after something was recorded say so: whoever meets one must know not to do it twice."""
+"""Messages for errors that come after something was recorded: the caller must not repeat the call."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,14 +11,14 @@ NAMED = 8
 
 @contextmanager
 def saying(what: str | Callable[[], str]) -> Iterator[None]:
-    """Add to any error what was recorded before it, and what to do.
+    """Add a sentence on what was recorded to any error that the block raises.
 
-    Our own errors have it in their text and as `recorded`; others get it as a note.
+    A CauseError gets it in its text and as `recorded`; any other error as a note.
 
     Parameters
     ----------
     what
-        The sentence, or what makes it when an error comes; an empty one adds nothing.
+        The sentence, or a function that returns it once an error comes; an empty one adds nothing.
 
     Examples
     --------
@@ -31,17 +31,17 @@ def saying(what: str | Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        told = what if isinstance(what, str) else what()
-        if told and isinstance(error, CauseError):
-            error.args = (f"{error}; {told}",)
-            error.recorded = told if error.recorded is None else f"{error.recorded}; {told}"
-        elif told and told not in getattr(error, "__notes__", ()):
-            error.add_note(told)
+        sentence = what if isinstance(what, str) else what()
+        if sentence and isinstance(error, CauseError):
+            error.args = (f"{error}; {sentence}",)
+            error.recorded = sentence if error.recorded is None else f"{error.recorded}; {sentence}"
+        elif sentence and sentence not in getattr(error, "__notes__", ()):
+            error.add_note(sentence)
         raise
 
 
 def round_recorded(round_: int, samples: int) -> str:
-    """Of an error of `learn` or `close_round` after the round was recorded."""
+    """The sentence for an error of `learn` or `close_round` after the round was recorded."""
     return (
         f"round {round_} is recorded with its {samples:,} samples and waits to be trained: do not learn it again, "
         "`cause repair` (or `repair()`) goes on with it"
@@ -49,12 +49,12 @@ def round_recorded(round_: int, samples: int) -> str:
 
 
 def requests_recorded(ids: Sequence[str], in_effect: Sequence[str]) -> str:
-    """Of an error of `forget` after requests were accepted, and some of them took effect.
+    """The sentence for an error of `forget` after requests were accepted, and some of them took effect.
 
     >>> requests_recorded(["a1", "b2"], ["a1"])[:60]
     'in effect, so that the samples are destroyed: request a1; do'
     """
-    accepted = [each for each in ids if each not in set(in_effect)]
+    accepted = [id_ for id_ in ids if id_ not in set(in_effect)]
     parts = []
     if in_effect:
         parts.append(

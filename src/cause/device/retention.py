@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cause.common import positions as pos
 
@@ -63,35 +63,29 @@ def expiring(home: "Home", rule: Rule) -> Expiring:
     """What the next round would delete if samples were kept for so long."""
     rounds, seconds = rule
     if rounds is not None:
-        return _counted(home, "round <= ?", float(home.database.get("round", 0) + 1 - rounds), None)
+        last = float(home.database.get("round", 0) + 1 - rounds)
+        return _counted(home, home.queries.pieces_upto_round(last), None)
     if seconds is not None:
         limit = home.clock() - seconds
-        return _counted(home, "arrived < ?", limit, limit)
+        return _counted(home, home.queries.pieces_before(limit), limit)
     return Expiring()
 
 
 def _next(home: "Home", seconds: float) -> ExpiringAt | None:
-    (first,) = home.database.row(
-        "SELECT min(first) FROM (SELECT min(arrived) AS first FROM uploads UNION ALL SELECT min(arrived) FROM staged)"
-    )
+    first = home.queries.first_arrival()
     if first is None:
         return None
-    found = _counted(home, "arrived < ?", first + DAY_S, first + DAY_S)
+    found = _counted(home, home.queries.pieces_before(first + DAY_S), first + DAY_S)
     return ExpiringAt(found.samples, found.users, found.rounds, at=first + seconds)
 
 
-def _counted(home: "Home", rule: str, limit: float, staged_before: float | None) -> Expiring:
-    rows: Sequence[Any] = home.database.rows(
-        "SELECT pseudonym, uploads.round, positions FROM uploads JOIN pieces ON upload=uploads.id "
-        f"WHERE uploads.{rule}",
-        [limit],
-    )
-    samples = sum(len(pos.from_runs(bytes(runs))) for _, _, runs in rows)
-    users = {home.directory.name(pseudonym) for pseudonym, _, _ in rows}
+def _counted(home: "Home", pieces: Sequence[tuple[int, int, bytes]], staged_before: float | None) -> Expiring:
+    samples = sum(len(pos.from_runs(runs)) for _, _, runs in pieces)
+    users = {home.directory.name(pseudonym) for pseudonym, _, _ in pieces}
     for user, count in _staged(home, staged_before):
         users.add(user)
         samples += count
-    return Expiring(samples, len(users), tuple(sorted({round_ for _, round_, _ in rows})))
+    return Expiring(samples, len(users), tuple(sorted({round_ for _, round_, _ in pieces})))
 
 
 def _staged(home: "Home", before: float | None) -> Iterator[tuple[str, int]]:

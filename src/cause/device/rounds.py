@@ -14,22 +14,33 @@ from cause.errors import InputError
 if TYPE_CHECKING:
     from cause.device.device import Cause
 
-Given = Iterable[Upload] | Mapping[str, tuple[ArrayLike, ArrayLike]]
+Uploads = Iterable[Upload] | Mapping[str, tuple[ArrayLike, ArrayLike]]
 """Uploads, or inputs and labels by user."""
 
 
 Record = Callable[[Any, str | None], tuple[int, int, Mapping[str, Upload], list[int]]]
-"""Records a round that came with a call: its number, its active shards, what arrived, and the shards that waited."""
+"""Records the uploads of a call; returns the round, its active shards, what arrived, and the shards that waited."""
 
 
-def begin(device: "Cause", uploads: Given, idempotency_key: str | None, record: Record) -> tuple[Learned, list[int]]:
+def begin(device: "Cause", uploads: Uploads, idempotency_key: str | None, record: Record) -> tuple[Learned, list[int]]:
     """Record a round, or find the one that a call with the same key has recorded.
+
+    Parameters
+    ----------
+    device
+        The device.
+    uploads
+        What arrived.
+    idempotency_key
+        The key of the call; None records the round without one.
+    record
+        Records the round.
 
     Returns
     -------
     The round before anything of it is trained, and the shards that waited for a repair before it.
     """
-    given = by_name(uploads) if isinstance(uploads, Mapping) else named_well(uploads)
+    named = by_name(uploads) if isinstance(uploads, Mapping) else named_well(uploads)
     home, call = device.home, None
     with device.lock:
         if idempotency_key is not None:
@@ -37,16 +48,16 @@ def begin(device: "Cause", uploads: Given, idempotency_key: str | None, record: 
                 raise InputError("an idempotency key is for a device with a home: Cause('device/', …)")
             device.resume()
             call = home.call_of(idempotency_key)
-            before = home.inbox.called(call)
-            if before is not None and before.round is not None:
-                handles, active = home.same_rows(before, given), device.controller.at(before.round)
-                known = Learned(before.round, active, (), before.samples, handles, repeated=True)
-                return known, [s for s in device.waiting() if _first_untrained(device, s).round < known.round]
+            earlier = home.inbox.called(call)
+            if earlier is not None and earlier.round is not None:
+                handles, active = home.same_rows(earlier, named), device.controller.at(earlier.round)
+                learned = Learned(earlier.round, active, (), earlier.samples, handles, repeated=True)
+                return learned, [s for s in device.waiting() if _first_untrained(device, s).round < learned.round]
         handles = {}
-        if home is not None and isinstance(given, dict):
-            rows = {user: (*upload, _fresh_handles(upload[1])) for user, upload in given.items()}
-            handles = {user: tuple(each.hex() for each in fresh) for user, (*_, fresh) in rows.items()}
-        t, active, arrived, waiting = record(rows if handles else given, call)
+        if home is not None and isinstance(named, dict):
+            rows = {user: (*upload, _fresh_handles(upload[1])) for user, upload in named.items()}
+            handles = {user: tuple(handle.hex() for handle in fresh) for user, (*_, fresh) in rows.items()}
+        t, active, arrived, waiting = record(rows if handles else named, call)
     return Learned(t, active, (), sum(len(upload.positions) for upload in arrived.values()), handles), waiting
 
 

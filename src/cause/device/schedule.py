@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from cause.errors import InputError
@@ -69,6 +69,33 @@ def due(deadlines: Iterable[float], now: float, margin_s: float = MARGIN_S) -> b
     (False, True, False)
     """
     return any(deadline - now < margin_s for deadline in deadlines)
+
+
+def may_begin(when: str, *, is_idle: Callable[[], bool], is_due: Callable[[], bool]) -> bool:
+    """Whether a repair may begin now: the one rule of `cause repair` and of the service.
+
+    Parameters
+    ----------
+    when
+        `now`, `idle` (if the machine is idle; a near deadline beats that) or `deadline` (if one is near). For any other
+        value a repair waits until it is asked for.
+    is_idle
+        Asked for `idle` alone: whether the machine has little to do.
+    is_due
+        Asked only where it decides: whether a deadline is near.
+
+    Examples
+    --------
+    >>> may_begin("idle", is_idle=lambda: False, is_due=lambda: True)
+    True
+    >>> may_begin("deadline", is_idle=lambda: True, is_due=lambda: False)
+    False
+    """
+    if when == "now":
+        return True
+    if when == "idle":
+        return is_idle() or is_due()
+    return when == "deadline" and is_due()
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ then the ledger; an opening finishes what was interrupted.
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cause.common import positions as pos
@@ -16,6 +17,7 @@ from cause.common.registry import nearest
 from cause.common.units import parse_bytes
 from cause.device.config import Config, key_source, parse_config, parse_retain, parse_value
 from cause.device.store.layout import DEVICE_KEY
+from cause.device.store.retrying import retried
 from cause.device.vault import Vault
 from cause.errors import HomeError, InputError, VaultError
 
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
 ACCEPTED, PENDING = "config", "config_pending"
 """Rows of `meta`: the text that is in force, and the one that a change is about to bring."""
-READER_TRIES = 4
 _FIXED = {
     "system": "every sub-model follows from it",
     "seed": "every sub-model follows from it",
@@ -36,17 +37,17 @@ _SIZES = ("memory", "slots")
 
 
 def is_fixed(name: str) -> bool:
-    """Whether a setting (or a part of the composition) is what it was when the home was made."""
+    """Whether a setting (or a part of the composition) can never be changed."""
     return name in _FIXED or name.startswith("composition.")
 
 
 def digest(text: bytes) -> bytes:
-    """What the anchor knows of a configuration."""
+    """The digest of a configuration, as the anchor has it."""
     return hashlib.sha256(b"cause.toml\0" + text).digest()
 
 
 def recorded(database: "Database", vault: Vault, name: str = ACCEPTED) -> bytes | None:
-    """The accepted (or pending) text; None if there is none."""
+    """The accepted (or pending) text of the configuration; None if there is none, HomeError if it is damaged."""
     sealed = database.get(name)
     if sealed is None:
         return None
@@ -57,42 +58,36 @@ def recorded(database: "Database", vault: Vault, name: str = ACCEPTED) -> bytes 
 
 
 def record(database: "Database", vault: Vault, text: bytes, name: str = ACCEPTED) -> None:
-    """In a transaction: this text is accepted (or pending)."""
+    """Store the accepted (or pending) text of the configuration; call it in a transaction."""
     database.set(name, vault.seal(DEVICE_KEY, text, name.encode()))
 
 
 def differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
-    """The settings that are not the same, as (name, old value, new value)."""
+    """The settings that differ, as (name, old value, new value)."""
     before, after = dict(_flat(old.effective())), dict(_flat(new.effective()))
     names = sorted({*before, *after})
     return [(n, before.get(n), after.get(n)) for n in names if before.get(n) != after.get(n)]
 
 
 def shown(changes: list[tuple[str, Any, Any]]) -> str:
-    """As people read them: retain None -> '1 rounds'."""
+    """Changes as text: retain None -> '1 rounds'."""
     return ", ".join(f"{name} {old!r} -> {new!r}" for name, old, new in changes)
 
 
 def in_force(home: "Home") -> Config | None:
-    """The configuration of a home, if its file says what was accepted. Finishes an interrupted change.
+    """The configuration of a home, once its file was compared with the accepted one. Finishes an interrupted change.
 
     Returns
     -------
     Config or None
-        None where nothing was accepted yet and there is no file.
+        None if nothing was accepted yet and there is no file.
 
     Raises
     ------
     HomeError
         If the file was edited; the message names the settings.
     """
-    for left in reversed(range(READER_TRIES)):
-        try:
-            return _in_force(home)
-        except HomeError:
-            if not home.read_only or not left:
-                raise
-    raise AssertionError("unreachable")
+    return retried(partial(_in_force, home), pause_s=0.0) if home.read_only else _in_force(home)
 
 
 def _in_force(home: "Home") -> Config | None:
@@ -109,11 +104,11 @@ def _in_force(home: "Home") -> Config | None:
         ) from None
     except OSError as error:
         raise HomeError(f"cannot read {str(path)!r}: {error.strerror}: try again") from None
-    found = parse_config(text, str(path))
-    known = [each for each in (accepted, pending) if each is not None]
-    fits = not known or any(not differences(parse_config(each, "the ledger"), found) for each in known)
+    config = parse_config(text, str(path))
+    texts = [old for old in (accepted, pending) if old is not None]
+    fits = not texts or any(not differences(parse_config(old, "the ledger"), config) for old in texts)
     if fits and pending is not None and not home.read_only:
-        try:  # also where it is there already: it may be in the page cache alone
+        try:  # also if the file has this text: it may be in the page cache alone
             home.disk.write_whole(path, pending)
         except OSError as error:
             raise HomeError(f"cannot write {str(path)!r}: {error.strerror}") from None
@@ -122,8 +117,8 @@ def _in_force(home: "Home") -> Config | None:
     if fits:
         if accepted is None and not home.read_only:
             _settle(home, text)
-        return found
-    changes = differences(parse_config(known[0], "the ledger"), found)
+        return config
+    changes = differences(parse_config(texts[0], "the ledger"), config)
     raise HomeError(
         f"{str(path)!r} was edited: {shown(changes)}: put it back, or take it over with `cause config HOME --accept`; "
         "`cause config HOME key=value` changes a setting"
@@ -133,11 +128,17 @@ def _in_force(home: "Home") -> Config | None:
 def _settle(home: "Home", text: bytes) -> None:
     with home.database.transaction():
         record(home.database, home.vault, text)
-        home.database.run("DELETE FROM meta WHERE name=?", [PENDING])
+        home.database.unset(PENDING)
 
 
 def change(home: "Home", new: Config) -> None:
-    """Let a configuration take the place of the accepted one, crash-safely."""
+    """Replace the accepted configuration; after a crash the next opening finishes or drops the change.
+
+    Raises
+    ------
+    HomeError
+        If the file cannot be written.
+    """
     text = new.text().encode()
     parse_config(text, "the configuration")
     with home.database.transaction():
@@ -151,7 +152,14 @@ def change(home: "Home", new: Config) -> None:
 
 
 def changed(config: Config, assignments: Mapping[str, str]) -> Config:
-    """The configuration with other settings, given as text.
+    """The configuration with some settings changed.
+
+    Parameters
+    ----------
+    config
+        The configuration.
+    assignments
+        New values as text, by name.
 
     Raises
     ------
@@ -166,7 +174,7 @@ def changed(config: Config, assignments: Mapping[str, str]) -> Config:
     cause.errors.InputError: seed cannot be changed: every sub-model follows from it. Make a new home
     """
     settings, key = config.settings, dict(config.key)
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, text in assignments.items():
         kind = name.removeprefix("key.")
         if name in _FIXED:
@@ -178,25 +186,25 @@ def changed(config: Config, assignments: Mapping[str, str]) -> Config:
         if name.startswith("key."):
             key = {kind: text.split() if kind == "command" else text}
         elif name in asdict(settings):
-            given[name] = parse_value(name, text)
+            values[name] = parse_value(name, text)
         else:
-            known = sorted(set(asdict(settings)) - set(_FIXED))
-            hint = nearest(name, known)
-            raise InputError(f"there is no setting {name!r}{hint}: {', '.join(known)}, key.file, key.env, key.command")
+            names = sorted(set(asdict(settings)) - set(_FIXED))
+            hint = nearest(name, names)
+            raise InputError(f"there is no setting {name!r}{hint}: {', '.join(names)}, key.file, key.env, key.command")
     for name in _SIZES:
-        if name in given:
-            _check_size(name, getattr(settings, name), given[name], settings.slots)
-    return replace(config, settings=replace(settings, **given), key=key)
+        if name in values:
+            _check_size(name, getattr(settings, name), values[name], settings.slots)
+    return replace(config, settings=replace(settings, **values), key=key)
 
 
 def accepted(home: "Home") -> Config | None:
-    """The configuration that was accepted last, whatever the file says."""
+    """The configuration that was accepted last, also if the file was edited; None if there is none."""
     text = recorded(home.database, home.vault)
     return None if text is None else parse_config(text, "the ledger")
 
 
 def check_accepted(old: Config, new: Config) -> None:
-    """Refuse an edited file whose changes cannot be taken over."""
+    """Refuse an edited file that changes a fixed setting; InputError names it."""
     for name, before, after in differences(old, new):
         if name in _FIXED or name.startswith(("learner.", "composition.")):
             reason = _FIXED.get(name, "every sub-model follows from it")
@@ -206,13 +214,13 @@ def check_accepted(old: Config, new: Config) -> None:
 
 
 def check_key(home: "Home", new: Config) -> None:
-    """Refuse a source of the master key that does not open this home's vault."""
+    """Refuse a source of the master key that does not open this home's vault; VaultError says why."""
     if dict(new.key) != dict((home.config or new).key):
         Vault.open(home.layout.vault, key_source(new.key, home.layout.folder), home.disk, read_only=True).close()
 
 
 def consequences(home: "Home", new: Config) -> Iterator[str]:
-    """What a change will do, in sentences."""
+    """Sentences on what a change of the configuration will do."""
     settings = new.settings
     retain = parse_retain(settings.retain)
     if retain != home.retain:
@@ -227,21 +235,17 @@ def consequences(home: "Home", new: Config) -> Iterator[str]:
 
 
 def expiring(home: "Home", retain: tuple[int | None, float | None]) -> int:
-    """How many samples the next learn would destroy if they were kept for so long."""
+    """How many samples the next learn would destroy under this rule: most rounds, or most seconds."""
     rounds, seconds = retain
+    staged = 0
     if rounds is not None:
-        rule, limit = "round <= ?", float(home.database.get("round", 0) + 1 - rounds)
+        pieces = home.queries.pieces_upto_round(float(home.database.get("round", 0) + 1 - rounds))
     elif seconds is not None:
-        rule, limit = "arrived < ?", home.clock() - seconds
+        limit = home.clock() - seconds
+        pieces, staged = home.queries.pieces_before(limit), home.queries.staged_samples_before(limit)
     else:
         return 0
-    held = home.database.rows(
-        f"SELECT positions FROM pieces WHERE upload IN (SELECT id FROM uploads WHERE {rule})", [limit]
-    )
-    waiting = 0
-    if seconds is not None:
-        (waiting,) = home.database.row("SELECT coalesce(sum(samples), 0) FROM staged WHERE arrived < ?", [limit])
-    return sum(len(pos.from_runs(bytes(runs))) for (runs,) in held) + int(waiting)
+    return sum(len(pos.from_runs(runs)) for _, _, runs in pieces) + staged
 
 
 def _check_size(name: str, old: Any, new: Any, slots: int | None) -> None:

@@ -1,7 +1,7 @@
 """How a device is: what serves, what waits and what it will cost. Only reads."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +9,7 @@ from cause.device.energy.model import EnergyModel
 from cause.device.retention import Retention, retention
 from cause.device.schedule import margin_of
 from cause.device.store.home import Home
+from cause.device.store.queries import BehindRow
 from cause.engine.ledger import Quarantined
 from cause.engine.rehearsal import rehearsed_count
 from cause.engine.samples import SegmentKey
@@ -79,7 +80,7 @@ class Export:
     form: str
     heads: tuple[SegmentKey, ...]
     tainted: float | None
-    """When something that it had learned was forgotten: whoever has it should take a new one."""
+    """When a sample that it had learned was forgotten: its users should take a new export."""
 
 
 @dataclass(frozen=True)
@@ -161,16 +162,12 @@ def status(device: "Cause", model: EnergyModel | None = None) -> Status:
 def _of_one_moment(device: "Cause", model: EnergyModel | None) -> Status:
     home = home_of(device)
     with home.database.reading():
-        since = {shard: told for shard, *told in home.database.rows("SELECT shard, since, problem FROM behind")}
-        requests = home.database.rows(
-            "SELECT id, received, effective, deadline, samples FROM requests WHERE repaired IS NULL ORDER BY deadline"
-        )
-        exports = home.database.rows("SELECT id, made, form, heads, tainted FROM exports ORDER BY made")
+        behind, requests, exports = home.queries.behind(), home.queries.open_requests(), home.queries.exports()
         stored_bytes, expires = home.stored_bytes, retention(home)
         notes = home.database.get("learner_notes")
     now, near = home.clock(), margin_of(home.deadline_s)
-    deadlines = [deadline for _, _, _, deadline, _ in requests]
-    shards = tuple(_shard(device, shard, since) for shard in device.ledger.shards())
+    deadlines = [request.deadline for request in requests]
+    shards = tuple(_shard(device, shard, behind) for shard in device.ledger.shards())
     return Status(
         round=device.ledger.round,
         samples=sum(shard.samples for shard in shards),
@@ -183,10 +180,7 @@ def _of_one_moment(device: "Cause", model: EnergyModel | None) -> Status:
         storage_bytes=stored_bytes,
         storage_budget_bytes=home.storage_bytes,
         requests=tuple(OpenRequest(*row) for row in requests),
-        exports=tuple(
-            Export(each, made, form, tuple(SegmentKey(*head) for head in json.loads(heads)), tainted)
-            for each, made, form, heads, tainted in exports
-        ),
+        exports=tuple(Export(*row) for row in exports),
         quarantined=tuple(device.ledger.quarantined()),
         clock=home.time.doubt(),
         retention=expires,
@@ -229,10 +223,10 @@ def estimated(trainings: int, samples: int, rsn: int, model: EnergyModel | None)
     return RepairCost(trainings, samples, rsn, model.seconds(samples, trainings), joules, unknown)
 
 
-def _shard(device: "Cause", shard: int, since: dict[int, list[Any]]) -> ShardStatus:
+def _shard(device: "Cause", shard: int, rows: Mapping[int, BehindRow]) -> ShardStatus:
     lineage, head = device.ledger.lineage(shard), device.memory.head(shard)
     serving, newest = None if head is None else head.key, lineage.last
     assert newest is not None
     behind = len(lineage.after(serving))
-    fell_behind, problem = since.get(shard, (None, None)) if behind else (None, None)
-    return ShardStatus(shard, lineage.samples, newest, serving, behind, fell_behind, problem)
+    since, problem = rows.get(shard, (None, None)) if behind else (None, None)
+    return ShardStatus(shard, lineage.samples, newest, serving, behind, since, problem)

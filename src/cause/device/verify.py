@@ -19,40 +19,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verification:
-    """What a replay found."""
+    """The result of a replay."""
 
     identical: list[SegmentKey] = field(default_factory=list)
     mismatched: list[SegmentKey] = field(default_factory=list)
     unverifiable: list[SegmentKey] = field(default_factory=list)
-    """Trained in another environment, where bits are others: neither right nor wrong here."""
+    """Sub-models that were trained in another environment, whose bits differ: they cannot be compared here."""
     wrong: list[str] = field(default_factory=list)
-    """What a receipt says and the home does not bear out."""
+    """Commitments of a receipt that do not hold."""
     superseded: list[str] = field(default_factory=list)
-    """What a receipt says of something that has changed since, so that nobody can check it any more."""
+    """Commitments of a receipt that cannot be checked any more, because what they commit to has changed."""
 
     @property
     def holds(self) -> bool:
-        """Nothing was found to be otherwise."""
+        """Whether no sub-model differs and no commitment is wrong."""
         return not self.mismatched and not self.wrong
 
     @property
     def sub_models(self) -> int:
-        """How many were looked at."""
+        """How many sub-models were examined."""
         return len(self.identical) + len(self.mismatched) + len(self.unverifiable)
 
 
 def replay(chain: Chain) -> Verification:
-    """Train a shard from scratch and compare on the way."""
-    found, learner, blob = Verification(), chain.learner, None
+    """Train a shard from scratch, and compare each sub-model with the stored one."""
+    result, learner, blob = Verification(), chain.learner, None
     for lesson, seed, stored in chain.lessons:
         if stored is not None and stored[0] != learner.environment:
-            found.unverifiable.append(lesson.segment)
+            result.unverifiable.append(lesson.segment)
             blob = stored[1]  # what follows was trained from it, perhaps here
             continue
         blob = train_segment(learner, blob, Task(lesson, seed), silent)
         if stored is not None:
-            (found.identical if blob == stored[1] else found.mismatched).append(lesson.segment)
-    return found
+            (result.identical if blob == stored[1] else result.mismatched).append(lesson.segment)
+    return result
 
 
 def verify(
@@ -63,9 +63,20 @@ def verify(
     progress: Progress | None = None,
     began: Callable[[ProcessPoolExecutor], None] | None = None,
 ) -> Verification:
-    """Replay every shard (or these) in fresh processes (none with `processes=0`: here) and compare.
+    """Replay shards in fresh processes, and compare with the stored sub-models.
 
-    `began` is told of those processes: whoever may not wait for their end can end them.
+    Parameters
+    ----------
+    device
+        The device.
+    shards
+        The shards to replay; all if it is None.
+    processes
+        How many processes replay; 0 replays in this one.
+    progress
+        Called after each shard, with how many are done and how many there are.
+    began
+        Called with the pool of processes, for a caller that may have to end them.
 
     Raises
     ------
@@ -95,13 +106,13 @@ def verify(
             results = pool.map(replay, chains)
             if began is not None:
                 began(pool)
-        for done, found in enumerate(results, start=1):
-            total.identical.extend(found.identical)
-            total.mismatched.extend(found.mismatched)
-            total.unverifiable.extend(found.unverifiable)
+        for done, result in enumerate(results, start=1):
+            total.identical.extend(result.identical)
+            total.mismatched.extend(result.mismatched)
+            total.unverifiable.extend(result.unverifiable)
             if progress:
                 progress(done, len(chains))
-    except Exception as error:  # also when samples went while they were read
+    except Exception as error:  # also if samples were deleted while they were read
         _refuse_what_changed(device, chains, since)
         if device.held.look() or device.held.reloads != reloads:
             raise ChangedError("another process changed the home during the replay: verify again") from None
@@ -116,8 +127,10 @@ def verify(
 
 
 def _refuse_what_changed(device: "Cause", chains: Sequence[Chain], since: int) -> None:
-    """A mismatch of what is no longer there would be no mismatch."""
+    """Raise ChangedError if a shard has changed since: its comparison means nothing."""
     changed = [chain.shard for chain in chains if not device.current(chain.shard, since)]
     if changed:
-        told = ", ".join(map(str, changed))
-        raise ChangedError(f"something of shard {told} was forgotten or found damaged during the replay: verify again")
+        shards = ", ".join(map(str, changed))
+        raise ChangedError(
+            f"something of shard {shards} was forgotten or found damaged during the replay: verify again"
+        )

@@ -22,13 +22,15 @@ from cause.engine.quarantine import hits
 from cause.engine.rehearsal import Rehearsal
 from cause.engine.requests import still_held
 from cause.engine.results import Effect
-from cause.engine.samples import SegmentKey, Upload
+from cause.engine.samples import Piece, SegmentKey, Upload
 from cause.engine.segments import Segmenting
 from cause.engine.state import State, Storage, samples_between
 from cause.engine.training import Training
 
 SHARDS, MEMORY = 4, "2GB"
 """The paper's defaults."""
+WriteRound = Callable[[int, Mapping[SegmentKey, Sequence[Piece]]], None]
+"""Records a round: its number, and the pieces of its uploads by segment."""
 
 
 class Engine:
@@ -101,16 +103,25 @@ class Engine:
 
     # Lines 2 to 5: a round of learning. The caller holds `state.lock`.
 
-    def record(self, t: int, uploads: Mapping[str, Upload]) -> int:
+    def record(self, t: int, uploads: Mapping[str, Upload], write: WriteRound | None = None) -> int:
         """Assign what arrived in round t to shards, and record it; return how many shards took data (S_t).
 
         A user stays in the shard that holds their data, as long as it is active.
+
+        Parameters
+        ----------
+        t
+            The number of the round.
+        uploads
+            What arrived, by user.
+        write
+            Called with the round and its segments to record them; the ledger's `record` unless it is given.
         """
         active = self.controller.at(t)
         placements = {user: self.ledger.placement(user) for user in uploads}
         staying = {user: shard for user, shard in placements.items() if shard is not None and shard < active}
         assigned = self.partition.assign(Arrivals(t, active, uploads, staying, self._partition_key, self.classes))
-        self.ledger.record(t, self.segmenting.segments(t, uploads, assigned))
+        (write or self.ledger.record)(t, self.segmenting.segments(t, uploads, assigned))
         return active
 
     # Lines 6 to 12: requests

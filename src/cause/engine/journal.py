@@ -42,8 +42,18 @@ class Journal:
         """Shape and type of the oldest input among those samples; None if there is none."""
         return None
 
-    def trained(self, segment: SegmentKey, retrained: int = 0) -> None:
-        """A sub-model was admitted, and whoever had to go for it is gone; how many samples were trained again."""
+    def trained(self, segment: SegmentKey, evicted: Sequence[SegmentKey] = (), retrained: int = 0) -> None:
+        """Record that a sub-model was admitted.
+
+        Parameters
+        ----------
+        segment
+            The segment that it was trained up to.
+        evicted
+            The sub-models that the memory evicted to make room for it.
+        retrained
+            How many samples were trained again.
+        """
 
     def discarded(self, key: SegmentKey) -> None:
         """A damaged sub-model is no longer in the memory."""

@@ -125,9 +125,10 @@ class Training:
                     try:
                         identity = self._identity(recipe, segment, lesson)
                         size = learner.stored_bytes(blob)
-                        held.memory.admit(SubModel(segment.key, identity, size, learner.environment), blob)
+                        sub_model = SubModel(segment.key, identity, size, learner.environment)
+                        evicted = held.memory.admit(sub_model, blob)
                         segment.trained = True
-                        held.journal.trained(segment.key, retrained)
+                        held.journal.trained(segment.key, evicted, retrained)
                     except BaseException:
                         held.reload()
                         raise

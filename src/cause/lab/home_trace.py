@@ -51,16 +51,9 @@ def history(home: Home) -> Trace:
 
 
 def _lines(home: Home) -> list[_Line]:
-    database, vault = home.database, home.vault
-    blocks: dict[tuple[int, int], list[bytes]] = {}
-    for round_, pseudonym, name in database.rows(
-        "SELECT round, pseudonym, key FROM blocks JOIN uploads ON upload=id ORDER BY upload, part"
-    ):
-        blocks.setdefault((round_, pseudonym), []).append(bytes(name))
+    vault, blocks = home.vault, home.queries.blocks_by_upload()
     lines = []
-    for round_, kind, pseudonym, of_round, samples, shard, sealed in database.rows(
-        "SELECT round, kind, pseudonym, of_round, samples, shard, sealed_classes FROM history ORDER BY seq"
-    ):
+    for round_, kind, pseudonym, of_round, samples, shard, sealed in home.queries.history():
         own, classes = blocks.get((round_, pseudonym), []), None
         if sealed is not None and own and all(name in vault for name in own):  # not so if another process was faster
             classes = tuple(open_classes(upload_key(vault, own), bytes(sealed)).items())

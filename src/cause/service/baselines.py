@@ -46,8 +46,7 @@ class Comparison:
         """What is known, and whether it is of this moment."""
         home = home_of(self._device)
         with self._lock:
-            (newest,) = home.database.row("SELECT coalesce(max(seq), 0) FROM history")
-            (own,) = home.database.row("SELECT coalesce(sum(samples), 0) FROM retrained")
+            newest, own = home.queries.last_history(), home.queries.retrained_total()
             round_ = self._device.ledger.round
             if self._of != (newest, round_) and (self._future is None or self._future.done()):
                 self._begin((newest, round_))

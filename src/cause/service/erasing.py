@@ -40,7 +40,7 @@ class Erasures:
 
     def _known(self, id_: str) -> bool:
         assert self._device.home is not None
-        return self._device.home.database.row("SELECT 1 FROM requests WHERE id=?", [id_]) is not None
+        return self._device.home.queries.is_request(id_)
 
     def _accepted(self, id_: str) -> bool:
         """After an error: what cannot be looked up was not promised."""

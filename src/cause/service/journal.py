@@ -45,7 +45,7 @@ class TellingJournal(Journal):
             staged = self._home.effect(ids, selection, plans, dropped)
         finally:
             self._forgotten()
-        (samples,) = self._home.database.row("SELECT samples FROM requests WHERE id=?", [ids[0]])
+        samples = self._home.queries.request_samples(ids[0])
         told = {"requests": list(ids), "samples": samples, "shards": [plan.shard for plan in plans]}
         rsn = sum(plan.rsn for plan in plans)
         self._events.tell("forget.effective", **told, dropped=[list(key) for key in dropped], rsn_planned=rsn)
@@ -53,16 +53,14 @@ class TellingJournal(Journal):
             self._events.tell("sub_model.dropped", segment=list(key), why="forgotten")
         return staged
 
-    def trained(self, segment: SegmentKey, retrained: int = 0) -> None:
-        named = {name: key for key, name in self._home.shelf.names.items()}
-        stored = {tuple(row) for row in self._home.database.rows("SELECT shard, round, slice FROM sub_models")}
-        self._home.trained(segment, retrained)
+    def trained(self, segment: SegmentKey, evicted: Sequence[SegmentKey] = (), retrained: int = 0) -> None:
+        self._home.trained(segment, evicted, retrained)
         self.retrained += retrained
         self._events.tell("segment.trained", segment=list(segment), retrained=retrained)
         kept = self._home.memory[segment]
         slot = self._home.memory.slot_of(segment)
         self._events.tell("sub_model.admitted", segment=list(segment), size_bytes=kept.size_bytes, slot=slot)
-        for key in sorted(stored - {tuple(each) for each in named.values()}):
+        for key in sorted(evicted):
             self._events.tell("sub_model.dropped", segment=list(key), why="evicted")
 
     def discarded(self, key: SegmentKey) -> None:
@@ -77,12 +75,11 @@ class TellingJournal(Journal):
         self._home.failed(errors)
 
     def caught_up(self, behind: Sequence[int]) -> None:
-        rows = self._home.database.rows("SELECT id FROM requests WHERE effective IS NOT NULL AND repaired IS NULL")
+        unrepaired = self._home.queries.unrepaired()
         self._home.caught_up(behind)
-        for (each,) in rows:
-            (repaired,) = self._home.database.row("SELECT repaired FROM requests WHERE id=?", [each])
-            if repaired is not None:
-                self._events.tell("request.repaired", request=each)
+        for request in unrepaired:
+            if self._home.queries.is_repaired(request):
+                self._events.tell("request.repaired", request=request)
 
     def close(self) -> None:
         self._home.close()

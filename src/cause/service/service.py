@@ -8,6 +8,7 @@ import threading
 import time
 from collections import OrderedDict
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from cause.common.hashing import digest
@@ -17,6 +18,7 @@ from cause.device.energy.model import EnergyModel
 from cause.device.status import home_of
 from cause.device.store.home import Home
 from cause.device.store.layout import DEVICE_KEY, Layout
+from cause.device.store.retrying import retried
 from cause.errors import HomeError
 from cause.executors import Processes
 from cause.service.baselines import Comparison
@@ -159,14 +161,7 @@ def tokens_of(folder: Path) -> Tokens:
     if not layout.config.exists():
         raise HomeError(f"{str(folder)!r} is not a home: `cause init` makes one")
     source = read_config(layout.config).source(folder)
-    for attempt in range(5):
-        try:
-            home = Home(folder, source, read_only=True)
-            break
-        except HomeError:  # another process may be changing keys at this moment
-            if attempt == 4:
-                raise
-            time.sleep(0.02 * 2**attempt)
+    home = retried(partial(Home, folder, source, read_only=True))
     try:
         return Tokens(folder, token_key(home), tidy=home.time.doubt() is None)
     finally:

@@ -1,6 +1,5 @@
 """The thread that lets rounds be closed, trained and repaired, when it is time to. Training itself is in workers."""
 
-import json
 import logging
 import math
 import threading
@@ -9,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from cause.device.device import Arrived, Cause
-from cause.device.schedule import due, margin_of
+from cause.device.schedule import due, margin_of, may_begin
 from cause.device.status import home_of, waiting
 from cause.engine.progress import Step
 from cause.errors import CauseError
@@ -216,30 +215,26 @@ class Trainer:
     def _settle(self) -> None:
         """Serve what an error kept from taking effect; requests that left nothing to train again are done with."""
         home = home_of(self.device)
-        if home.database.row("SELECT 1 FROM requests WHERE effective IS NULL") is not None:
+        if home.queries.has_unserved():
             with self.device.lock:
                 everything = self.device.ledger.shards()
             self.device.catch_up(except_=everything)
         with self.device.lock:
             behind = set(self.device.waiting())
-            rows = home.database.rows("SELECT covered FROM requests WHERE effective IS NOT NULL AND repaired IS NULL")
-            if any(not behind & set(json.loads(covered)["shards"]) for (covered,) in rows):
+            if any(not behind & shards for shards in home.queries.shards_of_unrepaired()):
                 self.device.journal.caught_up(sorted(behind))
 
     def _to_repair(self, behind: Behind) -> tuple[int, ...]:
         """The shards that are trained again now."""
-        if not behind.repair or self._asked.is_set() or self.repair == "now":
+        if not behind.repair or self._asked.is_set():
             return behind.repair
-        if self.repair in ("idle", "deadline") and self._due():
-            return behind.repair  # a deadline beats idleness
-        if self.repair == "idle":
-            return behind.repair if self.load.idle() else behind.with_fresh
-        return ()
+        if may_begin(self.repair, is_idle=self.load.idle, is_due=self._due):
+            return behind.repair
+        return behind.with_fresh if self.repair == "idle" else ()
 
     def _due(self) -> bool:
         home = home_of(self.device)
-        rows = home.database.rows("SELECT deadline FROM requests WHERE repaired IS NULL")
-        return due([deadline for (deadline,) in rows], home.clock(), margin_of(home.deadline_s))
+        return due(home.queries.open_deadlines(), home.clock(), margin_of(home.deadline_s))
 
     def _watch(self, step: Step) -> None:
         self.now = step

@@ -9,6 +9,7 @@ from cause.device.device import ENDLESS
 from cause.device.retention import Retention
 from cause.device.status import Degraded, RepairCost, Status, estimated, waiting
 from cause.device.store.listing import page
+from cause.device.store.queries import RequestRow, RoundRow
 from cause.engine.ledger import Quarantined
 from cause.engine.presets import system_text
 from cause.engine.requests import Request as Asked
@@ -33,7 +34,7 @@ def status(service: Service, *, names: bool) -> s.Status:
         found = device.status(service.model)
         uploads = home.inbox.uploads()
         behind = device.waiting()
-    rows = home.database.rows("SELECT round, samples FROM retrained ORDER BY round")
+    rows = home.queries.retrained()
     now, step, form = home.clock(), trainer.now, service.reader.form
     endless = found.slots >= ENDLESS
     deadlines = [request.deadline for request in found.requests]
@@ -154,14 +155,14 @@ def shards(service: Service) -> list[s.Shard]:
     device = service.device
     found = []
     with device.lock:
-        rows = service.home.database.rows("SELECT shard, since, problem FROM behind")
-        since, problems = {row[0]: row[1] for row in rows}, {row[0]: row[2] for row in rows}
+        waiting_since = service.home.queries.behind()
         active = device.controller.at(max(1, device.ledger.round))
         for shard in device.ledger.shards():
             lineage, head = device.ledger.lineage(shard), device.memory.head(shard)
             serving = None if head is None else head.key
             stored = set(device.memory.stored_of(shard))
             behind = len(lineage.after(serving))
+            since, problem = waiting_since.get(shard, (None, None)) if behind else (None, None)
             found.append(
                 s.Shard(
                     shard=shard,
@@ -170,8 +171,8 @@ def shards(service: Service) -> list[s.Shard]:
                     head=key(serving),
                     newest=key(lineage.last),
                     behind=behind,
-                    since=maybe(since.get(shard) if behind else None),
-                    problem=problems.get(shard) if behind else None,
+                    since=maybe(since),
+                    problem=problem,
                     segments=[
                         s.ShardSegment(
                             segment=list(each.key), samples=each.count, trained=each.trained, stored=each.key in stored,
@@ -216,22 +217,10 @@ def round_(service: Service, number: int) -> s.Round | None:
 
 
 def _rounds(service: Service, wanted: list[int]) -> list[s.Round]:
-    device, database = service.device, service.home.database
+    device = service.device
     if not wanted:
         return []
-    span = [min(wanted), max(wanted)]
-    arrived = {
-        each: (users, samples)
-        for each, users, samples in database.rows(
-            "SELECT round, count(DISTINCT pseudonym), sum(samples) FROM history WHERE kind='add' AND "
-            "round BETWEEN ? AND ? GROUP BY round",
-            span,
-        )
-    }
-    closed = dict(
-        database.rows("SELECT round, min(received) FROM uploads WHERE round BETWEEN ? AND ? GROUP BY round", span)
-    )
-    retrained = dict(database.rows("SELECT round, samples FROM retrained WHERE round BETWEEN ? AND ?", span))
+    rows = service.home.queries.rounds(min(wanted), max(wanted))
     segments: dict[int, list[tuple[int, bool]]] = {}
     with device.lock:
         behind = service.trainer.behind()
@@ -248,60 +237,38 @@ def _rounds(service: Service, wanted: list[int]) -> list[s.Round]:
     found = []
     for number in wanted:
         own = segments.get(number, [])
-        users, samples = arrived.get(number, (0, 0))
+        row = rows.get(number, RoundRow())
         state = "empty" if not own else "training" if (number, True) in states else "trained"
         state = "waiting" if (number, False) in states else state
         found.append(
             s.Round(
-                round=number, closed=maybe(closed.get(number)), users=users, samples=samples,
+                round=number, closed=maybe(row.closed), users=row.users, samples=row.samples,
                 retained=sum(count for count, _ in own), segments=len(own), trained=sum(done for _, done in own),
-                rsn=retrained.get(number, 0), state=state,  # type: ignore[arg-type]
+                rsn=row.retrained, state=state,  # type: ignore[arg-type]
             )
         )  # fmt: skip
     return found
 
 
-# A request is in effect when its receipt is signed: only then are the keys gone, too.
-GONE = "EXISTS (SELECT 1 FROM leaves WHERE request=requests.id AND kind='effect')"
-REQUEST = (
-    f"SELECT rowid, id, received, deadline, CASE WHEN {GONE} THEN effective END, repaired, samples, covered "
-    "FROM requests"
-)
-
-
 def requests(service: Service, state: str | None, before: int | None, limit: int) -> s.Requests:
-    rules, values = ["1"], []
-    if state is not None:
-        rules.append(
-            {
-                "accepted": f"NOT {GONE}",
-                "in_effect": f"{GONE} AND repaired IS NULL",
-                "repaired": "repaired IS NOT NULL",
-            }[state]
-        )
-    if before is not None:
-        rules.append("rowid < ?")
-        values.append(before)
-    rows = service.home.database.rows(
-        f"{REQUEST} WHERE {' AND '.join(rules)} ORDER BY rowid DESC LIMIT ?", [*values, limit + 1]
-    )
+    rows = service.home.queries.requests(state, before, limit + 1)
     items = [_request(service, row) for row in rows[:limit]]
-    return s.Requests(items=items, next=rows[limit - 1][0] if len(rows) > limit else None)
+    return s.Requests(items=items, next=rows[limit - 1].number if len(rows) > limit else None)
 
 
 def request(service: Service, id_: str) -> s.Request | None:
-    row = service.home.database.row(f"{REQUEST} WHERE id=?", [id_])
+    row = service.home.queries.request(id_)
     return None if row is None else _request(service, row)
 
 
-def _request(service: Service, row: Any) -> s.Request:
-    _, id_, received, deadline, effective, repaired, samples, covered = row
-    told = json.loads(covered) if covered else {}
-    state: Any = "accepted" if effective is None else "in_effect" if repaired is None else "repaired"
+def _request(service: Service, row: RequestRow) -> s.Request:
+    covered = json.loads(row.covered) if row.covered else {}
+    state: Any = "accepted" if row.effective is None else "in_effect" if row.repaired is None else "repaired"
     return s.Request(
-        id=id_, state=state, received=moment(received), deadline=moment(deadline), effective=maybe(effective),
-        repaired=maybe(repaired), samples=samples, staged=told.get("staged", 0), shards=told.get("shards", []),
-        rsn_planned=told.get("rsn"), receipts=service.home.receipts.numbers(id_), note=None,
+        id=row.id, state=state, received=moment(row.received), deadline=moment(row.deadline),
+        effective=maybe(row.effective), repaired=maybe(row.repaired), samples=row.samples,
+        staged=covered.get("staged", 0), shards=covered.get("shards", []), rsn_planned=covered.get("rsn"),
+        receipts=service.home.receipts.numbers(row.id), note=None,
     )  # fmt: skip
 
 
@@ -375,11 +342,8 @@ def plan(service: Service, asked: Asked) -> s.Plan:
 
 
 def receipts(service: Service, before: int | None, limit: int) -> s.Receipts:
-    rows = service.home.database.rows(
-        "SELECT number, body FROM leaves WHERE number < ? ORDER BY number DESC LIMIT ?",
-        [2**62 if before is None else before, limit + 1],
-    )
-    items = [_receipt(number, bytes(body)) for number, body in rows[:limit]]
+    rows = service.home.receipts.table.newest_bodies(before, limit + 1)
+    items = [_receipt(number, body) for number, body in rows[:limit]]
     return s.Receipts(items=items, next=rows[limit - 1][0] if len(rows) > limit else None)
 
 

@@ -15,10 +15,8 @@ from cause.device.store.database import connect
 from cause.device.store.disk import Disk
 from cause.device.store.home import Home
 from cause.device.store.layout import BLOCKS, CONFIG, DEVICE_KEY, LEDGER, SUB_MODELS
+from cause.device.store.queries import file_names, last_round
 from cause.errors import HomeError, InputError, ReadError
-
-BLOCK_TABLES = ("blocks", "staged")
-"""The tables that name blocks of samples."""
 
 
 @dataclass(frozen=True)
@@ -57,17 +55,9 @@ def backup(home: Home, target: str | Path) -> BackedUp:
     ledger, config = snapshot(layout.ledger), layout.config.read_bytes()
     with contextlib.closing(sqlite3.connect(":memory:")) as copy:
         copy.deserialize(ledger)
-        names = {
-            BLOCKS: [
-                bytes(row[0])
-                for table in BLOCK_TABLES
-                for row in copy.execute(f"SELECT key FROM {table} ORDER BY upload, part")
-            ],
-            SUB_MODELS: [bytes(row[0]) for row in copy.execute("SELECT key FROM sub_models ORDER BY slot")],
-        }
-        round_ = (copy.execute("SELECT value FROM meta WHERE name='round'").fetchone() or (0,))[0]
+        names, round_ = file_names(copy.execute), last_round(copy.execute)
     digests = [hashlib.sha256(data).hexdigest() for data in (ledger, config)]
-    manifest = Manifest(VERSION, __version__, home.clock(), int(round_), *digests)
+    manifest = Manifest(VERSION, __version__, home.clock(), round_, *digests)
     signed = manifest_bytes(manifest, home.vault.commit(DEVICE_KEY, manifest.digest()))
     counts = {BLOCKS: 0, SUB_MODELS: 0}
     partial = path.with_name(path.name + ".part")

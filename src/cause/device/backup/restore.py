@@ -1,4 +1,4 @@
-"""Put a backup back into a home whose live vault is there. Whatever has no key any more stays forgotten."""
+"""Restore a home from a backup. The home's own vault is needed: samples whose keys are destroyed stay forgotten."""
 
 import contextlib
 import hmac
@@ -14,7 +14,6 @@ from typing import Any
 from cause.common.units import format_bytes
 from cause.device import settings
 from cause.device.backup.archive import Archive
-from cause.device.backup.restore_ledger import Lost, prune
 from cause.device.backup.restore_log import RestoredLog, carry_on
 from cause.device.config import Config, key_source, parse_config, read_config
 from cause.device.fsck import UNREADABLE
@@ -28,6 +27,8 @@ from cause.device.store.gc import PARTIAL, REPLACED, named_keys, remove_leftover
 from cause.device.store.home import Home
 from cause.device.store.layout import BLOCKS, CONFIG, DEVICE_KEY, FORMAT, LEDGER, SUB_MODELS, Layout
 from cause.device.store.lock import Lock
+from cause.device.store.queries import file_names
+from cause.device.store.restore_ledger import Lost, prune
 from cause.device.store.shelf import PLACE
 from cause.device.vault import KeySource, Vault
 from cause.errors import HomeError, InputError, ReadError, VaultError
@@ -37,17 +38,20 @@ _BATCH = 64  # files that are written before they are made durable together
 
 @dataclass(frozen=True)
 class Restored:
-    """What came back, and what did not."""
+    """The result of a restore."""
 
     ledger: str
-    """Whose records the home has now: "live" if its own were whole, or "backup"."""
+    """Which ledger the home has now: "live" if its own was whole, or "backup"."""
     round: int
+    """The last round of that ledger."""
     blocks: int
-    """Files of samples that were put back."""
+    """How many files of samples were put back."""
     sub_models: int
+    """How many files of sub-models were put back."""
     lost: Lost
+    """What had to be deleted from the ledger."""
     log: RestoredLog | None
-    """With the backup's ledger: what became of the log."""
+    """Where the entries of the log come from; None if the home kept its own ledger."""
 
 
 def restore(
@@ -61,12 +65,32 @@ def restore(
 ) -> Restored:
     """Repair a home with a backup of it.
 
-    Where the home's own ledger is whole, it stays, and lost or damaged files that it names are put back. Otherwise the
-    backup's ledger takes its place, and what came after it is lost. Either way samples without a key or a readable file
-    leave the records, as if they had been forgotten, and with them every sub-model that saw them.
+    If the home's own ledger is whole, it stays, and lost or damaged files that it names are put back. Otherwise the
+    backup's ledger replaces it, and what came after the backup is lost. In both cases samples without a key or a
+    readable file are deleted from the ledger, as if they had been forgotten, with every sub-model that saw them.
+
+    Parameters
+    ----------
+    archive
+        The backup.
+    folder
+        The home; its vault must be there.
+    key
+        Where the master key comes from, if `cause.toml` is lost or damaged.
+    discard_later
+        Go on although samples that came after the backup are destroyed.
+    disk, clock
+        How files and the time are reached; tests replace them.
+
+    Raises
+    ------
+    InputError
+        If the archive is not a whole backup of this home, or `key` is missing.
+    HomeError
+        If the vault is missing, the disk is too full, or samples would be destroyed that only a newer backup may hold.
     """
     layout, disk = Layout(folder), disk or Disk()
-    with Archive(archive) as found:
+    with Archive(archive) as opened:
         if not layout.vault.is_dir():
             raise HomeError(
                 f"{str(folder)!r} has no vault: a backup holds no keys, so it can only go back into its own home"
@@ -74,53 +98,60 @@ def restore(
         own = _own_config(layout, key)
         source = _source(own, key, layout)
         with Vault.open(layout.vault, source, disk, read_only=True) as vault:
-            _check_origin(found, vault)
-        archived = parse_config(found.checked(CONFIG, found.manifest.config), CONFIG)
+            _check_origin(opened, vault)
+        archived = parse_config(opened.checked(CONFIG, opened.manifest.config), CONFIG)
         free = shutil.disk_usage(layout.folder).free
-        if found.size_bytes > free:
+        if opened.size_bytes > free:
             raise HomeError(
-                f"the backup needs {format_bytes(found.size_bytes)}, but {str(folder)!r} has {format_bytes(free)} left"
+                f"the backup needs {format_bytes(opened.size_bytes)}, but {str(folder)!r} has {format_bytes(free)} left"
             )
         with contextlib.closing(Lock(layout.lock)), Vault.open(layout.vault, source, disk, read_only=True) as vault:
-            work = _Work(found, layout, vault, disk, clock())
-            done = work.run(discard_later, own, _with_key(archived, key) if own is None else archived)
-    Home(folder, source, disk=disk).close()  # destroys the keys of what is not there
-    return done
+            work = _Work(opened, layout, vault, disk, clock())
+            restored = work.run(discard_later, own, _with_key(archived, key) if own is None else archived)
+    Home(folder, source, disk=disk).close()  # destroys the keys that no table names
+    return restored
 
 
 @dataclass(frozen=True)
 class Older:
-    """What taking an older state of a home costs."""
+    """What accepting an older state of a home destroys."""
 
     change: int
+    """The last change of the ledger as it is."""
     newest: int
-    """The change that the keys know, or 0 if their anchor is lost."""
+    """The last change according to the anchor, or 0 if the anchor is lost."""
     blocks: int
-    """Blocks of samples that the older state does not name: their keys are destroyed."""
+    """How many blocks of samples the older state does not name: their keys are destroyed."""
     sub_models: int
+    """How many sub-models it does not name."""
     keys: int
-    """All keys that are destroyed, those of requests and receipts included."""
+    """How many keys are destroyed, those of requests and receipts included."""
 
 
 def older_state(folder: str | Path, disk: Disk | None = None) -> Older:
-    """What `accept_older` would destroy. Changes nothing."""
+    """Compute what `accept_older` would destroy. Changes nothing."""
     layout, disk = Layout(folder), disk or Disk()
     with Vault.open(layout.vault, read_config(layout.config).source(layout.folder), disk, read_only=True) as vault:
         anchored = _anchored(layout, vault, disk)
         with contextlib.closing(Database(layout.ledger, read_only=True)) as database:
             change, strays = database.change, vault.names() - named_keys(database)
-    there = [
+    blocks, sub_models = (
         sum(name.hex() in set(disk.names(path)) for name in strays) if path.is_dir() else 0
         for path in (layout.blocks, layout.sub_models)
-    ]
-    return Older(change, 0 if anchored is None else anchored.change, there[0], there[1], len(strays))
+    )
+    return Older(change, 0 if anchored is None else anchored.change, blocks, sub_models, len(strays))
 
 
 def accept_older(folder: str | Path, *, disk: Disk | None = None, clock: Callable[[], float] = time.time) -> Restored:
-    """Take the ledger of a home as it is, although its keys know a newer one.
+    """Accept the ledger of a home as it is, although its anchor names a newer one.
 
-    Samples and sub-models that only the newer state named are destroyed; those whose keys it had destroyed leave the
-    records. The log gets an entry that says so.
+    Samples and sub-models that only the newer state named are destroyed; those whose keys it had destroyed are deleted
+    from the ledger. The log gets an entry that records this.
+
+    Raises
+    ------
+    HomeError
+        If the ledger is lost or damaged, or the home is in use.
     """
     layout, disk = Layout(folder), disk or Disk()
     own = read_config(layout.config)
@@ -128,9 +159,9 @@ def accept_older(folder: str | Path, *, disk: Disk | None = None, clock: Callabl
     with contextlib.closing(Lock(layout.lock)), Vault.open(layout.vault, source, disk, read_only=True) as vault:
         if not healthy(layout.ledger):
             raise HomeError(f"the ledger {str(layout.ledger)!r} is lost or damaged: `cause restore` needs a backup")
-        done = _Work(None, layout, vault, disk, clock()).run(True, own, own)
+        restored = _Work(None, layout, vault, disk, clock()).run(True, own, own)
     Home(folder, source, disk=disk).close()
-    return done
+    return restored
 
 
 class _Outdated(Exception):
@@ -138,7 +169,10 @@ class _Outdated(Exception):
 
 
 class _Work:
-    """A restore under way: first everything is looked at, then files are put back, then the ledger."""
+    """A restore under way: it first reads everything, then puts files back, and then changes or replaces the ledger.
+
+    Without an archive it makes the ledger as it is the accepted one (`accept_older`).
+    """
 
     def __init__(self, archive: Archive | None, layout: Layout, vault: Vault, disk: Disk, now: float) -> None:
         self.archive, self.layout, self.vault, self.disk, self.now = archive, layout, vault, disk, now
@@ -154,33 +188,27 @@ class _Work:
             database, live = self._opened()
             with contextlib.closing(database):
                 text = self._config(database, live, own, archived)
-                names = {
-                    BLOCKS: [
-                        bytes(name)
-                        for (name,) in database.rows("SELECT key FROM blocks UNION ALL SELECT key FROM staged")
-                    ],
-                    SUB_MODELS: [bytes(name) for (name,) in database.rows("SELECT key FROM sub_models")],
-                }
-                wanted = {folder: self._missing(folder, own) for folder, own in names.items()}
+                names = file_names(database.rows)
+                missing = {folder: self._missing(folder, files) for folder, files in names.items()}
                 if not discard_later:
-                    self._refuse_to_lose(database, live, set(names[BLOCKS]), wanted[BLOCKS])
+                    self._refuse_to_lose(database, live, set(names[BLOCKS]), missing[BLOCKS])
                 for files in self.files.values():
                     if not self.disk.exists(files.folder):
                         self.disk.make_folder(files.folder)
                         self.disk.sync_folder(self.layout.folder)
-                for folder, (back, _) in wanted.items():
+                for folder, (back, _) in missing.items():
                     self._put_back(folder, back)
                 database.harden()
-                if self.anchored is None:  # before the first change that counts on it
+                if self.anchored is None:  # before the first change, which it must name
                     Anchor.create(self.layout.vault, self.vault, self.disk)
                     self.anchored = Mark()
-                gone = {folder: lost for folder, (_, lost) in wanted.items()}
-                lost = prune(database, self.vault, gone[BLOCKS], gone[SUB_MODELS], self._meta, self.now)
+                (_, blocks), (_, sub_models) = missing[BLOCKS], missing[SUB_MODELS]
+                lost = prune(database, self.vault, blocks, sub_models, self._meta, self.now)
                 round_, log = int(database.get("round", 0)), None
                 with database.transaction():
                     database.distrust()
                     settings.record(database, self.vault, text)
-                    database.run("DELETE FROM meta WHERE name=?", [settings.PENDING])
+                    database.unset(settings.PENDING)
                     if self.archive is None or not live:
                         log = self._carry_on(database, {"round": round_, "samples": lost.samples})
                         supersede(database, self.vault, self.anchored)
@@ -194,12 +222,16 @@ class _Work:
         finally:
             for path in self.layout.folder.glob(LEDGER + PARTIAL + "*"):
                 path.unlink(missing_ok=True)
-        counts = {folder: len(back) for folder, (back, _) in wanted.items()}
-        whose = "live" if live else "backup"
-        return Restored(whose, round_, counts[BLOCKS], counts[SUB_MODELS], lost, log)
+        counts = {folder: len(back) for folder, (back, _) in missing.items()}
+        return Restored("live" if live else "backup", round_, counts[BLOCKS], counts[SUB_MODELS], lost, log)
 
     def _opened(self) -> tuple[Database, bool]:
-        """The home's own ledger if it is whole and the newest, otherwise a copy of the backup's."""
+        """Open the home's own ledger if it is whole and the newest, otherwise a copy of the backup's.
+
+        Returns
+        -------
+        The ledger, and whether it is the home's own.
+        """
         if healthy(self.layout.ledger):
             with contextlib.suppress(_Outdated):
                 check = None if self.archive is None else self._refuse_outdated
@@ -211,30 +243,30 @@ class _Work:
         return Database(self._partial, vault=self.vault, disk=self.disk), False
 
     def _refuse_outdated(self, database: Database) -> None:
-        """Also one with a row that was changed: the backup's takes its place, and the log is salvaged."""
+        """Refuse a ledger that is older than its anchor, or in which a row was changed."""
         outdated = self.anchored is not None and age_problem(self.vault, database, self.anchored) is not None
         if outdated or _damaged_rows(database, self.vault):
             database.close()
             raise _Outdated
 
     def _config(self, database: Database, live: bool, own: Config | None, archived: Config) -> bytes:
-        """The text of the configuration that will be in force; one that was edited is refused."""
+        """The text of the configuration that will be in force; HomeError if the home's own was edited."""
         accepted = settings.recorded(database, self.vault)
+        expected = parse_config(accepted, "the ledger") if accepted is not None and live else archived
         if own is None:
-            known = parse_config(accepted, "the ledger") if accepted is not None and live else archived
-            return _with_key(known, archived.key).text().encode()
-        against = parse_config(accepted, "the ledger") if accepted is not None and live else archived
-        fixed = [each for each in settings.differences(against, own) if settings.is_fixed(each[0]) or live]
+            return _with_key(expected, archived.key).text().encode()
+        edited = [change for change in settings.differences(expected, own) if settings.is_fixed(change[0]) or live]
         pending = settings.recorded(database, self.vault, settings.PENDING)
         if pending is not None and live and not settings.differences(parse_config(pending, "the ledger"), own):
-            fixed = []
-        if fixed and (live or accepted is not None):
+            edited = []
+        if edited and (live or accepted is not None):
             raise HomeError(
-                f"{str(self.layout.config)!r} was edited: {settings.shown(fixed)}: put it back before a restore"
+                f"{str(self.layout.config)!r} was edited: {settings.shown(edited)}: put it back before a restore"
             )
         return self.disk.read(self.layout.config)
 
     def _carry_on(self, database: Database, about: dict[str, Any]) -> RestoredLog:
+        """Continue the log in the restored ledger, with an entry that records the restore."""
         damaged = None
         if self.archive is None or self.anchored is not None:
             newest = self.anchored.change if self.anchored else 0
@@ -245,15 +277,15 @@ class _Work:
         return carry_on(database, self.vault, damaged, made=made, now=self.now, about=about)
 
     def _refuse_to_lose(
-        self, database: Database, live: bool, named: set[bytes], wanted: tuple[list[bytes], set[bytes]]
+        self, database: Database, live: bool, named: set[bytes], missing: tuple[list[bytes], set[bytes]]
     ) -> None:
         """Refuse a restore that would destroy keys of samples that this archive does not hold: a newer one may.
 
-        With the home's own ledger these are samples it names whose files are lost. With the backup's ledger they came
-        after the backup: their files lie in the home, or, where files of samples were lost, only the number of the
-        newest change tells that there may be some.
+        With the home's own ledger these are samples that it names and whose files are lost. With the backup's ledger
+        they came after the backup: their files are in the home; or, if files of samples were lost, only the number of
+        the newest change shows that there may have been some.
         """
-        back, lost = wanted
+        back, lost = missing
         if live:
             held = sum(name in self.vault for name in lost)
             if held:
@@ -282,7 +314,7 @@ class _Work:
             )
 
     def _missing(self, folder: str, names: Iterable[bytes]) -> tuple[list[bytes], set[bytes]]:
-        """What the archive puts back, and what nobody has."""
+        """The lost or damaged files that the archive holds, and those that it does not hold either."""
         back: list[bytes] = []
         lost: set[bytes] = set()
         for name in names:
@@ -296,7 +328,7 @@ class _Work:
         return back, lost
 
     def _live(self, folder: str, name: bytes) -> bytes:
-        """The file's bytes; none if it is missing. One that cannot be read now ends the restore."""
+        """The bytes of a file of the home, empty if it is missing; ReadError if it cannot be read now."""
         try:
             return self.files[folder].read(name)
         except ReadError:
@@ -329,10 +361,10 @@ class _Work:
             files.write([(name, self._archived(folder, name)) for name in names[start : start + _BATCH]])
 
     def _swap(self) -> None:
-        """Let the restored ledger take the place of the damaged one.
+        """Replace the damaged ledger by the restored one.
 
-        That one is set aside first, the file before its write-ahead log: a restore that is cut off finds it there, with
-        the entries of its log, and the new ledger never meets the old one's write-ahead log.
+        The damaged one is renamed first, the file before its write-ahead log: a restore that is interrupted here finds
+        the entries of its log again, and SQLite never applies the old write-ahead log to the new ledger.
         """
         for end in ("", "-wal", "-shm"):
             path = self.layout.folder / (LEDGER + end)
@@ -354,19 +386,19 @@ def healthy(ledger: Path) -> bool:
     Raises
     ------
     HomeError
-        If it cannot be read now: nothing is known of what it holds, so nothing may take its place.
+        If it cannot be read now: it may be whole, so nothing may replace it.
     """
     if not ledger.is_file():
         return False
     try:
-        with contextlib.closing(connect(ledger, True)) as found:
-            (version,) = found.execute("PRAGMA user_version").fetchone()
-            (verdict,) = found.execute("PRAGMA integrity_check(1)").fetchone()
+        with contextlib.closing(connect(ledger, True)) as connection:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
             return bool(1 <= version <= FORMAT and verdict == "ok")
     except sqlite3.Error as error:
         if not is_damage(error):
-            told = " ".join(str(error).split())[:200]
-            raise HomeError(f"cannot read the ledger {str(ledger)!r}: {told}: try again") from None
+            reason = " ".join(str(error).split())[:200]
+            raise HomeError(f"cannot read the ledger {str(ledger)!r}: {reason}: try again") from None
         return False
 
 
@@ -378,7 +410,7 @@ def _damaged_rows(database: Database, vault: Vault) -> bool:
 
 
 def _anchored(layout: Layout, vault: Vault, disk: Disk) -> Mark | None:
-    """What the anchor names; None if it is lost or damaged."""
+    """The mark in the anchor; None if the anchor is lost or damaged."""
     try:
         return Anchor(layout.vault, vault, disk, read_only=True).mark
     except FileNotFoundError:
@@ -390,7 +422,7 @@ def _anchored(layout: Layout, vault: Vault, disk: Disk) -> Mark | None:
 
 
 def _own_config(layout: Layout, key: Mapping[str, Any] | None) -> Config | None:
-    """The home's own configuration, if it is there and readable; a damaged one is replaced when the key is named."""
+    """The home's own configuration; None if it is lost, or damaged while `key` is given."""
     if not layout.config.exists():
         return None
     try:
@@ -402,7 +434,7 @@ def _own_config(layout: Layout, key: Mapping[str, Any] | None) -> Config | None:
 
 
 def _source(own: Config | None, key: Mapping[str, Any] | None, layout: Layout) -> KeySource:
-    """Where the master key comes from. Never as an archive says: it might name a command."""
+    """Where the master key comes from: never from the archive, which might name a command."""
     if own is not None and key is not None:
         raise InputError(f"{str(layout.config)!r} says where the master key comes from: leave the option out")
     if own is not None:

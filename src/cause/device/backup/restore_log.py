@@ -1,8 +1,8 @@
-"""The log of a home whose ledger is replaced by a backup's: it goes on, and says so.
+"""Continuing the log of a home whose ledger is replaced by a backup's.
 
-What was logged after the backup is read from the damaged ledger as far as it can be. Its end may be lost and leave no
-trace, so the restore itself becomes the next entry: the log then never passes for the one that was lost, and whoever
-holds a checkpoint of that one finds out by asking for a proof.
+Entries after the backup are read from the damaged ledger as far as possible. Its end may be lost without a trace, so
+the restore itself becomes the next entry: the restored log differs from the lost one, and a client with a checkpoint of
+the lost one sees that when it asks for a consistency proof.
 """
 
 import contextlib
@@ -20,6 +20,7 @@ from cause.device.log import open_note
 from cause.device.receipts.log import RESTORE, Log, time_text
 from cause.device.store.database import Database, connect, is_damage
 from cause.device.store.layout import DEVICE_KEY
+from cause.device.store.log_table import raw_entry
 from cause.device.vault import Vault
 from cause.errors import HomeError, LogError
 
@@ -31,19 +32,35 @@ class RestoredLog:
     """Where the entries of a restored log come from."""
 
     backup: int
-    """So many are the backup's."""
+    """How many are the backup's."""
     salvaged: int
-    """Later ones that the damaged ledger still had."""
+    """How many later ones were read from the damaged ledger."""
     entry: int
-    """The number of the one that records the restore."""
+    """The number of the entry that records the restore."""
 
 
 def carry_on(
     database: Database, vault: Vault, damaged: Path | None, *, made: float, now: float, about: dict[str, Any]
 ) -> RestoredLog:
-    """In a transaction: let the log go on where that of the damaged ledger can be read, and log the restore.
+    """Append the later entries of the damaged ledger, and one that records the restore; call it in a transaction.
 
-    Without a damaged ledger the log goes on with its own entries: an older state was accepted.
+    Parameters
+    ----------
+    database, vault
+        The restored ledger, and the vault with the key that signs.
+    damaged
+        The damaged ledger; None if there is none, because an older state was accepted.
+    made
+        When the backup was made.
+    now
+        The time of the restore.
+    about
+        Further contents of the entry.
+
+    Raises
+    ------
+    HomeError
+        If the damaged ledger cannot be read now: it may be whole.
     """
     log, name = Log(database, lambda: vault.key(DEVICE_KEY)), token_hex(16)
     size, later = log.size, [] if damaged is None else list(_later(damaged, log))
@@ -59,7 +76,7 @@ def carry_on(
 
 
 def _later(damaged: Path, log: Log) -> Iterator[tuple[str, str, bytes]]:
-    """What the damaged ledger logged after this log's entries, as long as it can be read and the device signed it."""
+    """The entries that the damaged ledger has after this log's, up to the first one that is damaged or not signed."""
     if not damaged.is_file():
         return
     try:
@@ -72,16 +89,16 @@ def _later(damaged: Path, log: Log) -> Iterator[tuple[str, str, bytes]]:
 
 
 def _entries(damaged: Path, log: Log) -> Iterator[tuple[str, str, bytes]]:
-    with contextlib.closing(connect(damaged, True)) as found:
+    with contextlib.closing(connect(damaged, True)) as ledger:
         for number in count(max(0, log.size - 1)):
-            row = found.execute("SELECT request, kind, body FROM leaves WHERE number=?", [number]).fetchone()
+            row = raw_entry(ledger, number)
             if row is None:
                 return
             if number == log.size - 1:
                 if row != log.entry(number):
-                    return  # an earlier restore lies between the two
+                    return  # the ledger was restored after this backup: the two logs differ
                 continue
-            told = json.loads(open_note(bytes(row[2]), [log.verifier]))
-            if (told["request"], told["kind"]) != row[:2]:
+            body = json.loads(open_note(bytes(row[2]), [log.verifier]))
+            if (body["request"], body["kind"]) != row[:2]:
                 return
             yield row

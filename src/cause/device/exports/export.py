@@ -1,4 +1,4 @@
-"""Give the ensemble away: the heads that serve now, and what is needed to vote with them."""
+"""Exports: copies of the heads that serve now, with what is needed to vote with them."""
 
 import json
 import shutil
@@ -30,12 +30,13 @@ class Head:
 
     @property
     def name(self) -> str:
+        """The name of its file."""
         return f"shard-{self.key.shard}"
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written."""
+    """An export that was written."""
 
     id: str
     form: str
@@ -45,7 +46,7 @@ class Exported:
 
 
 def form_of(device: "Cause", form: str | None) -> str:
-    """The form that was asked for, if this learner can have it."""
+    """The form to export in: `form`, or the learner's usual one if it is None; InputError if it does not fit."""
     network = hasattr(device.learner, "network")
     fitting = ("safetensors", "onnx") if network else ("npz",)
     chosen = fitting[0] if form is None else form
@@ -57,7 +58,26 @@ def form_of(device: "Cause", form: str | None) -> str:
 
 
 def export(device: "Cause", folder: str | Path, form: str | None = None) -> Exported:
-    """Write the serving heads into a new folder. The copy is recorded before it exists: none goes unrecorded."""
+    """Write the serving heads into a new folder. The export is recorded first, so that no copy is unrecorded.
+
+    Parameters
+    ----------
+    device
+        A device with a home.
+    folder
+        A new or empty folder.
+    form
+        `safetensors`, `onnx` or `npz`; the learner's usual one if it is None.
+
+    Raises
+    ------
+    InputError
+        If the folder is not empty, or the learner cannot be exported in this form.
+    CauseError
+        If no shard has a sub-model.
+    HomeError
+        If the folder cannot be written. Nothing stays recorded then.
+    """
     home, target, form = home_of(device), Path(folder), form_of(device, form)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InputError(f"{str(target)!r} is there already: name a new folder for the export")
@@ -67,8 +87,7 @@ def export(device: "Cause", folder: str | Path, form: str | None = None) -> Expo
     made = Exported(token_hex(8), form, str(target), (), tuple(head.key for head in heads))
     database = home.database
     with database.transaction():
-        listed = json.dumps([list(key) for key in made.heads])
-        database.run("INSERT INTO exports VALUES (?, ?, ?, ?, NULL)", [made.id, home.clock(), form, listed])
+        home.queries.add_export(made.id, home.clock(), form, made.heads)
     existed = target.exists()
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -79,7 +98,7 @@ def export(device: "Cause", folder: str | Path, form: str | None = None) -> Expo
         if existed:
             target.mkdir(exist_ok=True)
         with database.transaction():
-            database.run("DELETE FROM exports WHERE id=?", [made.id])
+            home.queries.delete_export(made.id)
         if isinstance(error, OSError):
             raise HomeError(f"cannot write the export {str(target)!r}: {error.strerror}") from None
         raise
@@ -104,22 +123,22 @@ def _write(device: "Cause", target: Path, form: str, heads: Sequence[Head]) -> t
     return write(device, target, heads)
 
 
-def _card(device: "Cause", made: Exported, heads: Sequence[Head]) -> dict[str, Any]:
-    """What somebody needs to vote with the heads; nothing about whose data they learned."""
+def _card(device: "Cause", exported: Exported, heads: Sequence[Head]) -> dict[str, Any]:
+    """The description that a user of the export needs to vote with the heads; it names no user of the device."""
     recipe = getattr(device.learner, "recipe", None)
-    told: dict[str, Any] = {
+    card: dict[str, Any] = {
         "cause": __version__,
-        "export": made.id,
-        "form": made.form,
+        "export": exported.id,
+        "form": exported.form,
         "classes": device.classes,
         "vote": device.system.vote,
         "heads": [{"name": head.name, "learned_rounds_up_to": head.key.round, "weight": head.weight} for head in heads],
     }
     described = getattr(device.learner, "described", None)
     if recipe is not None:
-        told["recipe"] = asdict(recipe)
-        told["input"] = {"shape": list(recipe.shape), "mean": recipe.mean, "std": recipe.std}
+        card["recipe"] = asdict(recipe)
+        card["input"] = {"shape": list(recipe.shape), "mean": recipe.mean, "std": recipe.std}
     elif described is not None:
-        told["learner"] = described()
-        told["input"] = {"function": "asinh" if getattr(device.learner, "robust", False) else None}
-    return told
+        card["learner"] = described()
+        card["input"] = {"function": "asinh" if getattr(device.learner, "robust", False) else None}
+    return card

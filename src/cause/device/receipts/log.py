@@ -1,4 +1,4 @@
-"""A home's transparency log: its entries and nodes in the tables, its heads signed by the device."""
+"""A home's transparency log: a Merkle tree over signed entries, whose checkpoints the device signs."""
 
 import hashlib
 import json
@@ -22,6 +22,7 @@ from cause.device.log import (
 )
 from cause.device.log.merkle import HASH_BYTES
 from cause.device.store.database import Database
+from cause.device.store.log_table import Entry, LogTable
 from cause.errors import LogError
 
 HEAD = "log"
@@ -31,32 +32,47 @@ RESTORE = "restore"
 
 
 class Log:
-    """Entries (receipts, but for restores) under a Merkle tree."""
+    """The log of a home. An entry is a receipt, or records that the home was restored from a backup.
+
+    Parameters
+    ----------
+    database
+        The ledger.
+    device_key
+        Reads the key that signs.
+    """
 
     def __init__(self, database: Database, device_key: Callable[[], bytes]) -> None:
         self._database, self._device_key = database, device_key
+        self.table = LogTable(database)
 
     def node(self, level: int, index: int) -> bytes:
-        found = self._database.row("SELECT hash FROM nodes WHERE (level, number)=(?, ?)", [level, index])
-        if found is None:
+        """A stored hash of the Merkle tree; LogError if it is missing."""
+        node = self.table.node(level, index)
+        if node is None:
             raise LogError(f"the log has lost node ({level}, {index}): `cause doctor --home` tells more")
-        return bytes(found[0])
+        return node
 
     @property
     def size(self) -> int:
         """How many entries there are."""
         if self._database.get(HEAD) is None:
-            (size,) = self._database.row("SELECT count(*) FROM leaves")
-            return int(size)
+            return self.table.count()
         return self.head()[0]
 
     def head(self) -> tuple[int, bytes]:
-        """Size and root of the log, as its last entry left them; of a log that did not note them, from its entries."""
-        found = self._database.get(HEAD)
-        if found is None:
+        """Size and root of the log as recorded with the last entry; an early version's log computes them.
+
+        Raises
+        ------
+        LogError
+            If the record is damaged.
+        """
+        recorded = self._database.get(HEAD)
+        if recorded is None:
             return self.size, self.recomputed(self.size)[0].root
         try:
-            size, root = found.split()
+            size, root = recorded.split()
             if not int(size) >= 0 or len(bytes.fromhex(root)) != HASH_BYTES:
                 raise ValueError
             return int(size), bytes.fromhex(root)
@@ -64,17 +80,16 @@ class Log:
             raise LogError("the head of the log is damaged: `cause doctor --home` tells more") from None
 
     def note_head(self) -> None:
-        """Write the head down, in a log of a version that did not."""
+        """Record the head in the log of an early version, which did not."""
         if self._database.get(HEAD) is None:
             size, root = self.head()
             with self._database.transaction():
                 self._database.set(HEAD, f"{size} {root.hex()}")
 
     def recomputed(self, size: int) -> tuple[Frontier, list[Node]]:
-        """The right edge and all nodes of the log of a size, from its entries alone."""
+        """Compute the right edge and all nodes of the log at a size from its entries; LogError if one is missing."""
         frontier, nodes = Frontier(), list[Node]()
-        rows = self._database.rows("SELECT number, body FROM leaves WHERE number<? ORDER BY number", [size])
-        for expected, (number, body) in enumerate(rows):
+        for expected, (number, body) in enumerate(self.table.bodies(size)):
             if number != expected or not isinstance(body, bytes):
                 break
             frontier, added = frontier.append(leaf_hash(body))
@@ -94,16 +109,22 @@ class Log:
             pass
         return self.recomputed(size)[0].root == root  # a node may be damaged: the entries decide
 
-    def entry(self, number: int) -> tuple[str, str, bytes]:
-        """Whose it is, of what kind, and what was signed."""
-        found = self._database.row("SELECT request, kind, body FROM leaves WHERE number=?", [number])
-        if found is None:
+    def entry(self, number: int) -> Entry:
+        """An entry by its number.
+
+        Raises
+        ------
+        LogError
+            If there is none.
+        """
+        entry = self.table.entry(number)
+        if entry is None:
             raise LogError(f"there is no receipt {number}: the log has {self.size}")
-        return found[0], found[1], bytes(found[2])
+        return entry
 
     @property
     def verifier(self) -> VerifierKey:
-        """The key that others check signatures with."""
+        """The public key that checks the device's signatures."""
         return self._signer().verifier
 
     def _signer(self) -> SigningKey:
@@ -114,12 +135,12 @@ class Log:
         return SigningKey(name, key)
 
     def checkpoint(self) -> bytes:
-        """The log's head, signed.
+        """The signed head of the log.
 
         Raises
         ------
         LogError
-            If the stored nodes do not lead to the root that the last entry left: a wrong root is not signed.
+            If the stored nodes do not lead to the recorded root: a wrong root is not signed.
         """
         signer, (size, root) = self._signer(), self.head()
         if root_at(self, size) != root:
@@ -129,7 +150,13 @@ class Log:
         return sign_checkpoint(Checkpoint(signer.verifier.name, size, root), signer)
 
     def consistency(self, since: Checkpoint) -> list[bytes]:
-        """The proof that the log only grew since a checkpoint. Where it did not, the error names the restore."""
+        """The proof that the log only grew since a checkpoint.
+
+        Raises
+        ------
+        LogError
+            If it did not; the message names the restore that may be the reason.
+        """
         size = self.size
         try:
             proof = consistency_proof(self, since.size, size)
@@ -139,18 +166,23 @@ class Log:
         return proof
 
     def restored_before(self, size: int) -> str:
-        """What may have become of entries that a log of this size had; nothing if there was no restore."""
-        found = self._database.row(
-            "SELECT number, body FROM leaves WHERE kind=? AND number<? ORDER BY number LIMIT 1", [RESTORE, size]
-        )
-        if found is None:
+        """A remark for error messages on the first restore before entry `size`; empty if there was none."""
+        restore = self.table.first_of_kind(RESTORE, size)
+        if restore is None:
             return ""
-        told = json.loads(open_note(bytes(found[1]), [self.verifier]))
-        when, made = told["in_effect"], told["backup_made"]
-        return f" (entry {found[0]}: restored at {when} from a backup of {made}, later entries may be lost)"
+        number, body = restore
+        receipt = json.loads(open_note(body, [self.verifier]))
+        when, made = receipt["in_effect"], receipt["backup_made"]
+        return f" (entry {number}: restored at {when} from a backup of {made}, later entries may be lost)"
 
     def append(self, entries: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
-        """In a transaction: sign what these say, each of one request and one kind, and log it."""
+        """Sign entries and add them to the log; call it in a transaction.
+
+        Parameters
+        ----------
+        entries
+            Request, kind and contents of each.
+        """
         signer = self._signer()
         self.extend(
             (request, kind, sign_note(json.dumps(body, sort_keys=True) + "\n", [signer]))
@@ -158,17 +190,16 @@ class Log:
         )
 
     def extend(self, notes: Iterable[tuple[str, str, bytes]]) -> None:
-        """In a transaction: log what is signed already."""
+        """Add entries that are signed already: request, kind and note of each; call it in a transaction."""
         frontier = self._frontier()
         for request, kind, note in notes:
             number = frontier.size
             frontier, nodes = frontier.append(leaf_hash(note))
-            self._database.run("INSERT INTO leaves VALUES (?, ?, ?, ?)", [number, request, kind, note])
-            self._database.many("INSERT INTO nodes VALUES (?, ?, ?)", [[n.level, n.index, n.hash] for n in nodes])
+            self.table.add(number, Entry(request, kind, note), nodes)
         self._database.set(HEAD, f"{frontier.size} {frontier.root.hex()}")
 
     def _frontier(self) -> Frontier:
-        """The right edge, as the stored nodes have it; damaged nodes are written anew from the entries."""
+        """The right edge of the tree from the stored nodes; damaged nodes are computed and stored again."""
         size, root = self.head()
         try:
             frontier = Frontier.of(self, size)
@@ -179,11 +210,10 @@ class Log:
         frontier, nodes = self.recomputed(size)
         if frontier.root != root:
             raise LogError(f"the log's entries do not lead to its root at {size}: `cause doctor --home` tells more")
-        self._database.run("DELETE FROM nodes")
-        self._database.many("INSERT INTO nodes VALUES (?, ?, ?)", [[n.level, n.index, n.hash] for n in nodes])
+        self.table.replace_nodes(nodes)
         return frontier
 
 
 def time_text(seconds: float) -> str:
-    """As receipts have it."""
+    """A time as receipts show it: UTC, in milliseconds."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

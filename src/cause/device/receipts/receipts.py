@@ -1,8 +1,8 @@
 """Receipts: what happened to each request, signed by the device and kept in an append-only log.
 
-A receipt holds commitments, never a digest of data or weights: whoever holds the retained data could otherwise replay
-with a guessed sample and compare. A sub-model's commitment is made with its own key, a shard's data with a key that
-lives until the shard's data changes; when those are destroyed, the commitment says nothing to anybody any more.
+A receipt holds commitments, never a digest of data or weights: with a digest, anyone who has the retained data could
+replay with a guessed sample and compare. A sub-model is committed to with its own key, a shard's data with a key that
+is kept until the shard's data changes; once these keys are destroyed, the commitments reveal nothing.
 """
 
 import base64
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 NONCE = b"cause: nonce of a request\0"
-"""Comes before a nonce when it is hashed."""
+"""The prefix of a nonce when it is hashed."""
 
 
 def nonce_digest(nonce: str | None) -> str | None:
-    """What a receipt says of a nonce, `nonce_sha256`; None without one.
+    """The hash of a nonce that receipts contain as `nonce_sha256`; None without a nonce.
 
     >>> nonce_digest("a random text")
     '974ee8eeacbe010d2b34928bf30ea8205d6d6269a9e49019a265c5dfdad0142e'
@@ -51,17 +51,21 @@ def nonce_digest(nonce: str | None) -> str | None:
 
 @dataclass
 class Evidence:
-    """What a receipt will say, collected while the keys that are about to go are still there."""
+    """The contents of a receipt, collected before the keys that it commits with are destroyed."""
 
     covered: dict[str, Any]
-    keys: dict[bytes, bytes] = field(default_factory=dict)  # new ones, for the shards' data
-    shards: dict[int, bytes] = field(default_factory=dict)  # and whose they are
-    old: list[bytes] = field(default_factory=list)  # those of earlier receipts, which go
+    """What the request touched, as the table of requests keeps it."""
+    keys: dict[bytes, bytes] = field(default_factory=dict)
+    """New keys by name, which commit to the shards' data."""
+    shards: dict[int, bytes] = field(default_factory=dict)
+    """The name of the new key of each shard."""
+    old: list[bytes] = field(default_factory=list)
+    """The names of the keys of earlier receipts, which are destroyed."""
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """A receipt with all that is needed to check it away from the device."""
+    """A receipt with everything that is needed to check it away from the device."""
 
     number: int
     receipt: bytes
@@ -69,8 +73,8 @@ class Bundle:
     checkpoint: bytes
 
     def json(self) -> dict[str, Any]:
-        """As plain data."""
-        proof = [base64.b64encode(each).decode() for each in self.proof]
+        """The bundle as a dict for JSON; `parse` reads it."""
+        proof = [base64.b64encode(node).decode() for node in self.proof]
         return {
             "number": self.number,
             "receipt": self.receipt.decode(),
@@ -79,12 +83,12 @@ class Bundle:
         }
 
     @classmethod
-    def parse(cls, told: Any) -> "Bundle":
-        """From plain data that may come from anywhere."""
+    def parse(cls, payload: Any) -> "Bundle":
+        """Read a bundle from a dict, as `json` writes it; LogError if it is anything else."""
         try:
-            proof = tuple(base64.b64decode(each, validate=True) for each in told["proof"])
-            receipt, checkpoint = told["receipt"].encode(), told["checkpoint"].encode()
-            number = told["number"]
+            proof = tuple(base64.b64decode(node, validate=True) for node in payload["proof"])
+            receipt, checkpoint = payload["receipt"].encode(), payload["checkpoint"].encode()
+            number = payload["number"]
             if not isinstance(number, int) or isinstance(number, bool):
                 raise TypeError
         except (KeyError, TypeError, ValueError, AttributeError):
@@ -92,61 +96,70 @@ class Bundle:
         return cls(number, receipt, proof, checkpoint)
 
     def check(self, device: VerifierKey, nonce: str | None = None) -> dict[str, Any]:
-        """What the receipt says, if the device signed it and its log contains it.
+        """Check that the device signed the receipt and that its log contains it, and return its contents.
 
         Parameters
         ----------
         device
             The device's verifier key, as `cause log` prints it.
         nonce
-            What was sent with the request; None is not compared.
+            The nonce that was sent with the request; None is not compared.
 
         Raises
         ------
         LogError
             If the signature or the proof does not hold, or the receipt answers a request with another nonce or none.
         """
-        told: dict[str, Any] = json.loads(open_note(self.receipt, [device]))
+        body: dict[str, Any] = json.loads(open_note(self.receipt, [device]))
         head = open_checkpoint(self.checkpoint, device)
         verify_inclusion(leaf_hash(self.receipt), self.number, head.size, self.proof, head.root)
-        if nonce is not None and told.get("nonce_sha256") != nonce_digest(nonce):
+        if nonce is not None and body.get("nonce_sha256") != nonce_digest(nonce):
             raise LogError("the receipt does not answer the request that this nonce was sent with")
-        return told
+        return body
 
 
 _SIGNED = {"effect": 1, "repair": 2}
-"""`requests.signed`: which receipts of a request are in the log."""
+"""The column `requests.signed`, by the last receipt of a request that is in the log."""
 
 
 class Receipts(Log):
-    """The receipts of a home, which are its log."""
+    """The receipts of a home: its log, and how entries are made and checked."""
 
     def __init__(self, home: "Home") -> None:
         super().__init__(home.database, lambda: home.vault.key(DEVICE_KEY))
         self._home = home
 
-    # What is collected while a request takes effect
+    # Collecting the contents of a receipt
 
     def evidence(self, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]) -> Evidence:
-        """Called when ledger and memory hold what is left, and the keys of what goes are still there."""
+        """Collect the contents of a receipt; call it after ledger and memory changed, and before keys are destroyed.
+
+        Parameters
+        ----------
+        plans
+            What the deletion touches, by shard.
+        dropped
+            The sub-models that the memory dropped.
+        """
         home = self._home
-        doomed = dict(zip(dropped, home.shelf.doomed[-len(dropped) :], strict=True)) if dropped else {}
         shards, evidence = [], Evidence({})
         for plan in plans:
             key, name = os.urandom(32), os.urandom(16)
             evidence.keys[name], evidence.shards[plan.shard] = key, name
-            before = home.database.row("SELECT key FROM manifests WHERE shard=?", [plan.shard])
-            if before:
-                evidence.old.append(bytes(before[0]))
+            before = home.queries.manifest_key(plan.shard)
+            if before is not None:
+                evidence.old.append(before)
             head = home.memory.head(plan.shard)
             shards.append(
                 {
                     "shard": plan.shard,
                     "samples": plan.forgotten,
                     "restart": None if plan.restart is None else list(plan.restart),
-                    "replay": [list(each) for each in plan.replay],
+                    "replay": [list(segment) for segment in plan.replay],
                     "destroyed": [
-                        self._destroyed(each, named) for each, named in doomed.items() if each.shard == plan.shard
+                        self._destroyed(sub_model, home.shelf.name_of_released(sub_model))
+                        for sub_model in dropped
+                        if sub_model.shard == plan.shard
                     ],
                     "data": commitment(key, self.manifest(plan.shard, home.ledger.round)).hex(),
                     "serving": None if head is None else self._sub_model(head.key),
@@ -161,14 +174,11 @@ class Receipts(Log):
         return evidence
 
     def replace_keys(self, request: str, evidence: Evidence) -> None:
-        """In a transaction: the keys for the touched shards' data are these now."""
-        database = self._home.database
-        database.many("DELETE FROM manifests WHERE key=?", [[name] for name in evidence.old])
-        rows = [[request, shard, name] for shard, name in evidence.shards.items()]
-        database.many("INSERT INTO manifests VALUES (?, ?, ?)", rows)
+        """Replace the names of the keys that commit to the touched shards' data; call it in a transaction."""
+        self._home.queries.replace_manifest_keys(evidence.old, request, evidence.shards.items())
 
     def manifest(self, shard: int, upto: int) -> bytes:
-        """Digest of the ids of a shard's retained samples, of rounds up to one."""
+        """The digest of the ids of a shard's retained samples of all rounds up to `upto`."""
         lineage = self._home.ledger.lineage(shard)
         return digest("manifest", *(segment.manifest for segment in lineage if segment.key.round <= upto))
 
@@ -180,59 +190,59 @@ class Receipts(Log):
 
     def _destroyed(self, key: SegmentKey, name: bytes) -> dict[str, Any]:
         vault = self._home.vault
-        (sealed,) = self._home.database.row("SELECT sealed_identity FROM sub_models WHERE key=?", [name])
-        committed = vault.commit(name, open_identity(vault, name, bytes(sealed)))
+        committed = vault.commit(name, open_identity(vault, name, self._home.queries.sealed_identity(name)))
         return {"sub_model": list(key), "commitment": committed.hex()}
 
     # The log
 
     def issue(self) -> None:
-        """Sign and log whatever took effect or was repaired and has no receipt yet."""
-        database = self._home.database
-        waiting = database.rows(  # the index is of signed<2, and SQLite does not see that signed=0 is part of it
-            "SELECT id, 'effect' FROM requests WHERE signed<2 AND signed=0 AND effective IS NOT NULL UNION ALL "
-            "SELECT id, 'repair' FROM requests WHERE signed<2 AND repaired IS NOT NULL"
-        )
-        if not waiting:
+        """Sign and log a receipt for each request that took effect or was repaired and has none yet.
+
+        Raises
+        ------
+        HomeError, VaultError
+            If keys cannot be destroyed or the log cannot be written. The next call tries again.
+        """
+        queries = self._home.queries
+        unsigned = queries.unsigned()
+        if not unsigned:
             return
-        if any(kind == "effect" for _, kind in waiting):
-            self._home.destroy()  # what an error spared, while a training that had begun before went on to its end
+        if any(kind == "effect" for _, kind in unsigned):
+            self._home.destroy()  # an error may have left keys, while a training went on to its end
         now = self._home.clock()
-        with database.transaction():
-            for request, _ in waiting:  # keys that a crash spared were destroyed by this opening, and so only now
-                database.run("UPDATE requests SET destroyed=? WHERE id=? AND destroyed IS NULL", [now, request])
-            self.append((request, kind, self._body(request, kind)) for request, kind in waiting)
-            database.many("UPDATE requests SET signed=? WHERE id=?", [[_SIGNED[kind], each] for each, kind in waiting])
+        with self._home.database.transaction():
+            # keys that a crash left were destroyed by this opening, so not before now
+            queries.mark_destroyed((request for request, _ in unsigned), now)
+            self.append((request, kind, self._body(request, kind)) for request, kind in unsigned)
+            queries.mark_signed([(request, _SIGNED[kind]) for request, kind in unsigned])
 
     def _body(self, request: str, kind: str) -> dict[str, Any]:
-        received, deadline, effective, destroyed, repaired, batch, samples, covered, nonce = self._home.database.row(
-            "SELECT received, deadline, effective, destroyed, repaired, batch, samples, covered, nonce FROM requests "
-            "WHERE id=?",
-            [request],
-        )
-        told = json.loads(covered)
+        served = self._home.queries.served(request)
+        covered = json.loads(served.covered)
         body: dict[str, Any] = {
             "format": FORMAT,
             "kind": kind,
             "request": request,
-            "served_with": batch,
-            "received": time_text(received),
-            "deadline": time_text(deadline),
-            "released": time_text(effective),
-            "in_effect": time_text(destroyed),
-            "samples": samples,
-            "round": told["round"],
+            "served_with": served.batch,
+            "received": time_text(served.received),
+            "deadline": time_text(served.deadline),
+            "released": time_text(served.effective),
+            "in_effect": time_text(served.destroyed),
+            "samples": served.samples,
+            "round": covered["round"],
             "recipe": self._home.recipe.hex(),
             "environment": self._home.environment,
             "software": f"cause {__version__}",
         }
-        if nonce is not None:
-            body["nonce_sha256"] = nonce
+        if served.nonce is not None:
+            body["nonce_sha256"] = served.nonce
         if kind == "effect":
-            return body | {"shards": told["touched"], "tainted_exports": told["exports"], "rsn_planned": told["rsn"]}
-        heads = {shard: self._home.memory.head(shard) for shard in told["shards"]}
+            touched, exports = covered["touched"], covered["exports"]
+            return body | {"shards": touched, "tainted_exports": exports, "rsn_planned": covered["rsn"]}
+        assert served.repaired is not None
+        heads = {shard: self._home.memory.head(shard) for shard in covered["shards"]}
         return body | {
-            "repaired": time_text(repaired),
+            "repaired": time_text(served.repaired),
             "shards": [
                 {"shard": shard, "serving": None if head is None else self._sub_model(head.key)}
                 for shard, head in heads.items()
@@ -240,28 +250,36 @@ class Receipts(Log):
         }
 
     def listed(self, first: int = 0, most: int | None = None) -> list[dict[str, Any]]:
-        """Receipts as they read, oldest first: those from a number on, at most so many."""
-        rows = self._home.database.rows(
-            "SELECT number, body FROM leaves WHERE number>=? ORDER BY number LIMIT ?",
-            [first, -1 if most is None else most],
-        )
-        known = [self.verifier] if rows else []
-        return [{"number": number, **json.loads(open_note(bytes(body), known))} for number, body in rows]
+        """The contents of the receipts from number `first` on, oldest first, at most `most`; LogError if one is
+        damaged."""
+        rows = self.table.bodies_from(first, most)
+        verifiers = [self.verifier] if rows else []
+        return [{"number": number, **json.loads(open_note(body, verifiers))} for number, body in rows]
 
     def bundle(self, number: int) -> Bundle:
-        """A receipt by its number in the log, with its proof."""
-        (_, _, body), size = self.entry(number), self.size
-        return Bundle(number, body, tuple(inclusion_proof(self, number, size)), self.checkpoint())
+        """A receipt by its number in the log, with its proof; LogError if there is none."""
+        entry, size = self.entry(number), self.size
+        return Bundle(number, entry.body, tuple(inclusion_proof(self, number, size)), self.checkpoint())
 
     def numbers(self, request: str) -> list[int]:
-        """The receipts of a request."""
-        found = self._home.database.rows("SELECT number FROM leaves WHERE request=? ORDER BY number", [request])
-        return [number for (number,) in found]
+        """The numbers of a request's receipts, in order."""
+        return self.table.numbers(request)
 
     # Checking a receipt against the home
 
     def checked(self, receipt: int | str | Bundle) -> dict[str, Any]:
-        """What a receipt says, once its signature and its place in the log are found to be right."""
+        """Check a receipt's signature and its place in this log, and return its contents.
+
+        Parameters
+        ----------
+        receipt
+            Its number, the id of its request (its last receipt is taken), or a bundle.
+
+        Raises
+        ------
+        LogError
+            If there is none, or if its signature or its proof does not hold.
+        """
         if isinstance(receipt, str):
             numbers = self.numbers(receipt)
             if not numbers:
@@ -270,22 +288,32 @@ class Receipts(Log):
         if not isinstance(receipt, int | Bundle):
             raise LogError(f"a receipt is named by its number or its request's id, not by {receipt!r}")
         bundle = receipt if isinstance(receipt, Bundle) else self.bundle(receipt)
-        told = bundle.check(self.verifier)
+        body = bundle.check(self.verifier)
         head = open_checkpoint(bundle.checkpoint, self.verifier)
         if head.size > self.size or head.root != root_at(self, head.size):
             raise LogError(
                 f"the receipt's checkpoint of {head.size} entries is not one of this log: it was rewritten"
                 f"{self.restored_before(head.size)}"
             )
-        return told
+        return body
 
-    def held(self, told: dict[str, Any]) -> tuple[list[str], list[str]]:
-        """Which commitments of a receipt do not hold, and which cannot be checked any more: what they commit to has
-        changed since, and their keys are destroyed."""
+    def held(self, body: dict[str, Any]) -> tuple[list[str], list[str]]:
+        """Check the commitments of a receipt against the home.
+
+        Parameters
+        ----------
+        body
+            The contents of the receipt, as `checked` returns them.
+
+        Returns
+        -------
+        Which commitments do not hold, and which cannot be checked any more because what they commit to has changed and
+        their keys are destroyed.
+        """
         wrong, superseded = [], []
-        for shard in told["shards"]:
+        for shard in body["shards"]:
             if "data" in shard:
-                state = self._data_holds(told, shard)
+                state = self._data_holds(body, shard)
                 name = f"data of shard {shard['shard']}"
                 wrong += [name] * (state is False)
                 superseded += [name] * (state is None)
@@ -296,16 +324,18 @@ class Receipts(Log):
                 superseded += [name] * (state is None)
         return wrong, superseded
 
-    def _data_holds(self, told: dict[str, Any], shard: dict[str, Any]) -> bool | None:
-        home, where = self._home, [told["served_with"], shard["shard"]]
-        row = home.database.row("SELECT key FROM manifests WHERE (request, shard)=(?, ?)", where)
-        if row is None:
+    def _data_holds(self, body: dict[str, Any], shard: dict[str, Any]) -> bool | None:
+        """Whether the commitment to a shard's data holds; None if its key is destroyed."""
+        home = self._home
+        name = home.queries.manifest_key(shard["shard"], body["served_with"])
+        if name is None:
             return None
-        expected = home.vault.commit(bytes(row[0]), self.manifest(shard["shard"], told["round"]))
+        expected = home.vault.commit(name, self.manifest(shard["shard"], body["round"]))
         return bool(expected.hex() == shard["data"])
 
-    def _sub_model_holds(self, told: dict[str, Any]) -> bool | None:
-        home, key = self._home, SegmentKey(*told["sub_model"])
-        if key not in home.shelf.names or home.shelf.names[key].hex() != told["stored_as"]:
-            return None  # gone, or trained again since
-        return bool(self._sub_model(key)["commitment"] == told["commitment"])
+    def _sub_model_holds(self, serving: dict[str, Any]) -> bool | None:
+        """Whether the commitment to a sub-model holds; None if it was deleted or trained again since."""
+        home, key = self._home, SegmentKey(*serving["sub_model"])
+        if key not in home.shelf.names or home.shelf.names[key].hex() != serving["stored_as"]:
+            return None
+        return bool(self._sub_model(key)["commitment"] == serving["commitment"])

@@ -42,6 +42,7 @@ class Mark:
     """SHA-256 of the `cause.toml` that was accepted last; zeros before the first one."""
 
     def packed(self, number: int = 0) -> bytes:
+        """The mark as bytes, with the number of the record."""
         return _BODY.pack(number, self.change, self.log_size, self.log_root, self.config)
 
 
@@ -152,6 +153,7 @@ class Anchor:
             self._durable, self._unsynced = 1 - self._durable, False
 
     def close(self) -> None:
+        """Close the file."""
         if self.file is not None:
             try:
                 self.sync()

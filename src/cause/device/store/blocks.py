@@ -135,10 +135,11 @@ class Files:
         self.folder, self._disk = folder, disk
 
     def path(self, name: bytes) -> Path:
+        """The path of a file."""
         return self.folder / name.hex()
 
     def write(self, contents: Sequence[tuple[bytes, bytes]]) -> None:
-        """New files, durably. They are unknown to the ledger until it names them."""
+        """Write new files, durably: name and bytes of each; HomeError if the disk refuses."""
         if not contents:
             return  # a forget of whole blocks need not wait for the disk here
         opened = []
@@ -157,6 +158,7 @@ class Files:
                 file.close()
 
     def read(self, name: bytes) -> bytes:
+        """The bytes of a file; HomeError if it is missing, ReadError if it cannot be read now."""
         try:
             return self._disk.read(self.path(name))
         except FileNotFoundError as error:
@@ -165,21 +167,22 @@ class Files:
             raise ReadError(f"cannot read {str(self.path(name))!r}: {error.strerror}: try again") from None
 
     def remove(self, names: Sequence[bytes]) -> None:
-        """Take files away; those that are gone already are fine."""
-        there = False
+        """Remove files, durably; missing ones are skipped. HomeError if the disk refuses."""
+        removed = False
         try:
             for name in names:
                 try:
                     self._disk.unlink(self.path(name))
-                    there = True
+                    removed = True
                 except FileNotFoundError:
                     continue
-            if there:
+            if removed:
                 self._disk.sync_folder(self.folder)
         except OSError as error:
             raise HomeError(f"cannot remove from {str(self.folder)!r}: {error.strerror}") from None
 
     def names(self) -> list[str]:
+        """The names of all files in the folder, sorted; HomeError if it cannot be listed."""
         try:
             return self._disk.names(self.folder)
         except OSError as error:

@@ -65,7 +65,7 @@ class Clock:
     wall
         Seconds since 1970.
     counter
-        Seconds since this boot, which nobody sets.
+        Seconds since this boot, which no user can set.
     boot
         The id of this boot.
     """

@@ -19,11 +19,19 @@ from cause.errors import HomeError
 
 Connect = Callable[[Path, bool], Any]
 CHANGE = "change"
-"""The row of `meta` that counts the ledger's changes."""
+"""The row of `meta` with the number of the ledger's last change."""
 
 
 def connect(path: Path, read_only: bool) -> sqlite3.Connection:
-    """SQLite as Python has it."""
+    """Open a ledger with Python's SQLite.
+
+    Raises
+    ------
+    HomeError
+        If the path is a link or a folder, or the ledger cannot be read without a writer.
+    sqlite3.Error
+        If SQLite cannot open it.
+    """
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise HomeError(f"{str(path)!r} is a link or not an ordinary file: a home's ledger is neither")
     if not read_only:
@@ -33,7 +41,7 @@ def connect(path: Path, read_only: bool) -> sqlite3.Connection:
 
 
 def _reading(path: Path) -> str:
-    """How to open a ledger for reading: SQLite wants to write an index beside it, and on a read-only disk it cannot."""
+    """The mode for reading: SQLite writes an index beside the ledger, which it cannot do on a read-only disk."""
     log, index = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
     if index.exists() or os.access(path.parent, os.W_OK):
         return "ro"
@@ -42,15 +50,15 @@ def _reading(path: Path) -> str:
             f"{str(path.parent)!r} has changes in {log.name!r} that only a writer can take in: mount it for writing "
             "and open it once"
         )
-    return "ro&immutable=1"  # nobody writes: a writer would have made the index
+    return "ro&immutable=1"  # no process writes: a writer would have made the index
 
 
 def _keep_to_its_owner(path: Path) -> None:
-    """As all files of a home are; SQLite gives those beside the ledger the mode that the ledger has."""
-    with contextlib.suppress(OSError):  # what keeps it from being opened is told by who opens it
+    """Make the ledger readable for its owner alone; SQLite gives its other files the same mode."""
+    with contextlib.suppress(OSError):  # opening it reports the error
         if not path.exists():
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        for end in ("-shm", "-wal", ""):  # by name: to close the file would let go of SQLite's locks
+        for end in ("-shm", "-wal", ""):  # by name: closing a file would release SQLite's locks on it
             with contextlib.suppress(FileNotFoundError):
                 path.with_name(path.name + end).chmod(0o600)
 
@@ -62,12 +70,33 @@ _PASSING = {
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether an error tells of a ledger's bytes; errors of the disk or the system tell nothing of them."""
+    """Whether an error of SQLite means a damaged ledger; errors of the disk or the system do not."""
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in _PASSING
 
 
 class Database:
-    """A connection, and transactions on it."""
+    """A connection to a ledger, with durable transactions.
+
+    Parameters
+    ----------
+    path
+        The ledger's file.
+    vault
+        The keys: an older format is converted with them, and they key the checksum of the rows.
+    create
+        Make a new ledger.
+    read_only
+        Open it beside the process that writes it.
+    connect, disk
+        How SQLite and files are reached; tests replace them.
+    check
+        Called before anything of the ledger is changed; it may raise to refuse the ledger.
+
+    Raises
+    ------
+    HomeError
+        If the ledger cannot be opened, is empty, or has a format that cannot be used.
+    """
 
     def __init__(
         self,
@@ -80,20 +109,16 @@ class Database:
         disk: Disk | None = None,
         check: "Callable[[Database], None] | None" = None,
     ) -> None:
-        """The vault is needed to bring a ledger of an older format up to date: what it says of contents is sealed.
-
-        `check` may refuse the ledger before anything of it is changed.
-        """
         self.path, self._read_only = path, read_only
         self._disk = disk or Disk()
         self._lock, self._process = threading.RLock(), os.getpid()
         self.durable = read_only
         """Whether all that was read at the opening would survive a power loss."""
         self.after_commit: list[Callable[[], None]] = []
-        """Called after each transaction that changed something, once it is durable. They must not fail."""
+        """Functions that are called after each transaction that changed something. They must not raise."""
         self._sum: RowChecksum | None = None
         if not read_only:
-            with contextlib.suppress(HomeError):  # whoever destroys something asks again
+            with contextlib.suppress(HomeError):  # before anything is destroyed it is tried again
                 self.harden()
         with self._failing("open"):
             self._connection = connect(path, read_only)
@@ -109,54 +134,61 @@ class Database:
                 self._sum.install(self._connection.create_function)
 
     def _migrate(self, create: bool, vault: Vault | None, check: "Callable[[Database], None] | None") -> None:
-        (found,) = self.row("PRAGMA user_version")
-        if not found and not create:  # whoever went on would destroy all keys, for no table names them
+        (version,) = self.row("PRAGMA user_version")
+        if not version and not create:  # going on would destroy all keys, because no table names them
             raise HomeError(f"the ledger {str(self.path)!r} is empty: put it back, or restore a backup")
-        if found > FORMAT:
+        if version > FORMAT:
             raise HomeError(
-                f"{str(self.path.parent)!r} has format {found}, this program knows up to {FORMAT}: use a newer one"
+                f"{str(self.path.parent)!r} has format {version}, this program knows up to {FORMAT}: use a newer one"
             )
         if check is not None:
             check(self)
-        if found and found < FORMAT and (self._read_only or vault is None):
-            raise HomeError(f"{str(self.path.parent)!r} has the older format {found}: open it for writing once")
-        for number, migration in enumerate(MIGRATIONS[found:], start=found + 1):
+        if version and version < FORMAT and (self._read_only or vault is None):
+            raise HomeError(f"{str(self.path.parent)!r} has the older format {version}: open it for writing once")
+        for number, migration in enumerate(MIGRATIONS[version:], start=version + 1):
             with self.transaction(counts=True):
                 self._script(migration.before)
-                if found and migration.rows and vault is not None:  # a new ledger has no rows
+                if version and migration.rows and vault is not None:  # a new ledger has no rows
                     migration.rows(self, vault)
                 self._script(migration.after)
                 self.run(f"PRAGMA user_version={number}")
-                self.run("DELETE FROM meta WHERE name=?", [CHECKSUM])  # made anew when all of them are done
+                self.unset(CHECKSUM)  # made anew when all of them are done
 
     def _script(self, script: str) -> None:
         for statement in filter(str.strip, _without_comments(script).split(";")):
             self.run(statement)
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> Any:
+        """Run a statement and return its cursor; HomeError if it fails."""
         with self._lock, self._failing("use"):
             return self._connection.execute(statement, values)
 
     def distrust(self) -> None:
-        """In a transaction: the checksum of the rows is computed anew from all of them."""
+        """Let the transaction under way compute the checksum from all rows."""
         if self._sum is not None:
             self._sum.distrust()
 
     def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run a statement for each of many rows of values; HomeError if it fails."""
         with self._lock, self._failing("use"):
             self._connection.executemany(statement, rows)
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        """All rows of a query; HomeError if it fails."""
         with self._lock, self._failing("read"):
             return list(self._connection.execute(statement, values))
 
     def row(self, statement: str, values: Sequence[Any] = ()) -> Any:
-        found = self.rows(statement, values)
-        return found[0] if found else None
+        """The first row of a query; None if there is none, HomeError if it fails."""
+        rows = self.rows(statement, values)
+        return rows[0] if rows else None
 
     @contextlib.contextmanager
     def transaction(self, *, counts: bool = False) -> Iterator[None]:
-        """All of it or nothing, durably. One that changes something, or `counts` anyway, is a change of the ledger."""
+        """A transaction: durable when the block ends, undone if it raises.
+
+        It gets the next number of change if it changed a row, or if `counts` is set.
+        """
         with self._lock:
             self.run("BEGIN IMMEDIATE")
             try:
@@ -182,15 +214,15 @@ class Database:
                     call()
 
     def harden(self) -> None:
-        """Make what the write-ahead log held at the opening durable, by writing the same bytes anew.
+        """Make the contents that the write-ahead log had at the opening durable, by writing the same bytes again.
 
         A process that was killed, or whose disk failed, may have left them in the page cache alone; and a sync without
-        a write would report success even where an earlier one had failed and dropped them.
+        a write would report success even if an earlier one had failed and dropped them.
 
         Raises
         ------
         HomeError
-            If the disk refuses. Nothing that the ledger does not name may be destroyed then.
+            If the disk refuses. Keys and files that no table names must not be destroyed then.
         """
         if self.durable:
             return
@@ -211,7 +243,7 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """Several reads of one moment."""
+        """Let all reads of the block see the same moment."""
         with self._lock:
             self.run("BEGIN")
             try:
@@ -221,36 +253,42 @@ class Database:
 
     @property
     def change(self) -> int:
-        """The number of the ledger's last change; 0 for a ledger of a version that did not count them."""
+        """The number of the ledger's last change; 0 for a ledger of an early version, which did not count them."""
         if not self.row("SELECT 1 FROM sqlite_schema WHERE name='meta'"):
             return 0
-        found = self.get(CHANGE, 0)
-        if not isinstance(found, int) or found < 0:
-            raise HomeError(f"the ledger {str(self.path)!r} is damaged: its last change is {found!r}")
-        return found
+        change = self.get(CHANGE, 0)
+        if not isinstance(change, int) or change < 0:
+            raise HomeError(f"the ledger {str(self.path)!r} is damaged: its last change is {change!r}")
+        return change
 
     def get(self, name: str, default: Any = None) -> Any:
         """A value of the table `meta`."""
-        found = self.row("SELECT value FROM meta WHERE name=?", [name])
-        return default if found is None else found[0]
+        row = self.row("SELECT value FROM meta WHERE name=?", [name])
+        return default if row is None else row[0]
 
     def set(self, name: str, value: Any) -> None:
+        """Set a value of the table `meta`."""
         self.run("INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value=excluded.value", [name, value])
 
+    def unset(self, name: str) -> None:
+        """Delete a value of the table `meta`, if it is there."""
+        self.run("DELETE FROM meta WHERE name=?", [name])
+
     def scrub(self) -> None:
-        """Leave nothing of what was deleted in the write-ahead log."""
+        """Empty the write-ahead log, so that no deleted row stays there."""
         self.run("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def check(self) -> list[str]:
-        """What SQLite finds wrong."""
+        """The problems that SQLite's integrity check reports."""
         return [line for (line,) in self.rows("PRAGMA integrity_check") if line != "ok"]
 
     def forked(self) -> None:
-        """In a forked process: nothing of it is usable, and nothing of it is ever closed."""
+        """Make the connection unusable in a forked process, and keep it from ever being closed there."""
         self._lock = threading.RLock()  # another thread may have held it
         keep(self._connection)
 
     def close(self) -> None:
+        """Close the connection; in a forked process this does nothing."""
         if os.getpid() != self._process:
             return
         with self._lock, self._failing("close"):
@@ -265,8 +303,8 @@ class Database:
         except (sqlite3.Error, sqlite3.Warning) as error:
             self.distrust()  # part of a statement may have been counted
             hint = "; `cause doctor --home` tells more" if isinstance(error, sqlite3.DatabaseError) else ""
-            told = " ".join(str(error).split())[:200]  # SQLite quotes a damaged schema, line by line
-            raise HomeError(f"cannot {what} the ledger {str(self.path)!r}: {told}{hint}") from None
+            reason = " ".join(str(error).split())[:200]  # SQLite quotes a damaged schema, line by line
+            raise HomeError(f"cannot {what} the ledger {str(self.path)!r}: {reason}{hint}") from None
 
 
 def _without_comments(script: str) -> str:

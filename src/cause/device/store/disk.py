@@ -54,6 +54,7 @@ class OpenFile:
         self.descriptor = descriptor
 
     def size(self) -> int:
+        """The size of the file in bytes."""
         return os.fstat(self.descriptor).st_size
 
     def write_at(self, offset: int, data: bytes | bytearray | memoryview) -> None:
@@ -64,6 +65,7 @@ class OpenFile:
             rest, offset = rest[written:], offset + written
 
     def close(self) -> None:
+        """Close the file."""
         os.close(self.descriptor)
 
 
@@ -78,7 +80,7 @@ class Disk:
         FileNotFoundError
             At once, if there is no such file.
         OSError
-            Any other one, after a few attempts: too many open files or a bus that stumbled may pass.
+            For any other reason, after a few attempts: too few file descriptors or an error of a bus may pass.
         """
         for attempt in range(1, ATTEMPTS):
             try:
@@ -90,11 +92,12 @@ class Disk:
         return self.read_once(path)
 
     def read_once(self, path: Path) -> bytes:
+        """All bytes of a file, in one attempt; OSError if it cannot be read."""
         with open_to_read(path) as file:
             return file.readall()
 
     def read_part(self, path: Path, offset: int, size: int) -> bytes:
-        """At most so many bytes of a file from there on: fewer at its end."""
+        """At most `size` bytes of a file from `offset` on; fewer at its end."""
         with open_to_read(path) as file:
             file.seek(offset)
             parts = []
@@ -104,31 +107,36 @@ class Disk:
         return b"".join(parts)
 
     def size(self, path: Path) -> int:
+        """The size of a file in bytes."""
         return path.stat().st_size
 
     def exists(self, path: Path) -> bool:
+        """Whether there is a file or folder of this name."""
         return path.exists()
 
     def free_bytes(self, folder: Path) -> int:
-        """How much may still be written where this folder is."""
-        found = os.statvfs(folder)
-        return found.f_bavail * found.f_frsize
+        """How many bytes are free on the file system of this folder."""
+        status = os.statvfs(folder)
+        return status.f_bavail * status.f_frsize
 
     def names(self, folder: Path) -> list[str]:
+        """The names in a folder, sorted."""
         return sorted(os.listdir(folder))  # noqa: PTH208 a Path for each of 100,000 entries takes a second
 
     def make_folder(self, folder: Path) -> None:
+        """Make a folder that only its owner can open."""
         folder.mkdir(mode=0o700)
 
     def remove_folder(self, folder: Path) -> None:
-        """An empty one."""
+        """Remove an empty folder."""
         folder.rmdir()
 
     def create(self, path: Path) -> OpenFile:
-        """A new, empty file; one that exists is an error."""
+        """Make a new, empty file; FileExistsError if there is one."""
         return OpenFile(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
     def open(self, path: Path) -> OpenFile:
+        """Open an existing file for reading and writing; OSError if it is a link or no ordinary file."""
         return OpenFile(path, os.open(path, os.O_RDWR | _SAFELY | _NO_LINK))
 
     def sync(self, *files: OpenFile) -> None:
@@ -152,14 +160,15 @@ class Disk:
             raise failures[0]
 
     def rename(self, old: Path, new: Path) -> None:
-        """Give a file another name, in place of what had it."""
+        """Rename a file; one that has the new name is replaced."""
         old.replace(new)
 
     def unlink(self, path: Path) -> None:
+        """Remove a file."""
         path.unlink()
 
     def sync_folder(self, folder: Path) -> None:
-        """Make names that were given or taken in this folder durable."""
+        """Make files that were made, renamed or removed in this folder durable."""
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -167,7 +176,7 @@ class Disk:
             os.close(descriptor)
 
     def write_whole(self, path: Path, data: bytes) -> None:
-        """Replace a file, durably, whole or not at all. What it held before is not overwritten, only let go."""
+        """Replace a file, durably and atomically. The bytes of the old file are not overwritten on the disk."""
         partial = path.with_name(path.name + ".part")
         with contextlib.suppress(FileNotFoundError):
             self.unlink(partial)

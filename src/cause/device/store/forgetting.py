@@ -1,4 +1,4 @@
-"""A request takes effect: what is left of its blocks is written anew, the tables change, and then the keys go."""
+"""Forgetting on the disk: blocks are rewritten without the samples, the tables change, and old keys are destroyed."""
 
 import json
 import os
@@ -29,14 +29,17 @@ if TYPE_CHECKING:
 
 
 class Rewrite:
-    """What forgetting changes on the disk: new keys and blocks, old names, and rows of the tables."""
+    """The changes that forgetting makes on the disk: new keys and blocks, old names, and rows of the tables."""
 
     def __init__(self) -> None:
         self.keys: dict[bytes, bytes] = {}
+        """New keys by name."""
         self.contents: list[tuple[bytes, bytes]] = []
+        """New sealed blocks: name and bytes."""
         self.old: list[bytes] = []
+        """Names of keys and blocks to destroy once the transaction is durable."""
         self.left: dict[tuple[str, int], tuple[Blocks, list[bytes]]] = {}
-        """By upload: its blocks so far, and the names of those that it has now."""
+        """By upload: its blocks before, and the names of its blocks afterwards."""
         self.segments: dict[SegmentKey, tuple[int, bytes | None, bytes | None] | None] = {}
         """By touched segment: samples left, its new key's name and its sealed digests; None if it is empty."""
         self.places: dict[tuple[str, int], dict[int, int]] = {}
@@ -46,7 +49,7 @@ class Rewrite:
         self.directory = DirectoryChange()
 
     def new_key(self) -> bytes:
-        """The name of a fresh key."""
+        """Add a fresh key and return its name."""
         name = os.urandom(16)
         self.keys[name] = os.urandom(32)
         return name
@@ -55,11 +58,33 @@ class Rewrite:
 def effect(
     home: "Home", ids: Sequence[str], selection: Selection, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]
 ) -> int:
-    """The samples and every tainted sub-model are gone when this returns; how many samples had waited for a round."""
-    asked = requests_of(home, ids)
-    rewrite = _planned(home, selection, asked)
+    """Delete samples and tainted sub-models from the disk, in one transaction, and then destroy their keys.
+
+    Parameters
+    ----------
+    ids
+        The requests, as `pending.accept` recorded them.
+    selection
+        The samples to delete, by user and round; ledger and memory hold what is left already.
+    plans
+        What the deletion touches, by shard.
+    dropped
+        The sub-models that the memory dropped because they saw the samples.
+
+    Returns
+    -------
+    How many staged samples were deleted.
+
+    Raises
+    ------
+    HomeError, VaultError
+        If the disk refuses. If the transaction was committed before, the keys are destroyed by the next erasure or
+        opening, and the receipts are signed after that.
+    """
+    requests = requests_of(home, ids)
+    rewrite = _planned(home, selection, requests)
     evidence = home.receipts.evidence(plans, dropped)
-    staged = home.inbox.removal(asked)
+    staged, to_delete = home.inbox.removal(requests), home.shelf.to_delete()
     keys = {**rewrite.keys, **evidence.keys, **staged.keys}
     home.write(keys, [*rewrite.contents, *staged.contents])
     evidence.covered["staged"] = staged.samples
@@ -68,29 +93,31 @@ def effect(
         with home.database.transaction():
             apply(home, rewrite, selection)
             home.inbox.remove(staged)
-            home.let_go()
+            home.delete_sub_models(to_delete)
             home.receipts.replace_keys(ids[0], evidence)
             _mark(home, ids, plans, samples, evidence.covered, dropped)
     except BaseException:
         home.garbage.doubt(keys)
         raise
-    rewrite.old += [*evidence.old, *staged.old, *rewrite.directory.old_keys]
+    home.shelf.deleted(to_delete)
+    rewrite.old += [*evidence.old, *staged.old, *rewrite.directory.old_keys, *to_delete]
     _destroy(home, ids, rewrite, staged)
     home.receipts.issue()
     return staged.samples
 
 
-def _planned(home: "Home", selection: Selection, asked: Sequence[Request]) -> Rewrite:
+def _planned(home: "Home", selection: Selection, requests: Sequence[Request]) -> Rewrite:
+    """All changes on the disk that deleting these samples needs."""
     rewrite, ledger = Rewrite(), home.ledger
     named: dict[str, set[str]] = {}
-    for request in asked:
+    for request in requests:
         named.setdefault(fold(request.user), set()).update(request.handles or ())
     touched: set[SegmentKey] = set()
     for (user, round_), forgotten in selection.items():
-        own = ledger.upload(user, round_).blocks
+        blocks = ledger.upload(user, round_).blocks
         handles = named.get(fold(user), set())
-        rewrite.left[user, round_] = own, _rewrite(home, rewrite, own, user, round_, forgotten, handles)
-        recorded = ledger.recorded_pieces(own.upload_id)
+        rewrite.left[user, round_] = blocks, _rewrite(home, rewrite, blocks, user, round_, forgotten, handles)
+        recorded = ledger.recorded_pieces(blocks.upload_id)
         touched |= {key for key, held in recorded if len(pos.common(held, forgotten))}
     touched |= ledger.reinstated
     for key in sorted(touched):
@@ -109,25 +136,37 @@ def _planned(home: "Home", selection: Selection, asked: Sequence[Request]) -> Re
 
 
 def _rewrite(
-    home: "Home", rewrite: Rewrite, own: Blocks, user: str, round_: int, forgotten: Positions, named: set[str]
+    home: "Home", rewrite: Rewrite, blocks: Blocks, user: str, round_: int, forgotten: Positions, named: set[str]
 ) -> list[bytes]:
-    """The blocks that an upload has afterwards: as they are, written anew, or none."""
-    if not home.ledger.pieces_of(user, round_):  # all of it goes: what cannot be read any more can be destroyed, too
-        rewrite.old += own.names
+    """Rewrite the blocks of an upload that hold forgotten samples, and return the names of its blocks afterwards.
+
+    Parameters
+    ----------
+    rewrite
+        Gets the new blocks and the names of the old ones.
+    blocks, user, round_
+        The upload.
+    forgotten
+        The positions of its forgotten samples.
+    named
+        The handles that the requests of this user name.
+    """
+    if not home.ledger.pieces_of(user, round_):  # nothing is left, so a damaged block need not be read
+        rewrite.old += blocks.names
         return []
-    gone, left = pos.array(forgotten), []
-    handles = _moved_handles(own, forgotten, named)
-    (layout,) = home.database.row("SELECT layout FROM uploads WHERE id=?", [own.upload_id])
+    deleted, left = pos.array(forgotten), []
+    handles = _moved_handles(blocks, forgotten, named)
+    (layout,) = home.database.row("SELECT layout FROM uploads WHERE id=?", [blocks.upload_id])
     if layout != RANDOM:  # positions are ranks of digests, and a gap among them would tell what is missing
-        blocks, rewrite.places[user, round_] = permuted(home, own, user, round_, gone, handles)
-        rewrite.old += own.names
-        for block in blocks:
+        new_blocks, rewrite.places[user, round_] = permuted(home, blocks, user, round_, deleted, handles)
+        rewrite.old += blocks.names
+        for block in new_blocks:
             left.append(rewrite.new_key())
             rewrite.contents.append((left[-1], block.sealed(left[-1], rewrite.keys[left[-1]])))
         return left
-    for name in own.names:
+    for name in blocks.names:
         held = home.store_.meta(name).positions
-        stay = ~np.isin(held, gone, assume_unique=True)
+        stay = ~np.isin(held, deleted, assume_unique=True)
         renamed = np.isin(held, list(handles))
         if stay.all() and not renamed.any():
             left.append(name)
@@ -141,15 +180,16 @@ def _rewrite(
     return left
 
 
-def _moved_handles(own: Blocks, forgotten: Positions, named: set[str]) -> dict[int, bytes]:
+def _moved_handles(blocks: Blocks, forgotten: Positions, named: set[str]) -> dict[int, bytes]:
     """New handles, by position, of rows that stay although their handle was named.
 
-    Of identical samples the one with the highest ordinal goes, whichever was named, so that the rest have the ids that
-    they would have had without it. The named handle goes all the same: the row that had it gets the other's.
+    Of identical samples the one with the highest ordinal is deleted, whichever was named, so that the rest keep the ids
+    that they would have had without it. The named handle is deleted all the same: its row gets the handle of the
+    deleted row.
     """
     if not named:
         return {}
-    meta = own.metas()
+    meta = blocks.metas()
     going = np.isin(meta.positions, pos.array(forgotten), assume_unique=True)
     handles = [row.tobytes() for row in meta.handles]
     spare: dict[bytes, list[bytes]] = {}
@@ -161,37 +201,38 @@ def _moved_handles(own: Blocks, forgotten: Positions, named: set[str]) -> dict[i
 
 
 def apply(home: "Home", rewrite: Rewrite, selection: Selection) -> None:
-    """In a transaction: the tables hold what is left."""
+    """Change the tables so that they hold what is left; call it in a transaction."""
     database, sizes = home.database, {name: len(data) for name, data in rewrite.contents}
-    for (user, round_), (own, left) in rewrite.left.items():
+    for (user, round_), (blocks, left) in rewrite.left.items():
+        upload = blocks.upload_id
         pseudonym = home.directory.pseudonym(user)
         assert pseudonym is not None
         database.many(
             "INSERT INTO history (kind, round, pseudonym, of_round, samples, shard) VALUES ('forget', ?, ?, ?, ?, ?)",
-            _lines(home, own, pseudonym, round_, selection[user, round_]),
+            _history_lines(home, upload, pseudonym, round_, selection[user, round_]),
         )
         forget_classes(database, pseudonym, round_)
-        database.run("DELETE FROM pieces WHERE upload=?", [own.upload_id])
-        kept = dict(database.rows("SELECT key, bytes FROM blocks WHERE upload=?", [own.upload_id]))
-        database.run("DELETE FROM blocks WHERE upload=?", [own.upload_id])
+        database.run("DELETE FROM pieces WHERE upload=?", [upload])
+        kept = dict(database.rows("SELECT key, bytes FROM blocks WHERE upload=?", [upload]))
+        database.run("DELETE FROM blocks WHERE upload=?", [upload])
         if not left:
-            database.run("DELETE FROM uploads WHERE id=?", [own.upload_id])
+            database.run("DELETE FROM uploads WHERE id=?", [upload])
             continue
-        rows = [(name, own.upload_id, part, sizes.get(name) or kept[name]) for part, name in enumerate(left)]
+        rows = [(name, upload, part, sizes.get(name) or kept[name]) for part, name in enumerate(left)]
         database.many("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)
-        if left[0] != own.names[0]:
+        if left[0] != blocks.names[0]:
             sealed = home.vault.seal(left[0], name_bytes(user), b"user" + left[0])
-            database.run("UPDATE uploads SET sealed_user=? WHERE id=?", [sealed, own.upload_id])
+            database.run("UPDATE uploads SET sealed_user=? WHERE id=?", [sealed, upload])
         database.many(
             "INSERT INTO pieces (upload, shard, round, slice, positions, quarantined, verdict) "
             "VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
-                [own.upload_id, *key, pos.runs(moved(held, rewrite.places.get((user, round_)))),
+                [upload, *key, pos.runs(moved(held, rewrite.places.get((user, round_)))),
                  *((None, None) if (aside := home.ledger.aside(key, user)) is None else aside[1:])]
                 for key, held in home.ledger.pieces_of(user, round_)
             ],
         )  # fmt: skip
-        database.run("UPDATE uploads SET layout=? WHERE id=?", [RANDOM, own.upload_id])
+        database.run("UPDATE uploads SET layout=? WHERE id=?", [RANDOM, upload])
     give_back(home)
     update_segments(database, rewrite.segments)
     home.directory.write(rewrite.directory, database)
@@ -200,7 +241,13 @@ def apply(home: "Home", rewrite: Rewrite, selection: Selection) -> None:
 def update_segments(
     database: Database, segments: Mapping[SegmentKey, tuple[int, bytes | None, bytes | None] | None]
 ) -> None:
-    """In a transaction: touched segments have fewer samples and other digests, or are no more."""
+    """Update the rows of touched segments, or delete those of empty ones; call it in a transaction.
+
+    Parameters
+    ----------
+    segments
+        By segment: samples left, its new key's name and its sealed digests; None if it is empty.
+    """
     where = "WHERE (shard, round, slice)=(?, ?, ?)"
     for key, row in segments.items():
         if row is None:
@@ -209,10 +256,10 @@ def update_segments(
             database.run(f"UPDATE segments SET samples=?, key=?, sealed_digests=? {where}", [*row, *key])
 
 
-def _lines(home: "Home", own: Blocks, pseudonym: int, round_: int, forgotten: Positions) -> list[list[object]]:
-    """Lines for the history: how many samples went, from which shards, under the user's pseudonym."""
+def _history_lines(home: "Home", upload: int, pseudonym: int, round_: int, forgotten: Positions) -> list[list[object]]:
+    """Rows for the history: how many samples were deleted, by shard, under the user's pseudonym."""
     lost: dict[int, int] = {}
-    for key, held in home.ledger.recorded_pieces(own.upload_id):
+    for key, held in home.ledger.recorded_pieces(upload):
         lost[key.shard] = lost.get(key.shard, 0) + len(pos.common(held, forgotten))
     return [[home.ledger.round, pseudonym, round_, count, shard] for shard, count in lost.items() if count]
 
@@ -225,46 +272,48 @@ def _mark(
     covered: dict[str, Any],
     dropped: Sequence[SegmentKey],
 ) -> None:
-    """In a transaction: the requests are in effect, and this is what they did."""
+    """Record that the requests are in effect, and what they touched; call it in a transaction."""
     now = home.clock()
     covered = {**covered, "exports": _taint(home, now, plans, dropped)}
-    for each in ids:
+    for id_ in ids:
         home.database.run(
             "UPDATE requests SET effective=?, key=NULL, sealed=NULL, batch=?, samples=?, covered=? WHERE id=?",
-            [now, ids[0], samples, json.dumps(covered), each],
+            [now, ids[0], samples, json.dumps(covered), id_],
         )
     rows = [[plan.shard, now] for plan in plans]
     home.database.many("INSERT OR IGNORE INTO behind (shard, since) VALUES (?, ?)", rows)
 
 
 def _taint(home: "Home", now: float, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]) -> list[str]:
-    """Exports that hold a sub-model which may have seen the samples."""
-    tainted, found = set(dropped), []
+    """Mark the exports that hold a sub-model which may have seen the samples, and return their ids."""
+    tainted, exports = set(dropped), []
     first = {plan.shard: plan.first for plan in plans}
     for export, heads in home.database.rows("SELECT id, heads FROM exports WHERE tainted IS NULL ORDER BY made"):
         keys = [SegmentKey(*head) for head in json.loads(heads)]
         if any(key in tainted or (key.shard in first and key >= first[key.shard]) for key in keys):
             home.database.run("UPDATE exports SET tainted=? WHERE id=?", [now, export])
-            found.append(export)
-    return found
+            exports.append(export)
+    return exports
 
 
 def _destroy(home: "Home", ids: Sequence[str], rewrite: Rewrite, staged: StagedRemoval) -> None:
-    """The transaction is durable: now the keys go, and with them every copy of what they opened."""
-    dropped, home.shelf.doomed = home.shelf.doomed, []
-    home.garbage.update(rewrite.old, dropped, map(bytes.fromhex, ids))
+    """Destroy the old keys, now that the transaction is durable; after that no copy of the files can be read."""
+    home.garbage.update(rewrite.old, map(bytes.fromhex, ids))
     home.ledger.committed(
-        {own.upload_id: left for own, left in rewrite.left.values()},
-        [own.upload_id for upload, (own, _) in rewrite.left.items() if upload in rewrite.places],
+        {blocks.upload_id: left for blocks, left in rewrite.left.values()},
+        [blocks.upload_id for place, (blocks, _) in rewrite.left.items() if place in rewrite.places],
     )
-    home.directory.apply(rewrite.directory, rewrite.users)  # who returns is new
+    home.directory.apply(rewrite.directory, rewrite.users)  # a deleted user who comes back gets a new pseudonym
     home.inbox.removed(staged)
     home.destroy()
 
 
 def forget_classes(database: Database, pseudonym: int, round_: int) -> None:
-    """The history knows how many samples of each class arrived; of an upload that lost some it must not. Nor must the
-    idempotency key be known any more with which it came."""
+    """Delete what would describe the forgotten samples of an upload; call it in a transaction.
+
+    The history has the classes of what arrived: together with what is left they would give those of what was deleted.
+    The idempotency key of the upload's round goes too.
+    """
     void(database, round_)
     where = "kind='add' AND pseudonym=? AND round=?"
     database.run(f"UPDATE history SET sealed_classes=NULL WHERE {where}", [pseudonym, round_])

@@ -1,8 +1,8 @@
 """Keys and files that are to be destroyed, and how sure that is.
 
-When a commit fails, SQLite may have written it all the same, and a later opening may find it. So what a failed
-transaction would have named is *uncertain*: it is destroyed only once another transaction has been committed, which
-overwrites the failed one.
+When a commit fails, SQLite may have written it all the same, and a later opening may find it. So the names of a failed
+transaction are *uncertain*: they are destroyed only after another transaction has been committed, which overwrites the
+failed one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -44,28 +44,28 @@ class Garbage(Set[bytes]):
         self._certain.update(*names)
 
     def doubt(self, *names: Iterable[bytes]) -> None:
-        """Add names that a failed transaction would have given to the tables, or taken from them."""
+        """Add names that a failed transaction would have added to the tables, or deleted from them."""
         self._uncertain.update(*names)
 
     def difference_update(self, names: Iterable[bytes]) -> None:
-        """Take back names: the tables have them now."""
+        """Remove names from the garbage: the tables have them now."""
         kept = set(names)
         for part in (self._certain, self._settled, self._uncertain):
             part -= kept
 
     def committed(self) -> None:
-        """A transaction that changed something is durable, so those that failed before it can no longer appear."""
+        """Note that a transaction was committed: those that failed before it can no longer appear."""
         self._settled |= self._uncertain
         self._uncertain.clear()
 
     def to_destroy(self, named: Callable[[], Set[bytes] | set[bytes]]) -> frozenset[bytes]:
-        """What can be destroyed now.
+        """The names that can be destroyed now.
 
         Parameters
         ----------
         named
-            Reads all names that the tables have. It is called only after an error: a call that was interrupted right
-            after its commit reports a failure, although the tables have its names.
+            Reads all names that the tables have. It is called only after an error: a transaction that was interrupted
+            right after its commit reports a failure, although the tables have its names.
         """
         if self._settled:
             self._certain |= self._settled - set(named())
@@ -73,5 +73,5 @@ class Garbage(Set[bytes]):
         return frozenset(self._certain)
 
     def destroyed(self, names: Iterable[bytes]) -> None:
-        """These keys and files are destroyed."""
+        """Note that these keys and files are destroyed."""
         self._certain.difference_update(names)

@@ -1,4 +1,4 @@
-"""What a crash left behind is destroyed: keys and files that no table names."""
+"""Garbage collection at opening: keys and files that a crash left and that no table names are destroyed."""
 
 import re
 from contextlib import suppress
@@ -14,16 +14,22 @@ if TYPE_CHECKING:
     from cause.device.store.home import Home
 
 KEYED = ("blocks", "staged", "segments", "directory", "sub_models", "requests", "manifests")
-"""The tables whose column `key` names keys of the vault. What none of them names does not survive an opening."""
+"""The tables whose column `key` names keys of the vault. Keys that none of them names are destroyed at opening."""
 
 SEALED = re.compile("[0-9a-f]{32}")
 """The name of a file of sealed samples, or of a sealed sub-model: that of its key."""
 PARTIAL, REPLACED = ".part", ".replaced"
-"""What a restore that was cut off leaves beside the ledger: a new one that is not yet whole, and the replaced one."""
+"""Endings of files that an interrupted restore leaves beside the ledger: the unfinished new one, and the old one."""
 
 
 def remove_leftovers(layout: Layout, disk: Disk) -> None:
-    """Remove files that a crash left beside a home's own, once the home itself is known to be whole."""
+    """Remove the files of an interrupted restore or change of settings; call it once the home is known to be whole.
+
+    Raises
+    ------
+    OSError
+        If the disk refuses.
+    """
     names = [name for name in disk.names(layout.folder) if name.startswith((LEDGER + PARTIAL, LEDGER + REPLACED))]
     names += [name for name in (CONFIG + ".part", UNFINISHED) if disk.exists(layout.folder / name)]
     if names:
@@ -34,7 +40,7 @@ def remove_leftovers(layout: Layout, disk: Disk) -> None:
 
 
 def named_keys(database: Database) -> set[bytes]:
-    """All keys that a home needs."""
+    """The names of all keys that a home needs."""
     query = " UNION ALL ".join(f"SELECT key FROM {table} WHERE key IS NOT NULL" for table in KEYED)
     return {bytes(key) for (key,) in database.rows(query)} | {DEVICE_KEY}
 
@@ -42,28 +48,33 @@ def named_keys(database: Database) -> set[bytes]:
 def clean(home: "Home") -> None:
     """Destroy keys and files that no table names.
 
-    Only once what was read is durable: otherwise the next opening may find an older state, which still names them.
-    Where the disk refuses, they wait until a transaction was committed.
+    If the ledger as read is not durable yet, the next opening may find an older state that still names them: then they
+    become uncertain garbage, which waits for a commit.
+
+    Raises
+    ------
+    HomeError
+        If the disk refuses, or if the ledger seems to have lost rows.
     """
     named, held = named_keys(home.database), home.vault.names()
     listed = [(files, files.names()) for files in (home.store_.files, home.shelf.files)]
-    there = {bytes.fromhex(name) for _, names in listed for name in names if SEALED.fullmatch(name)}
-    known = {name.hex() for name in named}
+    on_disk = {bytes.fromhex(name) for _, names in listed for name in names if SEALED.fullmatch(name)}
+    named_files = {name.hex() for name in named}
     try:
         remove_leftovers(home.layout, home.disk)
     except OSError as error:
         raise HomeError(f"cannot clean up {str(home.layout.folder)!r}: {error.strerror}") from None
     if not home.database.durable or named - held:  # a name that the vault lacks may be one that was damaged
-        home.garbage.doubt(held - named, there - named)
+        home.garbage.doubt(held - named, on_disk - named)
         return
-    if (held - named) & there:  # whole samples or sub-models: is it the ledger that has lost them?
+    if (held - named) & on_disk:  # whole samples or sub-models: has the ledger lost their rows?
         problem = checksum.problem(home.database, checksum.rows_key(home.vault, DEVICE_KEY))
         if problem is not None:
             raise HomeError(f"{str(home.layout.folder)!r}: {problem}: `cause doctor --home` tells more")
     home.vault.erase(held - named)
     try:
         for files, names in listed:
-            strays = [name for name in names if name not in known]
+            strays = [name for name in names if name not in named_files]
             for name in strays:
                 home.disk.unlink(files.folder / name)
             if strays:

@@ -1,7 +1,7 @@
 """A home: everything a device is, on a disk, through kills and power cuts.
 
 SQLite decides what is there. Files of samples and sub-models are written and synced before a transaction names them,
-and keys are destroyed after the transaction that lets go of them; whatever a crash leaves unnamed, key or file, is
+and keys are destroyed after the transaction that deletes their names; any key or file that a crash leaves unnamed is
 destroyed by the next opening. So every change is one transaction, and before or after it the home is whole.
 """
 
@@ -32,11 +32,12 @@ from cause.device.store.disk import Disk
 from cause.device.store.forked import Unusable, unwatch, watch
 from cause.device.store.garbage import Garbage
 from cause.device.store.gc import clean, named_keys
-from cause.device.store.inbox import Called, Inbox
+from cause.device.store.inbox import Called, Inbox, Intake
 from cause.device.store.layout import DEVICE_KEY, Layout
 from cause.device.store.ledger import HomeLedger
 from cause.device.store.listing import page
 from cause.device.store.lock import Lock
+from cause.device.store.queries import Queries
 from cause.device.store.relayout import random_permutation
 from cause.device.store.reserve import Reserve
 from cause.device.store.seals import seal_identity
@@ -60,20 +61,47 @@ from cause.learners.deferred import DeferredLearner
 DEADLINE_S = 30 * 24 * 3600.0
 """One month, as data protection law asks."""
 BROKEN = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, MemoryError, struct.error)
-"""What code raises that meets a stored value of another kind than it was."""
+"""What code raises when a stored value is damaged, and so of another type or size than it was."""
 READER_TRIES = 8
 """How often a reader looks again while another process changes keys and tables."""
 
 
 class Home(Journal):
-    """The durable side of a device. `create` one, or open it."""
+    """The durable side of a device. `create` makes one; the constructor opens it.
+
+    Parameters
+    ----------
+    folder
+        The home's folder.
+    source
+        Where the master key comes from.
+    read_only
+        Open the home beside the process that writes it; nothing is changed.
+    check_config
+        Refuse a `cause.toml` that was edited; without it, the settings that the ledger accepted are taken.
+    storage_bytes
+        The most bytes that samples may take; None is without limit.
+    deadline_s
+        How long after its arrival a request must be repaired.
+    retain
+        For how many rounds, or for how many seconds, samples are kept; None is for ever.
+    disk, connect, clock
+        How files, SQLite and the time are reached; tests replace them.
+
+    Raises
+    ------
+    HomeError
+        If the folder is not a home, is in use, is damaged, or is older than its anchor.
+    VaultError
+        If the master key is not the one that the home was made with, or the keys are damaged.
+    """
 
     recipe = b""
     environment = ""
     memory: Memory
-    """Whose sub-models these are; the device sets it."""
+    """The memory that holds the sub-models; the device sets it."""
     system: System
-    """What the home is composed of; whoever attaches it sets it."""
+    """What the home is composed of; `cause.device.attach.attach` sets it."""
     permutation = staticmethod(random_permutation)
 
     def __init__(
@@ -114,6 +142,7 @@ class Home(Journal):
                 check=self._check_age,
             )  # fmt: skip
             self.database.after_commit += [self.garbage.committed, self._advance_anchor]
+            self.queries = Queries(self.database)
             self.time = Clock(self.database, clock)
             self.clock = self.time.now
             self.store_ = BlockStore(Files(layout.blocks, self.disk), lambda name: self.vault.key(name))
@@ -134,7 +163,7 @@ class Home(Journal):
             raise
 
     def _open_anchor(self) -> Anchor | None:
-        """The anchor; None in a home of a version that had none."""
+        """The anchor; None in a home of an early version, which had none."""
         if not self.read_only:
             remove_partial(self.layout.vault, self.disk)
         try:
@@ -153,7 +182,7 @@ class Home(Journal):
             self._anchor = Anchor(self.layout.vault, self.vault, self.disk)
 
     def _advance_anchor(self) -> None:
-        """After a commit: the anchor names it. Should the disk refuse, the next commit or erasure tries again."""
+        """Write the last commit into the anchor. If the disk refuses, the next commit or erasure tries again."""
         if self._anchor is not None:
             with suppress(HomeError, VaultError, LogError):
                 mark = current_mark(self.database, self.vault)
@@ -165,7 +194,7 @@ class Home(Journal):
             self._reserve.refill(leave=0)
 
     def apply(self, chosen: Settings) -> None:
-        """Let these settings be in force."""
+        """Apply settings: the room for samples, the deadline and the retention."""
         self.storage_bytes = None if chosen.storage is None else parse_bytes(chosen.storage)
         self.deadline_s, self.retain = chosen.deadline_days * 86_400, parse_retain(chosen.retain)
 
@@ -177,7 +206,24 @@ class Home(Journal):
         disk: Disk | None = None,
         config: bytes | None = None,
     ) -> None:
-        """Make the folders, the vault and the tables of a new home; `config` is the text of its `cause.toml`."""
+        """Make the folders, the vault and the tables of a new home.
+
+        Parameters
+        ----------
+        folder
+            Where it is made.
+        source
+            Where its master key comes from.
+        disk
+            How files are written; tests replace it.
+        config
+            The text of its `cause.toml`, which the ledger then accepts.
+
+        Raises
+        ------
+        HomeError
+            If a folder or file cannot be made.
+        """
         layout, disk = Layout(os.fspath(folder)), disk or Disk()
         try:
             for path in (layout.folder, layout.blocks, layout.sub_models):
@@ -199,9 +245,9 @@ class Home(Journal):
         disk.sync_folder(layout.folder)
 
     def close(self) -> None:
-        """Close all files; the lock is released even where one of them cannot be closed.
+        """Close all files and release the lock, also if one of the files cannot be closed.
 
-        A forked process has nothing to release: files and lock are its parent's.
+        In a forked process this does nothing: files and lock are its parent's.
         """
         if os.getpid() != self._process:
             return
@@ -216,7 +262,7 @@ class Home(Journal):
                     parts.callback(getattr(self, part).close)
 
     def forked(self) -> None:
-        """In a process that was forked from this one: keep it from writing, and from keeping the lock."""
+        """Make the home unusable in a forked process: it must neither write nor keep the lock."""
         if self._lock is not None:
             self._lock.close()
         if hasattr(self, "shelf"):
@@ -229,7 +275,7 @@ class Home(Journal):
     # Opening
 
     def load(self, memory: Memory) -> None:
-        """Fill ledger and memory with what the tables hold."""
+        """Load ledger and memory from the tables; HomeError if they are damaged."""
         try:
             loading.load(self, memory)
         except BROKEN as error:
@@ -239,7 +285,13 @@ class Home(Journal):
             ) from None
 
     def refresh(self, memory: Memory) -> bool:
-        """For a reader: go on with what another process has done since the last time; whether it did anything."""
+        """Load again, in a reader, if another process has written since the last time; return whether it has.
+
+        Raises
+        ------
+        HomeError, VaultError
+            If keys and tables do not fit together after several tries.
+        """
         for attempt in range(READER_TRIES):
             (version,) = self.database.row("PRAGMA data_version")
             if version == self._version:
@@ -252,7 +304,7 @@ class Home(Journal):
                 self.load(memory)
                 if all(name in self.vault for name in self.shelf.names.values()):
                     break
-            except (HomeError, VaultError):  # keys and tables of two moments
+            except (HomeError, VaultError):  # keys and tables may have been read at two different moments
                 if attempt == READER_TRIES - 1:
                     raise
             time.sleep(0.001 * 2**attempt)
@@ -260,21 +312,27 @@ class Home(Journal):
         return True
 
     def check_recipe(self, learner: Learner) -> None:
-        """Refuse a learner whose recipe is not that of the stored sub-models; a deferred one when it is made."""
-        found = self.database.get("recipe")
+        """Refuse a learner whose recipe is not that of the stored sub-models; a deferred one once it is loaded.
+
+        Raises
+        ------
+        HomeError
+            If the recipes differ.
+        """
+        recorded = self.database.get("recipe")
         if isinstance(learner, DeferredLearner) and not learner.is_loaded:
             learner.when_loaded = self.check_recipe
             self.recipe, self.environment = learner.recipe_digest, str(self.database.get("environment", ""))
             return
         self.recipe, self.environment = learner.recipe_digest, learner.environment
-        if found is None and not self.read_only:
+        if recorded is None and not self.read_only:
             with self.database.transaction():
                 self.database.set("recipe", learner.recipe_digest)
-                # for who looks or forgets without the learner
+                # for commands that do not load the learner
                 self.database.set("sub_model_bytes", learner.sub_model_bytes)
                 self.database.set("environment", learner.environment)
                 self.database.set("learner_notes", json.dumps(getattr(learner, "notes", [])))
-        elif found is not None and bytes(found) != learner.recipe_digest:
+        elif recorded is not None and bytes(recorded) != learner.recipe_digest:
             raise HomeError(
                 f"the learner's recipe is not that of the sub-models in {str(self.layout.folder)!r}: open it with the "
                 "same recipe, or make a new home"
@@ -287,18 +345,18 @@ class Home(Journal):
 
     @property
     def stored_bytes(self) -> int:
-        """What the samples take on the disk, those that wait for a round too."""
-        (found,) = self.database.row(
+        """How many bytes the samples take on the disk, staged ones included."""
+        (size,) = self.database.row(
             "SELECT coalesce(sum(bytes), 0) FROM (SELECT bytes FROM blocks UNION ALL SELECT bytes FROM staged)"
         )
-        return int(found)
+        return int(size)
 
-    def store(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]]) -> None:
-        """Write a round's samples and name them in the tables, durably."""
-        ingest.store(self, round_, segments)
+    def store(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: Intake) -> None:
+        """Write a round's samples and name them in the tables, durably; see `cause.device.store.ingest.store`."""
+        ingest.store(self, round_, segments, intake)
 
     def shuffled(self, upload: Upload) -> Upload:
-        """The upload with random positions: what is missing later says nothing about what it was."""
+        """The upload with random positions, so that a missing position later says nothing about the sample."""
         if not isinstance(upload, ArrayUpload):
             return upload
         return upload.shuffled(self.permutation(len(upload.positions)))
@@ -308,25 +366,37 @@ class Home(Journal):
         upgrade.upgrade(self)
 
     def samples_of(self, user: str, round_: int | None = None) -> list[HeldSample]:
-        """All samples of a user, or those of a round; those that wait for a round come last."""
+        """All samples of a user, or those of a round; staged ones come last."""
         return page(self, user, round_=round_)[0]
 
     def call_of(self, idempotency_key: str) -> str:
         """The id under which a call of `learn` with this key is remembered."""
         return repeats.call_of(self, idempotency_key)
 
-    def same_rows(self, found: Called, uploads: Mapping[str, Any] | Sequence[Upload]) -> dict[str, tuple[str, ...]]:
-        """The handles of the rows of a call of `learn` that is repeated; an error if these are other rows."""
-        return repeats.same_rows(self, found, uploads)
+    def same_rows(self, earlier: Called, uploads: Mapping[str, Any] | Sequence[Upload]) -> dict[str, tuple[str, ...]]:
+        """The handles that an earlier call of `learn` gave these rows; InputError if they are not the same rows."""
+        return repeats.same_rows(self, earlier, uploads)
 
     def holds_name(self, user: str) -> bool:
-        """Whether something is held under this very name, written this very way."""
+        """Whether something is held under this name, written in exactly this way."""
         return self.directory.pseudonym(user) is not None or bool(self.inbox.of({user}))
 
     def write(self, keys: Mapping[bytes, bytes], contents: Sequence[tuple[bytes, bytes]]) -> None:
-        """Keys first, then what is sealed under them.
+        """Write keys into the vault, and then the files that are sealed under them.
 
-        The keys given are overwritten, whatever happens: from here on only the vault has them.
+        The keys in `keys` are overwritten in memory, also after an error: from here on only the vault has them.
+
+        Parameters
+        ----------
+        keys
+            New keys by name.
+        contents
+            Sealed files: name and bytes.
+
+        Raises
+        ------
+        HomeError, VaultError
+            If the disk refuses. Keys and files that were written are garbage then.
         """
         if not keys:
             return
@@ -338,19 +408,26 @@ class Home(Journal):
             self.store_.files.write(contents)
         except BaseException:
             self.garbage.update(keys)
-            with suppress(HomeError):  # make room at once
+            with suppress(HomeError):  # a full disk needs the room at once
                 self.store_.files.remove(list(keys))
             raise
 
     def refuse_what_cannot_fit(self, more: int, largest: int | None = None) -> None:
-        """Refuse samples that would take more room than there is, the one that forgetting needs included.
+        """Refuse samples for which there is no room beside the reserve that forgetting needs.
 
         Parameters
         ----------
         more
-            The bytes of all of them.
+            How many bytes all new samples take.
         largest
-            Those of the largest upload; all of them if it is not known.
+            How many bytes the largest upload takes; `more` if it is not known.
+
+        Raises
+        ------
+        BudgetError
+            If `storage` is used up.
+        HomeError
+            If the disk is too full.
         """
         if self.storage_bytes is not None and self.stored_bytes + more > self.storage_bytes:
             raise BudgetError(
@@ -360,16 +437,21 @@ class Home(Journal):
         self._reserve.require(self.database, more, more if largest is None else largest)
 
     def discard(self, names: Sequence[bytes]) -> None:
-        """Files that no table names any more, while what is in them lies elsewhere too: the keys go with an erasure."""
+        """Remove files whose samples were copied elsewhere; their keys wait for the next erasure."""
         self.garbage.update(names)
         for name in names:
             self.store_.drop(name)
         self.store_.files.remove(names)
 
     def destroy(self) -> None:
-        """Keys that no table names any more, and with them every copy of what they opened; then the files.
+        """Destroy the keys that no table names any more, so that no copy of their files can be read; then the files.
 
-        What a failed transaction would have named stays until another one was committed.
+        Names of a failed transaction stay until another one was committed (`cause.device.store.garbage`).
+
+        Raises
+        ------
+        HomeError, VaultError
+            If the disk refuses. The names stay garbage, and the next call tries again.
         """
         names = self.garbage.to_destroy(partial(named_keys, self.database))
         if not names:
@@ -381,7 +463,7 @@ class Home(Journal):
         if self.vault.erase(names) and self._anchor is not None:
             self._anchor.synced()  # with the keys
         self._sweeper.soon()
-        for name in names:  # after their keys: whoever reads one meanwhile looks for its key once more
+        for name in names:  # after their keys: a thread that reads one meanwhile looks for its key once more
             self.store_.drop(name)
         for files in (self.store_.files, self.shelf.files):
             files.remove(list(names))
@@ -390,10 +472,11 @@ class Home(Journal):
 
     # A sub-model is trained, or found damaged
 
-    def trained(self, segment: SegmentKey, retrained: int = 0) -> None:
-        name, sub_model = self.shelf.names[segment], self.memory[segment]
+    def trained(self, segment: SegmentKey, evicted: Sequence[SegmentKey] = (), retrained: int = 0) -> None:
+        """Record a new sub-model, and delete evicted ones; see `Journal.trained`."""
+        name, sub_model, to_delete = self.shelf.names[segment], self.memory[segment], self.shelf.to_delete()
         with self.database.transaction():
-            self.let_go()
+            self.delete_sub_models(to_delete)
             self.database.run(
                 "INSERT INTO sub_models VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 [*segment, name, seal_identity(self.vault, name, sub_model.identity), sub_model.size_bytes,
@@ -406,68 +489,79 @@ class Home(Journal):
                     "samples=samples+excluded.samples",
                     [self.ledger.round, retrained],
                 )
-        self._gone()
+        self._remove_sub_models(to_delete)
 
     def discarded(self, key: SegmentKey) -> None:
+        """Delete a damaged sub-model; its shard waits for training from now on."""
         if self.read_only:
-            return  # whoever writes will find it too
+            return  # the process that writes will find the damage too
+        to_delete = self.shelf.to_delete()
         with self.database.transaction():
-            self.let_go()
+            self.delete_sub_models(to_delete)
             self.database.run("INSERT OR IGNORE INTO behind (shard, since) VALUES (?, ?)", [key.shard, self.clock()])
-        self._gone()
+        self._remove_sub_models(to_delete)
 
-    def let_go(self) -> None:
-        """In a transaction: the tables no longer name the sub-models that were evicted or dropped."""
-        self.database.many("DELETE FROM sub_models WHERE key=?", [[name] for name in self.shelf.doomed])
+    def delete_sub_models(self, names: Sequence[bytes]) -> None:
+        """Delete the rows of evicted or dropped sub-models, and store the policy's state; call it in a transaction."""
+        self.database.many("DELETE FROM sub_models WHERE key=?", [[name] for name in names])
         self.database.set("policy", json.dumps(self.memory.policy.state()))
 
-    def _gone(self) -> None:
-        """After it: their files go now, their keys at the next erasure. An eviction forgets nobody."""
-        doomed, self.shelf.doomed = self.shelf.doomed, []
-        self.garbage.update(doomed)
-        self.shelf.files.remove(doomed)
+    def _remove_sub_models(self, names: Sequence[bytes]) -> None:
+        """After that transaction: remove their files. Their keys wait for the next erasure, because an
+        eviction does not have to forget anything."""
+        self.shelf.deleted(names)
+        self.garbage.update(names)
+        self.shelf.files.remove(names)
 
     # Requests
 
     def accept(self, requests: Sequence[Request], ids: Sequence[str] | None = None) -> list[str]:
+        """Record requests durably and return their ids; see `cause.device.store.pending.accept`."""
         self._reserve.make_room()
         return pending.accept(self, requests, ids)
 
     def staged(self, user: str) -> int:
+        """How many samples of a user are staged."""
         return sum(upload.samples for upload in self.inbox.like(user))
 
     def staged_handles(self, user: str) -> set[str]:
+        """The handles of a user's staged samples."""
         return self.inbox.handles_of(user)
 
     def staged_kind(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+        """Shape and type of the oldest staged input; None if nothing is staged."""
         return self.inbox.kind()
 
     def expired(self) -> list[Request]:
+        """Requests for all samples that are older than the home keeps them."""
         return pending.expired(self)
 
     def trust_clock(self) -> float:
-        """Accept the wall clock's time, which was not believed; by how many seconds the home's time changed."""
+        """Accept the wall clock's time after it jumped; return by how many seconds the home's time changed."""
         changed = self.time.trust(self.deadline_s)
         self.inbox.load()
         return changed
 
     def accepted(self) -> list[tuple[str, Request]]:
-        """Requests that a crash kept from taking effect."""
+        """The requests that were accepted and have not taken effect, with their ids, oldest first."""
         return pending.accepted(self)
 
     def effect(
         self, ids: Sequence[str], selection: Selection, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]
     ) -> int:
+        """Delete samples and tainted sub-models; see `cause.device.store.forgetting.effect`."""
         self._reserve.make_room()
         staged = forgetting.effect(self, ids, selection, plans, dropped)
-        with suppress(HomeError):  # the samples are gone, whatever becomes of it
+        with suppress(HomeError):  # the samples are deleted all the same
             self._reserve.refill()
         return staged
 
     def failed(self, errors: Mapping[int, str]) -> None:
+        """Record which shards' training fails, with the type of the last error of each."""
         pending.failed(self, errors)
 
     def caught_up(self, behind: Sequence[int]) -> None:
+        """Record the end of a training after which only these shards wait, and sign the receipts of repairs."""
         self._reserve.make_room()  # the receipts of a repair belong to forgetting
         pending.caught_up(self, behind)
         with suppress(HomeError):

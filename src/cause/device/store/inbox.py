@@ -1,13 +1,12 @@
-"""What arrived and waits for its round: samples of single uploads, sealed as a round's are, until a round takes all in.
+"""The inbox: staged uploads, sealed like those of a round, that wait until a round takes all of them in.
 
-A sample's id names its round, and that is known only when the round is closed. So a staged block holds inputs, labels
-and handles alone. Closing writes them anew as the round's blocks, and the transaction that names those lets go of the
-staged ones: after a crash the samples lie in the one place or in the other, never in both and never in none.
+A sample's id names its round, which is not known before the round is closed. So a staged block holds inputs, labels and
+handles alone. Closing a round writes them anew as the round's blocks, and the transaction that records those deletes
+the rows of the staged ones: after a crash the samples are in one of the two places, never in both and never in none.
 """
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,26 +20,27 @@ from cause.device.store.stored_upload import Blocks, cut_block
 from cause.device.vault import seal
 from cause.engine.arrays import checked
 from cause.engine.requests import Request
-from cause.engine.samples import Upload
 from cause.errors import HomeError, InputError, VaultError
 
 if TYPE_CHECKING:
     from cause.device.store.home import Home
 
 Waiting = tuple[NDArray[Any], NDArray[np.int64], list[bytes]]
-"""Inputs, labels and handles of a user that wait for a round."""
+"""Inputs, labels and handles of the staged samples of a user."""
 _INSERT = "INSERT INTO staged (key, upload, part, samples, bytes, sealed_user, arrived) VALUES (?, ?, ?, ?, ?, ?, ?)"
 REMEMBERED_S = 7 * 86_400.0
-"""How long it is known what a call led to."""
+"""How long the result of a call is remembered, in seconds."""
 
 
 @dataclass(frozen=True)
 class Staged:
-    """One upload that waits."""
+    """One staged upload."""
 
     id: str
+    """The id of the call that brought it."""
     user: str
     names: tuple[bytes, ...]
+    """The names of its blocks, in order."""
     samples: int
     bytes: int
     arrived: float
@@ -48,28 +48,54 @@ class Staged:
 
 @dataclass(frozen=True)
 class Called:
-    """What a call with an id led to."""
+    """The result of a call with an id."""
 
     id: str
     samples: int
     round: int | None
-    """The round that was closed, or that took the upload in; None while it waits, or if it was erased before."""
+    """The round that was closed, or that took the upload in; None while it is staged, or if it was erased before."""
     handles: tuple[str, ...] = ()
-    """Of an upload that waits: the handle of each row, in the order in which the rows came."""
+    """Of a staged upload: the handle of each row, in the order in which the rows came."""
+
+
+@dataclass(frozen=True)
+class Intake:
+    """What the next round takes out of the inbox, and the call that it is recorded under."""
+
+    staged: tuple[Staged, ...] = ()
+    call: str | None = None
+    """The id of the call that closes the round; None if it has none."""
+    call_samples: int = 0
+    """How many samples that call brought itself."""
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes on the disk are free once the round is recorded."""
+        return sum(upload.bytes for upload in self.staged)
+
+    def arrived(self, user: str, now: float) -> float:
+        """When the first staged sample of a user arrived; `now` for a user of whom nothing was staged."""
+        return min((upload.arrived for upload in self.staged if upload.user == user), default=now)
 
 
 @dataclass
 class StagedRemoval:
-    """What forgetting takes out of the inbox: uploads as a whole, and rows of uploads that are written anew."""
+    """The changes that forgetting makes in the inbox: it deletes uploads, and rewrites others with fewer rows."""
 
     uploads: list[Staged] = field(default_factory=list)
+    """Uploads that are deleted."""
     rewritten: list[Staged] = field(default_factory=list)
-    """Uploads as they are afterwards."""
+    """Uploads that lose some rows, as they are afterwards."""
     rows: list[list[Any]] = field(default_factory=list)
+    """New rows of the table `staged`."""
     keys: dict[bytes, bytes] = field(default_factory=dict)
+    """New keys by name."""
     contents: list[tuple[bytes, bytes]] = field(default_factory=list)
+    """New sealed blocks: name and bytes."""
     old: list[bytes] = field(default_factory=list)
+    """Names of keys and blocks to destroy once the transaction is durable."""
     samples: int = 0
+    """How many samples are deleted."""
 
 
 class Inbox:
@@ -78,14 +104,11 @@ class Inbox:
     def __init__(self, home: "Home") -> None:
         self._home = home
         self._staged: dict[str, Staged] = {}
-        self._leaving: list[Staged] | None = None  # while a round is closed: what it takes in
-        self._call: str | None = None
-        self._call_samples = 0
         self.expired = 0
-        """Samples that waited for too long and were destroyed since the home was opened."""
+        """How many samples were deleted since the home was opened because they waited for too long."""
 
     def load(self) -> None:
-        """Go on with what the table holds."""
+        """Load the staged uploads from the table; HomeError if one cannot be opened."""
         parts: dict[str, list[tuple[bytes, int, int, bytes, float]]] = {}
         for name, upload, samples, size, sealed, arrived in self._home.database.rows(
             "SELECT key, upload, samples, bytes, sealed_user, arrived FROM staged ORDER BY rowid"
@@ -110,22 +133,22 @@ class Inbox:
         return len(self._staged)
 
     def uploads(self) -> list[Staged]:
-        """All of them, oldest first."""
+        """All staged uploads, oldest first."""
         return list(self._staged.values())
 
     def of(self, users: Collection[str]) -> list[Staged]:
-        """Those of some users."""
+        """The staged uploads of some users."""
         return [upload for upload in self._staged.values() if upload.user in users] if users else []
 
     def like(self, *users: str) -> list[Staged]:
-        """Those of some users, whichever way their names were written."""
+        """The staged uploads of some users, whichever way their names were written."""
         if not self._staged or not users:
             return []
-        wanted = {fold(user) for user in users}
-        return [upload for upload in self._staged.values() if fold(upload.user) in wanted]
+        folded = {fold(user) for user in users}
+        return [upload for upload in self._staged.values() if fold(upload.user) in folded]
 
     def called(self, id_: str) -> Called | None:
-        """What a call led to, if it is remembered."""
+        """The result of a call, if it is remembered."""
         row = self._home.database.row("SELECT id, samples, round FROM calls WHERE id=?", [id_])
         return None if row is None else Called(row[0], row[1], row[2], self.handles(id_))
 
@@ -137,15 +160,15 @@ class Inbox:
         return tuple(row.tobytes().hex() for row in meta.handles)
 
     def handles_of(self, user: str) -> set[str]:
-        """The handles of all rows of a user that wait for a round."""
+        """The handles of all staged rows of a user."""
         return {handle for upload in self.like(user) for handle in self.handles(upload.id)}
 
     def contents(self, user: str) -> list[Block]:
-        """All rows of a user that wait for a round, an upload at a time."""
+        """All staged rows of a user, one block for each upload."""
         return [self._rows(upload) for upload in self.like(user)]
 
     def kind(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
-        """Shape and type of the oldest input that waits."""
+        """Shape and type of the oldest staged input; None if nothing is staged."""
         for upload in self._staged.values():
             meta = self._home.store_.meta(upload.names[0])
             return tuple(meta.shape), meta.dtype
@@ -158,14 +181,25 @@ class Inbox:
     # An upload arrives
 
     def stage(self, uploads: Mapping[str, tuple[str, ArrayLike, ArrayLike]]) -> dict[str, Called]:
-        """Keep uploads until their round, durably, all of them or none. An id a second time changes nothing.
+        """Stage uploads durably, all of them or none. An id that was staged before changes nothing.
 
         Parameters
         ----------
         uploads
             By user: the id of the call, inputs and labels.
+
+        Returns
+        -------
+        The result of each call, by user.
+
+        Raises
+        ------
+        InputError
+            If inputs or labels are of another kind than those staged before. Nothing is staged then.
+        BudgetError
+            If there is no room for them. Nothing is staged then.
         """
-        done = {user: known for user, (id_, _, _) in uploads.items() if (known := self.called(id_)) is not None}
+        done = {user: earlier for user, (id_, _, _) in uploads.items() if (earlier := self.called(id_)) is not None}
         home, now, new = self._home, self._home.clock(), StagedRemoval()
         staged: list[Staged] = []
         for user, (id_, x, y) in uploads.items():
@@ -173,7 +207,7 @@ class Inbox:
                 inputs, labels = checked(user, x, y)
                 self._refuse_another_kind(user, inputs)
                 handles = new_handles(len(labels))
-                none = np.zeros((len(labels), ID_BYTES), dtype=np.uint8)  # ids and digests are the round's to give
+                none = np.zeros((len(labels), ID_BYTES), dtype=np.uint8)  # ids and digests come with the round
                 block = Block(np.arange(len(labels)), labels, none, none, handles, inputs)
                 staged.append(self._sealed(new, id_, user, block, now))
                 done[user] = Called(id_, len(labels), None, tuple(row.tobytes().hex() for row in handles))
@@ -194,7 +228,7 @@ class Inbox:
         return done
 
     def _sealed(self, change: StagedRemoval, id_: str, user: str, whole: Block, arrived: float) -> Staged:
-        """Blocks of an upload, sealed under fresh keys: what to write is added to the change."""
+        """Seal an upload's blocks under fresh keys, add what is to be written to `change`, and return the upload."""
         blocks = [(os.urandom(16), block) for block in cut_block(whole)]
         keys = {name: os.urandom(32) for name, _ in blocks}
         contents = [(name, block.sealed(name, keys[name])) for name, block in blocks]
@@ -217,29 +251,22 @@ class Inbox:
 
     # A round takes them in
 
-    @contextmanager
-    def closing(self, call: str | None = None) -> Iterator[dict[str, Waiting]]:
-        """All that waits, by user: inputs, labels and handles. The next round that is recorded within takes it in, or
-        nothing is changed."""
-        self._leaving, self._call = self.uploads(), call
-        try:
-            yield {user: self._joined(user) for user in sorted({upload.user for upload in self._leaving})}
-        finally:
-            self._leaving = self._call = None
+    def contents_by_user(self) -> dict[str, Waiting]:
+        """Inputs, labels and handles of all staged samples, by user."""
+        return {user: self._joined(user) for user in sorted({upload.user for upload in self._staged.values()})}
 
-    @contextmanager
-    def calling(self, call: str, uploads: Mapping[str, Upload]) -> Iterator[None]:
-        """The next round that is recorded within came with this call, which brought these uploads itself."""
-        self._call, self._call_samples = call, sum(len(upload.positions) for upload in uploads.values())
-        try:
-            yield
-        finally:
-            self._call, self._call_samples = None, 0
+    def intake(self, call: str | None = None) -> Intake:
+        """All staged uploads, for the round that takes them in; this changes nothing."""
+        return Intake(tuple(self._staged.values()), call)
+
+    def intake_of_call(self, call: str | None, samples: int) -> Intake:
+        """No staged upload, for a round whose call brought so many samples itself; this changes nothing."""
+        return Intake((), call, samples)
 
     def _joined(self, user: str) -> Waiting:
         rows = [self._rows(upload) for upload in self.of({user})]
         x, labels, handles = (
-            np.concatenate([getattr(each, part) for each in rows]) for part in ("x", "labels", "handles")
+            np.concatenate([getattr(block, part) for block in rows]) for part in ("x", "labels", "handles")
         )
         return x, labels, [row.tobytes() for row in handles]
 
@@ -249,49 +276,45 @@ class Inbox:
         x = np.concatenate([self._home.store_.block(name).x for name in upload.names])
         return Block(np.arange(len(x)), meta.labels, meta.ids, meta.digests, meta.handles, x)
 
-    @property
-    def leaving_bytes(self) -> int:
-        """The room that closing the round gives back."""
-        return sum(upload.bytes for upload in self._leaving or ())
-
-    def since(self, user: str, now: float) -> float:
-        """When the first of a user's samples arrived that the next round holds; they do not get younger by it."""
-        return min((upload.arrived for upload in self._leaving or () if upload.user == user), default=now)
-
-    def leave(self, round_: int, now: float) -> None:
-        """In the transaction that records the round."""
+    def leave(self, intake: Intake, round_: int, now: float) -> None:
+        """Delete the rows of the uploads that a round takes in; call it in the transaction that records the round."""
         database = self._home.database
         database.run("DELETE FROM calls WHERE at < ?", [now - REMEMBERED_S])
-        for upload in self._leaving or ():
+        for upload in intake.staged:
             database.run("DELETE FROM staged WHERE upload=?", [upload.id])
             database.run("UPDATE calls SET round=? WHERE id=?", [round_, upload.id])
-        if self._call is not None:
-            samples = self._call_samples + sum(upload.samples for upload in self._leaving or ())
-            database.run("INSERT INTO calls VALUES (?, ?, ?, ?)", [self._call, now, samples, round_])
+        if intake.call is not None:
+            samples = intake.call_samples + sum(upload.samples for upload in intake.staged)
+            database.run("INSERT INTO calls VALUES (?, ?, ?, ?)", [intake.call, now, samples, round_])
 
-    def left(self) -> list[bytes]:
-        """After it: the blocks that nobody names any more."""
-        gone = list(self._leaving or ())
-        self.dropped(gone)
-        return [name for upload in gone for name in upload.names]
+    def left(self, intake: Intake) -> list[bytes]:
+        """Note after that transaction that the uploads are no longer staged.
+
+        Returns
+        -------
+        The names of their staged blocks, which no table has any more.
+        """
+        for upload in intake.staged:
+            self._staged.pop(upload.id, None)
+        return [name for upload in intake.staged for name in upload.names]
 
     # A user, or some rows, are forgotten
 
-    def removal(self, asked: Sequence[Request]) -> StagedRemoval:
-        """What these requests take out of the inbox, with what is left of uploads that lose some rows."""
+    def removal(self, requests: Sequence[Request]) -> StagedRemoval:
+        """Plan what these requests delete from the inbox; this changes nothing."""
         change = StagedRemoval()
-        change.uploads = self.like(*(request.user for request in asked if request.everything))
-        all_of_them = {upload.id for upload in change.uploads}
-        named = {handle for request in asked for handle in request.handles or ()}
-        for upload in self.like(*(request.user for request in asked if request.handles)):
-            if upload.id not in all_of_them:
+        change.uploads = self.like(*(request.user for request in requests if request.everything))
+        deleted = {upload.id for upload in change.uploads}
+        named = {handle for request in requests for handle in request.handles or ()}
+        for upload in self.like(*(request.user for request in requests if request.handles)):
+            if upload.id not in deleted:
                 self._take_rows(change, upload, named)
         change.old += [name for upload in change.uploads for name in upload.names]
         change.samples += sum(upload.samples for upload in change.uploads)
         return change
 
     def count(self, request: Request) -> int:
-        """How many rows a request would take out of the inbox."""
+        """How many staged samples a request would delete."""
         if request.everything:
             return sum(upload.samples for upload in self.like(request.user))
         return len(self.handles_of(request.user) & set(request.handles or ()))
@@ -309,7 +332,7 @@ class Inbox:
         change.samples += int((~stays).sum())
 
     def remove(self, change: StagedRemoval) -> None:
-        """In the transaction of a request that takes effect."""
+        """Change the tables as planned; call it in the transaction in which the requests take effect."""
         self.drop(change.uploads)
         for upload in change.rewritten:
             self._home.database.run("DELETE FROM staged WHERE upload=?", [upload.id])
@@ -317,28 +340,28 @@ class Inbox:
         self._home.database.many(_INSERT, change.rows)
 
     def removed(self, change: StagedRemoval) -> None:
-        """After it."""
+        """Note after that transaction what is staged now."""
         self.dropped(change.uploads)
         self._staged.update((upload.id, upload) for upload in change.rewritten)
 
     def drop(self, uploads: Sequence[Staged]) -> None:
-        """In a transaction: as that of a request that takes effect."""
+        """Delete the rows of staged uploads; call it in a transaction."""
         for upload in uploads:
             self._home.database.run("DELETE FROM staged WHERE upload=?", [upload.id])
             self._home.database.run("UPDATE calls SET samples=0 WHERE id=?", [upload.id])
 
     def dropped(self, uploads: Sequence[Staged]) -> None:
-        """After it."""
+        """Note after that transaction that these uploads are no longer staged."""
         for upload in uploads:
             self._staged.pop(upload.id, None)
 
     # Nobody closed a round for too long
 
     def expire(self) -> None:
-        """Destroy what has waited for longer than the home keeps samples.
+        """Destroy staged uploads that are older than the home keeps samples.
 
-        Nothing has learned from them, so nothing else is touched. Samples that are kept for some rounds wait for ever:
-        they have none yet. While the wall clock is not believed nothing is destroyed.
+        No sub-model has seen them, so nothing else is touched. In a home that keeps samples for a number of rounds they
+        stay: they have no round yet. After the wall clock jumped, nothing is destroyed until its time is accepted.
         """
         home, (_, seconds) = self._home, self._home.retain
         home.time.tick()

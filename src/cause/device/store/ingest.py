@@ -1,4 +1,4 @@
-"""A round arrives: its samples are cut into blocks, sealed and written, and then the tables name them."""
+"""Recording a round: its samples are cut into blocks, sealed and written, and then named in the tables."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -9,6 +9,7 @@ from cause.common import positions as pos
 from cause.common.hashing import digest
 from cause.device.store.blocks import Block
 from cause.device.store.directory import DirectoryChange
+from cause.device.store.inbox import Intake
 from cause.device.store.ledger import digest_rows
 from cause.device.store.seals import name_bytes, seal_classes, seal_digests, upload_key
 from cause.device.store.stored_upload import cut
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Round:
-    """What a round adds to a home, before the tables name it."""
+    """What a round adds to a home."""
 
     number: int
     segments: Mapping[SegmentKey, Sequence[Piece]]
@@ -32,24 +33,42 @@ class _Round:
     segment_names: Mapping[SegmentKey, bytes]
     pseudonyms: Mapping[str, int]
     directory: DirectoryChange
+    intake: Intake
 
 
-def store(home: "Home", round_: int, segments: Mapping[SegmentKey, Sequence[Piece]]) -> None:
-    """Write a round's samples and name them in the tables, durably and in one step."""
+def store(home: "Home", round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: Intake) -> None:
+    """Write a round's samples and name them in the tables, durably and in one step.
+
+    Parameters
+    ----------
+    round_
+        The number of the round.
+    segments
+        The pieces of its uploads, by segment.
+    intake
+        The staged uploads that the round takes in: the same transaction deletes their rows.
+
+    Raises
+    ------
+    BudgetError
+        If there is no room for the samples. Nothing was changed then.
+    HomeError, VaultError
+        If the disk refuses. The round is not recorded then.
+    """
     whole = {user: _joined(pieces) for user, pieces in _by_user(segments).items()}
     cuts = {user: [(os.urandom(16), block) for block in cut(upload)] for user, upload in whole.items()}
     keys = {name: os.urandom(32) for blocks in cuts.values() for name, _ in blocks}
     contents = [(name, block.sealed(name, keys[name])) for blocks in cuts.values() for name, block in blocks]
     sizes = {name: len(data) for name, data in contents}
     largest = max((sum(sizes[name] for name, _ in blocks) for blocks in cuts.values()), default=0)
-    home.refuse_what_cannot_fit(sum(sizes.values()) - home.inbox.leaving_bytes, largest)
+    home.refuse_what_cannot_fit(sum(sizes.values()) - intake.bytes, largest)
     pseudonyms, new = _pseudonyms(home, whole)
     change = home.directory.plan(new)
     names = {key: os.urandom(16) for key in segments}
     keys |= {name: os.urandom(32) for name in names.values()} | change.keys
     home.directory.seal(change, home.vault)
     home.write(keys, contents)
-    arrived = _Round(round_, segments, cuts, sizes, names, pseudonyms, change)
+    arrived = _Round(round_, segments, cuts, sizes, names, pseudonyms, change, intake)
     try:
         with home.database.transaction():
             _record(home, arrived)
@@ -57,21 +76,21 @@ def store(home: "Home", round_: int, segments: Mapping[SegmentKey, Sequence[Piec
         home.garbage.doubt(keys)
         raise
     home.directory.apply(change)
-    home.discard(home.inbox.left())
+    home.discard(home.inbox.left(intake))
 
 
 def _record(home: "Home", arrived: _Round) -> None:
-    """In a transaction: the tables name a round's uploads, their blocks and their pieces."""
+    """Add a round's uploads, blocks, segments and pieces to the tables; call it in a transaction."""
     database, now, round_ = home.database, home.clock(), arrived.number
     database.set("round", round_)
     home.time.note()
-    home.inbox.leave(round_, now)
+    home.inbox.leave(arrived.intake, round_, now)
     home.directory.write(arrived.directory, database)
     uploads: dict[str, int] = {}
     for user, blocks in arrived.cuts.items():
         first = blocks[0][0]
         sealed = home.vault.seal(first, name_bytes(user), b"user" + first)
-        row = [round_, now, home.inbox.since(user, now), arrived.pseudonyms[user], sealed]
+        row = [round_, now, arrived.intake.arrived(user, now), arrived.pseudonyms[user], sealed]
         uploads[user] = database.run(
             "INSERT INTO uploads (round, received, arrived, pseudonym, sealed_user, layout) VALUES (?, ?, ?, ?, ?, 1)",
             row,
@@ -82,17 +101,17 @@ def _record(home: "Home", arrived: _Round) -> None:
     segments = []
     for key in sorted(arrived.segments):
         pieces = sorted(arrived.segments[key], key=lambda piece: piece.upload.user)
-        own = digest_rows([(arrived.pseudonyms[p.upload.user], digest(p.upload.names(p.positions))) for p in pieces])
+        digests = [(arrived.pseudonyms[p.upload.user], digest(p.upload.names(p.positions))) for p in pieces]
         name = arrived.segment_names[key]
         samples = sum(len(piece.positions) for piece in pieces)
         with home.vault.borrow(name) as borrowed:
-            segments.append([*key, 0, samples, name, seal_digests(borrowed, key, own)])
+            segments.append([*key, 0, samples, name, seal_digests(borrowed, key, digest_rows(digests))])
     database.many(
         "INSERT INTO segments (shard, round, slice, trained, samples, key, sealed_digests) "
         "VALUES (?, ?, ?, ?, ?, ?, ?)",
         segments,
     )
-    placed = [(key, piece) for key, each in arrived.segments.items() for piece in each]
+    placed = [(key, piece) for key, pieces in arrived.segments.items() for piece in pieces]
     database.many(
         "INSERT INTO pieces (upload, shard, round, slice, positions) VALUES (?, ?, ?, ?, ?)",
         [[uploads[p.upload.user], *key, pos.runs(p.positions)] for key, p in placed],
@@ -110,25 +129,25 @@ def _record(home: "Home", arrived: _Round) -> None:
 
 
 def _pseudonyms(home: "Home", users: Mapping[str, object]) -> tuple[dict[str, int], dict[str, int]]:
-    """The pseudonym of each user, and those among them that are new."""
+    """The pseudonyms of all users, and those of the new users alone."""
     last = home.database.get("pseudonyms", 0)
-    found: dict[str, int] = {}
+    pseudonyms: dict[str, int] = {}
     new: dict[str, int] = {}
     for user in users:
-        known = home.directory.pseudonym(user)
-        if known is None:
+        pseudonym = home.directory.pseudonym(user)
+        if pseudonym is None:
             last += 1
-            known = new[user] = last
-        found[user] = known
-    return found, new
+            pseudonym = new[user] = last
+        pseudonyms[user] = pseudonym
+    return pseudonyms, new
 
 
 def _by_user(segments: Mapping[SegmentKey, Sequence[Piece]]) -> dict[str, list[Piece]]:
-    found: dict[str, list[Piece]] = {}
+    by_user: dict[str, list[Piece]] = {}
     for pieces in segments.values():
         for piece in pieces:
-            found.setdefault(piece.upload.user, []).append(piece)
-    return dict(sorted(found.items()))
+            by_user.setdefault(piece.upload.user, []).append(piece)
+    return dict(sorted(by_user.items()))
 
 
 def _joined(pieces: Sequence[Piece]) -> ArrayUpload:

@@ -1,4 +1,4 @@
-"""Where things lie in a home."""
+"""The files and folders of a home."""
 
 from os import PathLike
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""The records of a durable device, read from the home's tables when they are needed.
+"""The ledger of a home, read from the tables on demand.
 
-At opening only the segments are read: which there are, how many samples each retains, and whether it was trained.
-Pieces and blocks are looked up by index. So memory and the time of an erasure do not grow with all that is held.
+At opening only the segments are read: how many samples each retains, and whether it was trained. Pieces and blocks are
+looked up by index, so that neither memory nor the time of an erasure grows with the number of samples held.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ from cause.common import positions as pos
 from cause.common.hashing import digest
 from cause.common.positions import Positions
 from cause.device.store import quarantining
+from cause.device.store.inbox import Intake
 from cause.device.store.quarantining import Aside
 from cause.device.store.seals import open_digests
 from cause.device.store.stored_upload import Blocks, StoredUpload
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from cause.device.store.home import Home
 
 CACHED_PIECES = 16_384
-"""Pieces of segments that stay in memory after they were read."""
+"""How many pieces of segments are kept in memory after they were read."""
 DIGEST_ROW = np.dtype([("pseudonym", "<i8"), ("digest", "u1", (32,))])
 """One piece of a segment's sealed list of digests; the list is in the order of the users' names."""
 
@@ -56,21 +57,26 @@ class StoredSegment(Segment):
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
+        """The retained samples, in the order of the users' names."""
         return self._ledger.pieces(self.key)
 
     def piece(self, user: str) -> Piece:
+        """The piece of a user."""
         return next(piece for piece in self.pieces if piece.upload.user == user)
 
     def piece_digest(self, user: str) -> bytes:
+        """The digest of the ids in a user's piece."""
         upload, positions = self.piece(user)
         return digest(upload.names(positions))
 
     def positions(self, user: str) -> Positions:
+        """The positions of a user's retained samples."""
         found = (held for key, held in self._ledger.pieces_of(user, self.key.round) if key == self.key)
         return next(found, range(0))
 
     @property
     def manifest(self) -> bytes:
+        """The digest of the ids of all retained samples."""
         if self._manifest is None:
             self._manifest = joined_digest(self._ledger.digests(self.key)["digest"])
         return self._manifest
@@ -81,9 +87,9 @@ class StoredSegment(Segment):
 
 
 class HomeLedger:
-    """Who uploaded what, in which segment it lies, and what is still retained: the tables of a home.
+    """Who uploaded what, which segment holds it, and what is still retained, from the tables of a home.
 
-    `delete` notes what is to go; it stays noted in memory until the transaction that changes the tables has committed
+    `delete` changes memory alone; the change stays there until the transaction that changes the tables has committed
     (`committed`) or everything is loaded again.
     """
 
@@ -113,8 +119,8 @@ class HomeLedger:
             "SELECT shard, pieces.round, slice, pseudonym, upload, quarantined, verdict FROM pieces "
             "JOIN uploads ON upload=id WHERE quarantined IS NOT NULL"
         ):
-            own = self._aside.setdefault(SegmentKey(shard, round_, slice_), {})
-            own[pseudonym] = Aside(upload, since, verdict or "")
+            users = self._aside.setdefault(SegmentKey(shard, round_, slice_), {})
+            users[pseudonym] = Aside(upload, since, verdict or "")
         for upload_id, blocks in list(self._blocks.items()):
             blocks.replace(self._block_names(upload_id))
 
@@ -122,9 +128,11 @@ class HomeLedger:
 
     @property
     def round(self) -> int:
+        """The last round begun; 0 before the first."""
         return self._round
 
     def placement(self, user: str) -> int | None:
+        """The shard of a user's newest upload; None if there is none, or if it is in several shards."""
         for round_ in reversed(self.rounds_of(user)):
             shards = {key.shard for key, _ in self.pieces_of(user, round_) if not self.is_aside(key, user)}
             if shards:
@@ -132,6 +140,7 @@ class HomeLedger:
         return None
 
     def rounds_of(self, user: str) -> Sequence[int]:
+        """The rounds in which a user has retained samples, ascending."""
         pseudonym = self._home.directory.pseudonym(user)
         if pseudonym is None:
             return []
@@ -139,23 +148,25 @@ class HomeLedger:
         return [round_ for (round_,) in rows if self._deleted.get((user, round_), True)]
 
     def names_like(self, user: str) -> Sequence[str]:
+        """The stored names that are this one in another spelling, with retained samples."""
         return [name for name in self._home.directory.names_like(user) if self.rounds_of(name)]
 
     def pieces_of(self, user: str, round_: int) -> list[tuple[SegmentKey, Positions]]:
+        """The segments and positions of an upload's retained samples, quarantined ones included."""
         if (user, round_) in self._deleted:
             return self._deleted[user, round_]
         upload_id = self._upload_id(user, round_)
         return [] if upload_id is None else self.recorded_pieces(upload_id)
 
     def recorded_pieces(self, upload_id: int) -> list[tuple[SegmentKey, Positions]]:
-        """Where an upload's samples lie by the tables, whatever was noted since."""
+        """The segments and positions of an upload's samples in the tables, without deletions that are under way."""
         rows = self._home.database.rows(
             "SELECT shard, round, slice, positions FROM pieces WHERE upload=? ORDER BY shard, slice", [upload_id]
         )
         return [(SegmentKey(*key), pos.from_runs(bytes(held))) for *key, held in rows]
 
     def upload(self, user: str, round_: int) -> StoredUpload:
-        """What is retained of a user's upload of a round; there must be something in the tables."""
+        """The retained samples of a user's upload of a round; HomeError if the tables have none."""
         upload_id = self._upload_id(user, round_)
         if upload_id is None:
             raise HomeError(f"there is no upload of user {user!r} in round {round_}")
@@ -163,6 +174,7 @@ class HomeLedger:
         return StoredUpload(user, round_, held, self._blocks_of(upload_id))
 
     def twins_of(self, user: str, round_: int) -> dict[int, bytes]:
+        """The digest of each retained sample of an upload, by position: identical samples have the same."""
         upload = self.upload(user, round_)
         return dict(zip(pos.array(upload.positions).tolist(), upload.twins(upload.positions), strict=True))
 
@@ -175,15 +187,17 @@ class HomeLedger:
     # Segments
 
     def shards(self) -> Sequence[int]:
+        """The shards that retain anything, ascending."""
         return sorted(self._lineages)
 
     def lineage(self, shard: int) -> Lineage:
+        """The segments of a shard, in order."""
         return self._lineages.get(shard, Lineage())
 
     def pieces(self, key: SegmentKey) -> tuple[Piece, ...]:
         """A segment's retained samples, in the order of the users' names."""
-        found = self._cached.get(key)
-        if found is None:
+        cached = self._cached.get(key)
+        if cached is None:
             rows = self._home.database.rows(
                 "SELECT upload, pseudonym, positions FROM pieces JOIN uploads ON upload=id "
                 "WHERE (pieces.shard, pieces.round, pieces.slice)=(?, ?, ?) AND (quarantined IS NULL OR ?)",
@@ -197,18 +211,18 @@ class HomeLedger:
                     left = dict(self._deleted[user, key.round]).get(key, range(0))
                 if len(left):
                     pieces.append(Piece(StoredUpload(user, key.round, left, self._blocks_of(upload_id)), left))
-            found = self._cached[key] = tuple(pieces)
+            cached = self._cached[key] = tuple(pieces)
             while len(self._cached) > 1 and sum(map(len, self._cached.values())) > CACHED_PIECES:
                 self._cached.popitem(last=False)
         else:
             with suppress(KeyError):
                 self._cached.move_to_end(key)
-        return found
+        return cached
 
     def digests(self, key: SegmentKey) -> NDArray[np.void]:
         """The digest of each piece's ids, with its user's pseudonym, in the order of the users' names.
 
-        They are sealed in the table under the segment's own key. Where they cannot be opened, or samples are being
+        They are sealed in the table under the segment's own key. If they cannot be opened, or samples are being
         deleted, they are computed from the blocks.
         """
         touched = {user: dict(pieces).get(key, range(0)) for (user, round_), pieces in self._deleted.items()
@@ -232,13 +246,15 @@ class HomeLedger:
 
     # Changes
 
-    def record(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]]) -> None:
-        self._home.store(round_, segments)
+    def record(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: Intake | None = None) -> None:
+        """Begin a round: write what arrived in it, and delete the staged uploads that it takes in (`intake`)."""
+        self._home.store(round_, segments, intake or Intake())
         self._round = round_
         for key in sorted(segments):
             self._append(key, sum(len(piece.positions) for piece in segments[key]), trained=False)
 
     def delete(self, selection: Selection) -> None:
+        """Delete samples in memory, until `committed` or the next `load`; the home changes the tables."""
         touched: dict[int, SegmentKey] = {}
         for (user, round_), forgotten in selection.items():
             left = []
@@ -267,39 +283,41 @@ class HomeLedger:
     # Quarantine
 
     def quarantined(self) -> list[Quarantined]:
-        found = []
+        """All samples in quarantine, by segment and user."""
+        quarantined = []
         for key, users in sorted(self._aside.items()):
             for pseudonym, aside in users.items():
                 user = self._home.directory.name(pseudonym)
-                held = next((held for own, held in self.pieces_of(user, key.round) if own == key), range(0))
-                found.append(Quarantined(user, key, len(held), aside.verdict, aside.since, aside.upload))
-        return sorted(found, key=lambda each: (each.segment, each.user))
+                held = dict(self.pieces_of(user, key.round)).get(key, range(0))
+                quarantined.append(Quarantined(user, key, len(held), aside.verdict, aside.since, aside.upload))
+        return sorted(quarantined, key=lambda samples: (samples.segment, samples.user))
 
     def is_aside(self, key: SegmentKey, user: str) -> bool:
         """Whether a user's samples in a segment are in quarantine."""
         return self.aside(key, user) is not None
 
     def aside(self, key: SegmentKey, user: str) -> "Aside | None":
-        """What is known of a user's samples in a segment that are in quarantine."""
+        """The upload, time and verdict of a user's quarantined samples in a segment; None if there are none."""
         users = self._aside.get(key)
         return None if users is None else users.get(self._home.directory.pseudonym(user) or 0)
 
     @property
     def reinstated(self) -> set[SegmentKey]:
-        """Segments that get back what was set aside in them, once the transaction under way has committed."""
+        """Segments that get their quarantined samples back, once the transaction under way has committed."""
         return self._reinstated
 
     def quarantine(self, key: SegmentKey, verdicts: Mapping[str, str]) -> None:
+        """Set the samples of these users in a segment aside, durably."""
         segment = self._lineages[key.shard][key]
         assert isinstance(segment, StoredSegment)
-        gone = {user: segment.positions(user) for user in verdicts}
-        left = segment.count - sum(map(len, gone.values()))
+        left = segment.count - sum(len(segment.positions(user)) for user in verdicts)
         self._aside.setdefault(key, {}).update(quarantining.set_aside(self._home, key, verdicts, left))
         segment.shrink(left)
         self._cached.pop(key, None)
         self._recount(key)
 
     def reinstate(self, first: SegmentKey) -> None:
+        """Put quarantined samples back into the segments of a shard from this one on, in memory."""
         for key in sorted(key for key in self._aside if key.shard == first.shard and key >= first):
             users = {self._home.directory.name(pseudonym) for pseudonym in self._aside.pop(key)}
             lineage = self._lineages.setdefault(key.shard, Lineage())
@@ -320,8 +338,15 @@ class HomeLedger:
             del self._aside[key]
 
     def committed(self, blocks: Mapping[int, list[bytes]], renumbered: Iterable[int] = ()) -> None:
-        """The tables hold what `delete` noted. These are the blocks of the uploads that it changed, and the uploads
-        whose positions are others now."""
+        """Note that the transaction with the deletions has committed.
+
+        Parameters
+        ----------
+        blocks
+            The names of the blocks of each changed upload, by its id.
+        renumbered
+            The ids of the uploads whose positions have changed.
+        """
         self._deleted.clear()
         self._reinstated.clear()
         for upload_id in renumbered:
@@ -343,10 +368,10 @@ class HomeLedger:
         return None if row is None else int(row[0])
 
     def _blocks_of(self, upload_id: int) -> Blocks:
-        found = self._blocks.get(upload_id)
-        if found is None:
-            found = self._blocks[upload_id] = Blocks(upload_id, self._home.store_, self._block_names(upload_id))
-        return found
+        blocks = self._blocks.get(upload_id)
+        if blocks is None:
+            blocks = self._blocks[upload_id] = Blocks(upload_id, self._home.store_, self._block_names(upload_id))
+        return blocks
 
     def _block_names(self, upload_id: int) -> list[bytes]:
         rows = self._home.database.rows("SELECT key FROM blocks WHERE upload=? ORDER BY part", [upload_id])

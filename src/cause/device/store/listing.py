@@ -1,4 +1,4 @@
-"""What is held of a user, sample by sample, a page at a time."""
+"""Lists the samples of a user, a page at a time."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,36 +19,37 @@ class _Part(NamedTuple):
     arrived: float
     samples: int
     read: Callable[[], tuple[NDArray[np.int64], Any]]
-    """Their labels and handles."""
+    """Reads their labels and handles."""
 
 
 def page(
     home: "Home", user: str, *, round_: int | None = None, first: int = 0, most: int | None = None
 ) -> tuple[list[HeldSample], int]:
-    """Some of a user's samples, in the order of their rounds, and how many there are in all.
+    """A page of a user's samples, in the order of their rounds, and how many there are in all.
 
-    Those that wait for a round come last. The order within a round is random and says nothing; it stays the same until
-    something of that round is forgotten.
+    Staged samples come last. The order within a round is random and says nothing; it stays the same until something of
+    that round is forgotten.
 
     Parameters
     ----------
+    user
+        Whose samples.
     round_
         Only those of this round.
     first, most
-        From this one on, counted from 0, and so many.
+        The number of the first sample, counted from 0, and how many; all if `most` is None.
     """
     parts = _parts(home, user, round_)
     total = sum(part.samples for part in parts)
     stop = total if most is None else min(total, first + most)
-    found, start = [], 0
+    samples, start = [], 0
     for part in parts:
-        here = range(max(first, start) - start, min(stop, start + part.samples) - start)
-        if len(here):
+        rows = range(max(first, start) - start, min(stop, start + part.samples) - start)
+        if len(rows):
             labels, handles = part.read()
-            for at in here:
-                found.append(HeldSample(part.round, handles[at], int(labels[at]), part.arrived))
+            samples += [HeldSample(part.round, handles[row], int(labels[row]), part.arrived) for row in rows]
         start += part.samples
-    return found, total
+    return samples, total
 
 
 def _parts(home: "Home", user: str, round_: int | None) -> list[_Part]:

@@ -1,4 +1,4 @@
-"""A home is opened: ledger and memory get what the tables hold."""
+"""Loading a home: ledger and memory are filled from the tables."""
 
 import json
 from typing import TYPE_CHECKING
@@ -15,7 +15,13 @@ DAMAGED = "the ledger and the keys of {!r} do not fit together ({}): `cause doct
 
 
 def load(home: "Home", memory: Memory) -> None:
-    """Fill ledger and memory with what the tables hold."""
+    """Fill ledger and memory from the tables; a writer also finishes what an error or a crash stopped.
+
+    Raises
+    ------
+    HomeError
+        If tables and keys do not fit together.
+    """
     with home.database.reading():
         load_ledger(home)
         rows = home.database.rows(
@@ -23,26 +29,25 @@ def load(home: "Home", memory: Memory) -> None:
             "ORDER BY slot"
         )
         state = json.loads(home.database.get("policy", "{}"))
-    stored, names, spoilt = [], {}, []
+    stored, names, unreadable = [], {}, []
     for shard, round_, slice_, name, sealed, size_bytes, environment, slot in rows:
         key, name = SegmentKey(shard, round_, slice_), bytes(name)
         identity = _identity(home, name, bytes(sealed))
         if identity is None:
-            spoilt.append(name)
+            unreadable.append(name)
             continue
         names[key] = name
         stored.append((slot, SubModel(key, identity, size_bytes, environment)))
-    home.garbage.doubt({*home.shelf.names.values(), *home.shelf.doomed} - set(names.values()))
-    home.shelf.restore(names)
-    home.shelf.doomed += spoilt
+    home.garbage.doubt(home.shelf.all_names() - set(names.values()))
+    home.shelf.restore(names, unreadable)
     memory.restore(stored, state)
     if not home.read_only:
-        home.destroy()  # what an error kept from being destroyed: no receipt may say that it is gone before it is
-        home.receipts.issue()  # what a crash kept from being signed
+        home.destroy()  # first: no receipt may say that keys are destroyed before they are
+        home.receipts.issue()  # those that a crash kept from being signed
 
 
 def load_ledger(home: "Home") -> None:
-    """What is retained, whose it is, and what waits for a round."""
+    """Load the retained samples, the users' names and the staged uploads; HomeError if a key is missing."""
     held = home.vault.names()
     for name, upload in home.database.rows("SELECT key, upload FROM blocks"):
         if name not in held:
@@ -53,9 +58,9 @@ def load_ledger(home: "Home") -> None:
 
 
 def _identity(home: "Home", name: bytes, sealed: bytes) -> bytes | None:
-    """A sub-model's; none if it is damaged, and then the sub-model is as good as damaged itself."""
+    """The identity of a sub-model; None if it is damaged: the sub-model cannot be used without it."""
     if name not in home.vault:
-        return b""  # whoever wants the sub-model will find it lost, before anything is made of this
+        return b""  # without its key the sub-model cannot be read, which is found before this is used
     try:
         return open_identity(home.vault, name, sealed)
     except VaultError:

@@ -25,7 +25,7 @@ UNCHECKED, RANDOM, WHOLE = 0, 1, 2
 
 
 def random_permutation(count: int) -> NDArray[np.int64]:
-    """An order that nobody can draw again: its seed is not kept."""
+    """A random order that cannot be reproduced: its seed is not kept."""
     return np.random.default_rng(int.from_bytes(os.urandom(32), "big")).permutation(count)
 
 

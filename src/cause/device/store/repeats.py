@@ -25,7 +25,7 @@ _LEARN = "learn:"
 
 
 def call_of(home: "Home", key: str) -> str:
-    """The id of a call with this idempotency key."""
+    """The id of a call with this idempotency key; InputError if the key is too long or not printable."""
     if not isinstance(key, str) or not 1 <= len(key) <= LONGEST_KEY or not key.isprintable():
         raise InputError(
             f"an idempotency key is a text of 1 to {LONGEST_KEY} printable characters, not {str(key)[:40]!r}"
@@ -35,34 +35,41 @@ def call_of(home: "Home", key: str) -> str:
 
 
 def void(database: "Database", round_: int) -> None:
-    """In a transaction that forgets something of a round: the key of the call that made it is known no more."""
+    """Delete the record of the call that made a round; call it in the transaction that forgets something of it."""
     database.run(f"DELETE FROM calls WHERE round=? AND id LIKE '{_LEARN}%'", [round_])
 
 
 def same_rows(
-    home: "Home", found: "Called", uploads: Mapping[str, Any] | Sequence[Upload]
+    home: "Home", earlier: "Called", uploads: Mapping[str, Any] | Sequence[Upload]
 ) -> dict[str, tuple[str, ...]]:
-    """The handles of the rows of a call that is repeated, by user, in the order in which the rows are given now.
+    """The handles of the rows of a repeated call, by user, in the order of the repeated rows.
+
+    Parameters
+    ----------
+    earlier
+        The result of the first call.
+    uploads
+        The samples of the repeated call.
 
     Raises
     ------
     InputError
-        If these are not the samples that the key first came with. They are compared with what is stored.
+        If they are not the stored samples of the first call.
     """
-    round_ = found.round
+    round_ = earlier.round
     assert round_ is not None
     if isinstance(uploads, Mapping):
-        given = {user: _numbered(user, round_, *upload[:2]) for user, upload in uploads.items()}
+        repeated = {user: _numbered(user, round_, *upload[:2]) for user, upload in uploads.items()}
     else:
-        given = {upload.user: upload for upload in uploads if isinstance(upload, ArrayUpload)}
+        repeated = {upload.user: upload for upload in uploads if isinstance(upload, ArrayUpload)}
     rows = home.database.rows("SELECT pseudonym FROM uploads WHERE round=?", [round_])
     handles = {}
-    if {home.directory.name(pseudonym) for (pseudonym,) in rows} != set(given):
-        raise _others(round_)
-    for user, upload in given.items():
+    if {home.directory.name(pseudonym) for (pseudonym,) in rows} != set(repeated):
+        raise _other_samples(round_)
+    for user, upload in repeated.items():
         stored = home.ledger.upload(user, round_)
         if upload.round != round_ or upload.names(upload.positions) != stored.names(stored.positions):
-            raise _others(round_)
+            raise _other_samples(round_)
         meta = stored.blocks.metas()
         by_id = {id_.tobytes(): handle.tobytes().hex() for id_, handle in zip(meta.ids, meta.handles, strict=True)}
         if isinstance(uploads, Mapping):
@@ -72,12 +79,12 @@ def same_rows(
 
 
 def _numbered(user: str, round_: int, x: Any, y: Any) -> ArrayUpload:
-    """An upload whose handles are the rows' numbers: they tell the order in which the rows were given."""
+    """An upload whose handles are the numbers of its rows, to find their order again."""
     count = len(y) if hasattr(y, "__len__") else 0
     return ArrayUpload(user, round_, x, y, [number.to_bytes(8, "big") for number in range(count)])
 
 
-def _others(round_: int) -> InputError:
+def _other_samples(round_: int) -> InputError:
     return InputError(
         f"this idempotency key came with other samples before, which are round {round_}: nothing was changed; use "
         "another key for these"

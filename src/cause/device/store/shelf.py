@@ -1,7 +1,7 @@
 """Sub-models at rest: each sealed under a key of its own, each a file."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from cause.device.store.blocks import Files
 from cause.device.vault import Vault
@@ -12,24 +12,58 @@ PLACE = b"sub-model"
 
 
 class HomeShelf:
-    """Writes at once, durably; what is destroyed waits for the ledger to let go of it first."""
+    """The sub-models of a home, each a sealed file.
+
+    A sub-model is written at once, durably. One that is destroyed keeps its file until the transaction has committed
+    that deletes its row: that transaction asks for its name (`to_delete`) and then says that it is done (`deleted`).
+    """
 
     def __init__(self, files: Files, vault: Vault) -> None:
         self.files, self.vault = files, vault
         self.names: dict[SegmentKey, bytes] = {}
-        self.doomed: list[bytes] = []
+        """By stored sub-model: the name of its file and key."""
+        self._released: dict[SegmentKey, bytes] = {}  # destroyed, but the ledger still names them
+        self._leftovers: list[bytes] = []  # of writes that failed, and of rows that cannot be read
 
-    def restore(self, names: Mapping[SegmentKey, bytes]) -> None:
-        """Go on with what the ledger names."""
-        self.names, self.doomed = dict(names), []
+    def restore(self, names: Mapping[SegmentKey, bytes], unreadable: Sequence[bytes] = ()) -> None:
+        """Go on with the sub-models that the ledger names; the rows of unreadable ones go with the next deletion."""
+        self.names, self._released, self._leftovers = dict(names), {}, list(unreadable)
+
+    def all_names(self) -> set[bytes]:
+        """The names of all sub-models, also of those that are released or were not written completely."""
+        return {*self.names.values(), *self._released.values(), *self._leftovers}
+
+    def name_of_released(self, key: SegmentKey) -> bytes:
+        """The name of a sub-model that was destroyed, while the ledger still names it."""
+        return self._released[key]
+
+    def to_delete(self) -> list[bytes]:
+        """The names whose rows the next transaction must delete.
+
+        They are those of all released sub-models, not only of the ones that the transaction is about: if an earlier
+        transaction failed, its sub-models must not stay.
+        """
+        return [*self._leftovers, *self._released.values()]
+
+    def deleted(self, names: Collection[bytes]) -> None:
+        """Note that the ledger no longer has these names."""
+        self._released = {key: name for key, name in self._released.items() if name not in names}
+        self._leftovers = [name for name in self._leftovers if name not in names]
 
     def put(self, key: SegmentKey, blob: bytes) -> None:
+        """Write a sub-model, sealed under a fresh key.
+
+        Raises
+        ------
+        HomeError, VaultError
+            If the disk refuses. What was written of it is removed with the next deletion.
+        """
         name = os.urandom(16)
         self.vault.add_keys([name])
         try:
             self.files.write([(name, self.vault.seal(name, blob, PLACE))])
         except BaseException:
-            self.doomed.append(name)  # what was written of it goes with the next that is destroyed
+            self._leftovers.append(name)
             raise
         self.names[key] = name
 
@@ -51,4 +85,5 @@ class HomeShelf:
             raise DamageError(f"sub-model {key} is damaged or lost: {error}") from None
 
     def destroy(self, key: SegmentKey) -> None:
-        self.doomed.append(self.names.pop(key))
+        """Take a sub-model off the shelf. Its file and key stay until a transaction has deleted its row."""
+        self._released[key] = self.names.pop(key)

@@ -1,4 +1,4 @@
-"""An upload whose samples lie on the disk."""
+"""Uploads whose samples are read from the disk on demand."""
 
 import hmac
 import struct
@@ -49,11 +49,12 @@ class BlockStore:
         self._metas: OrderedDict[bytes, Meta] = OrderedDict()
 
     def meta(self, name: bytes) -> Meta:
-        found = self._metas.get(name)
-        if found is not None:
+        """A block without its inputs, from memory if it was read before; HomeError if it cannot be opened."""
+        cached = self._metas.get(name)
+        if cached is not None:
             with suppress(KeyError):  # another thread may just have dropped it
                 self._metas.move_to_end(name)
-            return found
+            return cached
         opened: Meta = self._opened(name, open_meta)
         self._metas[name] = opened
         if len(self._metas) > CACHED:
@@ -66,15 +67,16 @@ class BlockStore:
         return opened
 
     def block(self, name: bytes) -> Block:
-        found: Block = self._opened(name, open_block)
-        return found
+        """A whole block; HomeError if it cannot be opened."""
+        block: Block = self._opened(name, open_block)
+        return block
 
     def clear(self) -> None:
-        """Keep nothing of what was read so far: another process may have destroyed some of it."""
+        """Empty the cache: another process may have destroyed some of the blocks."""
         self._metas.clear()
 
     def drop(self, name: bytes) -> None:
-        """Keep nothing of a block that is being forgotten."""
+        """Remove a block that is being forgotten from the cache."""
         self._metas.pop(name, None)
 
     def _opened(self, name: bytes, opener: Callable[[bytes, Buffer, bytes], Any]) -> Any:
@@ -94,18 +96,18 @@ class Blocks:
 
     def __init__(self, upload_id: int, store: BlockStore, names: list[bytes]) -> None:
         self.upload_id, self.store, self.names = upload_id, store, names
-
         self.stale = False
 
     def replace(self, names: list[bytes]) -> None:
-        """Read from these blocks from now on: some of them were written anew."""
+        """Read from these blocks from now on: some of the old ones were rewritten."""
         self.names = names
 
     def retire(self) -> None:
-        """Let every later read fail: the upload was written anew with other positions."""
+        """Let every later read raise Cancelled: the upload was rewritten with other positions."""
         self.stale = True
 
     def metas(self) -> Meta:
+        """All rows of the upload without their inputs, in the order of their positions."""
         self._refuse_if_stale()
         metas = [self.store.meta(name) for name in self.names]
         if not metas:
@@ -123,7 +125,7 @@ class Blocks:
         return Meta(parts[0], parts[1], parts[2], parts[3], parts[4], first.dtype, first.shape)
 
     def _old_handles(self, positions: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Handles of rows that were stored without: they follow from the keys of the blocks, and die with them."""
+        """Handles of rows that were stored without: they are derived from the keys of the blocks."""
         keys = [self.store.key(name) for name in self.names]
         key = joint_key(keys)
         wipe(*keys)
@@ -136,12 +138,13 @@ class Blocks:
             raise Cancelled("some of the data was forgotten, and the rest of the upload was written anew")
 
     def inputs(self, positions: Positions) -> NDArray[Any]:
+        """The inputs at these positions."""
         self._refuse_if_stale()
-        wanted = pos.array(positions)
+        targets = pos.array(positions)
         parts = []
         for name in self.names:
             held = self.store.meta(name).positions
-            rows = np.searchsorted(held, wanted[(wanted >= held[0]) & (wanted <= held[-1])])
+            rows = np.searchsorted(held, targets[(targets >= held[0]) & (targets <= held[-1])])
             if len(rows):
                 block = self.store.block(name)
                 parts.append(block.x[rows])
@@ -150,21 +153,24 @@ class Blocks:
 
 
 class StoredUpload:
-    """The samples of one user of one round, read from the disk when they are asked for."""
+    """The samples of one user of one round, read from the disk on demand."""
 
     def __init__(self, user: str, round_: int, positions: Positions, blocks: Blocks) -> None:
         self.user, self.round, self.positions, self.blocks = user, round_, positions, blocks
 
     def hashes(self, key: bytes, positions: Positions) -> Hashes:
+        """A keyed hash of each of these samples, which follows from its id."""
         meta = self.blocks.metas()
         heads = np.ascontiguousarray(meta.ids[self._rows(meta, positions), :8]).tobytes()
         return scatter(keyed_int(key, "id"), np.frombuffer(heads, dtype="<i8"))
 
     def names(self, positions: Positions) -> bytes:
+        """Bytes that name these samples by their ids, in any order."""
         meta = self.blocks.metas()
         return names_of(meta.ids[self._rows(meta, positions)])
 
     def labels(self, positions: Positions) -> NDArray[np.int64]:
+        """The labels of these samples."""
         meta = self.blocks.metas()
         return meta.labels[self._rows(meta, positions)]
 
@@ -173,6 +179,7 @@ class StoredUpload:
         return self.blocks.inputs(positions), self.labels(positions)
 
     def twins(self, positions: Positions) -> list[bytes]:
+        """The digest of each of these samples: identical ones have the same."""
         meta = self.blocks.metas()
         return [row.tobytes() for row in meta.digests[self._rows(meta, positions)]]
 
@@ -182,7 +189,7 @@ class StoredUpload:
         return meta.handles[self._rows(meta, positions)]
 
     def keeping(self, positions: Positions) -> "StoredUpload":
-        """The upload with these samples only; the others' bytes are the home's to destroy."""
+        """The upload with these samples only; the home destroys the bytes of the others."""
         return StoredUpload(self.user, self.round, positions, self.blocks)
 
     def _rows(self, meta: Meta, positions: Positions) -> NDArray[np.int64]:
@@ -198,22 +205,24 @@ class StoredUpload:
 
 
 def names_of(ids: NDArray[np.uint8]) -> bytes:
-    """Bytes that name these samples by their ids, whatever their order."""
+    """Bytes that name samples by their ids, the same for any order."""
     return pack(b"".join(sorted(row.tobytes() for row in ids)))
 
 
 def cut(upload: ArrayUpload) -> list[Block]:
-    """An upload in blocks."""
+    """Cut an upload into blocks of at most `SAMPLES` rows; it gets handles if it has none."""
     positions = pos.array(upload.positions)
     x, labels, digests, ids = upload.rows()
-    tables = [np.frombuffer(b"".join(each), dtype=np.uint8).reshape(-1, ID_BYTES) for each in (ids, digests)]
-    given = upload.handles
-    handles = np.frombuffer(b"".join(given), dtype=np.uint8).reshape(-1, HANDLE_BYTES) if given else new_handles(len(x))
+    tables = [np.frombuffer(b"".join(part), dtype=np.uint8).reshape(-1, ID_BYTES) for part in (ids, digests)]
+    if upload.handles:
+        handles = np.frombuffer(b"".join(upload.handles), dtype=np.uint8).reshape(-1, HANDLE_BYTES)
+    else:
+        handles = new_handles(len(x))
     return cut_block(Block(positions, labels, tables[0], tables[1], handles, x))
 
 
 def cut_block(whole: Block) -> list[Block]:
-    """Rows in blocks of at most `SAMPLES`."""
+    """Cut a block into blocks of at most `SAMPLES` rows."""
     return [
         whole.keeping(np.arange(start, min(start + SAMPLES, len(whole)))) for start in range(0, len(whole), SAMPLES)
     ]

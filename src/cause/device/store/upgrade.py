@@ -1,10 +1,10 @@
-"""Bring what an older format or a restored backup left behind up to date, a few uploads at a time.
+"""Brings rows of an older format or of a restored backup up to date, a few uploads at a time.
 
 - Uploads of formats 1 to 4 that have lost samples are written anew with random positions (`relayout`).
 - Segments without a list of digests get one; users that are in no chunk of the directory are added to it.
 
-Each step is one transaction; what a crash leaves undone is done by the next opening for writing. An upload whose blocks
-cannot be read stays as it is: `cause doctor` names it.
+Each step is one transaction; after a crash the next opening for writing goes on. An upload whose blocks cannot be read
+stays as it is: `cause doctor` names it.
 """
 
 import os
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from cause.device.store.home import Home
 
 UPLOADS = 256
-"""The most uploads that one step writes anew."""
+"""The most uploads that one step rewrites."""
 BYTES = 32 << 20
-"""And about how many bytes of samples."""
+"""About how many bytes of samples one step rewrites."""
 SEGMENTS = 64
+"""The most segments that get digests in one step."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,13 @@ class _Upload:
 
 
 def upgrade(home: "Home") -> None:
-    """Do all that is left to do. The caller holds the device's lock, and no accepted request waits for its effect."""
+    """Do all steps. The caller holds the device's lock, and no accepted request may wait for its effect.
+
+    Raises
+    ------
+    HomeError, VaultError
+        If the disk refuses. The next opening goes on.
+    """
     skipped: set[int] = set()
     while batch := _to_renumber(home, skipped):
         _renumber(home, batch, skipped)
@@ -59,55 +66,55 @@ def upgrade(home: "Home") -> None:
 
 
 def _to_renumber(home: "Home", skipped: set[int]) -> list[tuple[int, int, int]]:
-    """Uploads (id, round, pseudonym) for the next step."""
+    """The uploads of the next step: id, round and pseudonym."""
     rows = home.database.rows(
         "SELECT id, uploads.round, pseudonym, (SELECT sum(bytes) FROM blocks WHERE upload=id) FROM uploads "
         f"WHERE layout={UNCHECKED} ORDER BY id LIMIT ?",
         [UPLOADS + len(skipped)],
     )
-    found, size = [], 0
+    batch, size = [], 0
     for upload, round_, pseudonym, bytes_ in rows:
         if upload not in skipped and size < BYTES:
-            found.append((upload, round_, pseudonym))
+            batch.append((upload, round_, pseudonym))
             size += bytes_ or 0
-    return found
+    return batch
 
 
 def _renumber(home: "Home", batch: list[tuple[int, int, int]], skipped: set[int]) -> None:
-    """Write uploads anew with random positions; one transaction."""
+    """Rewrite uploads with random positions, in one transaction; unreadable ones are added to `skipped`."""
     keys: dict[bytes, bytes] = {}
     work: list[_Upload] = []
-    for upload, round_, pseudonym in batch:
-        rows = home.database.rows("SELECT key FROM blocks WHERE upload=? ORDER BY part", [upload])
+    for id_, round_, pseudonym in batch:
+        rows = home.database.rows("SELECT key FROM blocks WHERE upload=? ORDER BY part", [id_])
         old, user, nothing = [bytes(name) for (name,) in rows], home.directory.name(pseudonym), pos.array(range(0))
         try:
-            blocks, places = permuted(home, Blocks(upload, home.store_, old), user, round_, nothing, {})
+            blocks, places = permuted(home, Blocks(id_, home.store_, old), user, round_, nothing, {})
         except (HomeError, VaultError):
-            skipped.add(upload)
+            skipped.add(id_)
             continue
         new = {}
         for block in blocks:
             name = os.urandom(16)
             keys[name] = os.urandom(32)
             new[name] = block.sealed(name, keys[name])
-        work.append(_Upload(upload, user, old, new, places))
+        work.append(_Upload(id_, user, old, new, places))
     if not work:
         return
-    home.write(keys, [each for upload in work for each in upload.new.items()])
+    home.write(keys, [block for upload in work for block in upload.new.items()])
     try:
         with home.database.transaction():
-            for each in work:
-                _replace(home, each)
+            for upload in work:
+                _replace(home, upload)
     except BaseException:
         home.garbage.doubt(keys)
         raise
-    home.ledger.committed({}, [each.id for each in work])
-    home.garbage.update(name for each in work for name in each.old)
+    home.ledger.committed({}, [upload.id for upload in work])
+    home.garbage.update(name for upload in work for name in upload.old)
     home.destroy()
 
 
 def _replace(home: "Home", upload: _Upload) -> None:
-    """In a transaction: an upload's rows name its new blocks and positions. Its classes are in the history no more."""
+    """Replace an upload's blocks and positions in the tables; call it in a transaction."""
     database = home.database
     for shard, slice_, held in database.rows("SELECT shard, slice, positions FROM pieces WHERE upload=?", [upload.id]):
         row = [pos.runs(moved(pos.from_runs(bytes(held)), upload.places)), upload.id, shard, slice_]
@@ -121,15 +128,15 @@ def _replace(home: "Home", upload: _Upload) -> None:
 
 
 def _add_digests(home: "Home", segments: list[SegmentKey]) -> int:
-    """Seal the lists of digests of these segments; how many could be made."""
-    found = list(_digests(home, segments))
-    home.write({name: key for name, key, _, _ in found}, [])
+    """Store sealed lists of digests for these segments; return how many could be computed."""
+    digests = list(_digests(home, segments))
+    home.write({name: key for name, key, _, _ in digests}, [])
     with home.database.transaction():
         home.database.many(
             "UPDATE segments SET key=?, sealed_digests=? WHERE (shard, round, slice)=(?, ?, ?)",
-            [[name, sealed, *segment] for name, _, segment, sealed in found],
+            [[name, sealed, *segment] for name, _, segment, sealed in digests],
         )
-    return len(found)
+    return len(digests)
 
 
 def _digests(home: "Home", segments: list[SegmentKey]) -> Iterator[tuple[bytes, bytes, SegmentKey, bytes]]:

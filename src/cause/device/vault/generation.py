@@ -1,4 +1,4 @@
-"""A generation: what one erasure leads to. Its root key opens the table of pages, which holds the keys of the pages."""
+"""A generation: the state of the vault after an erasure. Its root key opens the table with the keys of the pages."""
 
 import os
 import struct
@@ -36,8 +36,8 @@ class Generation:
 def new_generation(number: int, vault_id: bytes, page_bytes: int, master: Buffer) -> Generation:
     """A generation with a fresh root key, sealed under the master key."""
     root, nonce, size = os.urandom(KEY_BYTES), os.urandom(_NONCE_BYTES), page_bytes.to_bytes(_SIZE_BYTES, "big")
-    with wiping(derive(master, "root")) as own:
-        sealed = AESGCM(own).encrypt(nonce, root, keyfile.head(number, vault_id) + size)
+    with wiping(derive(master, "root")) as derived:
+        sealed = AESGCM(derived).encrypt(nonce, root, keyfile.head(number, vault_id) + size)
     generation = Generation(
         number, bytearray(root), vault_id, page_bytes, Slot(number, vault_id + size + nonce + sealed)
     )
@@ -46,12 +46,12 @@ def new_generation(number: int, vault_id: bytes, page_bytes: int, master: Buffer
 
 
 def open_generation(slot: Slot, master: Buffer) -> Generation | None:
-    """The generation of a slot; none if the master key is another one, for damage the slot's checksum has shown."""
+    """Open the generation in a slot; None if the master key is another one. The slot's checksum has excluded damage."""
     vault_id, rest = slot.payload[: keyfile.ID_BYTES], slot.payload[keyfile.ID_BYTES :]
     size, rest = rest[:_SIZE_BYTES], rest[_SIZE_BYTES:]
     try:
-        with wiping(derive(master, "root")) as own:
-            root = AESGCM(own).decrypt(
+        with wiping(derive(master, "root")) as derived:
+            root = AESGCM(derived).decrypt(
                 rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], keyfile.head(slot.sequence, vault_id) + size
             )
     except (InvalidTag, ValueError):
@@ -62,7 +62,7 @@ def open_generation(slot: Slot, master: Buffer) -> Generation | None:
 
 
 def put_row(table: bytearray, at: int, page: int, generation: int, key: bytearray) -> None:
-    """Write a row of the table of pages at that row."""
+    """Write row `at` of the table of pages."""
     start = at * keyfile.ROW_BYTES
     struct.pack_into(">QQ", table, start, page, generation)
     table[start + keyfile.NAME_BYTES : start + keyfile.ROW_BYTES] = key

@@ -2,8 +2,8 @@
 
 The first record holds the rows of the time when the page was written, each later one those that were added together.
 A record is bound to its vault, generation and place. Each page exists in two copies with the same bytes: a record that
-one copy cannot authenticate is taken from the other. What follows the last record that opens was torn by a power loss
-and is cut off, unless a record that opens follows, for then the page was damaged.
+does not authenticate in one copy is taken from the other. Bytes after the last record that opens were torn by a power
+loss and are cut off; if a record that opens follows them, the page is damaged.
 
 A row has 48 bytes: in pages of data keys 16 of name and 32 of key, in the table of pages the page's number, the
 generation of its writing, and its key.
@@ -35,7 +35,7 @@ HEAD_BYTES = _HEAD.size
 
 @dataclass(frozen=True)
 class Contents:
-    """What the copies of a page hold together.
+    """The contents of a page, put together from its copies.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ def rows_in(size: int) -> int:
 
 
 def record(key: Buffer, page_head: bytes, number: int, rows: Buffer) -> bytes:
-    """A sealed record."""
+    """Seal rows into record `number` of a page."""
     record_head = _RECORD.pack(_MARK, number, len(rows) // ROW_BYTES)
     nonce = os.urandom(_NONCE_BYTES)
     return record_head + nonce + AESGCM(key).encrypt(nonce, rows, page_head + record_head)
@@ -104,8 +104,8 @@ def read(where: str, copies: Sequence[bytes], key: Buffer, generation: int, vaul
     parts = [expected]
     rows = bytearray(max(map(len, copies)))  # long enough never to be moved: a copy would stay behind
     number, used, start, last = 0, 0, len(expected), 0
-    while (found := _open_any(cipher, expected, distinct, start, number)) is not None:
-        plain, data = found
+    while (opened := _open_any(cipher, expected, distinct, start, number)) is not None:
+        plain, data = opened
         memoryview(rows)[used : used + len(plain)] = plain
         used += len(plain)
         wipe(plain)
@@ -130,7 +130,7 @@ def read(where: str, copies: Sequence[bytes], key: Buffer, generation: int, vaul
 
 
 def is_flip(differing: int) -> bool:
-    """Whether so many bytes that are not as they should be are a flipped bit, and not a write that was cut short."""
+    """Whether this number of wrong bytes is that of a flipped bit, and not of an interrupted write."""
     return differing == 1
 
 
@@ -147,8 +147,8 @@ def _is_damage(data: bytes, image: bytes, last: int) -> bool:
 def _record_follows(cipher: AESGCM, page_head: bytes, data: bytes, start: int) -> bool:
     later = data.find(_MARK, start)
     while later >= 0:
-        if (found := _open(cipher, page_head, data, later)) is not None:
-            wipe(found[1])
+        if (opened := _open(cipher, page_head, data, later)) is not None:
+            wipe(opened[1])
             return True
         later = data.find(_MARK, later + 1)
     return False
@@ -159,9 +159,9 @@ def _open_any(
 ) -> tuple[bytes, bytes] | None:
     """The rows of the record with that number that starts there, from any copy, and its bytes."""
     for data in copies:
-        found = _open(cipher, page_head, data, start)
-        if found is not None and found[0] == number:
-            return found[1], data[start : start + record_bytes(len(found[1]) // ROW_BYTES)]
+        opened = _open(cipher, page_head, data, start)
+        if opened is not None and opened[0] == number:
+            return opened[1], data[start : start + record_bytes(len(opened[1]) // ROW_BYTES)]
     return None
 
 

@@ -1,7 +1,7 @@
 """Read a vault's files: the newest generation that is whole, and what an interrupted write left beside it.
 
-Nothing is written here. Of everything there are two copies; what one cannot authenticate is taken from the other and
-named in `Loaded.damage`.
+Nothing is written here. Every file has two copies; what does not authenticate in one is taken from the other and named
+in `Loaded.damage`.
 """
 
 from dataclasses import dataclass, field
@@ -34,6 +34,7 @@ class Files:
 
     @property
     def all(self) -> tuple[Twin, ...]:
+        """All files."""
         return (self.root, *self.tables, self.pages)
 
     def table(self, generation: int) -> Twin:
@@ -43,7 +44,7 @@ class Files:
 
 @dataclass
 class Loaded:
-    """What the files hold.
+    """The contents of the files.
 
     Attributes
     ----------
@@ -75,18 +76,19 @@ class Loaded:
     damage: list[str] = field(default_factory=list)
 
     def wipe(self) -> None:
+        """Overwrite all keys in memory."""
         wipe(self.generation.root, self.table.rows)
         for partition in self.partitions:
             partition.wipe()
 
 
 def load(files: Files, roots: list[bytes], master: Buffer) -> Loaded:
-    """The newest generation that is whole.
+    """Read the newest generation that is whole.
 
     Parameters
     ----------
     roots : list of bytes
-        What both copies of `root` hold.
+        The bytes of both copies of `root`.
 
     Raises
     ------
@@ -142,7 +144,7 @@ def _check_root(files: Files, roots: list[bytes], loaded: Loaded) -> None:
         loaded.root_whole &= len(data) == FILE_BYTES and page == expected
         if path in missing:
             continue
-        torn = loaded.interrupted and not any(seen for seen, own in zip(page, expected, strict=True) if seen != own)
+        torn = loaded.interrupted and not any(seen for seen, byte in zip(page, expected, strict=True) if seen != byte)
         if page != expected and not torn:
             loaded.damage.append(f"{str(path)!r} is damaged: the other copy is used")
         elif len(data) != FILE_BYTES:
@@ -198,7 +200,13 @@ def _load_page(
 
 
 def last_record(pages: Twin, generation: Generation, partition: Partition) -> bytes:
-    """The last record of a page as it is stored, read and checked anew."""
+    """Read the last record of a page again, and check it.
+
+    Raises
+    ------
+    VaultError
+        If the page is damaged, or another process has written it.
+    """
     copies = pages.read_part(partition.page * generation.page_bytes, generation.page_bytes)
     where = f"{str(pages.path)!r}, page {partition.page},"
     contents = keyfile.read(where, copies, partition.key, partition.generation, generation.vault_id)

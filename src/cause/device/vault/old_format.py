@@ -1,4 +1,4 @@
-"""Vaults of version 0.1: all keys in one file that each erasure rewrote. They are read, and brought over.
+"""Vaults of version 0.1: all keys in one file that each erasure rewrote. They are read, and converted at opening.
 
 Their files were `wrap` (the wrapping key of the current generation, two slots) and `keys.0` and `keys.1`, of which one
 held all data keys, sealed under the wrapping key.
@@ -29,22 +29,29 @@ _NONCE_BYTES = 12
 
 @dataclass
 class OldVault:
-    """What a vault of the old format holds."""
+    """The contents of a vault of the old format."""
 
     number: int
     rows: bytearray
     damage: list[str] = field(default_factory=list)
 
     def partitions(self) -> Partitions:
-        """Its keys, as of one page."""
+        """Its keys, as one page."""
         return Partitions({0: Partition(0, self.number, bytearray(), Rows(self.rows), 1, 0, 0)})
 
     def wipe(self) -> None:
+        """Overwrite its keys in memory."""
         wipe(self.rows)
 
 
 def read(disk: Disk, folder: Path, wrap: bytes, master: Buffer) -> OldVault:
-    """The newest generation that is whole."""
+    """Read the newest generation that is whole.
+
+    Raises
+    ------
+    VaultError
+        If the master key is another one, or all generations are damaged.
+    """
     slots = read_slots(folder / WRAP, _MAGIC, [wrap])
     opened = [(slot, key) for slot in slots if (key := _wrapping_key(slot, master)) is not None]
     if not opened:
@@ -66,7 +73,7 @@ def read(disk: Disk, folder: Path, wrap: bytes, master: Buffer) -> OldVault:
 
 
 def remove_new(disk: Disk, folder: Path) -> None:
-    """Overwrite and remove what a migration that was cut short has written: it holds the same keys."""
+    """Overwrite and remove the files of an interrupted conversion: they hold the same keys."""
     _remove(disk, folder, [*FILES, ROOT + ".part", ROOT + COPY + ".part"])
 
 
@@ -98,7 +105,9 @@ def _remove(disk: Disk, folder: Path, names: list[str]) -> None:
 def _wrapping_key(slot: Slot, master: Buffer) -> bytes | None:
     vault_id, rest = slot.payload[: keyfile.ID_BYTES], slot.payload[keyfile.ID_BYTES :]
     try:
-        with wiping(derive(master, "wrap")) as own:
-            return AESGCM(own).decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], keyfile.head(slot.sequence, vault_id))
+        with wiping(derive(master, "wrap")) as derived:
+            return AESGCM(derived).decrypt(
+                rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], keyfile.head(slot.sequence, vault_id)
+            )
     except (InvalidTag, ValueError):
         return None

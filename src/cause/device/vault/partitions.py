@@ -1,8 +1,8 @@
 """The data keys in memory: the rows of each page, and an index that finds the page of a name.
 
-Keys lie in one `bytearray` a page and nowhere else. The index has 12 bytes a key (a sorted array of hashes of names and
-the pages of these), not a Python object; it may point to a page that no longer holds the name, so each find is checked
-against the rows themselves.
+The keys of a page are in one `bytearray` and nowhere else. The index takes 12 bytes a key (a sorted array of hashes of
+names, and their pages) instead of a Python object; it may point to a page that no longer holds the name, so every
+lookup is checked against the rows themselves.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -46,15 +46,17 @@ class Rows:
         return memoryview(self._data)[: self._used]
 
     def names(self) -> Iterator[bytes]:
+        """The names of all rows."""
         names = _names(self)
         return (names[at : at + NAME_BYTES] for at in range(0, len(names), NAME_BYTES))
 
     def key(self, name: bytes) -> memoryview:
-        """The key of a name that is here. Keep no reference: it is overwritten when the rows change."""
+        """The key of a name that the rows contain. Keep no reference: it is overwritten when the rows change."""
         at = self._find(name)
         return memoryview(self._data)[at + NAME_BYTES : at + ROW_BYTES]
 
     def append(self, rows: Buffer) -> None:
+        """Add rows at the end."""
         end = self._used + len(rows)
         if end > len(self._data):
             grown = bytearray(max(end, 2 * self._used))
@@ -65,7 +67,7 @@ class Rows:
         self._used = end
 
     def without(self, names: Collection[bytes]) -> "Rows":
-        """A copy of the other rows."""
+        """A copy of the rows without those of these names."""
         starts = sorted(self._find(name) for name in names)
         left = bytearray(self._used - len(starts) * ROW_BYTES)
         source, target = 0, 0
@@ -88,7 +90,7 @@ class Rows:
 
 @dataclass
 class Partition:
-    """A page of data keys: where it is stored, its own key, and what it holds.
+    """A page of data keys: where it is stored, its own key, and its rows.
 
     Attributes
     ----------
@@ -110,6 +112,7 @@ class Partition:
     durable: bool = False
 
     def wipe(self) -> None:
+        """Overwrite its keys in memory."""
         wipe(self.key)
         self.rows.wipe()
 
@@ -131,6 +134,7 @@ class Partitions:
         return sum(len(partition.rows) for partition in self.pages.values())
 
     def names(self) -> frozenset[bytes]:
+        """The names of all keys."""
         return frozenset(name for partition in self.pages.values() for name in partition.rows.names())
 
     def place(self, name: bytes) -> int | None:
@@ -142,7 +146,7 @@ class Partitions:
         return None
 
     def add(self, partition: Partition) -> int:
-        """Take in a new page, and return its number."""
+        """Add a page, and return its number."""
         place, self._next = self._next, self._next + 1
         self.pages[place] = partition
         self._remember(partition.rows.names(), place)
@@ -155,7 +159,7 @@ class Partitions:
         self._remember(names, place)
 
     def replace(self, place: int, partition: Partition | None) -> None:
-        """Put a page in the place of another, which is overwritten; or only overwrite that one."""
+        """Replace a page and overwrite its keys in memory; None only removes it."""
         self.pages[place].wipe()
         if partition is None:
             del self.pages[place]
@@ -163,11 +167,12 @@ class Partitions:
             self.pages[place] = partition
 
     def choose(self, fits: Callable[[Partition], bool]) -> int | None:
-        """The page with the most room of those that fit."""
+        """The number of the page with the most room among those for which `fits` is true; None if there is none."""
         fitting = [place for place, partition in self.pages.items() if fits(partition)]
         return min(fitting, key=lambda place: self.pages[place].end, default=None)
 
     def wipe(self) -> None:
+        """Overwrite all keys in memory."""
         for partition in self.pages.values():
             partition.wipe()
         self.pages.clear()
@@ -181,9 +186,9 @@ class Partitions:
         if (recent := self._recent.get(name)) is not None:
             yield recent
         if len(name) == NAME_BYTES and len(self._hashes):
-            wanted = _hashes(name)[0]
-            at = int(np.searchsorted(self._hashes, wanted))
-            while at < len(self._hashes) and self._hashes[at] == wanted:
+            target = _hashes(name)[0]
+            at = int(np.searchsorted(self._hashes, target))
+            while at < len(self._hashes) and self._hashes[at] == target:
                 yield int(self._places[at])
                 at += 1
 

@@ -1,7 +1,8 @@
-"""What a data key is used for: sealing bytes, and committing to a digest without showing it.
+"""The two uses of a data key: sealing bytes, and committing to a digest without revealing it.
 
-Both uses have keys of their own, derived from the data key; when it is destroyed, so are they. A process that was given
-one data key needs nothing else of the vault. Keys may be any bytes-like object; derived keys are overwritten after use.
+Each use has a key of its own, derived from the data key; once that is destroyed, neither can be derived again. A
+process that has one data key needs nothing else of the vault. Keys may be any bytes-like object; derived keys are
+overwritten after use.
 """
 
 import hmac
@@ -21,12 +22,12 @@ _TAG_BYTES = 16
 
 
 def derive(key: Buffer, purpose: str) -> bytes:
-    """A key for one purpose; two purposes' keys have nothing to do with each other."""
+    """Derive the key for one purpose; the keys of two purposes are independent."""
     return hmac.digest(key, f"cause vault 1: {purpose}".encode(), "sha256")
 
 
 def seal(key: Buffer, plaintext: Buffer, aad: bytes = b"") -> bytes:
-    """Bytes that only the key opens, and only together with the same `aad`.
+    """Encrypt bytes so that only the same key and the same `aad` open them.
 
     The nonce is random: of 2^32 seals under one key, one in 2^32 repeats one.
 
@@ -34,36 +35,36 @@ def seal(key: Buffer, plaintext: Buffer, aad: bytes = b"") -> bytes:
     >>> open_sealed(b"k" * 32, blob, b"block 7")
     b'secret'
     """
-    with wiping(derive(key, "seal")) as own:
-        return seal_derived(own, plaintext, aad)
+    with wiping(derive(key, "seal")) as derived:
+        return seal_derived(derived, plaintext, aad)
 
 
 def open_sealed(key: Buffer, blob: Buffer, aad: bytes = b"") -> bytes:
-    """What was sealed, or an error if key, bytes or `aad` are not those of the sealing."""
-    with wiping(derive(key, "seal")) as own:
-        return open_derived(own, blob, aad)
+    """Decrypt sealed bytes; VaultError if they are damaged, or key or `aad` are not those of the sealing."""
+    with wiping(derive(key, "seal")) as derived:
+        return open_derived(derived, blob, aad)
 
 
-def seal_derived(own: Buffer, plaintext: Buffer, aad: bytes) -> bytes:
-    """As `seal`, with the key that was derived for sealing."""
+def seal_derived(derived: Buffer, plaintext: Buffer, aad: bytes) -> bytes:
+    """Like `seal`, with the key that `derive` made for sealing."""
     nonce = os.urandom(_NONCE_BYTES)
-    return _VERSION + nonce + AESGCM(own).encrypt(nonce, plaintext, _VERSION + aad)
+    return _VERSION + nonce + AESGCM(derived).encrypt(nonce, plaintext, _VERSION + aad)
 
 
-def open_derived(own: Buffer, blob: Buffer, aad: bytes) -> bytes:
-    """As `open_sealed`, with the key that was derived for sealing."""
+def open_derived(derived: Buffer, blob: Buffer, aad: bytes) -> bytes:
+    """Like `open_sealed`, with the key that `derive` made for sealing."""
     if blob[:1] != _VERSION or len(blob) < 1 + _NONCE_BYTES + _TAG_BYTES:
         first = bytes(blob[:1]).hex() or "none"
         raise VaultError(f"not sealed bytes of this version: {len(blob)} bytes, the first is {first}")
     try:
         rest = memoryview(blob)[1:]
-        return AESGCM(own).decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _VERSION + aad)
+        return AESGCM(derived).decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _VERSION + aad)
     except InvalidTag:
         raise VaultError("sealed bytes do not open: they were damaged, or belong to another key or place") from None
 
 
 def joint_key(keys: Iterable[Buffer]) -> bytes:
-    """A key that only the holder of all of these, in this order, has (HKDF's first step, RFC 5869).
+    """Derive a key from several keys, in this order (HKDF's first step, RFC 5869).
 
     >>> joint_key([b"a" * 32, b"b" * 32]) == joint_key([b"b" * 32, b"a" * 32])
     False
@@ -75,6 +76,6 @@ def joint_key(keys: Iterable[Buffer]) -> bytes:
 
 
 def commitment(key: Buffer, digest: bytes) -> bytes:
-    """A commitment to a digest. Without the key nobody can tell whether a guessed digest fits."""
+    """Commit to a digest. Without the key a guessed digest cannot be checked."""
     with wiping(derive(key, "commit")) as own:
         return hmac.digest(own, digest, "sha256")

@@ -1,8 +1,8 @@
 """Overwrite keys in memory once they are no longer used.
 
 CPython never clears what it frees: a key stays in the process's memory until something else happens to be put there.
-Keys that the vault holds lie in `bytearray`s, which can be overwritten. Results of `hmac`, `os.urandom` and AES-GCM are
-`bytes`, which Python does not let one overwrite; `wipe` does it all the same, on CPython only.
+The vault keeps keys in `bytearray`s, which can be overwritten. Results of `hmac`, `os.urandom` and AES-GCM are `bytes`,
+which Python does not allow to be overwritten; `wipe` does so all the same, on CPython only.
 """
 
 import ctypes
@@ -17,8 +17,8 @@ _BYTES_HEAD = bytes.__basicsize__ - 1  # the characters follow the object's head
 def wipe(*secrets: bytes | bytearray) -> None:
     """Overwrite secrets with zeros.
 
-    A `bytes` object must be one that the caller made and nobody else holds: literals, and whatever a caller was given,
-    may be shared. On other interpreters than CPython `bytes` are left as they are.
+    A `bytes` object must be one that the caller made and that nothing else refers to: literals and arguments may be
+    shared. On other interpreters than CPython `bytes` are left as they are.
 
     >>> key = bytearray(b"secret")
     >>> wipe(key)

@@ -29,10 +29,12 @@ class Slot:
 
     @property
     def offset(self) -> int:
+        """Where its page starts in a copy."""
         return self.sequence % 2 * SLOT_BYTES
 
     @property
     def other_offset(self) -> int:
+        """Where the page of the other slot starts in a copy."""
         return (self.sequence + 1) % 2 * SLOT_BYTES
 
     def encode(self, magic: bytes) -> bytearray:
@@ -46,7 +48,7 @@ class Slot:
 
 
 def slot_file(magic: bytes, slot: Slot) -> bytes:
-    """A whole new copy with one secret in it."""
+    """The bytes of a new copy with one secret in it."""
     data = bytearray(FILE_BYTES)
     data[slot.offset : slot.offset + SLOT_BYTES] = slot.encode(magic)
     return bytes(data)
@@ -60,7 +62,7 @@ def read_slots(path: Path, magic: bytes, copies: Sequence[bytes]) -> list[Slot]:
     VaultError
         No copy holds a secret.
     """
-    found: dict[int, Slot] = {}
+    slots: dict[int, Slot] = {}
     newer = 0
     for data in copies:
         for position in (0, 1):
@@ -72,12 +74,12 @@ def read_slots(path: Path, magic: bytes, copies: Sequence[bytes]) -> list[Slot]:
             if seen == magic and version > VERSION:
                 newer = version
             elif seen == magic and sequence % 2 == position and hashlib.sha256(body).digest() == page[:_DIGEST_BYTES]:
-                found[sequence] = Slot(sequence, bytes(body[_HEAD.size :]))
-    if newer and not found:
+                slots[sequence] = Slot(sequence, bytes(body[_HEAD.size :]))
+    if newer and not slots:
         raise VaultError(f"{str(path)!r} has format {newer}, this version reads up to {VERSION}: update cause")
-    if not found:
+    if not slots:
         raise VaultError(f"{str(path)!r} holds no key: it is damaged or foreign")
-    return sorted(found.values(), key=lambda slot: -slot.sequence)
+    return sorted(slots.values(), key=lambda slot: -slot.sequence)
 
 
 def slot_page(data: bytes, offset: int) -> bytes:

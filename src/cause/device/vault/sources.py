@@ -25,7 +25,7 @@ _MAGIC = b"CAUSEMST"
 
 @runtime_checkable
 class KeySource(Protocol):
-    """Knows the master key."""
+    """Gives the master key."""
 
     def read(self) -> bytes:
         """The 32 bytes of the key; changes nothing."""
@@ -33,13 +33,13 @@ class KeySource(Protocol):
 
 @runtime_checkable
 class RotatingKeySource(KeySource, Protocol):
-    """A source that can replace its key and truly forget the old one: other media, a TPM's counter, an RPMB block."""
+    """A source that can replace its key and destroy the old one: other media, a TPM's counter, an RPMB block."""
 
     def rotate(self, new: bytes) -> None:
-        """Hold the new key instead: durably, at once or not at all. Afterwards nobody can get the old one."""
+        """Replace the key, durably and atomically. Afterwards the old one cannot be recovered."""
 
     def settle(self) -> None:
-        """Finish what a `rotate` that was cut short left behind."""
+        """Finish a `rotate` that was interrupted."""
 
 
 def new_master_key() -> str:
@@ -48,7 +48,7 @@ def new_master_key() -> str:
 
 
 def parse_key(data: bytes, origin: str) -> bytes:
-    """A key in one of its three forms.
+    """Parse a key in one of its three forms; VaultError if it is none.
 
     >>> parse_key(b"00" * 32 + b"\\n", "key.hex") == bytes(32)
     True
@@ -75,6 +75,7 @@ class FileKeySource:
         self._disk = disk or Disk()
 
     def read(self) -> bytes:
+        """Read the key from the file; VaultError if that fails."""
         try:
             data = self._disk.read(self.path)
         except OSError as error:
@@ -106,11 +107,13 @@ class RotatingFileKeySource:
         return source
 
     def read(self) -> bytes:
+        """Read the current key from the file; VaultError if that fails."""
         current, data = self._current()
         wipe(data)
         return current.payload
 
     def rotate(self, new: bytes) -> None:
+        """Write the new key, and then overwrite the old one; VaultError if the disk refuses."""
         current, data = self._current()
         next_ = Slot(current.sequence + 1, bytes(new))
         copies = -(-len(data) // FILE_BYTES)
@@ -178,6 +181,7 @@ class EnvKeySource:
         self._environment = os.environ if environment is None else environment
 
     def read(self) -> bytes:
+        """Read the key from the variable; VaultError if that fails."""
         value = self._environment.get(self.variable)
         if not value:
             raise VaultError(f"the environment has no {self.variable!r}: set it to the master key")
@@ -198,6 +202,7 @@ class CommandKeySource:
             raise VaultError("the command that prints the master key is empty: name a program")
 
     def read(self) -> bytes:
+        """Run the command and read the key that it prints; VaultError if that fails."""
         program = self.command[0]  # arguments may hold secrets and stay out of messages
         try:
             done = subprocess.run(
@@ -208,6 +213,6 @@ class CommandKeySource:
         except (OSError, ValueError) as error:
             raise VaultError(f"cannot run key command {program!r}: {error}") from None
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["nothing"]
-            raise VaultError(f"key command {program!r} failed with {done.returncode}, it said: {said[0][:200]}")
+            line = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["nothing"]
+            raise VaultError(f"key command {program!r} failed with {done.returncode}, it said: {line[0][:200]}")
         return parse_key(done.stdout[: _MAX_BYTES + 1], f"key command {program!r}")

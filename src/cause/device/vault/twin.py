@@ -17,14 +17,15 @@ class Twin:
 
     @property
     def path(self) -> Path:
+        """The path of the first copy."""
         return self.paths[0]
 
     def missing(self) -> list[Path]:
-        """The copies that are not there."""
+        """The paths of the missing copies."""
         return [path for path in self.paths if not self._disk.exists(path)]
 
     def read(self) -> list[bytes]:
-        """What each copy holds; nothing where it is missing. Raises FileNotFoundError if both are."""
+        """The bytes of each copy, empty for a missing one; FileNotFoundError if both are missing."""
         missing = self.missing()
         if len(missing) == 2:
             raise FileNotFoundError(str(self.path))
@@ -44,7 +45,7 @@ class Twin:
         return [0 if path in missing else self._disk.size(path) for path in self.paths]
 
     def open(self) -> None:
-        """Open both for writing; a missing one is made, and is still empty."""
+        """Open both for writing; a missing one is made, empty."""
         for path in self.paths:
             self.files.append(self._disk.open(path) if self._disk.exists(path) else self._disk.create(path))
 
@@ -54,7 +55,7 @@ class Twin:
             file.write_at(offset, data)
 
     def grow(self, size: int) -> bool:
-        """Let both have at least that size, and the same, with zeros; return whether anything changed."""
+        """Extend both with zeros to the same size, at least this one; return whether anything changed."""
         size = max(size, *(file.size() for file in self.files))
         short = [(file, has) for file in self.files if (has := file.size()) < size]
         for file, has in short:
@@ -62,5 +63,6 @@ class Twin:
         return bool(short)
 
     def close(self) -> None:
+        """Close both."""
         while self.files:
             self.files.pop().close()

@@ -1,7 +1,7 @@
 """The vault: data keys that are added in batches and destroyed for good.
 
-One process writes at a time; the caller sees to that. After an error of the disk the object refuses to write: open the
-vault again, which finishes or undoes what was under way.
+Only one process may write at a time; the caller must ensure that. After an error of the disk the object refuses to
+write: open the vault again, which finishes or undoes the interrupted change.
 """
 
 import contextlib
@@ -82,7 +82,7 @@ class Vault:
     def create(
         cls, folder: str | Path, source: KeySource, disk: Disk | None = None, *, page_bytes: int = PAGE_BYTES
     ) -> "Vault":
-        """A new, empty vault. What a `create` that was cut short left behind is replaced, anything else refused.
+        """Make a new, empty vault. The files of an interrupted `create` are replaced; any other file is refused.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class Vault:
             foreign = [name for name in names if name not in pending]
             if foreign:
                 raise VaultError(f"cannot create a vault in {str(path)!r}: it has {foreign[0]!r} already")
-            for name in names:  # without `root` nobody can open these
+            for name in names:  # without `root` they cannot be opened
                 disk.unlink(path / name)
             writing.create(disk, path, master, page_bytes, rows=bytearray())
         return cls(path, source, disk, read_only=False)
@@ -113,13 +113,13 @@ class Vault:
     def open(
         cls, folder: str | Path, source: KeySource, disk: Disk | None = None, *, read_only: bool = False
     ) -> "Vault":
-        """An existing vault, after finishing what was under way. Read-only opens change nothing.
+        """Open a vault, and finish or undo an interrupted change. Opening it for reading changes nothing.
 
         Raises
         ------
         VaultError
-            There is no vault, the master key is another one, or both copies of something are damaged; nothing was
-            changed then.
+            There is no vault, the master key is another one, or both copies of a file are damaged. Nothing was changed
+            then.
         """
         return cls(Path(folder), source, disk or Disk(), read_only)
 
@@ -141,13 +141,13 @@ class Vault:
             return self._partitions.names()
 
     def key(self, name: bytes) -> bytes:
-        """A copy of the data key of that name. It stays in memory after use; `borrow` overwrites it."""
+        """A copy of a data key; VaultError if there is none. The copy stays in memory; `borrow` overwrites it."""
         with self._lock:
             return bytes(self._view(name))
 
     @contextlib.contextmanager
     def borrow(self, name: bytes) -> Iterator[bytearray]:
-        """Lend the data key of that name: a copy that is overwritten when the block ends."""
+        """Lend a copy of a data key that is overwritten when the block ends; VaultError if there is none."""
         with self._lock:
             key = bytearray(self._view(name))
         try:
@@ -167,10 +167,10 @@ class Vault:
 
     def add_keys(self, names: Iterable[bytes]) -> None:
         """Make keys, durably, all of them or none, without a copy of them outside the vault."""
-        own = dict.fromkeys(names)
-        with wiping(os.urandom(KEY_BYTES * len(own))) as drawn:
+        distinct = dict.fromkeys(names)
+        with wiping(os.urandom(KEY_BYTES * len(distinct))) as drawn:
             view = memoryview(drawn)
-            self._put({name: view[at * KEY_BYTES : (at + 1) * KEY_BYTES] for at, name in enumerate(own)})
+            self._put({name: view[at * KEY_BYTES : (at + 1) * KEY_BYTES] for at, name in enumerate(distinct)})
 
     def put_many(self, keys: Mapping[bytes, bytes]) -> None:
         """Add keys that were made elsewhere, durably: all of them or none.
@@ -183,11 +183,15 @@ class Vault:
         self._put(keys)
 
     def erase(self, names: Iterable[bytes]) -> frozenset[bytes]:
-        """Destroy keys, durably, and return the names of those that there were.
+        """Destroy keys, durably, and return the names of those that existed.
 
-        When this returns, no byte of the vault's files opens to them, nor does any older copy of a page or table. Needs
-        no room on the disk. If keys of many pages are erased it takes several steps; an error leaves some of them
-        destroyed and the others whole.
+        When this returns, neither the vault's files nor any older copy of a page or table can be opened to get them.
+        It needs no room on the disk. Keys of many pages take several steps.
+
+        Raises
+        ------
+        VaultError
+            If the disk refuses. Some of the keys may be destroyed then, and the others are whole.
         """
         with self._lock:
             writer = self._check_writable()
@@ -195,30 +199,30 @@ class Vault:
             for name in names:
                 if (place := self._partitions.place(name)) is not None:
                     places.setdefault(place, set()).add(name)
-            gone = frozenset(name for own in places.values() for name in own)
+            erased = frozenset(name for page_names in places.values() for name in page_names)
             while places:
                 with self._committing("an erasure may not have been finished"):
                     writer.erase(places, self.sync_with)
                     self._number = writer.generation.number
-            return gone
+            return erased
 
     def seal(self, name: bytes, plaintext: bytes, aad: bytes = b"") -> bytes:
-        """Bytes that only the key of that name opens."""
-        with wiping(self._derived(name, "seal")) as own:
-            return sealing.seal_derived(own, plaintext, aad)
+        """Seal bytes under a data key; VaultError if there is none."""
+        with wiping(self._derived(name, "seal")) as derived:
+            return sealing.seal_derived(derived, plaintext, aad)
 
     def open_sealed(self, name: bytes, blob: bytes, aad: bytes = b"") -> bytes:
-        """What was sealed under the key of that name."""
-        with wiping(self._derived(name, "seal")) as own:
-            return sealing.open_derived(own, blob, aad)
+        """Open bytes that were sealed under a data key; VaultError if there is no such key or they are damaged."""
+        with wiping(self._derived(name, "seal")) as derived:
+            return sealing.open_derived(derived, blob, aad)
 
     def commit(self, name: bytes, digest: bytes) -> bytes:
-        """A commitment to a digest; once the key is destroyed, nobody can check a guess against it."""
+        """Commit to a digest with a data key; once the key is destroyed, no guess can be checked against it."""
         with self._lock:
             return sealing.commitment(self._view(name), digest)
 
     def joint_key(self, names: Iterable[bytes]) -> bytes:
-        """The key that only the holder of all of these keys, in this order, has."""
+        """Derive a key from several data keys, in this order."""
         with self._lock:
             return sealing.joint_key(self._view(name) for name in names)
 
@@ -295,7 +299,7 @@ class Vault:
         raise VaultError(f"the vault {str(self.folder)!r} changed {_ATTEMPTS} times while it was read: try again")
 
     def _marks(self) -> list[bytes]:
-        """What tells whether another process has erased: the slots, of the old format too."""
+        """The bytes of the slots, which change when another process erases; those of the old format too."""
         if len(self._files.root.missing()) < 2:
             return self._files.root.read()
         if self._disk.exists(self.folder / old_format.WRAP):
@@ -343,7 +347,7 @@ class Vault:
 
     @contextlib.contextmanager
     def _committing(self, consequence: str) -> Iterator[None]:
-        """What cannot be undone from here: on an error only opening the vault anew tells what is on the disk."""
+        """Refuse further writes after an error: only opening the vault again shows what is on the disk."""
         try:
             with failing(f"{consequence} in {str(self.folder)!r}"):
                 yield
@@ -354,10 +358,10 @@ class Vault:
 
 def read_master(source: KeySource) -> bytearray:
     """The master key, in a buffer that can be overwritten."""
-    given = source.read()
-    master = bytearray(given)
-    if isinstance(source, RotatingFileKeySource):  # ours, so nobody else holds these bytes
-        wipe(given)
+    key = source.read()
+    master = bytearray(key)
+    if isinstance(source, RotatingFileKeySource):  # our own class: nothing else refers to these bytes
+        wipe(key)
     return master
 
 

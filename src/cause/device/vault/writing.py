@@ -1,8 +1,8 @@
 """Write a vault's files: add keys, replace pages at an erasure, and finish what was interrupted.
 
-The law of recovery: nothing that is replaced is wiped before everything that replaces it was made durable by this very
-process. What a process reads at opening may be in the page cache only (another process wrote it and was killed), and
-after a failed sync Linux may show bytes that never reached the disk.
+The rule of recovery: nothing is wiped before everything that replaces it was made durable by this same process.
+What a process reads at opening may be in the page cache only (another process wrote it and was killed), and after a
+failed sync Linux may show bytes that never reached the disk.
 """
 
 import contextlib
@@ -40,7 +40,21 @@ def reserve(used: int) -> int:
 def create(
     disk: Disk, folder: Path, master: bytes | bytearray, page_bytes: int, rows: bytearray, number: int = 1
 ) -> None:
-    """Write the files of a new vault with these rows; it is one as soon as `root` is there, which comes last."""
+    """Write the files of a new vault with these rows; `root` is written last, and makes it a vault.
+
+    Parameters
+    ----------
+    disk, folder
+        Where the files are written.
+    master
+        The master key.
+    page_bytes
+        The size of a page.
+    rows
+        Names and keys.
+    number
+        The number of the first generation.
+    """
     generation = new_generation(number, os.urandom(keyfile.ID_BYTES), page_bytes, master)
     pages = -(-len(rows) // (keyfile.rows_in(page_bytes) * keyfile.ROW_BYTES))
     partitions, images = [], []
@@ -71,7 +85,7 @@ def create(
 
 
 class Writer:
-    """The files of a vault, open for writing, and what is known of them."""
+    """The files of a vault, open for writing, and their current generation."""
 
     def __init__(
         self,
@@ -133,15 +147,15 @@ class Writer:
                 raise
 
     def _clean(self, loaded: Loaded) -> None:
-        """Overwrite what no key opens any more."""
-        other, own = self._files.table(self.generation.number + 1), self._files.table(self.generation.number)
+        """Overwrite bytes that no key opens any more."""
+        other, current = self._files.table(self.generation.number + 1), self._files.table(self.generation.number)
         changed = []
         if loaded.dirty_table:
             _clear(other, 0)
             changed.append(other)
         if not all(loaded.table.whole):
-            _clear(own, self._table_end)
-            changed.append(own)
+            _clear(current, self._table_end)
+            changed.append(current)
         for page, start, end in loaded.dirty:
             self._files.pages.write_at(page * self._size + start, bytes(end - start))
         if loaded.dirty:
@@ -190,8 +204,8 @@ class Writer:
             new.append(partition)
         self.sync([self._files.pages], others)
         table = self._files.table(self.generation.number)
-        with wiping(_rows_of(new)) as own:
-            data = keyfile.record(self.generation.root, self.generation.head, self._table_records, own)
+        with wiping(_rows_of(new)) as table_rows:
+            data = keyfile.record(self.generation.root, self.generation.head, self._table_records, table_rows)
         table.write_at(self._table_end, data)  # one record: all of the pages, or none
         self.sync([table], others)
         self._table_end, self._table_records = self._table_end + len(data), self._table_records + 1
@@ -227,7 +241,7 @@ class Writer:
         return [page for page in range(total) if page not in used]
 
     def _grow(self, pages: int, table_end: int) -> None:
-        """Let the files have room for so many pages, for their table, and for erasing some of them."""
+        """Extend the files so that they have room for this many pages, for their table, and for erasures."""
         compact = keyfile.HEAD_BYTES + keyfile.record_bytes(pages)
         grown = [twin for twin in self._files.tables if twin.grow(_rounded(max(table_end, compact)))]
         if self._files.pages.grow((pages + reserve(pages)) * self._size):
@@ -254,7 +268,7 @@ class Writer:
         replaced = self._replace_pages(new, places, free)
         pages = self._partitions.pages
         table, old_table = self._files.table(new.number), self._files.table(old.number)
-        image = _table(new, [own for place in pages if (own := replaced.get(place, pages[place])) is not None])
+        image = _table(new, [page for place in pages if (page := replaced.get(place, pages[place])) is not None])
         table.write_at(0, image)
         self._files.root.write_at(new.slot.offset, new.slot.encode(MAGIC))
         self.sync([self._files.root, table, self._files.pages], others)
@@ -343,7 +357,7 @@ def _rounded(size: int) -> int:
 
 @contextlib.contextmanager
 def failing(what: str) -> Iterator[None]:
-    """Raise errors of the disk as ours, with what could not be done."""
+    """Turn an OSError into a VaultError that says what could not be done."""
     try:
         yield
     except OSError as error:

@@ -138,25 +138,39 @@ class Memory:
     # What changes
 
     def admit(self, newcomer: SubModel, blob: bytes) -> list[SegmentKey]:
-        """Store a shard's new head; whoever had to go for it is returned.
+        """Store a shard's new head in the lowest free slot, or else in that of the first sub-model evicted for it.
 
-        It takes the lowest free slot, or else that of the first to go.
+        Parameters
+        ----------
+        newcomer
+            The sub-model's record.
+        blob
+            Its bytes, for the shelf.
+
+        Returns
+        -------
+        The sub-models that were evicted to make room, in that order.
+
+        Raises
+        ------
+        BudgetError
+            If it does not fit beside the heads of the other shards. Nothing is evicted then.
         """
         self._refuse_what_cannot_fit(newcomer)
-        gone: list[SegmentKey] = []
+        evicted: list[SegmentKey] = []
         slot = self.policy.supersedes(newcomer.key, self)
         if slot is not None:
-            gone.append(self._evict(slot, newcomer))
+            evicted.append(self._evict(slot, newcomer))
         elif len(self) < self.slots:
             slot = self._lowest_free()
         while len(self) == self.slots or self.used_bytes + newcomer.size_bytes > self.budget_bytes:
             victim = self.policy.victim(newcomer.key, self)
-            gone.append(self._evict(victim, newcomer))
+            evicted.append(self._evict(victim, newcomer))
             slot = victim if slot is None else slot
         assert slot is not None
         self._put(newcomer, blob, slot)
         self.policy.stored(newcomer.key, self)
-        return gone
+        return evicted
 
     def discard(self, key: SegmentKey) -> None:
         """Let go of one sub-model that turned out to be damaged."""

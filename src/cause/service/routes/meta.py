@@ -42,11 +42,8 @@ def router(service: Service) -> APIRouter:
             silent = sum(device.memory.head(shard) is None for shard in device.ledger.shards())
             aside, failing = device.ledger.quarantined(), len(device.engine.training.failed)
             retained = sum(device.ledger.lineage(shard).samples for shard in device.ledger.shards())
-        (open_, deadline) = home.database.row("SELECT count(*), min(deadline) FROM requests WHERE repaired IS NULL")
-        (overdue,) = home.database.row(
-            "SELECT count(*) FROM requests WHERE repaired IS NULL AND deadline < ?", [home.clock()]
-        )
-        (rsn,) = home.database.row("SELECT coalesce(sum(samples), 0) FROM retrained")
+        now, deadlines = home.clock(), home.queries.open_deadlines()
+        overdue = sum(deadline < now for deadline in deadlines)
         lines = [
             *service.metrics.lines(),
             *gauge("round", device.ledger.round),
@@ -62,10 +59,10 @@ def router(service: Service) -> APIRouter:
             *gauge("memory_bytes", device.memory.used_bytes),
             *gauge("storage_bytes", home.stored_bytes),
             *gauge("storage_budget_bytes", home.storage_bytes),
-            *gauge("open_requests", open_),
+            *gauge("open_requests", len(deadlines)),
             *gauge("overdue_requests", overdue),
-            *gauge("next_deadline_seconds", None if deadline is None else deadline - home.clock()),
-            *gauge("retrained_samples", rsn),
+            *gauge("next_deadline_seconds", min(deadlines) - now if deadlines else None),
+            *gauge("retrained_samples", home.queries.retrained_total()),
             *gauge("receipts", home.receipts.size),
             *gauge("training", 0 if service.trainer.now is None else 1),
             *gauge("training_failing", 0 if service.trainer.problem is None else 1),

@@ -86,15 +86,11 @@ def router(service: Service) -> APIRouter:
         limit: Limit = 50,
     ) -> Response:
         """Those made so far, newest first."""
-        rows = service.home.database.rows(
-            "SELECT id, at, round, told FROM evaluations WHERE id < ? ORDER BY id DESC LIMIT ?",
-            [2**62 if before is None else before, limit + 1],
-        )
+        rows = service.home.queries.evaluations(before, limit + 1)
         items = [
-            s.Evaluation(id=id_, at=moment(at), round=round_, **json.loads(told))
-            for id_, at, round_, told in rows[:limit]
+            s.Evaluation(id=row.id, at=moment(row.at), round=row.round, **json.loads(row.text)) for row in rows[:limit]
         ]
-        return reply(request, s.Evaluations(items=items, next=rows[limit - 1][0] if len(rows) > limit else None))
+        return reply(request, s.Evaluations(items=items, next=rows[limit - 1].id if len(rows) > limit else None))
 
     return routes
 
@@ -129,10 +125,9 @@ def _evaluated(service: Service, answer: Answer, y: NDArray[np.int64]) -> s.Eval
             for voter, own in zip(answer.voters, chosen, strict=True)
         ],
     }
-    database, at, round_ = service.home.database, service.home.clock(), service.device.ledger.round
-    with database.transaction():
-        row = [at, round_, json.dumps(told)]
-        id_ = database.run("INSERT INTO evaluations (at, round, told) VALUES (?, ?, ?)", row).lastrowid
+    home, at, round_ = service.home, service.home.clock(), service.device.ledger.round
+    with home.database.transaction():
+        id_ = home.queries.add_evaluation(at, round_, json.dumps(told))
     done = s.Evaluation(id=id_, at=moment(at), round=round_, **told)  # type: ignore[arg-type]
     service.events.tell("evaluation.made", **done.model_dump())
     return done

@@ -1,4 +1,4 @@
-"""Take out of a ledger what nobody can read any more, as if it had been forgotten."""
+"""Deletes from a restored ledger what cannot be read any more, as if it had been forgotten."""
 
 import json
 from collections.abc import Callable, Collection
@@ -19,14 +19,14 @@ _NOTHING: dict[str, Any] = {"shards": [], "rsn": 0, "round": 0, "touched": [], "
 
 @dataclass(frozen=True)
 class Lost:
-    """What left the records."""
+    """What was deleted from the ledger."""
 
     samples: int = 0
     uploads: int = 0
-    """Of which nothing is left."""
+    """How many uploads lost all their samples."""
     sub_models: int = 0
     requests: int = 0
-    """That were served after the records were written."""
+    """How many requests were served after the ledger was written; they are marked as served."""
 
 
 def prune(
@@ -37,20 +37,34 @@ def prune(
     meta: Callable[[bytes], Meta],
     now: float,
 ) -> Lost:
-    """Let the tables hold what is left without these blocks and sub-models; one transaction."""
+    """Delete lost blocks and sub-models from the tables, with all that depends on them, in one transaction.
+
+    Parameters
+    ----------
+    database, vault
+        The ledger, and the keys.
+    blocks, sub_models
+        The names of the lost ones.
+    meta
+        Reads the positions in a block that is left, by its name.
+    now
+        The time of the restore.
+    """
     with database.transaction():
         work = _Pruning(database, vault, set(blocks), meta)
         work.uploads()
         work.staged()
         dropped = work.sub_models(set(sub_models))
         touched = sorted({*work.first, *(key.shard for key in dropped)})
-        database.many("INSERT OR IGNORE INTO behind (shard, since) VALUES (?, ?)", [[each, now] for each in touched])
+        database.many("INSERT OR IGNORE INTO behind (shard, since) VALUES (?, ?)", [[shard, now] for shard in touched])
         work.exports(now)
         work.manifests()
         return Lost(work.samples, work.emptied, len(dropped), work.requests(now))
 
 
 class _Pruning:
+    """The steps of `prune`, and what they have deleted so far."""
+
     def __init__(self, database: Database, vault: Vault, lost: set[bytes], meta: Callable[[bytes], Meta]) -> None:
         self.database, self.vault, self.lost, self.meta = database, vault, lost, meta
         self.samples = self.emptied = 0
@@ -59,22 +73,23 @@ class _Pruning:
         """The first segment of each shard that lost something."""
 
     def uploads(self) -> None:
+        """Delete the lost blocks of uploads and the samples in them."""
         blocks: dict[int, list[tuple[bytes, int]]] = {}
         for upload, name, size in self.database.rows("SELECT upload, key, bytes FROM blocks ORDER BY upload, part"):
             blocks.setdefault(upload, []).append((bytes(name), size))
         rows = self.database.rows("SELECT id, round, pseudonym, sealed_user FROM uploads ORDER BY id")
-        users = self._users([(each, p, bytes(sealed)) for each, _, p, sealed in rows], blocks)
+        users = self._users([(id_, pseudonym, bytes(sealed)) for id_, _, pseudonym, sealed in rows], blocks)
         for upload, round_, pseudonym, _ in rows:
-            own = blocks.get(upload, [])
-            left = [each for each in own if each[0] not in self.lost] if pseudonym in users else []
-            if not own or len(left) < len(own):
-                first = own[0][0] if own else b""
+            before = blocks.get(upload, [])
+            left = [block for block in before if block[0] not in self.lost] if pseudonym in users else []
+            if not before or len(left) < len(before):
+                first = before[0][0] if before else b""
                 self._cut(upload, round_, pseudonym, first, left, users.get(pseudonym, ""))
         self._give_back()
         self._segments()
 
     def _give_back(self) -> None:
-        """What is in quarantine in segments that are replayed is judged anew: see `cause.engine.quarantine`."""
+        """End the quarantine in segments that are replayed: their samples are judged anew."""
         for shard, round_, slice_ in self.database.rows(
             "SELECT DISTINCT shard, round, slice FROM pieces WHERE quarantined IS NOT NULL"
         ):
@@ -85,7 +100,10 @@ class _Pruning:
                 self.changed.add(key)
 
     def _segments(self) -> None:
-        """Segments count what is left. What their keys or their users' names need that is gone is made again later."""
+        """Update the samples of changed segments, and delete digests and names whose keys are destroyed.
+
+        Opening the home makes those again (`cause.device.store.upgrade`).
+        """
         for key in self.changed:
             rows = self.database.rows("SELECT positions FROM pieces WHERE (shard, round, slice)=(?, ?, ?)", list(key))
             samples = sum(len(pos.from_runs(bytes(held))) for (held,) in rows)  # none of them is in quarantine
@@ -100,23 +118,22 @@ class _Pruning:
                 self.database.run("DELETE FROM directory WHERE chunk=?", [chunk])
 
     def staged(self) -> None:
-        """What waited for a round and cannot be read any more: the upload as a whole goes."""
+        """Delete staged uploads of which a block is lost."""
         rows = self.database.rows("SELECT upload, key, samples FROM staged")
-        gone = {upload for upload, name, _ in rows if bytes(name) in self.lost}
-        for upload in gone:
+        lost = {upload for upload, name, _ in rows if bytes(name) in self.lost}
+        for upload in lost:
             self.database.run("DELETE FROM staged WHERE upload=?", [upload])
             self.database.run("UPDATE calls SET samples=0 WHERE id=?", [upload])
-        self.samples += sum(samples for upload, _, samples in rows if upload in gone)
-        self.emptied += len(gone)
+        self.samples += sum(samples for upload, _, samples in rows if upload in lost)
+        self.emptied += len(lost)
 
     def _users(self, rows: list[tuple[int, int, bytes]], blocks: dict[int, list[tuple[bytes, int]]]) -> dict[int, str]:
-        """Names by pseudonym: of one user some upload may still be readable."""
+        """Names by pseudonym, as far as an upload of the user can still be read."""
         users: dict[int, str] = {}
         for upload, pseudonym, sealed in rows:
-            own = blocks.get(upload)
-            if not own or own[0][0] not in self.vault:
+            first = blocks[upload][0][0] if upload in blocks else None
+            if first is None or first not in self.vault:
                 continue
-            first = own[0][0]
             try:
                 users[pseudonym] = name_of(open_sealed(self.vault.key(first), sealed, b"user" + first))
             except (VaultError, UnicodeDecodeError):
@@ -126,14 +143,14 @@ class _Pruning:
     def _cut(
         self, upload: int, round_: int, pseudonym: int, first: bytes, left: list[tuple[bytes, int]], user: str
     ) -> None:
-        """Leave of an upload what these blocks hold."""
+        """Delete all samples of an upload but those in the blocks `left` (name and size)."""
         database = self.database
         kept = pos.union([pos.of(self.meta(name).positions.tolist()) for name, _ in left])
         pieces = database.rows(
             "SELECT shard, round, slice, positions, quarantined, verdict FROM pieces WHERE upload=?", [upload]
         )
         database.run("DELETE FROM pieces WHERE upload=?", [upload])
-        gone: dict[int, int] = {}
+        deleted: dict[int, int] = {}
         for shard, of_round, slice_, held, *aside in pieces:
             key, before = SegmentKey(shard, of_round, slice_), pos.from_runs(bytes(held))
             after = pos.common(before, kept)
@@ -146,15 +163,15 @@ class _Pruning:
                 )
             if len(after) < len(before):
                 database.run("UPDATE uploads SET layout=0 WHERE id=? AND layout=2", [upload])
-                gone[shard] = gone.get(shard, 0) + len(before) - len(after)
+                deleted[shard] = deleted.get(shard, 0) + len(before) - len(after)
                 self.changed.add(key)
                 self.first[shard] = min(key, self.first.get(shard, key))
         database.many(
             "INSERT INTO history (kind, round, pseudonym, of_round, samples, shard) VALUES ('forget', ?, ?, ?, ?, ?)",
-            [[database.get("round", round_), pseudonym, round_, count, shard] for shard, count in gone.items()],
+            [[database.get("round", round_), pseudonym, round_, count, shard] for shard, count in deleted.items()],
         )
         forget_classes(database, pseudonym, round_)
-        self.samples += sum(gone.values())
+        self.samples += sum(deleted.values())
         database.run("DELETE FROM blocks WHERE upload=?", [upload])
         if not left:
             self.emptied += 1
@@ -167,13 +184,13 @@ class _Pruning:
             database.run("UPDATE uploads SET sealed_user=? WHERE id=?", [sealed, upload])
 
     def manifests(self) -> None:
-        """Keys for the data of shards that have changed since are gone."""
+        """Delete the names of destroyed keys that committed to shards' data."""
         for (name,) in self.database.rows("SELECT key FROM manifests"):
             if bytes(name) not in self.vault:
                 self.database.run("DELETE FROM manifests WHERE key=?", [name])
 
     def sub_models(self, lost: set[bytes]) -> list[SegmentKey]:
-        """Drop what nobody can read and what saw something that is gone."""
+        """Delete sub-models that are lost or saw a deleted sample, and return them."""
         dropped = []
         for shard, round_, slice_, name in self.database.rows("SELECT shard, round, slice, key FROM sub_models"):
             key = SegmentKey(shard, round_, slice_)
@@ -183,20 +200,21 @@ class _Pruning:
         return dropped
 
     def exports(self, now: float) -> None:
+        """Mark exports that saw a deleted sample."""
         for export, heads in self.database.rows("SELECT id, heads FROM exports WHERE tainted IS NULL"):
             keys = [SegmentKey(*head) for head in json.loads(heads)]
             if any(key.shard in self.first and key >= self.first[key.shard] for key in keys):
                 self.database.run("UPDATE exports SET tainted=? WHERE id=?", [now, export])
 
     def requests(self, now: float) -> int:
-        """Requests whose key is gone took effect after the records were written."""
+        """Mark requests whose key is destroyed as served, and count them: they took effect after this ledger."""
         served = 0
-        for each, name in self.database.rows("SELECT id, key FROM requests WHERE effective IS NULL"):
+        for id_, name in self.database.rows("SELECT id, key FROM requests WHERE effective IS NULL"):
             if bytes(name) not in self.vault:
                 served += 1
                 self.database.run(
                     "UPDATE requests SET effective=?, key=NULL, sealed=NULL, batch=id, samples=0, covered=?, "
                     "destroyed=? WHERE id=?",
-                    [now, json.dumps(_NOTHING), now, each],
+                    [now, json.dumps(_NOTHING), now, id_],
                 )
         return served

@@ -1,0 +1,47 @@
+"""How a reader tries again while another process writes the same home."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from cause.errors import HomeError
+
+TRIES = 4
+"""How often a reader tries in all."""
+PAUSE_S = 0.02
+"""How long it waits after the first failure; twice as long after each further one."""
+T = TypeVar("T")
+
+
+def retried(read: Callable[[], T], *, pause_s: float = PAUSE_S) -> T:
+    """Call `read`, and call it again if it fails: it may have seen keys and tables of two different moments.
+
+    Parameters
+    ----------
+    read
+        Reads something, or opens a home for reading. It must leave nothing open when it fails.
+    pause_s
+        How long to wait after the first failure; twice as long after each further one.
+
+    Raises
+    ------
+    HomeError
+        If it fails every time: the last error. Other errors are raised at once.
+
+    Examples
+    --------
+    >>> answers = iter([HomeError("between two moments"), "whole"])
+    >>> def read() -> str:
+    ...     answer = next(answers)
+    ...     if isinstance(answer, HomeError):
+    ...         raise answer
+    ...     return answer
+    >>> retried(read, pause_s=0.0)
+    'whole'
+    """
+    for attempt in range(TRIES - 1):
+        try:
+            return read()
+        except HomeError:
+            time.sleep(pause_s * 2**attempt)
+    return read()
