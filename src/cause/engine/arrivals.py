@@ -15,7 +15,7 @@ from cause.common.names import check_user
 from cause.engine.arrays import ArrayUpload, checked
 from cause.engine.learner import Learner
 from cause.engine.ledger import Ledger
-from cause.engine.samples import Upload
+from cause.engine.samples import Upload, WithArrays
 from cause.errors import ArrivalError, InputError
 
 DTYPES = ("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64",
@@ -103,7 +103,7 @@ def setting(shape: Sequence[int] | None, dtype: str | None) -> InputSpec:
 
 def spec_of(given: InputSpec, learner: Learner, ledger: Ledger, staged: Callable[[], Kind | None]) -> InputSpec:
     """What a device takes: what was set; else what its learner says; else what it holds."""
-    if given.shape is not None or getattr(learner, "input_shape", None) is not None:
+    if given.shape is not None or learner.input_shape is not None:
         return given
     held = inferred(ledger, staged)
     return given if held is None else replace(held, dtype=given.dtype or held.dtype, convert=given.convert)
@@ -140,9 +140,8 @@ def check_upload(upload: Upload, spec: InputSpec, learner: Learner) -> InputSpec
         What those that come after it must be.
     """
     check_user(upload.user)
-    arrays = getattr(upload, "arrays", None)
-    if arrays is not None and len(upload.positions):
-        x = arrays(upload.positions[:1])[0]
+    if isinstance(upload, WithArrays) and len(upload.positions):
+        x = upload.arrays(upload.positions[:1])[0]
         if spec.convert and spec.dtype not in (None, x.dtype.name):
             raise ArrivalError(f"inputs of user {upload.user!r} are {x.dtype}, but {spec.source} takes {spec.dtype}")
         spec.fitted(upload.user, x)
@@ -153,7 +152,7 @@ def check_upload(upload: Upload, spec: InputSpec, learner: Learner) -> InputSpec
 
 def _fixed(spec: InputSpec, learner: Learner, x: NDArray[Any]) -> InputSpec:
     """With a learner that says nothing of its inputs, the first ones decide for the others."""
-    if spec.shape is not None or getattr(learner, "input_shape", None) is not None:
+    if spec.shape is not None or learner.input_shape is not None:
         return spec
     held = _held(x.shape[1:], x.dtype)
     return replace(held, dtype=spec.dtype or held.dtype, convert=spec.convert)
@@ -186,10 +185,9 @@ def inferred(ledger: Ledger, staged: Callable[[], Kind | None]) -> InputSpec | N
         waiting = staged()
         return None if waiting is None else _held(*waiting)
     upload, held = min(firsts, key=lambda segment: (segment.key.round, segment.key)).pieces[0]
-    arrays = getattr(upload, "arrays", None)
-    if arrays is None:
+    if not isinstance(upload, WithArrays):
         return None
-    x = arrays(held[:1])[0]
+    x = upload.arrays(held[:1])[0]
     return _held(x.shape[1:], x.dtype)
 
 

@@ -29,7 +29,7 @@ from cause.engine.executor import Executor, ShardError, ShardWork, Task
 from cause.engine.learner import Learner
 from cause.engine.ledger import Ledger, Selection
 from cause.engine.requests import Request
-from cause.engine.samples import Lesson, Part, Piece, SegmentKey, TraceUpload, Upload
+from cause.engine.samples import Lesson, Part, Piece, SegmentKey, TraceUpload, Upload, WithArrays
 from cause.errors import Cancelled, RequestError, error_name, is_passing
 
 NOWHERE = SegmentKey(-1, 0)
@@ -95,13 +95,12 @@ def _bears_harmless(
     """
     count = CONTROL_SAMPLES
     labels = np.arange(count) % min(learner.classes or 1, count)
-    arrays = getattr(like.upload, "arrays", None)
     upload: Upload
-    if arrays is None:
-        upload = TraceUpload("", 0, (Part(count),))
-    else:
-        x = arrays(like.positions[:1])[0]
+    if isinstance(like.upload, WithArrays):
+        x = like.upload.arrays(like.positions[:1])[0]
         upload = ArrayUpload("", 0, np.zeros((count, *x.shape[1:]), x.dtype), labels)
+    else:
+        upload = TraceUpload("", 0, (Part(count),))
     try:
         return _trained_alone(learner, executor, key, Piece(upload, upload.positions), current)
     except ShardError:

@@ -7,7 +7,7 @@ keyed hash, order and identity comes from the ids, so that it depends on nothing
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,27 @@ class Upload(Protocol):
 
     def keeping(self, positions: Positions) -> "Upload":
         """The upload with these samples only: nothing of the others is left in it."""
+
+
+@runtime_checkable
+class WithArrays(Protocol):
+    """An upload that holds inputs and labels; that of a trace does not."""
+
+    def arrays(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Inputs and labels of the samples at these positions."""
+
+
+def arrays_of(upload: Upload, positions: Positions) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return inputs and labels of an upload.
+
+    Raises
+    ------
+    InputError
+        If the upload holds none, as that of a trace.
+    """
+    if not isinstance(upload, WithArrays):
+        raise InputError(f"the upload of user {upload.user!r} in round {upload.round} holds no inputs to learn from")
+    return upload.arrays(positions)
 
 
 class Piece(NamedTuple):

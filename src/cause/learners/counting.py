@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cause.common.hashing import digest
-from cause.engine.presets import System
+from cause.engine.learner import Learner
 from cause.engine.progress import Tick, silent
 from cause.engine.samples import Lesson, Upload
 from cause.errors import InputError, LearnerError
 
 
-class CountingLearner:
+class CountingLearner(Learner):
     """Its state is the number of samples a sub-model has learned from; its size is what you say.
 
     >>> from cause.engine.samples import Part, Piece, SegmentKey, TraceUpload
@@ -27,12 +27,11 @@ class CountingLearner:
     def __init__(self, sub_model_bytes: int = 1) -> None:
         if sub_model_bytes < 1:
             raise InputError(f"a sub-model must have at least one byte, not {sub_model_bytes}")
-        self.sub_model_bytes = sub_model_bytes
+        self._sub_model_bytes = sub_model_bytes
 
-    classes = None
-
-    def composed(self, system: System) -> "CountingLearner":
-        return self
+    @property
+    def sub_model_bytes(self) -> int:
+        return self._sub_model_bytes
 
     def check(self, upload: Upload) -> None:
         pass

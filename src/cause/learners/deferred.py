@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cause.engine.learner import Learner
+from cause.engine.learner import Learner, Predictor, UsersCode
 from cause.engine.presets import System
 from cause.engine.progress import Tick, silent
 from cause.engine.samples import Lesson, Upload
 
 
-class DeferredLearner:
+class DeferredLearner(Learner):
     """Stands for a learner until it is needed; then it is that learner.
 
     Parameters
@@ -24,7 +24,9 @@ class DeferredLearner:
     recipe_digest, sub_model_bytes
         As the home recorded them.
     load
-        Makes the learner, as a system composes it.
+        Makes the learner, composed with a system if one is passed.
+    classes
+        As the home's configuration has them.
 
     >>> from cause.learners import CountingLearner
     >>> learner = DeferredLearner(bytes(32), 1_000, lambda system: CountingLearner())
@@ -32,9 +34,15 @@ class DeferredLearner:
     (1000, False, False, True)
     """
 
-    def __init__(self, recipe_digest: bytes, sub_model_bytes: int, load: Callable[[System | None], Learner]) -> None:
-        self.recipe_digest, self.sub_model_bytes = recipe_digest, sub_model_bytes
-        self.classes: int | None = None
+    def __init__(
+        self,
+        recipe_digest: bytes,
+        sub_model_bytes: int,
+        load: Callable[[System | None], Learner],
+        *,
+        classes: int | None = None,
+    ) -> None:
+        self._recipe_digest, self._sub_model_bytes, self._classes = recipe_digest, sub_model_bytes, classes
         self._load = load
         self._system: System | None = None
         self._learner: Learner | None = None
@@ -56,13 +64,25 @@ class DeferredLearner:
         return self._learner
 
     @property
+    def recipe_digest(self) -> bytes:
+        return self._recipe_digest
+
+    @property
+    def sub_model_bytes(self) -> int:
+        return self._sub_model_bytes
+
+    @property
+    def classes(self) -> int | None:
+        return self._classes
+
+    @property
     def environment(self) -> str:
         return self.loaded().environment
 
     def composed(self, system: System) -> "DeferredLearner":
-        made = DeferredLearner(self.recipe_digest, self.sub_model_bytes, self._load)
-        made.classes, made._system = self.classes, system
-        return made
+        composed = DeferredLearner(self.recipe_digest, self.sub_model_bytes, self._load, classes=self.classes)
+        composed._system = system
+        return composed
 
     def check(self, upload: Upload) -> None:
         self.loaded().check(upload)
@@ -82,10 +102,57 @@ class DeferredLearner:
     def stored_bytes(self, blob: bytes) -> int:
         return self.loaded().stored_bytes(blob)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.loaded(), name)  # what only some learners have: recipe, predictor, network …
+    def predictor(self, state: Any) -> Predictor:
+        return self.loaded().predictor(state)
+
+    @property
+    def type_name(self) -> str:
+        return self.loaded().type_name
+
+    @property
+    def features(self) -> int | None:
+        return self.loaded().features
+
+    @property
+    def recipe(self) -> Any:
+        return self.loaded().recipe
+
+    @property
+    def input_shape(self) -> tuple[int, ...] | None:
+        return self.loaded().input_shape
+
+    @property
+    def input_function(self) -> str | None:
+        return self.loaded().input_function
+
+    @property
+    def device_type(self) -> str:
+        return self.loaded().device_type
+
+    @property
+    def notes(self) -> list[str]:
+        return self.loaded().notes
+
+    def described(self) -> dict[str, Any] | None:
+        return self.loaded().described()
+
+    @property
+    def has_network(self) -> bool:
+        return self.loaded().has_network
+
+    def network(self, state: Any) -> Any:
+        return self.loaded().network(state)
+
+    def shortened(self) -> Learner:
+        return self.loaded().shortened()
+
+    @property
+    def tokens(self) -> int | None:
+        return self.loaded().tokens
+
+    @property
+    def users_code(self) -> UsersCode | None:
+        return self.loaded().users_code
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _itself, (self.loaded(),)  # a worker gets the learner

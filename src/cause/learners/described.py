@@ -26,12 +26,11 @@ def describe(learner: Learner) -> dict[str, Any]:
     InputError
         If something of it could be written down, but would not come back the same, or only in this program.
     """
-    told = getattr(learner, "described", None)
-    if told is None:
-        raise NotNamedError(f"a {type(learner).__name__} cannot be written down: give it whenever the home is opened")
-    description: dict[str, Any] = told()
+    description = learner.described()
+    if description is None:
+        raise NotNamedError(f"a {learner.type_name} cannot be written down: give it whenever the home is opened")
     if build(description).recipe_digest != learner.recipe_digest:
-        raise InputError(f"the settings of this {type(learner).__name__} cannot be written down so that they come back")
+        raise InputError(f"the settings of this {learner.type_name} cannot be written down so that they come back")
     return description
 
 

@@ -2,12 +2,12 @@
 
 from typing import Any, NoReturn
 
-from cause.engine.presets import System
+from cause.engine.learner import Learner
 from cause.engine.samples import Upload
 from cause.errors import LearnerError
 
 
-class RecordedLearner:
+class RecordedLearner(Learner):
     """Stands for a learner without importing what it learns with, which takes longer than all else a look takes.
 
     >>> RecordedLearner(bytes(32), 1_000).sub_model_bytes
@@ -15,13 +15,17 @@ class RecordedLearner:
     """
 
     environment = ""
-    classes = None
 
     def __init__(self, recipe_digest: bytes, sub_model_bytes: int) -> None:
-        self.recipe_digest, self.sub_model_bytes = recipe_digest, sub_model_bytes
+        self._recipe_digest, self._sub_model_bytes = recipe_digest, sub_model_bytes
 
-    def composed(self, system: System) -> "RecordedLearner":
-        return self
+    @property
+    def recipe_digest(self) -> bytes:
+        return self._recipe_digest
+
+    @property
+    def sub_model_bytes(self) -> int:
+        return self._sub_model_bytes
 
     def check(self, upload: Upload) -> None:
         self._refuse()
@@ -37,9 +41,6 @@ class RecordedLearner:
 
     def decode(self, blob: bytes) -> NoReturn:
         self._refuse()
-
-    def stored_bytes(self, blob: bytes) -> int:
-        return len(blob)
 
     def _refuse(self) -> NoReturn:
         raise LearnerError("this device was opened without its learner, to be looked at: open it as usual")

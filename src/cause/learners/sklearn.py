@@ -5,9 +5,9 @@ import hashlib
 import io
 import json
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any
 
 import numpy as np
 import sklearn
@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from cause.common.hashing import derive, digest
-from cause.common.positions import Positions
 from cause.engine.arguments import check_whole, refuse_unknown
-from cause.engine.learner import check_labels, check_values, place_of
+from cause.engine.learner import Learner, Predictor, check_labels, check_values, place_of
 from cause.engine.presets import System
 from cause.engine.progress import Tick, silent
-from cause.engine.samples import Lesson, Piece, Upload
+from cause.engine.samples import Lesson, Piece, Upload, arrays_of
 from cause.errors import ArrivalError, DivergedError, InputError, LearnerError
 from cause.learners.estimator_settings import to_plain
 
@@ -37,11 +36,7 @@ COUNTS = ("MultinomialNB", "ComplementNB")
 State = dict[str, NDArray[Any]]
 
 
-class _WithData(Protocol):
-    def arrays(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.int64]]: ...
-
-
-class SklearnLearner:
+class SklearnLearner(Learner):
     """Trains an estimator segment after segment, from its fitted arrays, in the order of a keyed hash of the ids.
 
     >>> from sklearn.naive_bayes import GaussianNB
@@ -67,7 +62,7 @@ class SklearnLearner:
             raise InputError(f"an estimator tells at least 2 classes apart, not {classes}")
         if features < 1 or epochs < 1:
             raise InputError(f"features (numbers in an input) and epochs are at least 1, not {features} and {epochs}")
-        self.classes, self.features, self.epochs = classes, features, epochs
+        self._classes, self._features, self.epochs = classes, features, epochs
         self._given = clone(estimator)
         self._settle(robust=False, min_steps=0)
 
@@ -81,10 +76,26 @@ class SklearnLearner:
         params = {key: value for key, value in estimator.get_params().items() if key != "random_state"}
         settings = json.dumps(params, sort_keys=True, default=repr)
         more = [repr((robust, min_steps))] if robust or min_steps else []  # learners had neither once
-        self.recipe_digest = digest("sklearn", name, settings, self.classes, self.features, self.epochs, *more)
+        self._recipe_digest = digest("sklearn", name, settings, self.classes, self.features, self.epochs, *more)
         probe = clone(estimator)
         probe.partial_fit(np.zeros((self.classes, self.features)), np.arange(self.classes), np.arange(self.classes))
-        self.sub_model_bytes = len(self.encode(_fitted(probe)))
+        self._sub_model_bytes = len(self.encode(_fitted(probe)))
+
+    @property
+    def recipe_digest(self) -> bytes:
+        return self._recipe_digest
+
+    @property
+    def sub_model_bytes(self) -> int:
+        return self._sub_model_bytes
+
+    @property
+    def classes(self) -> int:
+        return self._classes
+
+    @property
+    def features(self) -> int:
+        return self._features
 
     @property
     def environment(self) -> str:
@@ -109,7 +120,7 @@ class SklearnLearner:
     def check(self, upload: Upload) -> None:
         check_labels(upload, self.classes)
         counts, whose = type(self._estimator).__name__ in COUNTS, f" of user {upload.user!r}"
-        x = cast(_WithData, upload).arrays(upload.positions)[0]
+        x = arrays_of(upload, upload.positions)[0]
         self._inputs(x[:1], whose)
         check_values(upload, x, _as_float64, "which is not finite as float64")
         if counts and x.min() < 0:
@@ -138,8 +149,13 @@ class SklearnLearner:
         """Of one input, flat."""
         return (self.features,)
 
+    @property
+    def input_function(self) -> str | None:
+        """`asinh` in a robust system."""
+        return "asinh" if self.robust else None
+
     def _data(self, pieces: Sequence[Piece]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        arrays = [cast(_WithData, upload).arrays(held) for upload, held in pieces]
+        arrays = [arrays_of(upload, held) for upload, held in pieces]
         y = np.concatenate([labels for _, labels in arrays])
         return np.concatenate([self._inputs(x) for x, _ in arrays]), y
 
@@ -160,7 +176,7 @@ class SklearnLearner:
     def predict(self, state: State, x: Any) -> NDArray[np.floating]:
         return self.predictor(state)(x)
 
-    def predictor(self, state: State) -> Callable[[Any], NDArray[np.floating]]:
+    def predictor(self, state: State) -> Predictor:
         """What predicts with a state again and again."""
         return partial(self._predict, self._restored(state, bytes(32)))
 
@@ -192,9 +208,6 @@ class SklearnLearner:
             name = str(np.lib.format.read_array(buffer, allow_pickle=False)[0])
             state[name] = np.lib.format.read_array(buffer, allow_pickle=False)
         return state
-
-    def stored_bytes(self, blob: bytes) -> int:
-        return len(blob)
 
 
 def _as_float64(x: NDArray[Any]) -> NDArray[np.bool_]:

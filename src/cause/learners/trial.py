@@ -17,10 +17,9 @@ SAMPLES = 4
 
 def shape_of(learner: Learner) -> tuple[int, ...] | None:
     """The shape of an input, if the learner says it."""
-    recipe, features = getattr(learner, "recipe", None), getattr(learner, "features", None)
-    if recipe is not None:
-        return tuple(recipe.shape)
-    return None if features is None else (features,)
+    if learner.recipe is not None:
+        return tuple(learner.recipe.shape)
+    return None if learner.features is None else (learner.features,)
 
 
 def try_out(learner: Learner, shape: tuple[int, ...] | None = None) -> None:
@@ -47,8 +46,7 @@ def try_out(learner: Learner, shape: tuple[int, ...] | None = None) -> None:
     shape = shape or shape_of(learner)
     if shape is None:
         return
-    shortened = getattr(learner, "shortened", None)
-    trial = _Trial(learner if shortened is None else shortened(), shape)
+    trial = _Trial(learner.shortened(), shape)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of classes without a sample, for instance
@@ -65,15 +63,15 @@ class _Trial:
 
     def __init__(self, learner: Learner, shape: tuple[int, ...]) -> None:
         self._learner, self._classes = learner, learner.classes or 2
-        draw, tokens = np.random.default_rng(0), getattr(learner, "tokens", None)
-        self._x = [_noise(draw, (SAMPLES, *shape), tokens) for _ in range(2)]
+        draw = np.random.default_rng(0)
+        self._x = [_noise(draw, (SAMPLES, *shape), learner.tokens) for _ in range(2)]
 
     def run(self) -> None:
         learner = self._learner
-        code = getattr(learner, "users_code", None)
+        code = learner.users_code
         before = None if code is None else Remembered(*code())
         first = self._trained(0)
-        if code is None and hasattr(learner, "recipe"):  # a network of ours: nobody else's code takes part
+        if code is None and learner.recipe is not None:  # a network of ours: nobody else's code takes part
             self._check_answers(learner.decode(first))
             learner.train(learner.decode(first), self._lesson(1), bytes(32))
             return

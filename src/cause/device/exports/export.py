@@ -46,13 +46,12 @@ class Exported:
 
 def form_of(device: "Cause", form: str | None) -> str:
     """The form that was asked for, if this learner can have it."""
-    network = hasattr(device.learner, "network")
-    fitting = ("safetensors", "onnx") if network else ("npz",)
+    fitting = ("safetensors", "onnx") if device.learner.has_network else ("npz",)
     chosen = fitting[0] if form is None else form
     if chosen not in FORMS:
         raise InputError(f"unknown form {chosen!r}: one of {', '.join(FORMS)}")
     if chosen not in fitting:
-        raise InputError(f"a {type(device.learner).__name__} is exported as {' or '.join(fitting)}, not as {chosen}")
+        raise InputError(f"a {device.learner.type_name} is exported as {' or '.join(fitting)}, not as {chosen}")
     return chosen
 
 
@@ -106,7 +105,7 @@ def _write(device: "Cause", target: Path, form: str, heads: Sequence[Head]) -> t
 
 def _card(device: "Cause", made: Exported, heads: Sequence[Head]) -> dict[str, Any]:
     """What somebody needs to vote with the heads; nothing about whose data they learned."""
-    recipe = getattr(device.learner, "recipe", None)
+    recipe = device.learner.recipe
     told: dict[str, Any] = {
         "cause": __version__,
         "export": made.id,
@@ -115,11 +114,10 @@ def _card(device: "Cause", made: Exported, heads: Sequence[Head]) -> dict[str, A
         "vote": device.system.vote,
         "heads": [{"name": head.name, "learned_rounds_up_to": head.key.round, "weight": head.weight} for head in heads],
     }
-    described = getattr(device.learner, "described", None)
     if recipe is not None:
         told["recipe"] = asdict(recipe)
         told["input"] = {"shape": list(recipe.shape), "mean": recipe.mean, "std": recipe.std}
-    elif described is not None:
-        told["learner"] = described()
-        told["input"] = {"function": "asinh" if getattr(device.learner, "robust", False) else None}
+    elif (description := device.learner.described()) is not None:
+        told["learner"] = description
+        told["input"] = {"function": device.learner.input_function}
     return told

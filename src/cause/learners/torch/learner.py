@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,10 +17,10 @@ from torch import nn
 
 from cause.common.hashing import derive, digest
 from cause.common.importing import imported
-from cause.engine.learner import check_labels, check_values
+from cause.engine.learner import Learner, Predictor, UsersCode, check_labels, check_values
 from cause.engine.presets import System
 from cause.engine.progress import Tick, silent
-from cause.engine.samples import Lesson, Upload
+from cause.engine.samples import Lesson, Upload, arrays_of
 from cause.errors import DivergedError, InputError, LearnerError
 from cause.learners import codec
 from cause.learners.described import NotNamedError
@@ -31,7 +31,6 @@ from cause.learners.torch.data import (
     Resident,
     Samples,
     Scaled,
-    WithData,
     check_answers,
     check_tokens,
     finite,
@@ -63,7 +62,7 @@ AT_ONCE_ON_GPU = 4096
 """How many inputs are predicted at a time."""
 
 
-class TorchLearner:
+class TorchLearner(Learner):
     """Trains the network of a recipe, one segment after the other.
 
     Every generator is seeded from (root, shard, round, slice, epoch), the optimizer is fresh for each segment, samples
@@ -112,7 +111,7 @@ class TorchLearner:
         self._make = make or factory(recipe.model)
         if recipe.loss is not None:
             imported(recipe.loss, "loss")
-        self.recipe = recipe.settled
+        self._recipe = recipe.settled
         self._tokens: int | None = None
         self._given = recipe if self._is_ours else self._checked(recipe)
         self._settle(self._given.settled)
@@ -135,7 +134,7 @@ class TorchLearner:
         return network
 
     def _settle(self, recipe: Recipe) -> None:
-        self.recipe = recipe
+        self._recipe = recipe
         self._habits: Habits | None = None  # found out on the first segment, on a GPU
         self._plan: Plan | None = None  # found out when it is needed
         self._frozen: State = {}
@@ -175,7 +174,7 @@ class TorchLearner:
     def shortened(self) -> "TorchLearner":
         """The same with few epochs, to be tried out."""
         learner = copy.copy(self)
-        learner.recipe = replace(self.recipe, epochs=min(2, self.recipe.epochs), steps=1, min_steps=0)
+        learner._recipe = replace(self.recipe, epochs=min(2, self.recipe.epochs), steps=1, min_steps=0)
         return learner
 
     @property
@@ -184,7 +183,7 @@ class TorchLearner:
         return (self._tokens or 1) if self.recipe.input_dtype == "int64" else None
 
     @property
-    def users_code(self) -> Callable[[], tuple[list[type], list[Callable[..., Any]]]] | None:
+    def users_code(self) -> UsersCode | None:
         """What lists the classes and functions of the user's own that take part; None if there are none."""
         return None if self._is_ours and self.recipe.loss is None else self._users_code
 
@@ -195,8 +194,17 @@ class TorchLearner:
         return list({type(module): None for module in network.modules()}), [self._make, *loss]
 
     @property
+    def recipe(self) -> Recipe:
+        """The recipe, composed with the system."""
+        return self._recipe
+
+    @property
     def classes(self) -> int:
         return self.recipe.classes
+
+    @property
+    def device_type(self) -> str:
+        return str(self.device.type)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -250,7 +258,7 @@ class TorchLearner:
     def check(self, upload: Upload) -> None:
         check_labels(upload, self.recipe.classes)
         whose, whole = f" of user {upload.user!r}", self.recipe.input_dtype == "int64"
-        x, _ = cast(WithData, upload).arrays(upload.positions)
+        x, _ = arrays_of(upload, upload.positions)
         shaped(x, self.recipe.shape, whose)
         if whole:
             check_tokens(whole_numbers(x, whose), self._tokens, whose)
@@ -370,6 +378,11 @@ class TorchLearner:
 
     # Prediction and storage
 
+    @property
+    def has_network(self) -> bool:
+        """Whether states are the weights of a network: yes."""
+        return True
+
     def network(self, state: State) -> nn.Module:
         """A state as a network that answers, frozen parts included; for inputs that are scaled already."""
         with self._isolated(digest("predict")):
@@ -378,7 +391,7 @@ class TorchLearner:
     def predict(self, state: State, x: Any) -> NDArray[np.floating]:
         return self.predictor(state)(x)
 
-    def predictor(self, state: State) -> Callable[[Any], NDArray[np.floating]]:
+    def predictor(self, state: State) -> Predictor:
         """What predicts with a state again and again: the network is built once."""
         return partial(self._predict, self.network(state))
 
@@ -401,9 +414,6 @@ class TorchLearner:
         with own_settings(self.threads):
             state = one_shot.unpack(codec.decode(blob))
             return {name: t.float() if t.dtype == torch.bfloat16 else t for name, t in state.items()}
-
-    def stored_bytes(self, blob: bytes) -> int:
-        return len(blob)
 
 
 def _is_known(recipe: Recipe) -> bool:
