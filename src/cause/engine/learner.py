@@ -15,7 +15,7 @@ from cause.engine.samples import Lesson, Upload
 from cause.errors import ArrivalError, LearnerError
 
 AT_ONCE = 4_096
-"""How many inputs are looked at together when an upload is checked."""
+"""The number of inputs that are checked together."""
 
 Predictor = Callable[[Any], NDArray[np.floating]]
 """Takes inputs, returns probabilities: one row a sample, one column a class."""
@@ -196,32 +196,49 @@ class Learner(LearnerLike):
 
 
 def warn_of_notes(learner: Learner, stacklevel: int) -> None:
-    """Say what a user should know of a learner, as that less of it is pruned than its system asks for."""
+    """Issue a warning for each of a learner's notes."""
     for note in learner.notes:
         warnings.warn(note, stacklevel=stacklevel)
 
 
 def check_labels(upload: Upload, classes: int) -> None:
-    """Refuse labels that no class has."""
+    """Raise an `ArrivalError` if a label is not below the number of classes."""
     labels = upload.labels(upload.positions)
     if int(labels.max()) >= classes:
-        at = int(labels.argmax())
-        told = f"label {labels[at]} of user {upload.user!r}, but there are {classes} classes (from 0)"
-        raise ArrivalError(f"{told}: {place_of(upload, at)}")
+        index = int(labels.argmax())
+        problem = f"label {labels[index]} of user {upload.user!r}, but there are {classes} classes (from 0)"
+        raise ArrivalError(f"{problem}: {place_of(upload, index)}")
 
 
 def check_values(upload: Upload, x: NDArray[Any], fine: Callable[[NDArray[Any]], NDArray[np.bool_]], why: str) -> None:
-    """Refuse inputs that a learner cannot bear, a part of them at a time: `fine` says of each value whether it can."""
+    """Check the values of inputs, some rows at a time.
+
+    Parameters
+    ----------
+    upload
+        The upload, for messages.
+    x
+        Its inputs.
+    fine
+        Returns for each value of an array whether the learner can learn from it.
+    why
+        What is wrong with a value that is not fine, for messages.
+
+    Raises
+    ------
+    ArrivalError
+        If a value is not fine; the message names sample and value.
+    """
     for start in range(0, len(x), AT_ONCE):
         part = x[start : start + AT_ONCE]
-        with np.errstate(all="ignore"):  # overflow is what is looked for
-            bears = fine(part).reshape(len(part), -1)
-        if not bears.all():
-            at = int(np.argmin(bears.all(axis=1)))
-            value = part[at].reshape(-1)[~bears[at]][0]
-            raise ArrivalError(f"inputs of user {upload.user!r}: {place_of(upload, start + at)} holds {value:g}, {why}")
+        with np.errstate(all="ignore"):  # an overflow is what the check is for
+            is_fine = fine(part).reshape(len(part), -1)
+        if not is_fine.all():
+            row = int(np.argmin(is_fine.all(axis=1)))
+            value, place = part[row].reshape(-1)[~is_fine[row]][0], place_of(upload, start + row)
+            raise ArrivalError(f"inputs of user {upload.user!r}: {place} holds {value:g}, {why}")
 
 
 def place_of(upload: Upload, index: int) -> str:
-    """Names one sample of an upload: its row as it came; of an upload that has its round already its position."""
+    """Return words for a sample of an upload: its row, or its position if the upload is part of a round."""
     return f"row {index}" if upload.round == 0 else f"the sample at position {int(upload.positions[index])}"
