@@ -1,7 +1,7 @@
-"""A home's learner that is made only when something is trained, predicted or checked with it.
+"""DeferredLearner makes a home's learner only when something is trained, predicted or checked with it.
 
-To forget, a home needs to know which sub-models there are and how large one is, which its ledger remembers. torch and
-scikit-learn take seconds to import, so a command that retrains nothing before its answer does without them.
+To forget, a home needs only the list of sub-models and the size of one, which are in its ledger. torch and scikit-learn
+take seconds to import, so a command that retrains nothing does not import them.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,9 @@ from cause.engine.samples import Lesson, Upload
 
 
 class DeferredLearner(Learner):
-    """Stands for a learner until it is needed; then it is that learner.
+    """Passes every call on to a learner that is made at the first call.
+
+    Recipe digest, size and number of classes are known without it.
 
     Parameters
     ----------
@@ -28,6 +30,8 @@ class DeferredLearner(Learner):
     classes
         As the home's configuration has them.
 
+    Examples
+    --------
     >>> from cause.learners import CountingLearner
     >>> learner = DeferredLearner(bytes(32), 1_000, lambda system: CountingLearner())
     >>> learner.sub_model_bytes, learner.is_loaded, learner.environment == "", learner.is_loaded
@@ -47,20 +51,20 @@ class DeferredLearner(Learner):
         self._system: System | None = None
         self._learner: Learner | None = None
         self.when_loaded: Callable[[Learner], None] | None = None
-        """Called with the learner when it was made, before it is used: the home checks its recipe."""
+        """Called with the learner after it was made and before it is used: the home checks its recipe."""
 
     @property
     def is_loaded(self) -> bool:
-        """Whether it was needed."""
+        """Whether the learner was made."""
         return self._learner is not None
 
     def loaded(self) -> Learner:
-        """The learner itself."""
+        """Return the learner, and make it if this was not done before; raise whatever making it raises."""
         if self._learner is None:
-            made = self._load(self._system)
+            learner = self._load(self._system)
             if self.when_loaded is not None:
-                self.when_loaded(made)
-            self._learner = made
+                self.when_loaded(learner)
+            self._learner = learner
         return self._learner
 
     @property
@@ -155,8 +159,8 @@ class DeferredLearner(Learner):
         return self.loaded().users_code
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _itself, (self.loaded(),)  # a worker gets the learner
+        return _identity, (self.loaded(),)  # a worker process gets the learner itself
 
 
-def _itself(learner: Learner) -> Learner:
+def _identity(learner: Learner) -> Learner:
     return learner

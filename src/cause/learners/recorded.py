@@ -1,4 +1,4 @@
-"""What a home remembers of its learner, for those who only look at the device."""
+"""RecordedLearner stands for a learner whose library is not imported, in commands that only read a home."""
 
 from typing import Any, NoReturn
 
@@ -8,8 +8,17 @@ from cause.errors import LearnerError
 
 
 class RecordedLearner(Learner):
-    """Stands for a learner without importing what it learns with, which takes longer than all else a look takes.
+    """A learner that has a size and a digest, but cannot train or predict.
 
+    Commands that only show a home use it, because importing torch takes longer than everything else that they do.
+
+    Parameters
+    ----------
+    recipe_digest, sub_model_bytes
+        As the home recorded them.
+
+    Examples
+    --------
     >>> RecordedLearner(bytes(32), 1_000).sub_model_bytes
     1000
     """
@@ -21,10 +30,12 @@ class RecordedLearner(Learner):
 
     @property
     def recipe_digest(self) -> bytes:
+        """Digest of the recipe, as the home recorded it."""
         return self._recipe_digest
 
     @property
     def sub_model_bytes(self) -> int:
+        """Size of one sub-model, as the home recorded it."""
         return self._sub_model_bytes
 
     def check(self, upload: Upload) -> None:
