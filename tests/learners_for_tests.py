@@ -7,6 +7,7 @@ import signal
 import numpy as np
 
 from cause.common.hashing import digest
+from cause.engine.learner import Learner
 from cause.engine.samples import Lesson
 
 Sample = tuple[str, int, int]
@@ -17,20 +18,16 @@ def ids(pieces) -> set[Sample]:
     return {(piece.upload.user, piece.upload.round, int(p)) for piece in pieces for p in piece.positions}
 
 
-class RememberingLearner:
+class RememberingLearner(Learner):
     """Its state is the set of samples it has seen; it also keeps a diary of how each training began."""
 
     recipe_digest = digest("remembering")
     environment = "test"
     sub_model_bytes = 100
-    classes = None
 
     def __init__(self, size=None):
         self._size = size or (lambda state: 100)
         self.diary: list[tuple[frozenset[Sample] | None, Lesson]] = []
-
-    def composed(self, system):
-        return self
 
     def check(self, upload):
         pass
@@ -53,18 +50,16 @@ class RememberingLearner:
         return self._size(self.decode(blob))
 
 
-class FrequencyLearner:
+class FrequencyLearner(Learner):
     """A real, tiny learner: it predicts each class as often as it saw it."""
 
     environment = "test"
     sub_model_bytes = 1
+    recipe_digest, classes = b"", None  # set when it is made
 
     def __init__(self, classes=3, flavour="plain"):
         self.classes = classes
         self.recipe_digest = digest("frequency", classes, flavour)
-
-    def composed(self, system):
-        return self
 
     def check(self, upload):
         pass
@@ -91,20 +86,17 @@ class FrequencyLearner:
 POISON, SALT, PEPPER = 666.0, 13.0, 14.0
 
 
-class FragileLearner:
+class FragileLearner(Learner):
     """Its state is a digest of all it was made from. It fails on some samples alone, and on others only together."""
 
     environment = "test"
     sub_model_bytes = 32
-    input_shape = None
+    recipe_digest, classes = b"", None  # set when it is made
 
     def __init__(self, classes=3, raises=ValueError):
         self.classes, self.raises = classes, raises
         self.recipe_digest = digest("fragile", classes)
         self.trained = 0
-
-    def composed(self, system):
-        return self
 
     def check(self, upload):
         pass
@@ -128,9 +120,6 @@ class FragileLearner:
 
     def decode(self, blob):
         return blob
-
-    def stored_bytes(self, blob):
-        return len(blob)
 
 
 class DeadlyLearner(FragileLearner):

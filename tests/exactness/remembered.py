@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from cause.common.hashing import pack
-from cause.engine.executor import ShardWork, Task, Told, train_segment
+from cause.engine.executor import OnEpoch, ShardWork, Task, train_segment
 from cause.engine.learner import Learner
 from cause.engine.samples import Piece
 
@@ -30,18 +30,21 @@ class Remembered:
     def __init__(self) -> None:
         self.blobs: dict[bytes, bytes] = {}
         self.recipe = ""
-        """The learner in words: whoever hands this to a clean room says which one it is."""
+        """The learner in words, set by the test that passes this executor to a clean room."""
 
-    def train(self, learner: Learner, work: Sequence[ShardWork], told: Told) -> Generator[bytes | None, None, None]:
+    def train(
+        self, learner: Learner, work: Sequence[ShardWork], on_epoch: OnEpoch
+    ) -> Generator[bytes | None, None, None]:
         if len(self.blobs) > MOST:
             self.blobs.clear()
         for shard in work:
             blob = shard.parent()
             for task in shard.tasks:
-                asked = self._arguments(blob, task)
-                if asked not in self.blobs:
-                    self.blobs[asked] = train_segment(learner, blob, task, partial(told, task.lesson.segment))
-                blob = self.blobs[asked]
+                arguments = self._arguments(blob, task)
+                if arguments not in self.blobs:
+                    tick = partial(on_epoch, task.lesson.segment)
+                    self.blobs[arguments] = train_segment(learner, blob, task, tick)
+                blob = self.blobs[arguments]
                 yield blob
 
     def _arguments(self, parent: bytes | None, task: Task) -> bytes:

@@ -285,7 +285,7 @@ def test_an_answer_that_cannot_be_sent_is_told(two):
 
 
 def test_an_error_that_cannot_be_read_is_told(two):
-    with pytest.raises(ShardError, match="what a worker said cannot be read: TypeError"):
+    with pytest.raises(ShardError, match="a worker's message cannot be read: TypeError"):
         list(two.train(Fussy(), given(0), lambda *_: None))
 
 

@@ -18,7 +18,7 @@ from cause.executors.worker import Epoch, Trained
 
 ABOVE = os.urandom(3 * wire.LARGE + 1)
 EDGES = [Trained(bytes(size)) for size in (0, wire.LARGE - 1, wire.LARGE, wire.LARGE + 1)]
-linux = pytest.mark.skipif(not wire.UNNAMED, reason="memory without a name is Linux's")
+linux = pytest.mark.skipif(not wire.HAS_MEMFD, reason="memory without a name is Linux's")
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def no_more_files(spare: int = 0):
 )
 @pytest.mark.parametrize("unnamed", [pytest.param(True, marks=linux), False])
 def test_what_arrives_is_what_was_sent(ends, message, unnamed, monkeypatch):
-    monkeypatch.setattr(wire, "UNNAMED", unnamed)
+    monkeypatch.setattr(wire, "HAS_MEMFD", unnamed)
     if not unnamed:
         monkeypatch.setattr(os, "memfd_create", None, raising=False)  # it is not asked for
     ours, theirs = ends

@@ -174,9 +174,7 @@ def deferred_learner(home: Path) -> "DeferredLearner | None":
             raise InputError(f"the learner of {str(home)!r} needs {error.name}: install it") from None
         return made if system is None else made.composed(system)
 
-    learner = DeferredLearner(bytes(recipe), size, load)
-    learner.classes = described.get("classes")
-    return learner
+    return DeferredLearner(bytes(recipe), size, load, classes=described.get("classes"))
 
 
 def _recorded(home: Path) -> tuple[Any, Any, Any]:

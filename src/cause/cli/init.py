@@ -232,4 +232,4 @@ def _tried(wanted: "Config") -> "tuple[Learner, list[str]]":
         )  # fmt: skip
     with spinner("trying the learner out"):
         try_out(device.learner)
-    return learner, list(getattr(device.learner, "notes", []))
+    return learner, device.learner.notes

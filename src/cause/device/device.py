@@ -17,6 +17,7 @@ from cause.device.recorded import requests_recorded, round_recorded, saying
 from cause.device.rounds import begin
 from cause.device.verify import Verification, verify
 from cause.engine import ensemble
+from cause.engine.adapted_learner import as_learner
 from cause.engine.arguments import (
     DEVICE_ARGUMENTS,
     check_device,
@@ -36,7 +37,7 @@ from cause.engine.checks import by_name, check_not_empty, checked_uploads
 from cause.engine.engine import MEMORY, SHARDS, Engine
 from cause.engine.executor import Executor
 from cause.engine.journal import Journal
-from cause.engine.learner import Learner, warn_of_notes
+from cause.engine.learner import Learner, LearnerLike, warn_of_notes
 from cause.engine.ledger import Ledger, Selection
 from cause.engine.memory import Shelf, SubModel
 from cause.engine.memory.sizing import ENDLESS
@@ -131,7 +132,7 @@ class Cause:
         self,
         home: "str | PathLike[str] | None" = None,
         *,
-        learner: Learner | None = None,
+        learner: LearnerLike | None = None,
         system: System | str | None = None,
         shards: int | None = None,
         memory: str | int | None = None,
@@ -153,6 +154,7 @@ class Cause:
         refuse_rerun()
         check_device(home, learner, system)
         check_whole(shards=shards, slots=slots, classes=classes, seed=seed, workers=workers)
+        trainer = None if learner is None else as_learner(learner)
         self.watch = watch
         self.home: Home | None = None
         self._repair = "now"
@@ -162,7 +164,7 @@ class Cause:
             bounds |= {"input_shape": None if input_shape is None else tuple(input_shape), "input_dtype": input_dtype}
             arguments = {"system": system, "shards": shards, "memory": memory, "slots": slots, "classes": classes}
             arguments |= {"seed": seed, "workers": workers, **bounds}
-            self.home, settings, learner = attach(home, learner, arguments, key, read_only=read_only)
+            self.home, settings, trainer = attach(home, trainer, arguments, key, read_only=read_only)
             system, shards, memory, slots = self.home.system, settings.shards, settings.memory, settings.slots
             classes, seed, workers = settings.classes, settings.seed, settings.workers
             input_shape, input_dtype, self._repair = settings.input_shape, settings.input_dtype, settings.repair
@@ -170,13 +172,13 @@ class Cause:
         elif bounds or key is not None or read_only:
             refuse_unknown("Cause", bounds, DEVICE_ARGUMENTS)
             raise InputError(f"{next(iter(bounds), 'key')!r} is for a device with a home: Cause('device/', …)")
-        if learner is None:
+        if trainer is None:
             raise InputError("a device needs a learner")
         self._inputs = setting(input_shape, input_dtype)
         try:
             system = parse_system(system or RECOMMENDED)[1] if not isinstance(system, System) else system
             self.engine = Engine(
-                learner,
+                trainer,
                 system,
                 executor or (Processes(workers) if workers else Here()),
                 shards=SHARDS if shards is None else shards,

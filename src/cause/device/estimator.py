@@ -149,7 +149,7 @@ class CauseClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             raise LabelError("a home keeps no names of classes: name all of them, classes=[…]")
         _close(getattr(self, "device_", None))
         self._with(self._device(known, self._own_learner()), known, None, from_data=False)
-        features = getattr(self.device_.learner, "features", None)
+        features = self.device_.learner.features
         if features is not None:
             self.n_features_in_ = features
         return self

@@ -16,6 +16,7 @@ from cause.common import positions as pos
 from cause.common.zeroize import wipe_arrays
 from cause.engine.arrays import checked, raw
 from cause.engine.requests import Request
+from cause.engine.samples import WithArrays
 from cause.errors import RequestError
 
 if TYPE_CHECKING:
@@ -144,10 +145,9 @@ def _held(device: "Cause", user: str) -> Iterator[_Part]:
                 continue
             for key, held in ledger.pieces_of(name, round_):
                 upload = ledger.lineage(key.shard)[key].piece(name).upload
-                arrays = getattr(upload, "arrays", None)
-                if arrays is None:
+                if not isinstance(upload, WithArrays):
                     raise RequestError("samples of a trace have no contents that rows could equal")
-                x, y = arrays(held)
+                x, y = upload.arrays(held)
                 yield round_, pos.array(held), np.array(x), y, None
     for part in [] if home is None else home.inbox.contents(user):
         yield 0, pos.array(range(len(part))), part.x, part.labels, part.handles

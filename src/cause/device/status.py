@@ -188,7 +188,7 @@ def _of_one_moment(device: "Cause", model: EnergyModel | None) -> Status:
         most_shards=device.controller.shards,
         overdue=sum(deadline < now for deadline in deadlines),
         due_soon=sum(now <= deadline < now + near for deadline in deadlines),
-        notes=tuple(getattr(device.learner, "notes", ()) if notes is None else json.loads(notes)),
+        notes=tuple(device.learner.notes if notes is None else json.loads(notes)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Arguments of the Python interface: taken where their meaning is clear, refused in one line where it is not."""
+"""Arguments of the Python interface: converted if their meaning is clear, refused with one line if it is not."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Integral
@@ -15,18 +15,18 @@ from cause.engine.samples import Upload
 from cause.errors import InputError, RequestError
 
 _METHODS = ("composed", "check", "train", "predict", "encode", "decode", "stored_bytes")
-"""What a learner must be able to do."""
+"""The methods that every learner must have."""
 
 DEVICE_ARGUMENTS = (
     "home", "learner", "system", "shards", "memory", "slots", "classes", "seed", "key", "read_only", "ledger", "shelf",
     "journal", "workers", "executor", "watch", "storage", "retain", "repair", "deadline_days",
     "input_shape", "input_dtype",
 )  # fmt: skip
-"""What `Cause` takes; `storage`, `retain`, `repair` and `deadline_days` need a home."""
+"""The arguments of `Cause`; `storage`, `retain`, `repair` and `deadline_days` need a home."""
 
 
 def check_device(home: Any, learner: Any, system: Any) -> None:
-    """Refuse what is no folder, no learner or no system."""
+    """Raise an `InputError` unless these are a folder, a learner and a system, or None."""
     if home is not None and not isinstance(home, str | PathLike):
         raise InputError(f"a home is the path of a folder, not {_kind(home)}: learner=… names the learner")
     if system is not None and not isinstance(system, str | System):
@@ -36,8 +36,24 @@ def check_device(home: Any, learner: Any, system: Any) -> None:
 
 
 def array_of(what: str, value: Any, *, copy: bool = False) -> NDArray[Any]:
-    """A value as an array; with `copy` always a new one.
+    """Return a value as an array; with `copy` always as a new one.
 
+    Parameters
+    ----------
+    what
+        What it is, for messages.
+    value
+        Anything that numpy makes an array of.
+    copy
+        Whether to copy an array.
+
+    Raises
+    ------
+    InputError
+        If it cannot be made one array.
+
+    Examples
+    --------
     >>> array_of("inputs", [[1, 2], [3]])
     Traceback (most recent call last):
     cause.errors.InputError: inputs must all have the same shape: they cannot be made one array
@@ -52,7 +68,7 @@ def array_of(what: str, value: Any, *, copy: bool = False) -> NDArray[Any]:
 
 
 def inputs_of(x: Any) -> Any:
-    """Inputs to predict for: one row a sample; arrays and tensors as they are."""
+    """Return inputs to predict for, arrays and tensors unchanged; an `InputError` unless they are rows of numbers."""
     if not hasattr(x, "shape"):
         x = array_of("inputs", x)
     if not len(x.shape):
@@ -65,8 +81,15 @@ def inputs_of(x: Any) -> Any:
 def uploads_of(
     uploads: "Iterable[Upload] | Mapping[str, tuple[ArrayLike, ArrayLike]]",
 ) -> "list[Upload] | dict[str, tuple[ArrayLike, ArrayLike]]":
-    """What `learn` is given: inputs and labels by user, or uploads.
+    """Return the argument of `learn`, after checking it: inputs and labels by user, or a list of uploads.
 
+    Raises
+    ------
+    InputError
+        If it is neither.
+
+    Examples
+    --------
     >>> uploads_of({"ann": [[1.0, 2.0]]})
     Traceback (most recent call last):
     cause.errors.InputError: the upload of user 'ann' is a pair of inputs and labels, (x, y), not a list of 1
@@ -76,21 +99,21 @@ def uploads_of(
     hint = 'a round is given as {"alice": (x, y)}: inputs and labels by user'
     if isinstance(uploads, str | bytes | np.ndarray) or not isinstance(uploads, Iterable):
         raise InputError(f"{hint}; not as {_kind(uploads)}")
-    found = list(uploads)
-    for upload in found:
+    listed = list(uploads)
+    for upload in listed:
         if not all(hasattr(upload, name) for name in ("user", "round", "positions")):
             raise InputError(f"{hint}, or as uploads; not with {_kind(upload)} in a list")
-    return found
+    return listed
 
 
-def _pair(user: str, given: Any) -> tuple[ArrayLike, ArrayLike]:
-    if not isinstance(given, tuple | list) or len(given) != 2:
-        raise InputError(f"the upload of user {user!r} is a pair of inputs and labels, (x, y), not {_kind(given)}")
-    return given[0], array_of(f"labels of user {user!r}", given[1])
+def _pair(user: str, upload: Any) -> tuple[ArrayLike, ArrayLike]:
+    if not isinstance(upload, tuple | list) or len(upload) != 2:
+        raise InputError(f"the upload of user {user!r} is a pair of inputs and labels, (x, y), not {_kind(upload)}")
+    return upload[0], array_of(f"labels of user {user!r}", upload[1])
 
 
 def rounds_of(rounds: Any) -> tuple[int, ...] | None:
-    """Rounds of a request; a single number is one round.
+    """Return the rounds of a request as a tuple; a single number is one round.
 
     >>> rounds_of(1), rounds_of([1, 2]), rounds_of(None)
     ((1,), (1, 2), None)
@@ -99,11 +122,11 @@ def rounds_of(rounds: Any) -> tuple[int, ...] | None:
         return None
     if _whole(rounds):
         return (int(rounds),)
-    return tuple(int(each) if _whole(each) else each for each in _listed("rounds", rounds, "[1, 2]"))
+    return tuple(_int(round_) for round_ in _listed("rounds", rounds, "[1, 2]"))
 
 
 def samples_of(samples: Any) -> tuple[tuple[int, int], ...] | None:
-    """Samples of a request as pairs of round and position.
+    """Return the samples of a request as pairs of round and position; a `RequestError` if they are no pairs.
 
     >>> samples_of([(1, 3)])
     ((1, 3),)
@@ -113,49 +136,55 @@ def samples_of(samples: Any) -> tuple[tuple[int, int], ...] | None:
     """
     if samples is None:
         return None
-    found = []
-    for each in _listed("samples", samples, "[(1, 3)]"):
-        pair = tuple(each) if isinstance(each, tuple | list | np.ndarray) else ()
+    pairs = []
+    for sample in _listed("samples", samples, "[(1, 3)]"):
+        pair = tuple(sample) if isinstance(sample, tuple | list | np.ndarray) else ()
         if len(pair) != 2:
             raise RequestError(
-                f"samples are pairs of round and position, as [(1, 3)], not {each!r}: rows are named by handles="
+                f"samples are pairs of round and position, as [(1, 3)], not {sample!r}: rows are named by handles="
             )
-        found.append((pair[0], pair[1]))
-    return tuple((_int(round_), _int(position)) for round_, position in found)
+        pairs.append((_int(pair[0]), _int(pair[1])))
+    return tuple(pairs)
 
 
 def handles_of(handles: Any) -> tuple[str, ...] | None:
-    """Handles of a request; a single text is one handle."""
+    """Return the handles of a request as a tuple; a single text is one handle."""
     if handles is None:
         return None
     return (handles,) if isinstance(handles, str) else tuple(_listed("handles", handles, '["6f1e…"]'))
 
 
 def requests_of(requests: Any, *, names: bool = True) -> list[Request]:
-    """Requests; with `names` a user's name stands for everything of that user.
+    """Return requests as a list; with `names`, a user's name is a request for everything of that user.
 
+    Raises
+    ------
+    RequestError
+        If one of them is no request.
+
+    Examples
+    --------
     >>> requests_of(["ann", Request("bob", rounds=(1,))])[0].everything
     True
     """
-    given = [requests] if isinstance(requests, str | Request) else requests
-    taken, told = (str | Request, " or a user's name") if names else (Request, "")
-    found = []
-    for each in given if isinstance(given, Iterable) else [given]:
-        if not isinstance(each, taken):
-            raise RequestError(f"a request is a cause.Request{told}, not {_kind(each)}")
-        found.append(Request(each) if isinstance(each, str) else each)
-    return found
+    accepted, or_name = (str | Request, " or a user's name") if names else (Request, "")
+    listed = []
+    for request in [requests] if isinstance(requests, str) or not isinstance(requests, Iterable) else requests:
+        if not isinstance(request, accepted):
+            raise RequestError(f"a request is a cause.Request{or_name}, not {_kind(request)}")
+        listed.append(Request(request) if isinstance(request, str) else request)
+    return listed
 
 
 def check_learner(learner: Any) -> None:
-    """Refuse what is no learner, and say which learner takes it."""
+    """Raise an `InputError` for an object that is no learner; the message names a learner that can wrap it."""
     if not isinstance(learner, type) and all(hasattr(learner, name) for name in _METHODS):
         return
     named = learner.__name__ if isinstance(learner, type) else type(learner).__name__
     hint = "cause.learners.torch.TorchLearner or cause.learners.sklearn.SklearnLearner makes one"
     if hasattr(learner, "partial_fit"):
-        made = f"{named}()" if isinstance(learner, type) else "it"
-        hint = f"give SklearnLearner({made}, classes=…, features=…) of cause.learners.sklearn"
+        estimator = f"{named}()" if isinstance(learner, type) else "it"
+        hint = f"give SklearnLearner({estimator}, classes=…, features=…) of cause.learners.sklearn"
     elif hasattr(learner, "state_dict"):
         hint = "give TorchLearner(function that makes the network, classes=…, shape=…) of cause.learners.torch"
     elif isinstance(learner, str):
@@ -164,7 +193,7 @@ def check_learner(learner: Any) -> None:
 
 
 def check_whole(**values: Any) -> None:
-    """Refuse what is given and is no whole number.
+    """Raise an `InputError` if a value is neither None nor a whole number.
 
     >>> check_whole(shards=2.5)
     Traceback (most recent call last):
@@ -176,8 +205,17 @@ def check_whole(**values: Any) -> None:
 
 
 def refuse_unknown(what: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Refuse names that are not known, with the nearest one that is.
+    """Raise an `InputError` for the first unknown name; the message has the nearest known one.
 
+    Parameters
+    ----------
+    what
+        What has the names, for the message.
+    given, known
+        The names to check, and the known ones.
+
+    Examples
+    --------
     >>> refuse_unknown("a learner", ["epoch"], ["epochs", "lr"])
     Traceback (most recent call last):
     cause.errors.InputError: a learner has no 'epoch' (did you mean 'epochs'?): epochs, lr
@@ -198,11 +236,12 @@ def _whole(value: Any) -> bool:
 
 
 def _int(value: Any) -> Any:
-    """A whole number of any library as Python's; anything else is refused by the request itself."""
+    """Return a whole number of any library as an int; anything else unchanged, for the request to refuse."""
     return int(value) if _whole(value) else value
 
 
 def _kind(value: Any) -> str:
+    """Return words for a value of a wrong type, for messages."""
     if isinstance(value, str):
         return f"the text {value[:40]!r}"
     if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""Real samples: uploads that carry their data and know each sample by a digest of it."""
+"""Uploads that hold inputs and labels, and name each sample by a digest of them."""
 
 import hashlib
 from collections.abc import Sequence
@@ -20,11 +20,27 @@ Array = NDArray[Any]
 class ArrayUpload:
     """The samples of one user of one round, with inputs and labels.
 
-    A sample's id is a digest of (user, round, x, y) and its ordinal among identical ones, so it depends on nothing
-    else that was ever uploaded, nor on the order in which it came. Positions are ranks by that digest; of identical
-    samples the highest ordinal has the lowest position and goes first, so that what is left of them is what a system
-    would have that met fewer.
+    A sample's id is a digest of (user, round, x, y) and of its ordinal among identical samples, so it does not depend
+    on other samples or on the order of rows. Positions are ranks by that digest. Of identical samples the highest
+    ordinal has the lowest position and is deleted first, so the retained ones have the ids that they would have had
+    without the others.
 
+    Parameters
+    ----------
+    user, round_
+        Whose samples they are, and of which round.
+    x, y
+        Inputs and labels, one row a sample; inputs are copied.
+    handles
+        The handles of the rows; empty if they have none.
+
+    Raises
+    ------
+    InputError
+        If inputs and labels do not fit together, or are not finite numbers.
+
+    Examples
+    --------
     >>> upload = ArrayUpload("alice", 1, np.array([[5.0], [7.0], [5.0]]), [0, 1, 0])
     >>> len(upload.positions), sorted(upload.labels(upload.positions).tolist())
     (3, [0, 0, 1])
@@ -35,10 +51,10 @@ class ArrayUpload:
         inputs, labels = checked(user, x, y)
         digests = [_digest(user, round_, row, int(label)) for row, label in zip(inputs, labels, strict=True)]
         ordinals: list[int] = []
-        met: dict[bytes, int] = {}
+        counts: dict[bytes, int] = {}
         for digest in digests:
-            ordinals.append(met.get(digest, 0))
-            met[digest] = ordinals[-1] + 1
+            ordinals.append(counts.get(digest, 0))
+            counts[digest] = ordinals[-1] + 1
         order = sorted(range(len(digests)), key=lambda i: (digests[i], -ordinals[i]))
         self._set(range(len(order)), inputs[order], labels[order], [digests[i] for i in order])
         self._ids = [_with_ordinal(digests[i], ordinals[i]) for i in order]
@@ -49,52 +65,57 @@ class ArrayUpload:
 
     @property
     def positions(self) -> Positions:
+        """The positions of its samples."""
         return self._positions
 
     def hashes(self, key: bytes, positions: Positions) -> Hashes:
+        """Return keyed hashes of the ids at these positions."""
         heads = b"".join(self._ids[i][:8] for i in self._indices(positions).tolist())
         return scatter(keyed_int(key, "id"), np.frombuffer(heads, dtype="<i8"))
 
     def names(self, positions: Positions) -> bytes:
+        """Return bytes that are equal exactly for equal sets of ids."""
         return pack(b"".join(sorted(self._ids[i] for i in self._indices(positions).tolist())))
 
     def labels(self, positions: Positions) -> NDArray[np.int64]:
+        """Return the classes of the samples at these positions."""
         return self._y[self._indices(positions)]
 
     def arrays(self, positions: Positions) -> tuple[Array, NDArray[np.int64]]:
-        """Inputs and labels."""
+        """Return inputs and labels of the samples at these positions."""
         indices = self._indices(positions)
         return self._x[indices], self._y[indices]
 
     def twins(self, positions: Positions) -> list[bytes]:
+        """Return a digest for each position, equal for identical samples."""
         return [self._digests[i] for i in self._indices(positions).tolist()]
 
     def keeping(self, positions: Positions) -> "ArrayUpload":
-        """The upload with these samples only: copies, so that the others' memory goes."""
+        """Return the upload with these samples only, as copies, so that the memory of the others is freed."""
         if len(positions) == len(self._positions):
             return self
         indices = self._indices(positions)
         return self._taking(indices, positions)
 
     def shuffled(self, permutation: NDArray[np.int64]) -> "ArrayUpload":
-        """The same samples with their positions permuted, for a device whose positions must tell nothing.
+        """Return the same samples with permuted positions, for a device whose positions must reveal nothing.
 
-        Identical samples keep their order among each other: the one with the highest ordinal has the lowest position.
-        Ids, and with them training order, shards and identities, are what they were.
+        Identical samples keep their order: the one with the highest ordinal has the lowest position. Ids do not change,
+        nor do training order, shards and identities, which follow from them.
         """
         order = [int(i) for i in permutation]
         places: dict[bytes, list[int]] = {}
         for place, index in enumerate(order):
             places.setdefault(self._digests[index], []).append(place)
-        for same in places.values():
-            if len(same) > 1:
-                for place, index in zip(same, sorted(order[place] for place in same), strict=True):
+        for identical in places.values():
+            if len(identical) > 1:
+                for place, index in zip(identical, sorted(order[place] for place in identical), strict=True):
                     order[place] = index
         return self._taking(np.array(order, dtype=np.int64), range(len(order)))
 
     def _taking(self, indices: NDArray[np.int64], positions: Positions) -> "ArrayUpload":
         rows = indices.tolist()
-        digests, ids = ([each[i] for i in rows] for each in (self._digests, self._ids))
+        digests, ids = [self._digests[i] for i in rows], [self._ids[i] for i in rows]
         handles = [self._handles[i] for i in rows] if self._handles else []
         return ArrayUpload.restored(
             self.user, self.round, positions, self._x[indices], self._y[indices], digests, ids, handles
@@ -102,7 +123,7 @@ class ArrayUpload:
 
     @classmethod
     def unnamed(cls, user: str, x: ArrayLike, y: ArrayLike) -> "ArrayUpload":
-        """Samples as they came, without ids, which take long to make: to be looked at, not to be learned from."""
+        """Return an upload without ids, which take long to compute: it can be checked, but not learned from."""
         inputs, labels = checked(user, x, y)
         return cls.restored(user, 0, range(len(labels)), inputs, labels, [], [])
 
@@ -118,7 +139,19 @@ class ArrayUpload:
         ids: list[bytes],
         handles: list[bytes] | None = None,
     ) -> "ArrayUpload":
-        """An upload whose ids are known already."""
+        """Return an upload whose ids were computed before.
+
+        Parameters
+        ----------
+        user, round_
+            Whose samples they are, and of which round.
+        positions
+            Their positions, ascending.
+        x, y
+            Inputs and labels, in the order of the positions; not copied.
+        digests, ids, handles
+            As `rows` and `handles` return them.
+        """
         upload = object.__new__(cls)
         upload.user, upload.round, upload._ids, upload._handles = user, round_, ids, handles or []
         upload._set(positions, x, y, digests)
@@ -126,7 +159,7 @@ class ArrayUpload:
 
     @classmethod
     def joined(cls, parts: Sequence["ArrayUpload"]) -> "ArrayUpload":
-        """One upload of the parts that it was cut into."""
+        """Return the union of several parts of one upload."""
         first = parts[0]
         order = np.argsort(np.concatenate([pos.array(part.positions) for part in parts]), kind="stable")
         digests = [digest for part in parts for digest in part._digests]
@@ -144,24 +177,38 @@ class ArrayUpload:
         )
 
     def rows(self) -> tuple[Array, NDArray[np.int64], list[bytes], list[bytes]]:
-        """Inputs, labels, digests and ids, in the order of the positions."""
+        """Return inputs, labels, digests and ids, in the order of the positions."""
         return self._x, self._y, self._digests, self._ids
 
     @property
     def handles(self) -> list[bytes]:
-        """The rows' handles, in the order of the positions; none if they were given none."""
+        """The samples' handles, in the order of the positions; empty if they have none."""
         return self._handles
 
     def _indices(self, positions: Positions) -> NDArray[np.int64]:
-        wanted = pos.array(positions)
+        array = pos.array(positions)
         if isinstance(self._positions, range):
-            return np.asarray(wanted - self._positions.start)
-        return np.asarray(np.searchsorted(self._positions, wanted), dtype=np.int64)
+            return np.asarray(array - self._positions.start)
+        return np.asarray(np.searchsorted(self._positions, array), dtype=np.int64)
 
 
 class TraceData:
-    """An upload of a trace in a real run: ids are (user, round, position), and each has its data.
+    """An upload of a trace with inputs and labels; ids are (user, round, position), as in the trace.
 
+    Parameters
+    ----------
+    upload
+        The upload of the trace.
+    x, y
+        Inputs and labels of its samples.
+
+    Raises
+    ------
+    InputError
+        If there are not as many as in the trace, or they are not valid.
+
+    Examples
+    --------
     >>> from cause.engine.samples import Part
     >>> TraceData(TraceUpload("u7", 1, (Part(2),)), [[1.0], [2.0]], [0, 1]).arrays(range(1, 2))[1]
     array([1])
@@ -177,46 +224,65 @@ class TraceData:
 
     @property
     def user(self) -> str:
+        """Whose samples they are."""
         return self._upload.user
 
     @property
     def round(self) -> int:
+        """The round in which they were uploaded."""
         return self._upload.round
 
     @property
     def positions(self) -> Positions:
+        """The positions of its samples."""
         return self._upload.positions
 
     def hashes(self, key: bytes, positions: Positions) -> Hashes:
+        """Return keyed hashes of the ids at these positions."""
         return self._upload.hashes(key, positions)
 
     def names(self, positions: Positions) -> bytes:
+        """Return bytes that are equal exactly for equal sets of ids."""
         return self._upload.names(positions)
 
     def labels(self, positions: Positions) -> NDArray[np.int64]:
+        """Return the classes of the samples at these positions."""
         return self._y[self._upload.indices(positions)]
 
     def arrays(self, positions: Positions) -> tuple[Array, NDArray[np.int64]]:
-        """Inputs and labels."""
+        """Return inputs and labels of the samples at these positions."""
         indices = self._upload.indices(positions)
         return self._x[indices], self._y[indices]
 
     def given_shards(self) -> int | NDArray[np.int64]:
-        """The shard that the trace names."""
+        """Return the shard that the trace names, for the whole upload or for each sample."""
         return self._upload.given_shards()
 
     def twins(self, positions: Positions) -> tuple[bytes, ...]:
+        """Return nothing: no two samples of a trace are identical."""
         return ()
 
     def keeping(self, positions: Positions) -> "TraceData":
-        """The upload with these samples only."""
+        """Return the upload with these samples only."""
         return TraceData(self._upload.keeping(positions), *self.arrays(positions))
 
 
 def checked(user: str, x: ArrayLike, y: ArrayLike, *, copy: bool = True) -> tuple[Array, NDArray[np.int64]]:
-    """Inputs and labels as arrays, or what is wrong with them.
+    """Return inputs and labels as arrays, after checking them.
 
-    Inputs are copied: what the caller does to theirs later must change no replay.
+    Parameters
+    ----------
+    user
+        Whose they are, for messages.
+    x, y
+        Inputs and labels, one row a sample.
+    copy
+        Whether to copy the inputs, so that later changes of the caller's array change no replay.
+
+    Raises
+    ------
+    InputError
+        If they do not fit together, are empty, are no numbers or not finite, or a label is negative.
     """
     whose = f"of user {user!r}"
     inputs, labels = array_of(f"inputs {whose}", x, copy=copy), array_of(f"labels {whose}", y)
@@ -240,17 +306,19 @@ def checked(user: str, x: ArrayLike, y: ArrayLike, *, copy: bool = True) -> tupl
 
 
 def _digest(user: str, round_: int, x: Array, label: int) -> bytes:
-    """Digest of `pack(user, round_, dtype, shape, bytes of x, label)`, made without a copy of x that would stay behind
-    in memory."""
-    described = hashlib.sha256(pack(user, round_, x.dtype.str, str(x.shape)))
-    described.update(b"b%d:" % x.nbytes)
-    described.update(raw(x))
-    described.update(pack(label))
-    return described.digest()[:16]
+    """Return the digest of `pack(user, round_, dtype, shape, bytes of x, label)`.
+
+    No copy of x is made, which would stay behind in freed memory.
+    """
+    sha256 = hashlib.sha256(pack(user, round_, x.dtype.str, str(x.shape)))
+    sha256.update(b"b%d:" % x.nbytes)
+    sha256.update(raw(x))
+    sha256.update(pack(label))
+    return sha256.digest()[:16]
 
 
 def raw(x: Array) -> memoryview:
-    """The bytes of an array in the order of its elements: a view, or of one that is not contiguous a copy.
+    """Return the bytes of an array in the order of its elements: a view if it is contiguous, else a copy.
 
     >>> raw(np.array([[1, 2], [3, 4]], dtype=np.uint8).T).tolist()
     [1, 3, 2, 4]

@@ -1,7 +1,7 @@
-"""What every upload must pass, however it arrives: `learn`, `stage`, the commands, HTTP.
+"""The check of every upload, whether it comes through `learn`, `stage`, a command or HTTP.
 
-An upload is looked at as a whole before anything is recorded: against the device's shape and type of inputs, and by its
-learner. Nothing of it reaches a shard's training that the learner is known not to bear.
+A whole upload is checked before anything is recorded: against the device's shape and type of inputs, and by its
+learner. So no training gets inputs that the learner refuses.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,33 +15,36 @@ from cause.common.names import check_user
 from cause.engine.arrays import ArrayUpload, checked
 from cause.engine.learner import Learner
 from cause.engine.ledger import Ledger
-from cause.engine.samples import Upload
+from cause.engine.samples import Upload, WithArrays
 from cause.errors import ArrivalError, InputError
 
 DTYPES = ("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64",
           "float16", "float32", "float64")  # fmt: skip
-"""What `input_dtype` can be."""
+"""The values that `input_dtype` may have."""
 Kind = tuple[tuple[int, ...], np.dtype[Any]]
-"""Shape and type of an input."""
+"""Shape and type of one input."""
 
 
 @dataclass(frozen=True)
 class InputSpec:
-    """Shape and type of one input of a device, as far as they are fixed.
-
-    It only says what is accepted: no sub-model follows from it.
+    """Shape and type that a device's inputs must have, as far as they are fixed. Sub-models do not depend on it.
 
     Attributes
     ----------
     shape
-        Of one input; None where the learner alone decides.
+        The shape of one input; None if only the learner restricts it.
     dtype
         Inputs of the same kind of number are accepted: float64 for float32, whole numbers for either, but no float32
-        for int64. None where the learner alone decides.
+        for int64. None if only the learner restricts it.
     convert
-        Whether inputs are kept as `dtype`; otherwise they stay as they came.
+        Whether inputs are converted to `dtype`; otherwise they are kept as uploaded.
     source
-        Where it comes from, for messages.
+        What fixed the shape and type, for messages.
+
+    Raises
+    ------
+    InputError
+        If shape or dtype are not valid.
     """
 
     shape: tuple[int, ...] | None = None
@@ -60,13 +63,15 @@ class InputSpec:
             raise InputError(f"input_dtype is one of {', '.join(DTYPES)}, not {self.dtype!r}")
 
     def fitted(self, user: str, x: NDArray[Any]) -> NDArray[Any]:
-        """These inputs as the device keeps them.
+        """Return these inputs as the device keeps them.
 
         Raises
         ------
         ArrivalError
-            If shape or type are others, or a value does not survive the conversion; it names row and value.
+            If shape or type differ, or a value does not survive the conversion; it names row and value.
 
+        Examples
+        --------
         >>> InputSpec((2,), "float32", convert=True).fitted("ann", np.array([[1, 2]])).dtype
         dtype('float32')
         >>> InputSpec((2,), "float32", convert=True).fitted("ann", np.array([[1, 2], [3, 1e300]]))
@@ -86,63 +91,88 @@ class InputSpec:
         return self._converted(user, x) if self.convert else x
 
     def _converted(self, user: str, x: NDArray[Any]) -> NDArray[Any]:
-        with np.errstate(all="ignore"):  # what does not fit is looked for below
-            made = x.astype(self.dtype)
-        fits = np.isfinite(made) if made.dtype.kind == "f" else made == x
+        with np.errstate(all="ignore"):  # values that do not fit are refused below
+            converted = x.astype(self.dtype)
+        fits = np.isfinite(converted) if converted.dtype.kind == "f" else converted == x
         if not fits.all():
             row = int(np.argmin(fits.reshape(len(x), -1).all(axis=1)))
             value = x[row][~fits[row]].flat[0]
             raise ArrivalError(f"inputs of user {user!r}: row {row} holds {value}, which {self.dtype} cannot hold")
-        return made
+        return converted
 
 
 def setting(shape: Sequence[int] | None, dtype: str | None) -> InputSpec:
-    """What a device was told: inputs are kept so, or refused."""
+    """Return the spec of a device's settings `input_shape` and `input_dtype`; inputs are converted to the dtype."""
     return InputSpec(None if shape is None else tuple(shape), dtype, convert=True)
 
 
 def spec_of(given: InputSpec, learner: Learner, ledger: Ledger, staged: Callable[[], Kind | None]) -> InputSpec:
-    """What a device takes: what was set; else what its learner says; else what it holds."""
-    if given.shape is not None or getattr(learner, "input_shape", None) is not None:
+    """Return the spec of a device: its settings; without them what its learner takes, or else what the device holds.
+
+    Parameters
+    ----------
+    given
+        The device's settings.
+    learner
+        If it has an `input_shape`, its own check decides.
+    ledger
+        The retained samples.
+    staged
+        Returns shape and type of a staged sample.
+    """
+    if given.shape is not None or learner.input_shape is not None:
         return given
     held = inferred(ledger, staged)
     return given if held is None else replace(held, dtype=given.dtype or held.dtype, convert=given.convert)
 
 
 def check_round(uploads: Any, spec: InputSpec, learner: Learner) -> Any:
-    """The uploads of a round as the device keeps them, if it can take all of them.
+    """Return the uploads of a round as the device keeps them, after checking all of them.
 
     Parameters
     ----------
     uploads
-        By user (inputs, labels and perhaps more), or `Upload`s.
+        Tuples of inputs, labels and perhaps more by user, or a list of `Upload`.
+    spec
+        What the device accepts. If it is open, the first upload decides for the others.
+    learner
+        Checks each upload.
+
+    Raises
+    ------
+    ArrivalError
+        If the device cannot take an upload; or another error of the learner's check.
     """
     if not isinstance(uploads, Mapping):
         uploads = list(uploads)
         for upload in uploads:
             spec = check_upload(upload, spec, learner)
         return uploads
-    found = {}
+    checked_uploads = {}
     for user, (x, y, *rest) in uploads.items():
         check_user(user)
         inputs, labels = check_arrays(user, x, y, spec, learner)
         spec = _fixed(spec, learner, inputs)
-        found[user] = (inputs, labels, *rest)
-    return found
+        checked_uploads[user] = (inputs, labels, *rest)
+    return checked_uploads
 
 
 def check_upload(upload: Upload, spec: InputSpec, learner: Learner) -> InputSpec:
-    """Refuse an upload that the device cannot take: an `ArrivalError`, or what the learner raises.
+    """Check one upload.
 
     Returns
     -------
     InputSpec
-        What those that come after it must be.
+        What the next uploads must be.
+
+    Raises
+    ------
+    ArrivalError
+        If the device cannot take the upload; or another error of the learner's check.
     """
     check_user(upload.user)
-    arrays = getattr(upload, "arrays", None)
-    if arrays is not None and len(upload.positions):
-        x = arrays(upload.positions[:1])[0]
+    if isinstance(upload, WithArrays) and len(upload.positions):
+        x = upload.arrays(upload.positions[:1])[0]
         if spec.convert and spec.dtype not in (None, x.dtype.name):
             raise ArrivalError(f"inputs of user {upload.user!r} are {x.dtype}, but {spec.source} takes {spec.dtype}")
         spec.fitted(upload.user, x)
@@ -152,8 +182,8 @@ def check_upload(upload: Upload, spec: InputSpec, learner: Learner) -> InputSpec
 
 
 def _fixed(spec: InputSpec, learner: Learner, x: NDArray[Any]) -> InputSpec:
-    """With a learner that says nothing of its inputs, the first ones decide for the others."""
-    if spec.shape is not None or getattr(learner, "input_shape", None) is not None:
+    """Return the spec that follows from the first inputs, if neither settings nor learner name a shape."""
+    if spec.shape is not None or learner.input_shape is not None:
         return spec
     held = _held(x.shape[1:], x.dtype)
     return replace(held, dtype=spec.dtype or held.dtype, convert=spec.convert)
@@ -162,7 +192,18 @@ def _fixed(spec: InputSpec, learner: Learner, x: NDArray[Any]) -> InputSpec:
 def check_arrays(
     user: str, x: ArrayLike, y: ArrayLike, spec: InputSpec, learner: Learner
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Inputs and labels as the device keeps them; rows are named as they are given.
+    """Return inputs and labels as the device keeps them, after checking them.
+
+    Parameters
+    ----------
+    user
+        Whose they are, for messages.
+    x, y
+        Inputs and labels; messages name their rows.
+    spec
+        What the device accepts.
+    learner
+        Checks them.
 
     Raises
     ------
@@ -176,23 +217,22 @@ def check_arrays(
 
 
 def inferred(ledger: Ledger, staged: Callable[[], Kind | None]) -> InputSpec | None:
-    """Shape and type of the oldest retained sample; where none is retained, of one that waits for a round.
+    """Return shape and type of the oldest retained sample, or else of a staged one; None if there is neither.
 
-    For a learner that says nothing of its inputs. They follow from what is retained at this moment and are written
-    down nowhere: what was forgotten decides nothing, and when nothing is retained any more nothing is fixed.
+    For a learner without `input_shape`. The result follows from the samples that are retained now and is stored
+    nowhere, so forgotten samples do not influence it.
     """
     firsts = [next(iter(ledger.lineage(shard))) for shard in ledger.shards()]
     if not firsts:
         waiting = staged()
         return None if waiting is None else _held(*waiting)
-    upload, held = min(firsts, key=lambda segment: (segment.key.round, segment.key)).pieces[0]
-    arrays = getattr(upload, "arrays", None)
-    if arrays is None:
+    upload, positions = min(firsts, key=lambda segment: (segment.key.round, segment.key)).pieces[0]
+    if not isinstance(upload, WithArrays):
         return None
-    x = arrays(held[:1])[0]
+    x = upload.arrays(positions[:1])[0]
     return _held(x.shape[1:], x.dtype)
 
 
 def _held(shape: tuple[int, ...], dtype: np.dtype[Any]) -> InputSpec:
-    known = dtype.name if dtype.name in DTYPES else None
-    return InputSpec(tuple(shape) or None, known, source="what this device holds")
+    name = dtype.name if dtype.name in DTYPES else None
+    return InputSpec(tuple(shape) or None, name, source="what this device holds")

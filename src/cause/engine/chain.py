@@ -1,4 +1,4 @@
-"""A shard as a chain of lessons: what a replay needs."""
+"""A shard's lessons and stored sub-models: everything that a replay needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,5 +16,5 @@ class Chain:
 
     @property
     def shard(self) -> int:
-        """Whose they are; there is at least one."""
+        """The number of the shard; there must be a lesson."""
         return self.lessons[0][0].segment.shard

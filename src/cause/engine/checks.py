@@ -1,4 +1,4 @@
-"""What is refused before anything is done: users, classes and uploads that make no sense."""
+"""Checks of users, classes and uploads, before anything is recorded."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
@@ -12,12 +12,18 @@ from cause.errors import EmptyRoundError, InputError
 T = TypeVar("T")
 MOST_CLASSES = 1_000_000
 CLASSES = 10
-"""When nobody says how many: the paper's data sets have so many."""
+"""The default, as in the paper's data sets."""
 
 
-def classes_of(asked: int | None, learner: Learner) -> int:
-    """How many classes a device has: as many as its learner tells apart."""
-    classes = (learner.classes or CLASSES) if asked is None else asked
+def classes_of(setting: int | None, learner: Learner) -> int:
+    """Return the number of classes of a device: the setting, the learner's, or 10.
+
+    Raises
+    ------
+    InputError
+        If setting and learner differ, or the number is out of range.
+    """
+    classes = (learner.classes or CLASSES) if setting is None else setting
     check_classes(classes)
     if learner.classes not in (None, classes):
         raise InputError(f"the device is to have {classes} classes, but its learner tells {learner.classes} apart")
@@ -25,13 +31,13 @@ def classes_of(asked: int | None, learner: Learner) -> int:
 
 
 def check_classes(classes: int) -> None:
-    """Refuse an absurd number of classes."""
+    """Raise an `InputError` unless the number of classes is from 1 to 1,000,000."""
     if not 1 <= classes <= MOST_CLASSES:
         raise InputError(f"the number of classes must be from 1 to {MOST_CLASSES:,}, not {classes}")
 
 
 def check_not_empty(arrived: Mapping[str, Upload], t: int, *, empty: bool) -> None:
-    """Refuse a round of a home that nothing arrived for, unless it was asked for."""
+    """Raise an `EmptyRoundError` if there are no uploads, unless an empty round is allowed."""
     if not arrived and not empty:
         raise EmptyRoundError(
             f"nothing arrived for round {t}: an empty round makes every sample a round older, and `retain` may delete "
@@ -40,7 +46,13 @@ def check_not_empty(arrived: Mapping[str, Upload], t: int, *, empty: bool) -> No
 
 
 def checked_uploads(uploads: Iterable[Upload], t: int) -> dict[str, Upload]:
-    """The uploads of a round by user, in the order of their names."""
+    """Return the uploads of a round by user, sorted by name.
+
+    Raises
+    ------
+    InputError
+        If an upload is empty or of another round, or a user uploads twice.
+    """
     arrived: dict[str, Upload] = {}
     for upload in uploads:
         check_user(upload.user)
@@ -55,20 +67,25 @@ def checked_uploads(uploads: Iterable[Upload], t: int) -> dict[str, Upload]:
 
 
 def by_name(uploads: Mapping[str, T]) -> dict[str, T]:
-    """Uploads by the normal form of their users' names; two of one user are refused."""
-    found: dict[str, T] = {}
+    """Return uploads by the normal form of their users' names; an `InputError` if a user uploads twice."""
+    normalized: dict[str, T] = {}
     for user, upload in uploads.items():
         name = normal_name(user)
-        if name in found:
+        if name in normalized:
             raise InputError(f"user {name!r} uploads twice: {user!a} is the same name, written another way")
-        found[name] = upload
-    return found
+        normalized[name] = upload
+    return normalized
 
 
 def named_well(uploads: Iterable[Upload]) -> list[Upload]:
-    """The same uploads; one with samples must have its user's name in normal form, since its ids were made with it.
+    """Return the same uploads as a list, after checking their users' names.
 
-    A trace may name its users as it likes.
+    The user's name in an upload with data must be in normal form, since the ids contain it. In a trace it need not be.
+
+    Raises
+    ------
+    InputError
+        If a name is not in normal form.
     """
     listed = list(uploads)
     for upload in listed:

@@ -1,4 +1,4 @@
-"""What a composition leaves open until a device is made: whether its memory is short enough to prune for."""
+"""Decides, when a device is made, whether its memory is so small that sub-models are pruned."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,22 +9,28 @@ from cause.engine.memory import POLICIES
 from cause.engine.presets import FIXED, IF_NEEDED, System
 
 PLANNED_ROUNDS = 10
-"""The rounds of the paper's evaluation: a memory that holds one sub-model of each shard for each is ample."""
+"""The rounds of the paper's evaluation: a memory for one sub-model of each shard and round needs no pruning."""
 
 
 def settled(
     system: System, sub_model_bytes: Callable[[System], int], shards: int, memory: str | int, slots: int | None
 ) -> System:
-    """The system with its pruning decided: none where the memory is ample, 70 % where the budget binds.
+    """Return the system with its pruning decided: none if the memory is large enough, else 70 %.
 
-    A pure function of what the device is made with, never of data. Where pruning would not make the memory hold one
-    sub-model more (it is given in slots, or the sub-models are no networks), there is none.
+    The decision depends on the arguments only, never on data. If pruning would not make room for more sub-models
+    (because the memory is given in slots, or sub-models are no networks), there is none.
 
     Parameters
     ----------
+    system
+        The system; one that does not leave its pruning open is returned as it is.
     sub_model_bytes
-        The size of a sub-model under a system.
+        Returns the size of a sub-model under a system.
+    shards, memory, slots
+        As for the device.
 
+    Examples
+    --------
     >>> from cause.engine.presets import PRESETS
     >>> size = lambda system: 2**20 if system.pruning == "none" else 2**18
     >>> [settled(PRESETS["recommended"], size, 4, memory, None).pruning for memory in ("1GB", "20MB")]
@@ -32,7 +38,7 @@ def settled(
     """
     if system.pruning != IF_NEEDED:
         return system
-    dense, pruned = (replace(system, pruning=each) for each in ("none", "iterative-70"))
+    dense, pruned = (replace(system, pruning=pruning) for pruning in ("none", "iterative-70"))
     if slots is not None or not POLICIES[system.policy].bounded:
         return dense
     heads = ShardController(shards, system.p, system.gamma if system.controlled else FIXED).most

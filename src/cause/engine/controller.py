@@ -6,14 +6,22 @@ from dataclasses import dataclass
 from cause.errors import InputError
 
 MOST_SHARDS = 1_000_000
+"""The largest number of shards that is accepted."""
 
 
 @dataclass(frozen=True)
 class ShardController:
-    """How many shards take data in round *t*: S_t = max(1, floor(γS + (1-γ)S·e^(-pt) + 0.5)).
+    """Computes the number of shards that take data in round *t*: S_t = max(1, floor(γS + (1-γ)S·e^(-pt) + 0.5)).
 
-    The others are frozen: no new data, but they vote and forget. With γ = 1 the number is fixed.
+    The other shards are frozen: they get no new data, but vote and forget. With γ = 1 the number is fixed.
 
+    Raises
+    ------
+    InputError
+        If a parameter is out of range.
+
+    Examples
+    --------
     >>> [ShardController(4).at(t) for t in range(1, 11)]
     [3, 3, 2, 2, 2, 2, 2, 2, 2, 2]
     >>> ShardController(4, gamma=1).at(7)
@@ -33,11 +41,11 @@ class ShardController:
             raise InputError(f"p must be a number not below 0, not {self.p}")
 
     def at(self, t: int) -> int:
-        """S_t."""
+        """Return S_t, the number of active shards in round t."""
         floor, rest = self.gamma * self.shards, (1 - self.gamma) * self.shards
         return max(1, math.floor(floor + rest * math.exp(-self.p * t) + 0.5))
 
     @property
     def most(self) -> int:
-        """The most shards that ever take data, and so the most heads there will be."""
+        """The largest number of active shards in any round, and so of heads."""
         return self.at(1)

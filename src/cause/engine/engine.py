@@ -37,27 +37,34 @@ class Engine:
     """A system of the paper: shards of sub-models in a bounded memory, over a ledger of the retained samples.
 
     A round of learning is `record` and then `train`; to forget is `delete` and then `train`: first training and replay
-    are the same function. What must survive the process is told to the journal; here nothing is written to a disk.
+    are the same function. The engine writes nothing to a disk: it reports every change to the journal.
 
     Parameters
     ----------
     learner
         Trains sub-models: a pure function.
     system
-        Which partitioner, policy, pruning, … (`cause.engine.presets`).
+        The partitioner, policy, pruning and other choices (`cause.engine.presets`).
     executor
         Where sub-models are trained.
     shards
-        S, the most shards that there will be.
+        S, the maximum number of shards.
     memory, slots
         The budget for sub-models in bytes, or as a number of slots.
     classes
-        How many classes there are; as many as the learner tells apart unless it does not say.
+        The number of classes; by default the learner's, or 10 if the learner does not name one.
     seed
         All random choices follow from it.
     ledger, shelf, storage, journal
-        Where samples and sub-models are kept, what they are read from again after an error, and what makes changes
-        last; in memory unless a home gives its own.
+        Where samples are kept, where sub-models are kept, what both are reloaded from after an error, and what makes
+        changes durable. By default all of it is in memory; a home passes its own.
+
+    Raises
+    ------
+    InputError
+        If the number of classes is not the learner's, or a size is not positive.
+    BudgetError
+        If the memory is too small for one sub-model of each shard.
     """
 
     def __init__(
@@ -104,7 +111,7 @@ class Engine:
     # Lines 2 to 5: a round of learning. The caller holds `state.lock`.
 
     def record(self, t: int, uploads: Mapping[str, Upload], write: WriteRound | None = None) -> int:
-        """Assign what arrived in round t to shards, and record it; return how many shards took data (S_t).
+        """Assign the uploads of round t to shards and record them in the ledger.
 
         A user stays in the shard that holds their data, as long as it is active.
 
@@ -113,9 +120,14 @@ class Engine:
         t
             The number of the round.
         uploads
-            What arrived, by user.
+            The uploads by user.
         write
             Called with the round and its segments to record them; the ledger's `record` unless it is given.
+
+        Returns
+        -------
+        int
+            S_t, the number of shards that are active in the round.
         """
         active = self.controller.at(t)
         placements = {user: self.ledger.placement(user) for user in uploads}
@@ -127,14 +139,14 @@ class Engine:
     # Lines 6 to 12: requests
 
     def plan(self, selection: Selection) -> list[ShardPlan]:
-        """What deleting these samples touches, and what training costs afterwards; changes nothing."""
+        """Return which shards a deletion would touch and what their retraining would cost; change nothing."""
         return plan(self.ledger, self.memory, selection, self.rehearsal.share)
 
     def delete(self, ids: Sequence[str], selection: Selection) -> tuple[Effect, set[int]]:
-        """Delete samples and every sub-model that saw them; return what went, and the shards that it touched.
+        """Delete samples and every sub-model that was trained on them.
 
-        From here on nothing that is stored or votes has seen the samples; nothing is trained yet. Samples that somebody
-        else's request has deleted meanwhile are left out.
+        Afterwards no stored or voting sub-model has seen the samples. Nothing is trained yet. Samples that another
+        request has deleted in the meantime are skipped.
 
         Parameters
         ----------
@@ -142,19 +154,25 @@ class Engine:
             The requests' ids in the journal.
         selection
             The samples, by user and round.
+
+        Returns
+        -------
+        tuple
+            What was deleted, and the numbers of the shards that it touched.
         """
         with self.state.lock:
             selection = still_held(self.ledger, selection)
             plans = self.plan(selection)
-            touched = {key.shard for each in hits(self.ledger, selection) for key in each}
+            learned, quarantined = hits(self.ledger, selection)
+            touched = {key.shard for key in (*learned, *quarantined)}
             if touched:
                 self.state.touch(touched)
                 self.executor.cancel(touched)  # a training under way may have seen the samples
             try:
                 self.ledger.delete(selection)
-                for shard in plans:
-                    self.ledger.reinstate(shard.first)
-                dropped = [key for shard in plans for key in self.memory.drop_from(shard.first)]
+                for shard_plan in plans:
+                    self.ledger.reinstate(shard_plan.first)
+                dropped = [key for shard_plan in plans for key in self.memory.drop_from(shard_plan.first)]
                 staged = self.state.journal.effect(ids, selection, plans, dropped)
             except BaseException:
                 self.state.reload()
@@ -172,21 +190,31 @@ class Engine:
         *,
         once: bool = False,
     ) -> tuple[list[SegmentKey], int]:
-        """Train every segment after a shard's newest sub-model, in order; return the segments, and the RSN.
+        """Train every segment after each shard's newest sub-model, in order.
 
         Parameters
         ----------
         watch
             Called after each epoch.
         stop
-            Asked after each segment; what is left then waits on.
+            Called after each segment; if it returns true, the other segments wait for the next call.
         except_
-            Shards that are left out.
+            Shards to leave out.
         once
-            Leave what is forgotten meanwhile for the next call.
+            Leave shards whose samples are forgotten during the call to the next one.
+
+        Returns
+        -------
+        tuple
+            The trained segments, and the RSN: the number of samples that were trained on again.
+
+        Raises
+        ------
+        Exception
+            The error of the lowest shard that could not be trained, after all others were.
         """
         return self.training.catch_up(self.learner, self.executor, watch, stop, except_, once=once)
 
     def __getstate__(self) -> dict[str, Any]:
-        """For a copy of a device in memory; the executor is not copied."""
+        """Leave the executor out of copies of a device in memory."""
         return {name: part for name, part in vars(self).items() if name != "executor"}

@@ -1,4 +1,4 @@
-"""The heads vote: each is decoded for itself, and a damaged one gives way to the one before it."""
+"""Predictions of the heads. One head is decoded at a time; a damaged one is replaced by the one before it."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ from cause.errors import CauseError, DamageError
 
 
 def voters(held: State) -> list[Voter]:
-    """The sub-models that vote at this moment."""
+    """Return the sub-models that vote at this moment, with their weights."""
     with held.lock:
         return [Voter(head, held.weight(head)) for head in held.heads().values()]
 
 
 def loaded(held: State, sub_model: SubModel) -> bytes | None:
-    """The bytes of a sub-model that votes; None if it does no longer, or is damaged and so dropped."""
+    """Return the bytes of a sub-model that votes; None if it votes no more, or was damaged and removed."""
     with held.lock:
         if held.memory.head(sub_model.key.shard) != sub_model:
             return None
@@ -30,27 +30,47 @@ def loaded(held: State, sub_model: SubModel) -> bytes | None:
 
 
 def why_nobody_votes(held: State, repair: str = "run `cause repair` or call `repair()`") -> str:
-    """In words, for an error; `repair` says how the reader of the message starts one."""
+    """Return the reason for an error message; `repair` says how its reader starts a repair."""
     if held.ledger.shards():
         return f"every sub-model is lost, damaged or waits for its repair: {repair}"
     return "no shard has learned anything, or all of it was forgotten"
 
 
 def votes(held: State, learner: Learner, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
-    """Each head's weight (the samples behind it), and what it says: voter × sample × class."""
+    """Let every head predict.
+
+    Parameters
+    ----------
+    held
+        Ledger and memory.
+    learner
+        Decodes the heads and predicts.
+    x
+        Inputs.
+
+    Returns
+    -------
+    tuple
+        The weight of each head (its retained samples), and the probabilities: head × sample × class.
+
+    Raises
+    ------
+    CauseError
+        If there is no head.
+    """
     weights, probabilities = [], []
     for shard in held.heads():
-        found = _vote_of(held, learner, shard, x)
-        if found is not None:
-            weights.append(found[0])
-            probabilities.append(found[1])
+        vote = _vote_of(held, learner, shard, x)
+        if vote is not None:
+            weights.append(vote[0])
+            probabilities.append(vote[1])
     if not weights:
         raise CauseError(f"nobody can vote: {why_nobody_votes(held)}")
     return np.asarray(weights, dtype=np.float64), np.stack(probabilities)
 
 
 def _vote_of(held: State, learner: Learner, shard: int, x: Any) -> tuple[int, NDArray[np.floating]] | None:
-    """Of one head, which is decoded for it alone: a small board need not hold all of them at once."""
+    """Return weight and probabilities of a shard's head. Only this head is decoded: a small board has little memory."""
     while True:
         with held.lock:
             head = held.memory.head(shard)
@@ -60,5 +80,5 @@ def _vote_of(held: State, learner: Learner, shard: int, x: Any) -> tuple[int, ND
             try:
                 blob = held.load(head.key)
             except DamageError:
-                continue  # the one before it serves
+                continue  # with the one before it
         return weight, learner.predict(learner.decode(blob), x)

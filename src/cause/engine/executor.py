@@ -1,4 +1,4 @@
-"""The seam of all executors: shards are independent, a shard's segments follow one another."""
+"""What an executor is, and what it gets to train: shards are independent, a shard's segments follow one another."""
 
 from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from cause.engine.learner import Learner
 from cause.engine.progress import Tick
 from cause.engine.samples import Lesson, SegmentKey
 
-Told = Callable[[SegmentKey, int, int], None]
-"""Called with a segment, how many of its epochs are done, and how many there are."""
+OnEpoch = Callable[[SegmentKey, int, int], None]
+"""Called with a segment, the number of its epochs that are done, and the number of all its epochs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One segment to train."""
+    """One segment to train: its samples and its seed."""
 
     lesson: Lesson
     seed: bytes
@@ -26,14 +26,22 @@ class ShardWork:
 
     shard: int
     parent: Callable[[], bytes | None]
-    """Reads the stored sub-model before the first task, when its turn comes."""
+    """Reads the stored sub-model that the first task starts from, just before it is trained; None from scratch."""
     tasks: Sequence[Task]
     current: Callable[[], bool]
-    """Whether this is still what is to be trained; asked before each task. No longer once some of it was forgotten."""
+    """Returns false once some of the samples were forgotten; called before each task."""
 
 
 class ShardError(Exception):
-    """A shard's segment cannot be trained; its cause says why. The other shards have nothing to do with it."""
+    """A segment that cannot be trained. Other shards are not affected.
+
+    Parameters
+    ----------
+    segment
+        The segment.
+    cause
+        The error of the training.
+    """
 
     def __init__(self, segment: SegmentKey, cause: Exception) -> None:
         super().__init__(f"segment {segment}: {cause}")
@@ -41,34 +49,57 @@ class ShardError(Exception):
 
 
 class Executor(Protocol):
-    """Trains what it is given. Where and when is its own affair; the bits are not."""
+    """Trains segments. It decides where and when; the bits do not depend on it."""
 
     @property
     def in_flight_bytes(self) -> int:
-        """The most bytes of sub-models that were ever trained and not yet handed over."""
+        """The most bytes of trained sub-models that ever waited to be yielded at one time."""
 
-    def train(self, learner: Learner, work: Sequence[ShardWork], told: Told) -> Generator[bytes | None, None, None]:
-        """The encoded sub-model of every task: shard after shard as given, each shard's in order.
+    def train(
+        self, learner: Learner, work: Sequence[ShardWork], on_epoch: OnEpoch
+    ) -> Generator[bytes | None, None, None]:
+        """Yield the encoded sub-model of every task, in the order of `work`.
 
-        None for the tasks of a shard that are not trained, because the shard's work is no longer current. Raises
-        `ShardError` when one cannot be trained.
+        Parameters
+        ----------
+        learner
+            What trains.
+        work
+            The shards with their tasks.
+        on_epoch
+            Called after each epoch. It may raise `Cancelled`, which ends the training of that shard.
+
+        Yields
+        ------
+        bytes or None
+            None for tasks that were not trained because their shard's work is no longer current.
+
+        Raises
+        ------
+        ShardError
+            If a segment cannot be trained.
+        Cancelled
+            If all training was stopped.
         """
 
     def cancel(self, shards: Collection[int] | None = None) -> None:
-        """Stop what is being trained, from any thread: of shards whose work is no longer current, the others go on.
+        """Stop training some shards, or all; may be called from any thread.
 
-        Without shards everything stops: `train` raises `Cancelled` instead of training on, and if nothing is being
-        trained at this moment, the next call does, once.
+        Parameters
+        ----------
+        shards
+            Shards whose work is no longer current; the others go on. If None, everything stops: `train` raises
+            `Cancelled`, or the next call of `train` does if none is running.
         """
 
     def retire(self, shards: Collection[int]) -> None:
-        """Give up memory that may hold copies of samples of these shards, some of which were forgotten."""
+        """Free memory that may hold copies of samples of these shards, some of which were forgotten."""
 
     def close(self) -> None:
-        """Give back what it holds; it can be used again."""
+        """Free all resources; the executor can be used again."""
 
 
 def train_segment(learner: Learner, parent: bytes | None, task: Task, tick: Tick) -> bytes:
-    """One application of the pure function: it starts from decoded bytes and ends in encoded ones."""
+    """Train one segment from the encoded parent (None: from scratch) and return the encoded sub-model."""
     state = None if parent is None else learner.decode(parent)
     return learner.encode(learner.train(state, task.lesson, task.seed, tick))

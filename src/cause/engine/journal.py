@@ -1,4 +1,4 @@
-"""What must be written down for a device to survive its process. Here: nothing, it lives in memory."""
+"""The journal of a device: it records changes durably. This one, of a device in memory, records nothing."""
 
 from collections.abc import Mapping, Sequence
 from secrets import token_hex
@@ -13,33 +13,57 @@ from cause.engine.samples import SegmentKey
 
 
 class Journal:
-    """The seam of a durable home. Each call is durable when it returns, whole or not at all."""
+    """Base class of journals. A home's journal makes each call durable before it returns, completely or not at all."""
 
     def accept(self, requests: Sequence[Request], ids: Sequence[str] | None = None) -> list[str]:
-        """Requests that will be served, whatever happens; their ids."""
+        """Record requests, which will be served even after a crash; return their ids.
+
+        Parameters
+        ----------
+        requests
+            The requests.
+        ids
+            Their ids; by default random ones.
+        """
         return [token_hex(8) for _ in requests] if ids is None else list(ids)
 
     def effect(
         self, ids: Sequence[str], selection: Selection, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]
     ) -> int:
-        """The samples and every tainted sub-model are gone, from the disk too; how many samples went that had waited
-        for a round."""
+        """Record that requests are in effect, and destroy the samples and sub-models on the disk.
+
+        Parameters
+        ----------
+        ids
+            The requests.
+        selection
+            The deleted samples.
+        plans
+            What the deletion means for each shard.
+        dropped
+            The sub-models that were trained on them.
+
+        Returns
+        -------
+        int
+            The number of deleted samples that had not been part of a round yet.
+        """
         return 0
 
     def expired(self) -> list[Request]:
-        """What is older than samples are kept."""
+        """Return requests for the samples that are older than the retention period."""
         return []
 
     def staged(self, user: str) -> int:
-        """Samples of a user that arrived and are not yet part of a round."""
+        """Return the number of a user's samples that are staged: uploaded, but not part of a round yet."""
         return 0
 
     def staged_handles(self, user: str) -> set[str]:
-        """The handles of those samples."""
+        """Return the handles of a user's staged samples."""
         return set()
 
     def staged_kind(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
-        """Shape and type of the oldest input among those samples; None if there is none."""
+        """Return shape and type of the oldest staged input; None if there is none."""
         return None
 
     def trained(self, segment: SegmentKey, evicted: Sequence[SegmentKey] = (), retrained: int = 0) -> None:
@@ -56,16 +80,16 @@ class Journal:
         """
 
     def discarded(self, key: SegmentKey) -> None:
-        """A damaged sub-model is no longer in the memory."""
+        """Record that a damaged sub-model was removed from the memory."""
 
     def quarantined(self, key: SegmentKey, uploads: int) -> None:
-        """Samples of so many uploads were set aside in a segment."""
+        """Record that samples of a number of uploads in a segment are in quarantine."""
 
     def failed(self, errors: Mapping[int, str]) -> None:
-        """The shards whose training fails, with the type of their last error; those not named do not fail."""
+        """Record the shards whose training fails, by the type of their last error; all others do not fail."""
 
     def caught_up(self, behind: Sequence[int]) -> None:
-        """Training has come to an end; these shards still wait."""
+        """Record the end of a training, after which these shards still wait."""
 
     def close(self) -> None:
-        """Let go of files and locks."""
+        """Release files and locks."""

@@ -1,4 +1,4 @@
-"""What a request touches, from where to restart, and what it costs: known before anything is done."""
+"""Plans of requests: which shards a deletion touches, where each one restarts, and what retraining costs."""
 
 from dataclasses import dataclass, replace
 
@@ -11,13 +11,13 @@ from cause.engine.samples import SegmentKey
 
 @dataclass(frozen=True, slots=True)
 class ShardPlan:
-    """What forgetting means for one shard."""
+    """What a deletion means for one shard."""
 
     shard: int
     first: SegmentKey
     """The first touched segment: every sub-model at or after it is tainted."""
     restart: SegmentKey | None
-    """The newest stored clean sub-model, or scratch."""
+    """The newest stored sub-model before the first touched segment; None to restart from scratch."""
     replay: tuple[SegmentKey, ...]
     """The segments to train again: all after the restart point that retain anything."""
     forgotten: int
@@ -25,38 +25,56 @@ class ShardPlan:
     rsn: int
     """Retrained sample number: the retained samples of the replayed segments, rehearsed ones included."""
     floor: int
-    """What of it no memory could save: the part from the first touched segment on."""
+    """The part of the RSN from the first touched segment on, which no larger memory could save."""
 
 
 def plan(ledger: Ledger, memory: Memory, selection: Selection, rehearsal: float = 0.0) -> list[ShardPlan]:
-    """Plan a request, or several at once; one entry for each touched shard, ascending.
+    """Plan the deletion of samples; change nothing.
 
-    A shard that only loses samples which it set aside and never learned from is not touched (see `quarantine`).
+    A shard that only loses samples in quarantine, which it never learned from, is not touched unless other samples of
+    the same segment are in quarantine (see `quarantine`).
+
+    Parameters
+    ----------
+    ledger, memory
+        The retained samples, and the stored sub-models.
+    selection
+        The samples to delete, of one request or of several.
+    rehearsal
+        The share of rehearsed samples in a segment.
+
+    Returns
+    -------
+    list of ShardPlan
+        One for each touched shard, ascending.
     """
-    doomed, aside = hits(ledger, selection)
+    learned, quarantined = hits(ledger, selection)
     first: dict[int, SegmentKey] = {}
-    for key in (*doomed, *judged_again(ledger, aside)):
+    for key in (*learned, *judged_again(ledger, quarantined)):
         first[key.shard] = min(key, first.get(key.shard, key))
-    plans = [_plan_shard(ledger, memory, first[shard], doomed, rehearsal) for shard in sorted(first)]
-    more = {shard: sum(hit for key, hit in aside.items() if key.shard == shard) for shard in first} if aside else {}
-    return [replace(each, forgotten=each.forgotten + more.get(each.shard, 0)) for each in plans]
+    plans = [_plan_shard(ledger, memory, first[shard], learned, rehearsal) for shard in sorted(first)]
+    from_quarantine = dict.fromkeys(first, 0)
+    for key, count in quarantined.items():
+        if key.shard in first:
+            from_quarantine[key.shard] += count
+    return [replace(shard, forgotten=shard.forgotten + from_quarantine[shard.shard]) for shard in plans]
 
 
 def _plan_shard(
-    ledger: Ledger, memory: Memory, first: SegmentKey, doomed: dict[SegmentKey, int], rehearsal: float
+    ledger: Ledger, memory: Memory, first: SegmentKey, to_delete: dict[SegmentKey, int], rehearsal: float
 ) -> ShardPlan:
     lineage, restart = ledger.lineage(first.shard), memory.newest_before(first)
     replay, rsn, floor, forgotten = [], 0, 0, 0
     earlier = lineage.samples_upto(restart)
     for segment in lineage.after(restart):
-        leaving = doomed.get(segment.key, 0)
-        forgotten += leaving
-        left = segment.count - leaving
-        if left:
+        deleted = to_delete.get(segment.key, 0)
+        forgotten += deleted
+        retained = segment.count - deleted
+        if retained:
             replay.append(segment.key)
             # a segment whose first training was interrupted is not *re*trained
-            cost = left + rehearsed_count(rehearsal, left, earlier) if segment.trained else 0
+            cost = retained + rehearsed_count(rehearsal, retained, earlier) if segment.trained else 0
             rsn += cost
             floor += cost if segment.key >= first else 0
-            earlier += left
+            earlier += retained
     return ShardPlan(first.shard, first, restart, tuple(replay), forgotten, rsn, floor)

@@ -1,4 +1,4 @@
-"""How work tells how far it is."""
+"""Progress: the callbacks that training calls, and the sums they report."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from cause.engine.samples import SegmentKey
 
 Progress = Callable[[int, int], None]
-"""Called with how much is done and how much there is to do."""
+"""Called with the amount of work done and the amount in all."""
 
 Tick = Callable[[int, int], None]
-"""Called by a learner with how many epochs of a segment are done, and how many there are."""
+"""Called by a learner after an epoch of a segment, with the number of epochs done and of all epochs."""
 
 
 def silent(done: int, total: int) -> None:
-    """Tells nobody."""
+    """Do nothing: the default for a callback."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An epoch of a segment has ended. Samples are counted once for each epoch."""
+    """The end of an epoch of a segment. Samples are counted once for each epoch."""
 
     segment: SegmentKey
     epoch: int
@@ -26,17 +26,27 @@ class Step:
     done: int
     """Samples trained on so far, by all shards, since the call began."""
     total: int
-    """Samples that the call will have trained on."""
+    """Samples that the call will have trained on in the end."""
 
 
 Watch = Callable[[Step], None]
+"""Called after each epoch of a segment."""
 
 
 class Tally:
-    """Adds up what the segments of one call tell, wherever they are trained.
+    """Adds up the progress of all segments of one call.
 
+    Parameters
+    ----------
+    samples
+        The number of samples of each segment.
+    watch
+        Called with each sum; None to report nothing.
+
+    Examples
+    --------
     >>> tally = Tally({SegmentKey(0, 1): 30, SegmentKey(1, 1): 10}, watch=print)
-    >>> tally.told(SegmentKey(1, 1), 1, 2)
+    >>> tally.record(SegmentKey(1, 1), 1, 2)
     Step(segment=SegmentKey(shard=1, round=1, slice=0), epoch=1, epochs=2, done=10, total=80)
     """
 
@@ -44,8 +54,8 @@ class Tally:
         self._samples, self._watch = samples, watch
         self._epochs: dict[SegmentKey, int] = {}
 
-    def told(self, segment: SegmentKey, epoch: int, epochs: int) -> None:
-        """Take notice of one segment; a segment that starts again is counted again from its start."""
+    def record(self, segment: SegmentKey, epoch: int, epochs: int) -> None:
+        """Record that an epoch of a segment is done; a segment that starts again is counted again from its start."""
         if self._watch is None:
             return
         self._epochs[segment] = epoch

@@ -13,7 +13,7 @@ from cause.engine.samples import Lesson, Piece, SegmentKey, Upload
 
 
 def rehearsed_count(share: float, samples: int, earlier: int) -> int:
-    """How many samples are rehearsed: r·n, whole ones, as far as there are earlier ones.
+    """Return the number of rehearsed samples: r·n rounded down, or the number of earlier ones if that is less.
 
     >>> rehearsed_count(0.5, 31, 100), rehearsed_count(0.5, 31, 7)
     (15, 7)
@@ -23,16 +23,18 @@ def rehearsed_count(share: float, samples: int, earlier: int) -> int:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """Adds r·n earlier retained samples of the shard, those of lowest keyed hash, to a segment of n.
+    """Adds r·n earlier retained samples of the shard, those of lowest keyed hash, to a segment of n samples.
 
-    A deletion changes who is rehearsed only in later segments of the shard, and those are replayed anyway.
+    A deletion changes the rehearsed samples only of later segments of the shard, which are replayed anyway.
     """
 
     share: float
+    """r, the rehearsed samples for each sample of a segment; 0 for none."""
     key: bytes
+    """The key of the hashes."""
 
     def lessons(self, lineage: Lineage, after: SegmentKey | None) -> Iterator[tuple[Segment, Lesson]]:
-        """The segments after one (or all of them), each with what is to be learned from it."""
+        """Yield the segments after one (None: all), each with its lesson."""
         segments = lineage.after(after)
         pool = self._pool(lineage, segments)
         earlier = lineage.samples_upto(after)
@@ -52,7 +54,7 @@ class Rehearsal:
 
 
 class _Pool:
-    """The earlier samples of lowest hash, as many as will ever be asked for."""
+    """The earlier samples of lowest hash, as many as any segment rehearses."""
 
     def __init__(self, key: bytes, most: int) -> None:
         self._key, self._most = key, most
@@ -61,6 +63,7 @@ class _Pool:
         self._hashes, self._owners, self._positions = empty.astype(np.uint64), empty, empty
 
     def add(self, segment: Segment) -> None:
+        """Add the samples of a segment; keep those of lowest hash."""
         if not self._most:
             return
         hashes, owners, positions = [self._hashes], [self._owners], [self._positions]
@@ -75,6 +78,7 @@ class _Pool:
         self._owners, self._positions = np.concatenate(owners)[order], np.concatenate(positions)[order]
 
     def lowest(self, count: int) -> tuple[Piece, ...]:
+        """Return the samples of lowest hash, as pieces sorted by user and round."""
         owners, positions = self._owners[:count], self._positions[:count]
         order = np.argsort(positions, kind="stable")
         parts = pos.split(positions[order], owners[order])

@@ -1,4 +1,4 @@
-"""What the calls of a device tell."""
+"""Results of a device's calls."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,18 +11,18 @@ from cause.engine.samples import SegmentKey
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What a round did."""
+    """The result of `learn`: a round that was recorded, and perhaps trained."""
 
     round: int
     active_shards: int
     trained: tuple[SegmentKey, ...]
     samples: int
     handles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """With a home: the handle of each row, by user, in the order in which the rows were given."""
+    """With a home: the handle of each row, by user, in the order of the rows."""
     repeated: bool = False
-    """Whether a call with the same idempotency key had recorded the round before: nothing was taken in again."""
+    """Whether an earlier call with the same idempotency key recorded the round; then this call recorded nothing."""
     expired: int = 0
-    """How many samples were deleted with this round, because they were older than the home keeps samples (`retain`)."""
+    """The number of samples that were deleted with this round because of their age (`retain`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class HeldSample:
     """One sample that a device with a home holds."""
 
     round: int | None
-    """None while it waits for a round."""
+    """None while the sample is staged."""
     handle: str
     label: int
     arrived: float
@@ -39,7 +39,7 @@ class HeldSample:
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """A sub-model that votes, and how many retained samples are behind it."""
+    """A sub-model that votes, and its weight: the number of retained samples that it was trained on."""
 
     sub_model: SubModel
     weight: int
@@ -47,7 +47,7 @@ class Voter:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """A round that was taken in and is not trained yet."""
+    """A round that was recorded and is not trained yet."""
 
     round: int
     active_shards: int
@@ -57,19 +57,19 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What is destroyed once requests take effect, before anything is trained again."""
+    """What was destroyed when requests took effect, before anything is retrained."""
 
     shards: tuple[ShardPlan, ...]
     dropped: tuple[SegmentKey, ...]
     samples: int
-    """Samples that were forgotten, those in quarantine and those that waited for a round included."""
+    """The number of deleted samples, quarantined and staged ones included."""
     staged: int
-    """Of them, those that waited for a round."""
+    """The number of staged samples among them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What a request, or a batch of them, did."""
+    """The result of a request, or of several that were served together."""
 
     requests: tuple[Request, ...]
     shards: tuple[ShardPlan, ...]
@@ -77,9 +77,8 @@ class Forgotten:
     rsn: int
     ids: tuple[str, ...] = ()
     samples: int = 0
-    """How many samples were destroyed, those in quarantine and those that waited for a round included; 0 if nothing was
-    held."""
+    """The number of destroyed samples, quarantined and staged ones included; 0 if the device held none."""
     staged: int = 0
-    """Of them, those that waited for a round."""
+    """The number of staged samples among them."""
     unmatched: int | None = None
-    """Of rows that were to be matched, how many equal no sample of the user; None if no rows were given."""
+    """The number of rows that equal no sample of the user; None if the request named no rows."""

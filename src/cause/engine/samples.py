@@ -1,13 +1,13 @@
-"""What users upload: samples, known to the engine only by who, when and which.
+"""Uploads, segments and lessons: samples as the engine sees them, by user, round and position.
 
-An upload knows the ids of its samples. The engine handles them by position and never asks what is in them; every
-keyed hash, order and identity comes from the ids, so that it depends on nothing else that was ever uploaded.
+An upload has an id for each of its samples. The engine handles samples by position and never reads their contents;
+every keyed hash, order and identity follows from the ids, so it does not depend on other uploads.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,40 +22,63 @@ class Upload(Protocol):
     """The samples of one user of one round."""
 
     @property
-    def user(self) -> str: ...
+    def user(self) -> str:
+        """Whose samples they are."""
 
     @property
-    def round(self) -> int: ...
+    def round(self) -> int:
+        """The round in which they were uploaded."""
 
     @property
     def positions(self) -> Positions:
-        """The positions uploaded."""
+        """The positions of its samples."""
 
     def hashes(self, key: bytes, positions: Positions) -> Hashes:
-        """Keyed hashes of the ids at these positions."""
+        """Return keyed hashes of the ids at these positions."""
 
     def names(self, positions: Positions) -> bytes:
-        """Bytes that name these samples by their ids: equal exactly for equal sets."""
+        """Return bytes that are equal exactly for equal sets of ids."""
 
     def labels(self, positions: Positions) -> NDArray[np.int64]:
-        """The class of each sample."""
+        """Return the classes of the samples at these positions."""
 
     def twins(self, positions: Positions) -> Sequence[bytes]:
-        """What identical samples share, for each; nothing at all where there are no identical ones."""
+        """Return a digest for each position, equal for identical samples; empty if no two are identical."""
 
     def keeping(self, positions: Positions) -> "Upload":
-        """The upload with these samples only: nothing of the others is left in it."""
+        """Return the upload with these samples only; it holds no data of the others."""
+
+
+@runtime_checkable
+class WithArrays(Protocol):
+    """An upload that holds inputs and labels; that of a trace does not."""
+
+    def arrays(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Return inputs and labels of the samples at these positions."""
+
+
+def arrays_of(upload: Upload, positions: Positions) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return inputs and labels of an upload.
+
+    Raises
+    ------
+    InputError
+        If the upload holds none, as that of a trace.
+    """
+    if not isinstance(upload, WithArrays):
+        raise InputError(f"the upload of user {upload.user!r} in round {upload.round} holds no inputs to learn from")
+    return upload.arrays(positions)
 
 
 class Piece(NamedTuple):
-    """Some samples of one upload: its share of a segment."""
+    """Some samples of one upload: those in one segment."""
 
     upload: Upload
     positions: Positions
 
 
 class SegmentKey(NamedTuple):
-    """Which segment, and so which sub-model: shard *s*, round *t*, slice."""
+    """The key of a segment and of its sub-model: shard *s*, round *t*, slice."""
 
     shard: int
     round: int
@@ -67,22 +90,23 @@ class SegmentKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What a sub-model is trained on: a segment's retained samples, and earlier ones of the shard once more."""
+    """What a sub-model is trained on: a segment's retained samples, and rehearsed ones of earlier segments."""
 
     segment: SegmentKey
     pieces: tuple[Piece, ...]
     count: int
+    """The number of samples in `pieces`."""
     rehearsed: tuple[Piece, ...] = ()
 
     @property
     def total(self) -> int:
-        """Samples trained on, rehearsed ones included."""
+        """The number of samples, rehearsed ones included."""
         return self.count + sum(len(piece.positions) for piece in self.rehearsed)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Samples that arrived together: one `add` line of a trace."""
+    """Samples that were uploaded together: one `add` line of a trace."""
 
     count: int
     labels: tuple[tuple[int, int], ...] | None = None  # (class, how many), in the order of the samples
@@ -91,8 +115,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class TraceUpload:
-    """An upload of a trace: a sample is (user, round, position), and nothing is stored for it.
+    """An upload of a trace: samples have ids (user, round, position), but no data.
 
+    Examples
+    --------
     >>> upload = TraceUpload("u7", 1, (Part(3, ((3, 2), (5, 1))), Part(2, ((0, 2),))))
     >>> len(upload.positions), upload.labels(upload.positions)
     (5, array([3, 3, 5, 0, 0]))
@@ -107,15 +133,19 @@ class TraceUpload:
 
     @property
     def positions(self) -> Positions:
+        """The positions of its samples."""
         return range(sum(part.count for part in self.parts)) if self.kept is None else self.kept
 
     def hashes(self, key: bytes, positions: Positions) -> Hashes:
+        """Return keyed hashes of the ids at these positions."""
         return scatter(keyed_int(key, self.user, self.round), pos.array(positions))
 
     def names(self, positions: Positions) -> bytes:
+        """Return bytes that are equal exactly for equal sets of ids."""
         return pack(self.user, self.round, pos.runs(positions))
 
     def labels(self, positions: Positions) -> NDArray[np.int64]:
+        """Return the classes of the samples; an `InputError` if the trace names none."""
         runs: list[tuple[int, int]] = []
         for part in self.parts:
             if part.labels is None:
@@ -124,7 +154,13 @@ class TraceUpload:
         return self._along(runs, positions)
 
     def given_shards(self) -> int | NDArray[np.int64]:
-        """The shard that the trace names, for the whole upload or for each sample."""
+        """Return the shard that the trace names, for the whole upload or for each sample.
+
+        Raises
+        ------
+        InputError
+            If the trace names none.
+        """
         runs = []
         for part in self.parts:
             if part.shard is None:
@@ -135,10 +171,11 @@ class TraceUpload:
         return self._along(runs, self.positions)
 
     def twins(self, positions: Positions) -> Sequence[bytes]:
+        """Return nothing: no two samples of a trace are identical."""
         return ()
 
     def keeping(self, positions: Positions) -> "TraceUpload":
-        """The upload with these samples only."""
+        """Return the upload with these samples only."""
         if len(positions) == len(self.positions):
             return self
         parts, start = [], 0
@@ -156,22 +193,22 @@ class TraceUpload:
         return TraceUpload(self.user, self.round, tuple(parts), positions)
 
     def _position(self, index: int) -> int:
-        """The position of a sample by its place among the upload's; past the last one, one that is higher."""
+        """Return the position of a sample by its index; past the last one, the next higher position."""
         held = self.positions
         return int(held[index]) if index < len(held) else int(held[-1]) + 1
 
     def indices(self, positions: Positions) -> NDArray[np.int64]:
-        """The places of these positions among the upload's."""
-        wanted = pos.array(positions)
+        """Return the indices of these positions among the upload's."""
+        array = pos.array(positions)
         if isinstance(self.positions, range):
-            return np.asarray(wanted - self.positions.start)
-        return np.asarray(np.searchsorted(self.positions, wanted), dtype=np.int64)
+            return np.asarray(array - self.positions.start)
+        return np.asarray(np.searchsorted(self.positions, array), dtype=np.int64)
 
     def _along(self, runs: Sequence[tuple[int, int]], positions: Positions) -> NDArray[np.int64]:
         return _spread(runs, self.indices(positions))
 
 
 def _spread(runs: Sequence[tuple[int, int]], indices: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The value at each index of a sequence that is given as runs of (value, how many)."""
+    """Return the value at each index of a sequence of runs (value, count)."""
     values, counts = (np.array(column, dtype=np.int64) for column in zip(*runs, strict=True))
     return np.asarray(values[np.searchsorted(np.cumsum(counts), indices, side="right")])

@@ -1,4 +1,4 @@
-"""What arrived in a round becomes segments: shard by shard as the partition says, slice by slice by a keyed hash."""
+"""Cuts the uploads of a round into segments: shards as the partitioner assigned them, slices by a keyed hash."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,23 +12,43 @@ from cause.errors import InputError
 
 @dataclass(frozen=True)
 class Segmenting:
-    """How a device cuts rounds into segments. A deletion moves nobody: a slice follows from the sample's id alone.
+    """Cuts rounds into segments. A sample's slice follows from its id alone, so a deletion moves no other sample.
 
+    Examples
+    --------
     >>> from cause.engine.samples import Part, TraceUpload
     >>> arrived = {"u7": TraceUpload("u7", 1, (Part(31),))}
-    >>> found = Segmenting(shards=2, slices=1, key=b"").segments(1, arrived, {"u7": 1})
-    >>> {str(segment): [len(positions) for _, positions in pieces] for segment, pieces in found.items()}
+    >>> segments = Segmenting(shards=2, slices=1, key=b"").segments(1, arrived, {"u7": 1})
+    >>> {str(segment): [len(positions) for _, positions in pieces] for segment, pieces in segments.items()}
     {'(1,1)': [31]}
     """
 
     shards: int
+    """The number of shards."""
     slices: int
+    """The number of slices of a round."""
     key: bytes
+    """The key of the hashes that choose the slices."""
 
     def segments(
         self, t: int, arrived: Mapping[str, Upload], assigned: Mapping[str, Assignment]
     ) -> dict[SegmentKey, list[Piece]]:
-        """The segments of a round, each with its pieces of uploads."""
+        """Return the segments of a round with their samples.
+
+        Parameters
+        ----------
+        t
+            The number of the round.
+        arrived
+            The uploads by user.
+        assigned
+            The partitioner's shard for each upload, or for each of its samples.
+
+        Raises
+        ------
+        InputError
+            If a shard does not exist.
+        """
         segments: dict[SegmentKey, list[Piece]] = {}
         for user, upload in arrived.items():
             by_shard = assigned[user]
@@ -43,7 +63,7 @@ class Segmenting:
         return segments
 
     def sliced(self, upload: Upload, positions: Positions) -> Iterable[tuple[int, Positions]]:
-        """Positions of an upload by slice."""
+        """Return positions of an upload by slice."""
         if self.slices == 1:
             return ((0, positions),)
         return pos.split(positions, upload.hashes(self.key, positions) % self.slices).items()

@@ -1,4 +1,4 @@
-"""What a device holds, under one lock: what is retained, what is stored, and whether that changed since one looked."""
+"""The state of a device under one lock: the ledger, the memory, and a counter of changes to them."""
 
 from collections.abc import Iterable
 from threading import RLock
@@ -12,29 +12,38 @@ from cause.errors import DamageError
 
 
 class Storage(Protocol):
-    """What a memory is filled from: the home of a device."""
+    """What a device's state is loaded from: its home."""
 
     @property
     def read_only(self) -> bool:
-        """Whether another process writes it."""
+        """Whether the device only reads, while another process writes."""
 
     def load(self, memory: Memory) -> None:
-        """Fill ledger and memory with what is stored, as after an error."""
+        """Load ledger and memory from what is stored, as after an error."""
 
     def refresh(self, memory: Memory) -> bool:
-        """Read what the writing process has changed; whether that was anything."""
+        """Read what the writing process has changed; return whether it changed anything."""
 
 
 def samples_between(ledger: Ledger, shard: int, after: SegmentKey | None, upto: SegmentKey) -> int:
-    """Retained samples of a shard's segments after one, up to another."""
+    """Return the number of retained samples in a shard's segments after `after` (None: all), up to `upto`."""
     lineage = ledger.lineage(shard)
     return lineage.samples_upto(upto) - lineage.samples_upto(after)
 
 
 class State:
-    """Ledger and memory together, and the journal that makes them last.
+    """Ledger and memory, and the journal that makes their changes durable.
 
-    Whoever trains or replays remembers `changes` when it begins and asks `current` before anything of it counts.
+    A training or replay notes `changes` when it begins, and checks with `current` before its result is used.
+
+    Parameters
+    ----------
+    ledger, memory
+        The retained samples, and the stored sub-models.
+    storage
+        What both are loaded from; None if the device is in memory.
+    journal
+        Makes changes durable; by default it does nothing.
     """
 
     def __init__(
@@ -42,74 +51,88 @@ class State:
     ) -> None:
         self.ledger, self.memory, self._storage = ledger, memory, storage
         self.journal = journal or Journal()
-        self.lock = RLock()  # of ledger and memory; never held while something trains
+        self.lock = RLock()  # of ledger and memory; never held during a training
         self.changes = 0
-        """Grows with each deletion, and with each sub-model that is found damaged."""
+        """The number of changes: deletions, damaged sub-models and reloads after an error."""
         self.reloads = 0
-        """Grows when a device that only reads goes on with what another process has changed."""
-        self._touched: dict[int, int] = {}  # by shard: the last of them that touched it
-        self._reloaded = 0  # the last one after which nothing in memory was as before
+        """How often a device that only reads has taken over changes of the writing process."""
+        self._touched: dict[int, int] = {}  # the number of the last change that touched each shard
+        self._reloaded = 0  # the number of the last change that reloaded everything
 
-    # What is there
+    # Reading
 
     def heads(self) -> dict[int, SubModel]:
-        """The sub-models that vote, by shard."""
+        """Return the sub-models that vote, by shard."""
         with self.lock:
-            found = {shard: self.memory.head(shard) for shard in self.memory.shards()}
-        return {shard: head for shard, head in found.items() if head is not None}
+            heads = {shard: self.memory.head(shard) for shard in self.memory.shards()}
+        return {shard: head for shard, head in heads.items() if head is not None}
 
     def weight(self, head: SubModel) -> int:
-        """How many retained samples are behind a sub-model."""
+        """Return the number of retained samples that a sub-model was trained on."""
         return samples_between(self.ledger, head.key.shard, None, head.key)
 
     def waiting(self) -> list[int]:
-        """The shards whose head is not their newest segment."""
+        """Return the shards whose head is not their newest segment."""
         with self.lock:
             return [shard for shard in self.ledger.shards() if not self.up_to_date(shard)]
 
     def up_to_date(self, shard: int) -> bool:
-        """Whether a shard's head is its newest segment."""
+        """Return whether a shard's head is its newest segment."""
         head = self.memory.head(shard)
         return head is not None and head.key == self.ledger.lineage(shard).last
 
     def head_blob(self, shard: int) -> bytes | None:
-        """The bytes of a shard's head, if it has one."""
+        """Return the bytes of a shard's head; None if it has none.
+
+        Raises
+        ------
+        DamageError
+            If the head is damaged (see `load`).
+        """
         with self.lock:
             head = self.memory.head(shard)
             return None if head is None else self.load(head.key)
 
     def load(self, key: SegmentKey) -> bytes:
-        """A stored sub-model. A damaged one leaves the memory: the shard falls back, and repair makes it again."""
+        """Return the bytes of a stored sub-model.
+
+        A damaged sub-model is removed from the memory: the shard falls back on an older one until a repair.
+
+        Raises
+        ------
+        DamageError
+            If the sub-model is damaged, or if the writing process has destroyed it.
+        """
         try:
             return self.memory.shelf.get(key)
         except DamageError:
             if self.look():
-                raise  # it was destroyed meanwhile, by the process that writes
-            self.touch([key.shard])  # whoever counts on it starts again
+                raise  # the writing process has destroyed it
+            self.touch([key.shard])  # a training that started from it starts again
             self.memory.discard(key)
             self.journal.discarded(key)
             raise
 
-    # What changed
+    # Changes
 
     def touch(self, shards: Iterable[int]) -> None:
-        """Whatever was begun on these shards before starts again."""
+        """Record a change of these shards: trainings that began before it are no longer current."""
         self.changes += 1
         self._touched.update(dict.fromkeys(shards, self.changes))
 
     def current(self, shard: int, since: int) -> bool:
-        """Whether nothing of a shard was forgotten or found damaged since so many `changes`."""
+        """Return whether a shard is unchanged since the change number `since`: nothing forgotten, nothing damaged."""
         return max(self._touched.get(shard, 0), self._reloaded) <= since
 
     def reload(self) -> None:
-        """After an error: what is on the disk decides."""
+        """Load ledger and memory from the disk again, after an error; a device in memory does nothing."""
         if self._storage is not None:
             self.changes += 1
             self._reloaded = self.changes
             self._storage.load(self.memory)
 
     def look(self) -> bool:
-        """A device that only reads goes on with what its writer has done since; whether that was anything."""
+        """On a device that only reads, take over what the writing process has changed; return whether it has."""
         if self._storage is None or not self._storage.read_only:
             return False
         with self.lock:

@@ -1,4 +1,4 @@
-"""Training, first time and replay alike: every segment after a shard's head, in order."""
+"""Trains every segment after a shard's head, in order: for the first time and in a replay alike."""
 
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import closing
@@ -22,23 +22,33 @@ from cause.engine.state import State
 from cause.errors import Cancelled, DamageError, error_name, is_passing
 
 NONE = bytes(32)
-"""In an identity, where a digest of 32 bytes stands for what is not there."""
+"""Takes the place of a digest in an identity if there is no parent or nothing rehearsed."""
 
 
 class Training:
-    """Makes what is stored follow from what is retained, segment by segment.
+    """Brings the stored sub-models up to date with the retained samples, segment by segment.
 
-    What it makes is a pure function of parent, lesson, seed and recipe; where and when that is computed is the
-    executor's affair. A segment of which something was forgotten meanwhile is not admitted.
+    A sub-model is a pure function of parent, lesson, seed and recipe; the executor decides where and when it is
+    computed. If samples of a shard are forgotten during its training, the result is not stored.
+
+    Parameters
+    ----------
+    held
+        Ledger and memory.
+    rehearsal
+        Chooses the earlier samples that each segment repeats.
+    key
+        The seed of every segment is derived from it.
     """
 
     def __init__(self, held: State, rehearsal: Rehearsal, key: bytes) -> None:
         self._held, self._rehearsal, self._key = held, rehearsal, key
-        self._turn = RLock()  # one replay at a time
-        self._since = 0  # the `changes` with which the pass under way began
-        self._blameless: dict[SegmentKey, int] = {}  # segments that fail, and no part of them alone, at `changes`
+        self._one_at_a_time = RLock()
+        self._pass_began = 0  # `State.changes` when the current pass began
+        # segments that fail although none of their uploads fails alone, with `State.changes` at that time
+        self._fails_together: dict[SegmentKey, int] = {}
         self.failed: dict[int, Exception] = {}
-        """Shards whose training fails, by their last error."""
+        """The last error of each shard whose training fails."""
 
     def catch_up(
         self,
@@ -50,31 +60,51 @@ class Training:
         *,
         once: bool = False,
     ) -> tuple[list[SegmentKey], int]:
-        """Train every shard whose head is not its newest segment, ascending; what was trained, and the RSN.
+        """Train every shard whose head is not its newest segment, in ascending order.
 
-        `stop` is asked after each segment. With `once`, what is forgotten meanwhile is left for the next call. When a
-        shard cannot be trained the others are, and then its error is raised.
+        Parameters
+        ----------
+        learner, executor
+            What trains, and where.
+        watch
+            Called after each epoch.
+        stop
+            Called after each segment; if it returns true, the other segments wait for the next call.
+        except_
+            Shards to leave out.
+        once
+            Leave shards whose samples are forgotten during the call to the next one.
+
+        Returns
+        -------
+        tuple
+            The trained segments, and the RSN: the number of samples that were trained on again.
+
+        Raises
+        ------
+        Exception
+            The error of the lowest shard that could not be trained, after all others were.
         """
         trained: list[SegmentKey] = []
         failed: dict[int, Exception] = {}
         rsn, held = 0, self._held
-        with self._turn:
+        with self._one_at_a_time:
             stopped, again = False, True
             while again and not stopped:
-                left: set[int] = set()
+                unfinished: set[int] = set()
                 try:
-                    for key, retrained in self._pass(learner, executor, watch, {*except_, *failed}, left):
+                    for key, retrained in self._pass(learner, executor, watch, {*except_, *failed}, unfinished):
                         trained.append(key)
                         rsn += retrained
                         stopped = stop is not None and stop()
                         if stopped:
                             break
-                    again = bool(left)  # forgotten meanwhile, or found damaged: that starts again
+                    again = bool(unfinished)
                 except Cancelled:
                     again = True
                 except ShardError as error:
                     try:
-                        if not self._set_aside(learner, executor, error):
+                        if not self._quarantine(learner, executor, error):
                             failed[error.shard] = error.cause
                     except Cancelled:
                         stopped = True
@@ -91,35 +121,34 @@ class Training:
         return trained, rsn
 
     def _pass(
-        self, learner: Learner, executor: Executor, watch: Watch | None, except_: Collection[int], left: set[int]
+        self, learner: Learner, executor: Executor, watch: Watch | None, except_: Collection[int], unfinished: set[int]
     ) -> Generator[tuple[SegmentKey, int], None, None]:
-        """One pass over what waits; each segment once it is stored, and how many samples were trained again.
+        """Train all waiting segments; yield each one once it is stored, with the number of samples trained on again.
 
-        Shards that were touched meanwhile, and so are not done, are added to `left`.
+        Adds to `unfinished` the shards of which samples were forgotten, or a sub-model was found damaged, meanwhile.
         """
         held = self._held
         with held.lock:
-            changes = self._since = held.changes
+            changes = self._pass_began = held.changes
             shards = [shard for shard in held.ledger.shards() if shard not in except_]
             lessons = [pair for shard in shards for pair in self.behind(shard)]
         if not lessons:
-            return  # without asking the learner for anything: it may not be loaded
-        work = [
-            self._work(shard, list(own), changes) for shard, own in groupby(lessons, key=lambda pair: pair[0].key.shard)
-        ]
+            return  # before the learner is used: loading it takes seconds
+        by_shard = groupby(lessons, key=lambda pair: pair[0].key.shard)
+        work = [self._work(shard, list(of_shard), changes) for shard, of_shard in by_shard]
         tally = Tally({segment.key: lesson.total for segment, lesson in lessons}, watch)
         recipe = digest("recipe", learner.recipe_digest, learner.environment)
 
-        def told(segment: SegmentKey, epoch: int, epochs: int) -> None:
+        def on_epoch(segment: SegmentKey, epoch: int, epochs: int) -> None:
             if not held.current(segment.shard, changes):
                 raise Cancelled("the data was forgotten while it was trained on")
-            tally.told(segment, epoch, epochs)
+            tally.record(segment, epoch, epochs)
 
-        with closing(executor.train(learner, work, told)) as blobs:
+        with closing(executor.train(learner, work, on_epoch)) as blobs:
             for (segment, lesson), blob in zip(lessons, blobs, strict=True):
                 with held.lock:
                     if blob is None or not held.current(segment.key.shard, changes):
-                        left.add(segment.key.shard)
+                        unfinished.add(segment.key.shard)
                         continue
                     retrained = lesson.total if segment.trained else 0
                     try:
@@ -135,38 +164,39 @@ class Training:
                 yield segment.key, retrained
 
     def _still_failed(self, failed: dict[int, Exception]) -> dict[int, Exception]:
-        """Shards that fail, also those that this call left out, by their last error."""
+        """Return the last error of each waiting shard, those that this call left out included."""
         waiting = set(self._held.waiting())
         return {shard: error for shard, error in {**self.failed, **failed}.items() if shard in waiting}
 
-    def _set_aside(self, learner: Learner, executor: Executor, error: ShardError) -> bool:
-        """After a training that failed: put in quarantine what fails alone. Whether it is to be tried again at once."""
-        held, key, since = self._held, error.segment, self._since
-        if is_passing(error.cause) or held.current(key.shard, self._blameless.get(key, -1)):
-            return False  # nothing has changed since nothing was found to fail alone
+    def _quarantine(self, learner: Learner, executor: Executor, error: ShardError) -> bool:
+        """After a failed training, quarantine the uploads that fail alone; return whether to train again at once."""
+        held, key, since = self._held, error.segment, self._pass_began
+        if is_passing(error.cause) or held.current(key.shard, self._fails_together.get(key, -1)):
+            return False  # the same samples were judged before, and none of them fails alone
         current = partial(held.current, key.shard, since)
         with held.lock:
             if not current():
                 return True
             pieces = held.ledger.lineage(key.shard)[key].pieces
-        found = verdicts(learner, executor, key, pieces, current)
+        failing = verdicts(learner, executor, key, pieces, current)
         with held.lock:
             if not current():
                 return True
-            if not found:
-                self._blameless |= {} if found is None else {key: since}
+            if not failing:
+                if failing is not None:
+                    self._fails_together[key] = since
                 return False
             try:
                 held.touch([key.shard])
-                held.ledger.quarantine(key, found)
+                held.ledger.quarantine(key, failing)
             except BaseException:
                 held.reload()
                 raise
-            held.journal.quarantined(key, len(found))
+            held.journal.quarantined(key, len(failing))
         return True
 
     def behind(self, shard: int) -> Iterable[tuple[Segment, Lesson]]:
-        """The segments after a shard's head, with what is to be learned from each."""
+        """Return the segments after a shard's head, each with its lesson; none if the shard is up to date."""
         held = self._held
         if held.up_to_date(shard):
             return ()
@@ -180,23 +210,36 @@ class Training:
         )
 
     def _identity(self, recipe: bytes, segment: Segment, lesson: Lesson) -> bytes:
-        """Of the sub-model that follows a shard's head: all that it is made of."""
+        """Digest of everything that the sub-model after a shard's head is made from."""
         head, seed = self._held.memory.head(segment.key.shard), training_seed(self._key, *segment.key)
-        rehearsed = digest(*(upload.names(held) for upload, held in lesson.rehearsed)) if lesson.rehearsed else NONE
+        rehearsed = NONE
+        if lesson.rehearsed:
+            rehearsed = digest(*(upload.names(positions) for upload, positions in lesson.rehearsed))
         return sha256(recipe + seed + (head.identity if head else NONE) + segment.manifest + rehearsed).digest()
 
-    # The same from scratch, for whoever verifies
+    # Replay from scratch, to verify
 
     def chains(self, learner: Learner, shards: Collection[int] | None = None) -> list[Chain]:
-        """What is needed to verify each shard by replay: retained data, seeds, and what is stored.
+        """Return what is needed to verify shards by replay: retained data, seeds and stored sub-models.
 
-        Each shard is shown as it was at one moment. What is evicted while it is read is left out: there is nothing to
-        compare any more.
+        Each chain shows its shard at one moment. A sub-model that is evicted while it is read is left out.
+
+        Parameters
+        ----------
+        learner
+            Trains the replay.
+        shards
+            The shards to verify; by default all.
+
+        Raises
+        ------
+        DamageError
+            If a stored sub-model cannot be read.
         """
         held = self._held
         with held.lock:
-            wanted = [shard for shard in held.ledger.shards() if shards is None or shard in shards]
-        return [chain for shard in wanted if (chain := self._chain(learner, shard)).lessons]
+            chosen = [shard for shard in held.ledger.shards() if shards is None or shard in shards]
+        return [chain for shard in chosen if (chain := self._chain(learner, shard)).lessons]
 
     def _chain(self, learner: Learner, shard: int) -> Chain:
         held = self._held
@@ -205,30 +248,32 @@ class Training:
                 since, reloads = held.changes, held.reloads
                 sub_models = [held.memory[key] for key in held.memory.stored_of(shard)]
                 lessons = [lesson for _, lesson in self._rehearsal.lessons(held.ledger.lineage(shard), None)]
-            # one by one: others have their turn in between
-            stored = {each.key: found for each in sub_models if (found := self._stored(each)) is not None}
+            # one by one: other threads get the lock in between
+            read = {sub_model.key: self._stored(sub_model) for sub_model in sub_models}
+            stored = {key: contents for key, contents in read.items() if contents is not None}
             if held.current(shard, since) and held.reloads == reloads:
-                newest = max(stored, default=None)  # what comes after it may not be trainable, and is not compared
-                lessons = [each for each in lessons if newest is not None and each.segment <= newest]
-                return Chain(
-                    learner,
-                    [(each, training_seed(self._key, *each.segment), stored.get(each.segment)) for each in lessons],
-                )
+                newest = max(stored, default=None)  # later segments may fail to train, and have nothing to compare
+                links = [
+                    (lesson, training_seed(self._key, *lesson.segment), stored.get(lesson.segment))
+                    for lesson in lessons
+                    if newest is not None and lesson.segment <= newest
+                ]
+                return Chain(learner, links)
 
     def _stored(self, sub_model: SubModel) -> tuple[str, bytes] | None:
-        """The environment and the bytes of a sub-model; None if it is not there any more."""
+        """Return the environment and the bytes of a sub-model; None if it was evicted."""
         memory = self._held.memory
         with self._held.lock:
             while sub_model.key in memory and memory[sub_model.key] == sub_model:
                 try:
                     return sub_model.environment, memory.shelf.get(sub_model.key)
                 except DamageError:
-                    if not self._held.look():  # a reader's: the process that writes may have evicted it
+                    if not self._held.look():  # on a reader, the writing process may have evicted it
                         raise
             return None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: part for name, part in vars(self).items() if name != "_turn"}
+        return {name: part for name, part in vars(self).items() if name != "_one_at_a_time"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _turn=RLock())
+        vars(self).update(state, _one_at_a_time=RLock())

@@ -1,4 +1,4 @@
-"""How much of the vote each label has: what `predict_proba` tells. One rule for each vote."""
+"""Shares of the vote by label, for `predict_proba`. There is one rule for each vote."""
 
 from collections.abc import Callable
 
@@ -12,10 +12,21 @@ Table = NDArray[np.float64]
 
 
 def shares(vote: str, probabilities: Probabilities, weights: NDArray[np.floating]) -> Table:
-    """One row a sample, one column a class, each row summing to 1; the label that the vote chooses has the most.
+    """Return the share of each label: one row a sample, one column a class, each row summing to 1.
 
-    Where a vote breaks a tie, the label that it chooses is ahead by the last bit.
+    The label that the vote chooses has the largest share. After a tie, it is larger by the last bit.
 
+    Parameters
+    ----------
+    vote
+        The name of the vote.
+    probabilities
+        Of the heads: head × sample × class.
+    weights
+        Of the heads.
+
+    Examples
+    --------
     >>> shares("majority", np.array([[[.9, .1]], [[.4, .6]], [[.4, .6]]]), np.ones(3)).round(2)
     array([[0.33, 0.67]])
     >>> tied = shares("majority", np.array([[[.6, .4]], [[.1, .9]]]), np.ones(2))
@@ -24,34 +35,34 @@ def shares(vote: str, probabilities: Probabilities, weights: NDArray[np.floating
     """
     probabilities = probabilities.astype(np.float64)
     table, chosen = SHARES[vote](probabilities, weights), VOTES[vote](probabilities, weights)
-    behind = np.flatnonzero(table.argmax(axis=1) != chosen)
-    table[behind, chosen[behind]] = np.nextafter(table[behind].max(axis=1), 2.0)
+    tied = np.flatnonzero(table.argmax(axis=1) != chosen)
+    table[tied, chosen[tied]] = np.nextafter(table[tied].max(axis=1), 2.0)
     return table
 
 
 def majority(probabilities: Probabilities, weights: NDArray[np.floating]) -> Table:
-    """The share of the heads that choose a label."""
+    """Return the share of the heads that choose each label."""
     return weighted(probabilities, np.ones(len(probabilities)))
 
 
 def weighted(probabilities: Probabilities, weights: NDArray[np.floating]) -> Table:
-    """The share of the samples behind the heads that choose a label."""
+    """Return the share of the weight of the heads that choose each label."""
     chosen = probabilities.argmax(axis=2)[..., None] == np.arange(probabilities.shape[2])
     return np.asarray((chosen * weights[:, None, None]).sum(axis=0) / weights.sum())
 
 
 def soft(probabilities: Probabilities, weights: NDArray[np.floating]) -> Table:
-    """The mean probability."""
+    """Return the mean probability of each label."""
     return _scaled(probabilities.sum(axis=0))
 
 
 def weighted_soft(probabilities: Probabilities, weights: NDArray[np.floating]) -> Table:
-    """The mean probability, weighted by the samples behind the heads."""
+    """Return the weighted mean probability of each label."""
     return _scaled((probabilities * weights[:, None, None]).sum(axis=0))
 
 
 def max_confidence(probabilities: Probabilities, weights: NDArray[np.floating]) -> Table:
-    """The highest probability that a head gives, as a share of their sum."""
+    """Return the highest probability of each label among the heads, as a share of their sum."""
     return _scaled(probabilities.max(axis=0))
 
 

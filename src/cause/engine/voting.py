@@ -1,4 +1,4 @@
-"""How the heads agree on a label. Votes take probabilities (voter × sample × class) and a weight for each voter."""
+"""Votes: from the heads' probabilities (head × sample × class) and weights to one label for each sample."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ Vote = Callable[[Probabilities, NDArray[np.floating]], Labels]
 
 
 def majority(probabilities: Probabilities, weights: NDArray[np.floating]) -> Labels:
-    """The label most heads choose; ties by summed probability, then the lowest label (the paper's).
+    """Return the label that most heads choose (the paper's vote); ties by summed probability, then the lowest label.
 
     >>> majority(np.array([[[.9, .1]], [[.4, .6]], [[.4, .6]]]), np.ones(3))
     array([1])
@@ -22,7 +22,7 @@ def majority(probabilities: Probabilities, weights: NDArray[np.floating]) -> Lab
 
 
 def weighted(probabilities: Probabilities, weights: NDArray[np.floating]) -> Labels:
-    """Majority in which a head counts as much as the retained samples behind it.
+    """Return the label of a majority in which each head counts with its weight.
 
     >>> weighted(np.array([[[.9, .1]], [[.4, .6]], [[.4, .6]]]), np.array([500., 200, 200]))
     array([0])
@@ -34,7 +34,7 @@ def weighted(probabilities: Probabilities, weights: NDArray[np.floating]) -> Lab
 
 
 def soft(probabilities: Probabilities, weights: NDArray[np.floating]) -> Labels:
-    """The label of the highest summed probability.
+    """Return the label of the highest summed probability.
 
     >>> soft(np.array([[[.9, .1]], [[.4, .6]], [[.4, .6]]]), np.ones(3))
     array([0])
@@ -43,7 +43,7 @@ def soft(probabilities: Probabilities, weights: NDArray[np.floating]) -> Labels:
 
 
 def weighted_soft(probabilities: Probabilities, weights: NDArray[np.floating]) -> Labels:
-    """The label of the highest probability, summed with the retained samples behind each head as weights.
+    """Return the label of the highest weighted sum of probabilities.
 
     >>> weighted_soft(np.array([[[.6, .4]], [[.3, .7]]]), np.array([300., 100]))
     array([0])
@@ -52,7 +52,7 @@ def weighted_soft(probabilities: Probabilities, weights: NDArray[np.floating]) -
 
 
 def max_confidence(probabilities: Probabilities, weights: NDArray[np.floating]) -> Labels:
-    """The label of the single most confident head (ARCANE's decision aggregation).
+    """Return the label of the single most confident head (ARCANE's decision aggregation).
 
     >>> max_confidence(np.array([[[.7, .3]], [[.2, .8]], [[.6, .4]]]), np.ones(3))
     array([1])

@@ -1,4 +1,4 @@
-"""Where sub-models are trained."""
+"""Executors: where sub-models are trained, in this process or in worker processes."""
 
 from cause.engine.executor import Executor, ShardError, ShardWork, Task, train_segment
 from cause.executors.in_process import Here

@@ -1,8 +1,8 @@
-"""In this process, one segment after the other."""
+"""Trains in the calling process, one segment after the other."""
 
 from collections.abc import Collection, Generator, Sequence
 
-from cause.engine.executor import ShardError, ShardWork, Told, train_segment
+from cause.engine.executor import OnEpoch, ShardError, ShardWork, train_segment
 from cause.engine.learner import Learner
 from cause.engine.progress import Tick
 from cause.engine.samples import SegmentKey
@@ -10,13 +10,16 @@ from cause.errors import Cancelled
 
 
 class Here:
-    """Trains in the caller's process."""
+    """An executor that trains in the caller's process and thread."""
 
     def __init__(self) -> None:
         self.in_flight_bytes = 0
-        self._stop = False  # everything: the call under way raises it, or the next one
+        self._stop = False  # if true, the running call of `train` raises `Cancelled`, or the next one does
 
-    def train(self, learner: Learner, work: Sequence[ShardWork], told: Told) -> Generator[bytes | None, None, None]:
+    def train(
+        self, learner: Learner, work: Sequence[ShardWork], on_epoch: OnEpoch
+    ) -> Generator[bytes | None, None, None]:
+        """Yield the encoded sub-model of every task (see `Executor.train`)."""
         for shard in work:
             blob: bytes | None = None
             for number, task in enumerate(shard.tasks):
@@ -24,7 +27,7 @@ class Here:
                     self._raise_if_stopped()
                     try:
                         parent = blob if number else shard.parent()
-                        blob = train_segment(learner, parent, task, self._tick(told, task.lesson.segment))
+                        blob = train_segment(learner, parent, task, self._tick(on_epoch, task.lesson.segment))
                         self.in_flight_bytes = max(self.in_flight_bytes, len(blob))
                     except Cancelled:
                         if shard.current():
@@ -32,13 +35,13 @@ class Here:
                     except Exception as error:
                         if shard.current():
                             raise ShardError(task.lesson.segment, error) from error
-                        # some of it was forgotten meanwhile: its samples went while they were read, or trained on
+                        # else: samples were forgotten, and destroyed while they were read or trained on
                 yield blob if shard.current() else None
 
-    def _tick(self, told: Told, segment: SegmentKey) -> Tick:
+    def _tick(self, on_epoch: OnEpoch, segment: SegmentKey) -> Tick:
         def tick(done: int, total: int) -> None:
             self._raise_if_stopped()
-            told(segment, done, total)
+            on_epoch(segment, done, total)
 
         return tick
 
@@ -48,11 +51,12 @@ class Here:
             raise Cancelled("training was stopped")
 
     def cancel(self, shards: Collection[int] | None = None) -> None:
-        """A segment under way hears of it after its epoch; of shards, by asking whether its work is current."""
+        """Stop after the current epoch. Training of single shards stops because their work is no longer current."""
         self._stop = self._stop or shards is None
 
     def retire(self, shards: Collection[int]) -> None:
-        """Nothing: the memory is the caller's."""
+        """Do nothing: the memory is the caller's."""
 
     def close(self) -> None:
+        """Withdraw a stop that no call of `train` has raised yet."""
         self._stop = False

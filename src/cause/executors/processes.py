@@ -1,4 +1,4 @@
-"""In worker processes: several shards at once, with the bits of one."""
+"""Trains shards in worker processes, several at once, with the same bits as one after the other."""
 
 import contextlib
 import multiprocessing
@@ -13,7 +13,7 @@ from multiprocessing.process import BaseProcess
 from pickle import PicklingError
 from threading import Lock
 
-from cause.engine.executor import ShardError, ShardWork, Told
+from cause.engine.executor import OnEpoch, ShardError, ShardWork
 from cause.engine.learner import Learner
 from cause.engine.samples import SegmentKey
 from cause.errors import Cancelled, InputError, LearnerError, PassingError
@@ -23,86 +23,87 @@ from cause.executors.worker import Assignment, Epoch, Failed, Ready, Trained, wo
 
 MOST_WORKERS = 256
 TRIES = 3
-"""How often a segment is trained whose worker died; a worker may be killed by accident, but not each time."""
+"""How often a segment is tried whose worker dies: once may be an accident, each time is the segment's fault."""
 
 
 @dataclass
 class _Worker:
+    """A worker process and what it is doing."""
+
     process: BaseProcess
     pipe: Connection
     ready: bool = False
     learner: Learner | None = None
-    shard: "_Shard | None" = None  # what it trains now
-    cancelled: bool = False  # whether it was told to stop: then whatever it says or leaves unsaid counts no more
-    seen: set[int] = field(default_factory=set)  # the shards whose samples it was given
-    retired: bool = False  # whether it ends with its segment: it may hold samples of another shard that were forgotten
+    shard: "_Shard | None" = None  # the shard that it trains now
+    cancelled: bool = False  # if true, its messages are ignored
+    seen: set[int] = field(default_factory=set)  # the shards whose samples it received
+    retired: bool = False  # ends with its segment: its memory may hold forgotten samples of another shard
     _ending: Lock = field(default_factory=Lock)
 
     def end(self) -> None:
-        """It is dead when this returns, whoever else is ending it at this moment, and what it said last is unsaid."""
-        with self._ending:  # two who wait for one process may signal a stranger that got its number
+        """Kill the worker and discard unread output. Several threads may call this at once."""
+        with self._ending:  # or a second kill could reach another process that got the same number
             self.process.kill()
             self.process.join()
             if not self.pipe.closed:
-                # a whole sub-model may lie in there, which whoever listens may not come to close for long
+                # the pipe may hold a whole sub-model, and the thread that closes it may be busy for long
                 os.dup2(self.process.sentinel, self.pipe.fileno(), inheritable=False)
 
     def close(self) -> None:
+        """Close the pipe."""
         with self._ending:
             self.pipe.close()
 
 
 class _Shard:
-    """A shard on its way: what was trained and not yet handed over, and what is left."""
+    """A shard that is being trained: its finished sub-models that wait to be yielded, and the tasks left."""
 
-    def __init__(self, order: int, given: ShardWork) -> None:
-        self.order, self._given = order, given
-        self.started = 0  # tasks handed to workers and done, or under way
+    def __init__(self, order: int, work: ShardWork) -> None:
+        self.order, self._work = order, work
+        self.started = 0  # the number of finished tasks, and so the index of the next one or of the one under way
         self.running = False
         self.deaths = 0
         self.done: list[bytes] = []
-        self.number = given.shard
+        self.number = work.shard
         self._parent: bytes | None = None
 
     @property
     def current(self) -> bool:
-        return self._given.current()
+        return self._work.current()
 
     @property
     def waiting(self) -> bool:
-        return not self.running and self.started < len(self._given.tasks) and self.current
+        return not self.running and self.started < len(self._work.tasks) and self.current
 
     @property
     def samples_left(self) -> int:
-        return sum(task.lesson.total for task in self._given.tasks[self.started :])
+        return sum(task.lesson.total for task in self._work.tasks[self.started :])
 
     def next(self, learner: Learner | None) -> Assignment:
         if self.started == 0:
-            self._parent = self._given.parent()
-        return Assignment(learner, self._parent, self._given.tasks[self.started])
+            self._parent = self._work.parent()
+        return Assignment(learner, self._parent, self._work.tasks[self.started])
 
     @property
     def segment(self) -> SegmentKey:
-        return self._given.tasks[self.started].lesson.segment
+        return self._work.tasks[self.started].lesson.segment
 
-    def tell(self, told: Told, epoch: Epoch) -> None:
-        told(self._given.tasks[self.started].lesson.segment, epoch.done, epoch.total)
-
-    def let_go(self) -> None:
-        """What was trained is not wanted any more: it may have seen what is being forgotten."""
+    def discard(self) -> None:
+        """Drop the trained sub-models: they may have seen samples that are being forgotten."""
         self.done, self._parent = [], None
 
-    def taken(self, number: int) -> bytes | None:
-        """What was trained, if it is wanted still. Whoever takes it holds it alone."""
-        done = self.done  # first: while the shard is current, nobody has let go of it
+    def take(self, number: int) -> bytes | None:
+        """Return a task's sub-model and drop this object's reference; None if the work is no longer current."""
+        done = self.done  # before the check: `discard` replaces the list only once the work is not current
         if not self.current:
-            self.let_go()
+            self.discard()
             return None
         blob, done[number] = done[number], b""
         return blob
 
-    def trained(self, blob: bytes) -> None:
-        self._parent = blob if self.started + 1 < len(self._given.tasks) else None
+    def finish(self, blob: bytes) -> None:
+        """Record the sub-model of the task under way."""
+        self._parent = blob if self.started + 1 < len(self._work.tasks) else None
         self.done.append(blob)
         self.started += 1
         self.running, self.deaths = False, 0
@@ -112,16 +113,26 @@ class Processes:
     """Trains shards in worker processes that stay warm between calls.
 
     The shard with most samples left goes first. A worker that dies is replaced, and its segment trained again from
-    the same parent: with the same bits, since training is a pure function. Sub-models are handed over in the order in
-    which they were asked for, whoever is done first; `in_flight_bytes` says how much had to wait.
+    the same parent: with the same bits, since training is a pure function. Sub-models are yielded in the order of the
+    tasks, whichever worker is done first; `in_flight_bytes` says how much had to wait.
 
-    When some of a shard's samples are forgotten, the worker that trains on them is killed, and what it held dies with
-    it; another one is started at once for what comes next, and the other shards go on.
+    When samples of a shard are forgotten, the worker that trains on them is killed, and its memory with it. Another one
+    is started at once, and the other shards go on.
 
-    Whose a worker is changes under a lock, and so does what is cancelled: a worker is cancelled for the shard that it
-    trains at that moment, and never passes on to another. One that was cancelled is replaced, and has not died. Whoever
-    trains leaves the books when it is done or dead. The lock is never held while something is asked of the caller, who
-    may hold others.
+    A lock protects which worker trains which shard, and which workers are cancelled. A worker is cancelled for the
+    shard that it trains at that moment and never gets another one. A cancelled worker is replaced; that does not count
+    as a death. A worker stays in the list of busy ones until it is done or dead. The lock is never held while the
+    caller's functions are called, since the caller may hold other locks.
+
+    Parameters
+    ----------
+    workers
+        The number of processes, from 1 to 256.
+
+    Raises
+    ------
+    InputError
+        If the number of workers is out of range.
     """
 
     def __init__(self, workers: int) -> None:
@@ -129,61 +140,65 @@ class Processes:
             raise InputError(f"the number of workers must be from 1 to {MOST_WORKERS}, not {workers}")
         self.workers = workers
         self.in_flight_bytes = 0
-        self._books = Lock()  # of all that follows
-        self._stop = False  # everything: the call under way raises it, or the next one
-        self._shards: list[_Shard] = []  # of the call under way
+        self._lock = Lock()  # protects everything below
+        self._stop = False  # if true, the running call of `train` raises `Cancelled`, or the next one does
+        self._shards: list[_Shard] = []  # of the running call of `train`
         self._context: SpawnContext = ScriptlessContext()
         self._idle: list[_Worker] = []
         self._busy: list[_Worker] = []
 
-    def train(self, learner: Learner, work: Sequence[ShardWork], told: Told) -> Generator[bytes | None, None, None]:
-        shards = [_Shard(order, given) for order, given in enumerate(work)]
+    def train(
+        self, learner: Learner, work: Sequence[ShardWork], on_epoch: OnEpoch
+    ) -> Generator[bytes | None, None, None]:
+        """Yield the encoded sub-model of every task (see `Executor.train`)."""
+        shards = [_Shard(order, shard_work) for order, shard_work in enumerate(work)]
         self._choose_context(learner)
-        with self._books:
+        with self._lock:
             self._shards = shards
         try:
-            for shard, given in zip(shards, work, strict=True):
-                for number in range(len(given.tasks)):
+            for shard, shard_work in zip(shards, work, strict=True):
+                for number in range(len(shard_work.tasks)):
                     while len(shard.done) <= number and shard.current:
-                        self._hand_out(learner, shards)
-                        self._end_what_is_not_current()  # it may have been handed out a moment too late
-                        self._listen(told)
-                        waiting = sum(len(blob) for each in shards for blob in each.done)
-                        self.in_flight_bytes = max(self.in_flight_bytes, waiting)
-                    yield shard.taken(number)
+                        self._assign(learner, shards)
+                        self._stop_outdated()  # a shard's samples may be forgotten just before it is assigned
+                        self._listen(on_epoch)
+                        waiting_bytes = sum(len(blob) for other in shards for blob in other.done)
+                        self.in_flight_bytes = max(self.in_flight_bytes, waiting_bytes)
+                    yield shard.take(number)
         finally:
-            with self._books:
+            with self._lock:
                 self._shards = []
-            for worker in list(self._busy):  # only when something went wrong, or the caller went away
-                self._take_off(worker)
+            for worker in list(self._busy):  # after an error, or if the caller closed the generator
+                self._remove(worker)
 
     def _choose_context(self, learner: Learner) -> None:
-        """Let new workers import the caller's script only if the learner is of it; idle ones of another kind end."""
+        """Let new workers import the caller's script only if it defines the learner; end idle workers that differ."""
         context = context_for(learner)
         if type(context) is not type(self._context):
-            with self._books:
+            with self._lock:
                 idle, self._idle, self._context = self._idle, [], context
             for worker in idle:
                 worker.end()
                 worker.close()
 
-    def _hand_out(self, learner: Learner, shards: Sequence[_Shard]) -> None:
+    def _assign(self, learner: Learner, shards: Sequence[_Shard]) -> None:
+        """Give waiting shards to workers, as many as are free."""
         self._raise_if_stopped()
         waiting = sorted((s for s in shards if s.waiting), key=lambda s: (-s.samples_left, s.order))
         for shard in waiting[: self.workers - len(self._busy)]:
             fresh = None if self._idle else _start(self._context)
-            with self._books:
+            with self._lock:
                 worker = self._idle.pop() if self._idle else fresh or _start(self._context)
                 worker.shard, shard.running = shard, True
                 self._busy.append(worker)
-            self._raise_if_stopped()  # it may have come before there was anybody to stop
+            self._raise_if_stopped()  # `cancel` may have run before this worker was among the busy ones
             if worker.ready:
                 self._send(worker, learner)
             else:
-                worker.learner = learner  # sent when it says that it has started
+                worker.learner = learner  # sent once the worker reports that it has started
 
     def _raise_if_stopped(self) -> None:
-        with self._books:
+        with self._lock:
             stop, self._stop = self._stop, False
         if stop:
             raise Cancelled("training was stopped")
@@ -191,33 +206,33 @@ class Processes:
     def _send(self, worker: _Worker, learner: Learner) -> None:
         shard = worker.shard
         assert shard is not None
-        known, worker.learner, worker.ready = worker.ready and worker.learner is learner, learner, True
-        with self._books:
+        has_learner, worker.learner, worker.ready = worker.ready and worker.learner is learner, learner, True
+        with self._lock:
             worker.seen.add(shard.number)
         try:
-            packed = wire.pack(shard.next(None if known else learner))
+            packed = wire.pack(shard.next(None if has_learner else learner))
         except Exception as error:
-            if worker.cancelled or not shard.current:  # its samples went while they were read
+            if worker.cancelled or not shard.current:  # its samples were destroyed while they were read
                 self._replace(worker)
                 return
             if isinstance(error, AttributeError | TypeError | ValueError | PicklingError):
-                # what pickle says of a lambda, a local class …
+                # pickle's errors for a lambda, a local class …
                 raise InputError(f"the learner or its data cannot be sent to a worker process: {error}") from None
             raise ShardError(shard.segment, error) from error
         try:
             packed.send(worker.pipe)
         except OSError:
             if shard.current:
-                self._buried(worker)
+                self._handle_death(worker)
             else:
                 self._replace(worker)
 
-    def _listen(self, told: Told) -> None:
-        """Wait until a worker says something or dies."""
+    def _listen(self, on_epoch: OnEpoch) -> None:
+        """Wait until a worker sends a message or dies, and handle all messages."""
         by_pipe = {worker.pipe: worker for worker in self._busy}
-        heard = wait(list(by_pipe)) if by_pipe else ()
+        readable = wait(list(by_pipe)) if by_pipe else ()
         self._raise_if_stopped()
-        for pipe in heard:
+        for pipe in readable:
             worker = by_pipe[pipe]  # type: ignore[index]
             assert worker.shard is not None
             if worker.cancelled or not worker.shard.current:
@@ -226,32 +241,32 @@ class Processes:
             try:
                 message = wire.receive(worker.pipe)
             except (EOFError, OSError):  # also in the middle of a message
-                self._buried(worker)
+                self._handle_death(worker)
                 continue
-            except Exception as error:  # a learner may raise what can be made only where it was raised
-                told_ = f"what a worker said cannot be read: {type(error).__name__}: {error}"
-                raise ShardError(worker.shard.segment, LearnerError(told_)) from error
+            except Exception as error:  # a learner may raise an error that only the worker can unpickle
+                unreadable = f"a worker's message cannot be read: {type(error).__name__}: {error}"
+                raise ShardError(worker.shard.segment, LearnerError(unreadable)) from error
             if isinstance(message, Ready):
                 assert worker.learner is not None
                 self._send(worker, worker.learner)
             elif isinstance(message, Epoch):
                 try:
-                    worker.shard.tell(told, message)
+                    on_epoch(worker.shard.segment, message.done, message.total)
                 except Cancelled:
                     self._replace(worker)
             elif isinstance(message, Trained):
-                self._trained(worker, message.blob)
+                self._finish(worker, message.blob)
             elif isinstance(message, Failed):
                 if not worker.cancelled and worker.shard.current:
                     raise ShardError(worker.shard.segment, message.error)
                 self._replace(worker)
 
-    def _trained(self, worker: _Worker, blob: bytes) -> None:
-        """A worker is done, and free for other work, unless it was cancelled a moment before."""
-        with self._books:
+    def _finish(self, worker: _Worker, blob: bytes) -> None:
+        """Take a worker's sub-model and make the worker idle, unless it was cancelled or retired."""
+        with self._lock:
             if not worker.cancelled:
                 assert worker.shard is not None
-                worker.shard.trained(blob)
+                worker.shard.finish(blob)
                 worker.shard = None
                 self._busy.remove(worker)
                 if not worker.retired:
@@ -263,29 +278,30 @@ class Processes:
         else:
             self._replace(worker)
 
-    def _end_what_is_not_current(self) -> None:
+    def _stop_outdated(self) -> None:
+        """End the workers of shards whose work is no longer current, and drop what was trained of it."""
         for worker in list(self._busy):
             if worker.shard is not None and not worker.shard.current:
                 self._replace(worker)
         for shard in self._shards:
             if not shard.current:
-                shard.let_go()  # it may have been trained a moment too late
+                shard.discard()  # a sub-model may have arrived after `cancel`
 
     def _replace(self, worker: _Worker) -> None:
-        """What a worker trains on is no longer wanted: end it, and start another one for what comes next."""
-        self._take_off(worker)
+        """End a busy worker whose result is of no use, and start an idle one in its place."""
+        self._remove(worker)
         fresh = _start(self._context)
-        with self._books:
+        with self._lock:
             self._idle.append(fresh)
 
-    def _buried(self, worker: _Worker) -> None:
-        """A worker is gone, or cannot be reached: its segment waits again, unless that has happened too often."""
+    def _handle_death(self, worker: _Worker) -> None:
+        """Put a dead worker's segment back among the waiting ones; raise if its workers died too often."""
         if worker.cancelled:
             self._replace(worker)
             return
         shard = worker.shard
         assert shard is not None
-        self._take_off(worker)
+        self._remove(worker)
         shard.deaths += 1
         if not worker.ready and worker.process.exitcode == 1 and not isinstance(self._context, ScriptlessContext):
             raise ShardError(shard.segment, needs_guard())
@@ -294,18 +310,18 @@ class Processes:
             died = PassingError(f"a worker died {TRIES} times over segment {shard.segment} ({how})")
             raise ShardError(shard.segment, died)
 
-    def _take_off(self, worker: _Worker) -> None:
-        """End a busy worker. It leaves the books when it is dead: whoever cancels must not miss one that is dying."""
+    def _remove(self, worker: _Worker) -> None:
+        """End a busy worker. It stays in the list until it is dead, so that `cancel` does not miss it."""
         worker.end()
-        with self._books:
+        with self._lock:
             self._busy.remove(worker)
             if worker.shard is not None:
                 worker.shard.running = False
-        worker.close()  # only here, by the thread that listens to it
+        worker.close()  # only by the thread that listens to it
 
     def cancel(self, shards: Collection[int] | None = None) -> None:
-        """Kill the workers that train these shards, or any: what they hold dies with them; what they made goes, too."""
-        with self._books:
+        """Kill the workers that train these shards, or all workers, and drop what was trained of the shards."""
+        with self._lock:
             if shards is None:
                 self._stop = True
             cancelled = [w for w in self._busy if w.shard and (shards is None or w.shard.number in shards)]
@@ -313,16 +329,16 @@ class Processes:
                 worker.cancelled = True
             for shard in self._shards:
                 if shards is not None and shard.number in shards:
-                    shard.let_go()
+                    shard.discard()
         for worker in cancelled:
             worker.end()
 
     def retire(self, shards: Collection[int]) -> None:
-        """End the workers that were given samples of these shards: idle ones now, others when their segment is done.
+        """End the workers that received samples of these shards: idle ones now, busy ones after their segment.
 
         New ones are started when there is work.
         """
-        with self._books:
+        with self._lock:
             for worker in (*self._idle, *self._busy):
                 worker.retired = worker.retired or any(shard in shards for shard in worker.seen)
             idle, self._idle = [w for w in self._idle if w.retired], [w for w in self._idle if not w.retired]
@@ -331,35 +347,36 @@ class Processes:
             worker.close()
 
     def close(self) -> None:
-        """End the workers."""
-        with self._books:
+        """End all workers; a running call of `train` raises `Cancelled`."""
+        with self._lock:
             idle, self._idle = self._idle, []
         for worker in idle:
             worker.end()
             worker.close()
         self.cancel()
-        with self._books:
-            self._stop = bool(self._shards)  # only what is under way is to stop
+        with self._lock:
+            self._stop = bool(self._shards)  # stop the running call only, not the next one
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # the interpreter may be half gone
+        with contextlib.suppress(Exception):  # the interpreter may be shutting down
             self.close()
 
 
 def _start(context: SpawnContext) -> _Worker:
+    """Start a worker process; an `InputError` if the system refuses it."""
     try:
-        return _started(context)
+        return _spawn(context)
     except OSError as error:
         raise InputError(
             f"cannot start a worker process: {error.strerror}: take fewer workers, or allow more"
         ) from None
 
 
-def _started(context: SpawnContext) -> _Worker:
+def _spawn(context: SpawnContext) -> _Worker:
     ours, theirs = multiprocessing.Pipe()
     process = context.Process(target=work, args=(theirs,), daemon=True)
-    resource_tracker.ensure_running()  # now: its start would undo the mask
-    # a worker inherits the mask: Ctrl-C reaches the caller alone, who then ends the workers
+    resource_tracker.ensure_running()  # before the signal mask is set: its start would reset the mask
+    # a worker inherits the mask: Ctrl-C reaches the caller alone, which then ends the workers
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         process.start()

@@ -1,8 +1,8 @@
-"""How fresh processes are started: without running the caller's script again, unless the learner is defined in it.
+"""Starts processes without running the caller's script again, unless the script defines the learner.
 
 Python's `spawn` imports the main script in every process that it starts. A script without
-`if __name__ == "__main__":` then does everything a second time. What is sent to our processes says by itself which
-modules it needs, so the script is imported only when it is among them.
+`if __name__ == "__main__":` then does everything a second time. The pickled learner names the modules that it needs, so
+the script is imported only if it is among them.
 """
 
 import multiprocessing
@@ -23,7 +23,7 @@ _patching = threading.Lock()
 
 
 class ScriptlessProcess(SpawnProcess):
-    """A fresh process that does not import the caller's script."""
+    """A spawned process that does not import the caller's script."""
 
     @staticmethod
     def _Popen(process_obj: BaseProcess) -> Any:  # noqa: N802
@@ -32,30 +32,32 @@ class ScriptlessProcess(SpawnProcess):
 
 
 class ScriptlessContext(SpawnContext):
-    """A context for pools of such processes."""
+    """A `multiprocessing` context that starts every process as a `ScriptlessProcess`."""
 
     Process = ScriptlessProcess
 
 
 def context_for(*sent: Any) -> SpawnContext:
-    """The context for processes that are sent these values; the script is imported only if they refer to it."""
+    """Return a context for processes that receive these values; it imports the script only if they refer to it."""
     return multiprocessing.get_context("spawn") if refers_to_script(*sent) else ScriptlessContext()
 
 
 def refers_to_script(*sent: Any) -> bool:
-    """Whether a class, a function or a name among these values is of the script that was started.
+    """Return whether these values refer to the main script, by a class, a function or a name that it defines.
+
+    Values that cannot be pickled count as not referring to it: sending them fails with an error of its own.
 
     >>> refers_to_script({"epochs": 3})
     False
     """
     try:
-        return any(b"__main__" in pickle.dumps(each) for each in sent)
-    except Exception:  # whoever sends it says what is wrong with it
+        return any(b"__main__" in pickle.dumps(value) for value in sent)
+    except Exception:
         return False
 
 
 def refuse_rerun() -> None:
-    """Refuse to make a device in a process that is just importing the script that started it."""
+    """Raise an `InputError` in a worker process that is importing the main script: the script has no guard."""
     if getattr(multiprocessing.current_process(), "_inheriting", False) and "__mp_main__" in sys.modules:
         raise InputError(
             f"a worker process runs this script again: put what it does under {GUARD}, or the learner into a module "
@@ -64,7 +66,7 @@ def refuse_rerun() -> None:
 
 
 def needs_guard() -> NoGuardError:
-    """What is wrong when a process cannot import the script that defines the learner."""
+    """Return the error to raise if a worker cannot import the script that defines the learner."""
     return NoGuardError(
         f"a worker process cannot import this script, which defines the learner: put what it does under {GUARD}, or "
         "the learner into a module of its own"
@@ -73,17 +75,17 @@ def needs_guard() -> NoGuardError:
 
 @contextmanager
 def _without_script() -> Iterator[None]:
-    """While a process is started by this thread: leave the script out of what it prepares."""
+    """Leave the script out of the data that `spawn` prepares for processes which this thread starts."""
     with _patching:
-        original, own = spawn.get_preparation_data, threading.get_ident()
+        original, this_thread = spawn.get_preparation_data, threading.get_ident()
 
-        def prepared(name: str) -> dict[str, Any]:
-            found = original(name)
-            if threading.get_ident() == own:
-                found = {key: value for key, value in found.items() if not key.startswith("init_main_from")}
-            return found
+        def without_script(name: str) -> dict[str, Any]:
+            data = original(name)
+            if threading.get_ident() == this_thread:
+                data = {key: value for key, value in data.items() if not key.startswith("init_main_from")}
+            return data
 
-        spawn.get_preparation_data = prepared
+        spawn.get_preparation_data = without_script
         try:
             yield
         finally:

@@ -1,4 +1,4 @@
-"""A worker process: one thread, one segment at a time, no state that outlives a segment."""
+"""The worker process: one thread, one segment at a time, no samples kept after a segment."""
 
 import contextlib
 import gc
@@ -12,17 +12,17 @@ from cause.errors import IN_WORKER, CauseError, LearnerError, PassingError, is_p
 from cause.executors import wire
 
 AT_ONCE_S = 0.01
-"""A worker whose next order comes within this time does not wait."""
+"""A worker collects garbage if its next assignment does not come within this time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The worker has started."""
+    """Message: the worker has started."""
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """An epoch is done."""
+    """Message: an epoch of the segment is done."""
 
     done: int
     total: int
@@ -30,77 +30,80 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """The segment is done."""
+    """Message: the segment is trained; with the encoded sub-model."""
 
     blob: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The learner raised."""
+    """Message: the learner raised an error."""
 
     error: Exception
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What to train; the learner only when it is not the one of the last time."""
+    """What a worker is to train."""
 
     learner: Learner | None
+    """None if it is the learner of the worker's last assignment."""
     parent: bytes | None
+    """The encoded sub-model to go on from; None to start from scratch."""
     task: Task
 
 
 def work(pipe: Connection) -> None:
-    """Train what comes through the pipe until it is closed."""
+    """Train every `Assignment` that comes through the pipe, until the pipe is closed."""
     overwrite_freed_memory()
     learner: Learner | None = None
     shard: int | None = None
-    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):  # whoever asked is gone
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the caller ended
         wire.send(pipe, Ready())
         while True:
-            learner, shard = _served(pipe, learner, shard)
+            learner, shard = _serve(pipe, learner, shard)
             if not pipe.poll(AT_ONCE_S):
-                gc.collect()  # now: networks lie in circles, and whoever waits never comes to collect them
+                gc.collect()  # modules form reference cycles: collect them before blocking
 
 
-def _served(pipe: Connection, learner: Learner | None, shard: int | None) -> tuple[Learner, int]:
-    """One order. Nothing of it outlives this call: a worker that waits for the next one holds nobody's samples.
+def _serve(pipe: Connection, learner: Learner | None, last_shard: int | None) -> tuple[Learner, int]:
+    """Receive and train one assignment; return its learner and shard. No sample of it is referred to afterwards.
 
-    Before a segment of another shard than the last one, what that left in reference cycles is collected: its samples
-    may be forgotten while this one is trained.
+    Before a segment of another shard than the last one, reference cycles are collected: they may hold samples of the
+    last shard, which may be forgotten while this one is trained.
     """
-    order: Assignment = wire.receive(pipe)
-    own = order.task.lesson.segment.shard
-    if shard is not None and own != shard:
+    assignment: Assignment = wire.receive(pipe)
+    shard = assignment.task.lesson.segment.shard
+    if last_shard is not None and shard != last_shard:
         sweep()
-    learner = order.learner or learner
+    learner = assignment.learner or learner
     assert learner is not None
-    if order.learner is not None:
+    if assignment.learner is not None:
         gc.unfreeze()
-        gc.freeze()  # what it imported is left alone: with torch collecting takes 40 ms then, not 150
-    answer = _answer(learner, order, pipe)
+        gc.freeze()  # imported objects are left out of collections, which with torch take 40 ms then, not 150
+    answer = _answer(learner, assignment, pipe)
     try:
         packed = wire.pack(answer)
-    except Exception as error:  # what a learner makes, or raises, need not be fit for it
-        packed = wire.pack(Failed(_told(error)))
+    except Exception as error:  # a learner's state or error need not be picklable
+        packed = wire.pack(Failed(_as_learner_error(error)))
     packed.send(pipe)
-    return learner, own
+    return learner, shard
 
 
-def _answer(learner: Learner, order: Assignment, pipe: Connection) -> Trained | Failed:
+def _answer(learner: Learner, assignment: Assignment, pipe: Connection) -> Trained | Failed:
+    def tick(done: int, total: int) -> None:
+        wire.send(pipe, Epoch(done, total))
+
     try:
-        return Trained(
-            train_segment(learner, order.parent, order.task, lambda *epochs: wire.send(pipe, Epoch(*epochs)))
-        )
+        return Trained(train_segment(learner, assignment.parent, assignment.task, tick))
     except (BrokenPipeError, ConnectionResetError):
         raise
     except CauseError as error:
         return Failed(error)
-    except Exception as error:  # a user's module may raise anything, also what cannot be sent
-        return Failed(_told(error))
+    except Exception as error:  # a user's module may raise anything, also errors that cannot be pickled
+        return Failed(_as_learner_error(error))
 
 
-def _told(error: Exception) -> LearnerError:
+def _as_learner_error(error: Exception) -> LearnerError:
     kind = PassingError if is_passing(error) else LearnerError
     return kind(f"{IN_WORKER}{type(error).__name__}: {error}")

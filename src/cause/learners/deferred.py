@@ -1,7 +1,7 @@
-"""A home's learner that is made only when something is trained, predicted or checked with it.
+"""DeferredLearner makes a home's learner only when something is trained, predicted or checked with it.
 
-To forget, a home needs to know which sub-models there are and how large one is, which its ledger remembers. torch and
-scikit-learn take seconds to import, so a command that retrains nothing before its answer does without them.
+To forget, a home needs only the list of sub-models and the size of one, which are in its ledger. torch and scikit-learn
+take seconds to import, so a command that retrains nothing does not import them.
 """
 
 from collections.abc import Callable
@@ -10,59 +10,83 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cause.engine.learner import Learner
+from cause.engine.learner import Learner, Predictor, UsersCode
 from cause.engine.presets import System
 from cause.engine.progress import Tick, silent
 from cause.engine.samples import Lesson, Upload
 
 
-class DeferredLearner:
-    """Stands for a learner until it is needed; then it is that learner.
+class DeferredLearner(Learner):
+    """Passes every call on to a learner that is made at the first call.
+
+    Recipe digest, size and number of classes are known without it.
 
     Parameters
     ----------
     recipe_digest, sub_model_bytes
         As the home recorded them.
     load
-        Makes the learner, as a system composes it.
+        Makes the learner, composed with a system if one is passed.
+    classes
+        As the home's configuration has them.
 
+    Examples
+    --------
     >>> from cause.learners import CountingLearner
     >>> learner = DeferredLearner(bytes(32), 1_000, lambda system: CountingLearner())
     >>> learner.sub_model_bytes, learner.is_loaded, learner.environment == "", learner.is_loaded
     (1000, False, False, True)
     """
 
-    def __init__(self, recipe_digest: bytes, sub_model_bytes: int, load: Callable[[System | None], Learner]) -> None:
-        self.recipe_digest, self.sub_model_bytes = recipe_digest, sub_model_bytes
-        self.classes: int | None = None
+    def __init__(
+        self,
+        recipe_digest: bytes,
+        sub_model_bytes: int,
+        load: Callable[[System | None], Learner],
+        *,
+        classes: int | None = None,
+    ) -> None:
+        self._recipe_digest, self._sub_model_bytes, self._classes = recipe_digest, sub_model_bytes, classes
         self._load = load
         self._system: System | None = None
         self._learner: Learner | None = None
         self.when_loaded: Callable[[Learner], None] | None = None
-        """Called with the learner when it was made, before it is used: the home checks its recipe."""
+        """Called with the learner after it was made and before it is used: the home checks its recipe."""
 
     @property
     def is_loaded(self) -> bool:
-        """Whether it was needed."""
+        """Whether the learner was made."""
         return self._learner is not None
 
     def loaded(self) -> Learner:
-        """The learner itself."""
+        """Return the learner, and make it if this was not done before; raise whatever making it raises."""
         if self._learner is None:
-            made = self._load(self._system)
+            learner = self._load(self._system)
             if self.when_loaded is not None:
-                self.when_loaded(made)
-            self._learner = made
+                self.when_loaded(learner)
+            self._learner = learner
         return self._learner
+
+    @property
+    def recipe_digest(self) -> bytes:
+        return self._recipe_digest
+
+    @property
+    def sub_model_bytes(self) -> int:
+        return self._sub_model_bytes
+
+    @property
+    def classes(self) -> int | None:
+        return self._classes
 
     @property
     def environment(self) -> str:
         return self.loaded().environment
 
     def composed(self, system: System) -> "DeferredLearner":
-        made = DeferredLearner(self.recipe_digest, self.sub_model_bytes, self._load)
-        made.classes, made._system = self.classes, system
-        return made
+        composed = DeferredLearner(self.recipe_digest, self.sub_model_bytes, self._load, classes=self.classes)
+        composed._system = system
+        return composed
 
     def check(self, upload: Upload) -> None:
         self.loaded().check(upload)
@@ -82,14 +106,61 @@ class DeferredLearner:
     def stored_bytes(self, blob: bytes) -> int:
         return self.loaded().stored_bytes(blob)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.loaded(), name)  # what only some learners have: recipe, predictor, network …
+    def predictor(self, state: Any) -> Predictor:
+        return self.loaded().predictor(state)
+
+    @property
+    def type_name(self) -> str:
+        return self.loaded().type_name
+
+    @property
+    def features(self) -> int | None:
+        return self.loaded().features
+
+    @property
+    def recipe(self) -> Any:
+        return self.loaded().recipe
+
+    @property
+    def input_shape(self) -> tuple[int, ...] | None:
+        return self.loaded().input_shape
+
+    @property
+    def input_function(self) -> str | None:
+        return self.loaded().input_function
+
+    @property
+    def device_type(self) -> str:
+        return self.loaded().device_type
+
+    @property
+    def notes(self) -> list[str]:
+        return self.loaded().notes
+
+    def described(self) -> dict[str, Any] | None:
+        return self.loaded().described()
+
+    @property
+    def has_network(self) -> bool:
+        return self.loaded().has_network
+
+    def network(self, state: Any) -> Any:
+        return self.loaded().network(state)
+
+    def shortened(self) -> Learner:
+        return self.loaded().shortened()
+
+    @property
+    def tokens(self) -> int | None:
+        return self.loaded().tokens
+
+    @property
+    def users_code(self) -> UsersCode | None:
+        return self.loaded().users_code
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _itself, (self.loaded(),)  # a worker gets the learner
+        return _identity, (self.loaded(),)  # a worker process gets the learner itself
 
 
-def _itself(learner: Learner) -> Learner:
+def _identity(learner: Learner) -> Learner:
     return learner

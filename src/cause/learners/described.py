@@ -1,4 +1,4 @@
-"""Learners as plain data, so that a home can say in its configuration what learns in it."""
+"""Learners as plain data, for the configuration of a home."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -13,31 +13,37 @@ KINDS = ("torch", "sklearn")
 
 
 class NotNamedError(InputError):
-    """A learner with a part that has no name to import it by: it has to be given whenever its home is opened."""
+    """A learner with a part that cannot be imported by name: it has to be passed whenever its home is opened."""
 
 
 def describe(learner: Learner) -> dict[str, Any]:
-    """What `build` needs to make it again.
+    """Return the learner as plain data, from which `build` makes the same learner.
 
     Raises
     ------
     NotNamedError
-        If a part cannot be imported by name: then the learner must be given at each opening.
+        If a part cannot be imported by name: then the learner must be passed at each opening.
     InputError
-        If something of it could be written down, but would not come back the same, or only in this program.
+        If `build` would make another learner of the data, or could do it only in this program.
     """
-    told = getattr(learner, "described", None)
-    if told is None:
-        raise NotNamedError(f"a {type(learner).__name__} cannot be written down: give it whenever the home is opened")
-    description: dict[str, Any] = told()
+    description = learner.described()
+    if description is None:
+        raise NotNamedError(f"a {learner.type_name} cannot be written down: give it whenever the home is opened")
     if build(description).recipe_digest != learner.recipe_digest:
-        raise InputError(f"the settings of this {type(learner).__name__} cannot be written down so that they come back")
+        raise InputError(f"the settings of this {learner.type_name} cannot be written down so that they come back")
     return description
 
 
 def build(description: Mapping[str, Any]) -> Learner:
-    """The learner of a description.
+    """Return the learner of plain data, as `describe` returns it.
 
+    Raises
+    ------
+    InputError
+        If the data does not describe a learner.
+
+    Examples
+    --------
     >>> build({"kind": "sklearn", "estimator": "GaussianNB", "classes": 10, "features": 64}).classes
     10
     """
@@ -57,11 +63,11 @@ def _torch(parts: dict[str, Any]) -> Learner:
     model = parts.pop("model", None)
     if not isinstance(model, str):
         raise InputError(f"a torch learner needs a model's name, not {model!r}")
-    own = {name: parts.pop(name) for name in ("device", "threads") if name in parts}
-    _check(parts, {field.name for field in fields(Recipe)} - {"model"}, "a torch learner")
+    machine = {name: parts.pop(name) for name in ("device", "threads") if name in parts}
+    refuse_unknown("a torch learner", parts, {field.name for field in fields(Recipe)} - {"model"})
     if "options" in parts:
         parts["options"] = tuple(sorted(parts["options"].items()))
-    return TorchLearner(model, **own, **parts)
+    return TorchLearner(model, **machine, **parts)
 
 
 def _sklearn(parts: dict[str, Any]) -> Learner:
@@ -73,13 +79,9 @@ def _sklearn(parts: dict[str, Any]) -> Learner:
     if name not in FAMILIES:
         raise InputError(f"an estimator is one of {', '.join(FAMILIES)}, not {name!r}")
     settings = from_plain(parts.pop("settings", {}))
-    _check(parts, {"classes", "features", "epochs"}, "a scikit-learn learner")
-    made = getattr(linear_model, name, None) or getattr(naive_bayes, name)
+    refuse_unknown("a scikit-learn learner", parts, {"classes", "features", "epochs"})
+    family = getattr(linear_model, name, None) or getattr(naive_bayes, name)
     try:
-        return SklearnLearner(made(**settings), **parts)
+        return SklearnLearner(family(**settings), **parts)
     except TypeError as error:
         raise InputError(f"not settings of {name}: {error}") from None
-
-
-def _check(parts: Mapping[str, Any], known: set[str], what: str) -> None:
-    refuse_unknown(what, parts, known)

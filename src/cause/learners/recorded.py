@@ -1,27 +1,42 @@
-"""What a home remembers of its learner, for those who only look at the device."""
+"""RecordedLearner stands for a learner whose library is not imported, in commands that only read a home."""
 
 from typing import Any, NoReturn
 
-from cause.engine.presets import System
+from cause.engine.learner import Learner
 from cause.engine.samples import Upload
 from cause.errors import LearnerError
 
 
-class RecordedLearner:
-    """Stands for a learner without importing what it learns with, which takes longer than all else a look takes.
+class RecordedLearner(Learner):
+    """A learner that has a size and a digest, but cannot train or predict.
 
+    Commands that only show a home use it, because importing torch takes longer than everything else that they do.
+
+    Parameters
+    ----------
+    recipe_digest, sub_model_bytes
+        As the home recorded them.
+
+    Examples
+    --------
     >>> RecordedLearner(bytes(32), 1_000).sub_model_bytes
     1000
     """
 
     environment = ""
-    classes = None
 
     def __init__(self, recipe_digest: bytes, sub_model_bytes: int) -> None:
-        self.recipe_digest, self.sub_model_bytes = recipe_digest, sub_model_bytes
+        self._recipe_digest, self._sub_model_bytes = recipe_digest, sub_model_bytes
 
-    def composed(self, system: System) -> "RecordedLearner":
-        return self
+    @property
+    def recipe_digest(self) -> bytes:
+        """Digest of the recipe, as the home recorded it."""
+        return self._recipe_digest
+
+    @property
+    def sub_model_bytes(self) -> int:
+        """Size of one sub-model, as the home recorded it."""
+        return self._sub_model_bytes
 
     def check(self, upload: Upload) -> None:
         self._refuse()
@@ -37,9 +52,6 @@ class RecordedLearner:
 
     def decode(self, blob: bytes) -> NoReturn:
         self._refuse()
-
-    def stored_bytes(self, blob: bytes) -> int:
-        return len(blob)
 
     def _refuse(self) -> NoReturn:
         raise LearnerError("this device was opened without its learner, to be looked at: open it as usual")

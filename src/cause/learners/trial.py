@@ -1,4 +1,4 @@
-"""A trial: whether a learner can learn, be pruned, stored and asked, and remembers nothing, before a device is made."""
+"""The trial of a learner before a device is made: it must train, prune, store and predict, and keep no state."""
 
 import math
 import warnings
@@ -13,31 +13,31 @@ from cause.errors import CauseError, LearnerError
 from cause.learners.user_state import Remembered
 
 SAMPLES = 4
+"""The number of noise samples in a lesson of the trial."""
 
 
 def shape_of(learner: Learner) -> tuple[int, ...] | None:
-    """The shape of an input, if the learner says it."""
-    recipe, features = getattr(learner, "recipe", None), getattr(learner, "features", None)
-    if recipe is not None:
-        return tuple(recipe.shape)
-    return None if features is None else (features,)
+    """Return the shape of an input, as recipe or features give it; None for other learners, which are not tried."""
+    if learner.recipe is not None:
+        return tuple(learner.recipe.shape)
+    return None if learner.features is None else (learner.features,)
 
 
 def try_out(learner: Learner, shape: tuple[int, ...] | None = None) -> None:
-    """Train, store, go on and predict with a few noise samples; refuse what fails, and what is no pure function.
+    """Train, store, continue and predict with a few noise samples.
 
     Parameters
     ----------
     learner
-        As its system composes it. One that does not say the shape of its inputs is not tried.
+        The learner, composed with its system. If the shape of its inputs is unknown, it is not tried.
     shape
-        That of an input; by default what the learner says.
+        The shape of an input; by default the learner's.
 
     Raises
     ------
     LearnerError
-        If it fails, if its answers are not probabilities of the classes, or if a training depends on another one
-        before it.
+        If the learner fails, if its answers are not probabilities of the classes, or if a training depends on an
+        earlier one.
 
     Examples
     --------
@@ -47,43 +47,42 @@ def try_out(learner: Learner, shape: tuple[int, ...] | None = None) -> None:
     shape = shape or shape_of(learner)
     if shape is None:
         return
-    shortened = getattr(learner, "shortened", None)
-    trial = _Trial(learner if shortened is None else shortened(), shape)
+    trial = _Trial(learner.shortened(), shape)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of classes without a sample, for instance
             trial.run()
     except CauseError:
         raise
-    except Exception as error:  # whatever a user's network raises
-        first = (str(error).splitlines() or [""])[0]
-        raise LearnerError(f"the learner fails on inputs of shape {shape}: {type(error).__name__}: {first}") from None
+    except Exception as error:  # a user's network may raise anything
+        line = (str(error).splitlines() or [""])[0]
+        raise LearnerError(f"the learner fails on inputs of shape {shape}: {type(error).__name__}: {line}") from None
 
 
 class _Trial:
-    """Two lessons of noise, learned one after the other."""
+    """A trial with two lessons of noise."""
 
     def __init__(self, learner: Learner, shape: tuple[int, ...]) -> None:
         self._learner, self._classes = learner, learner.classes or 2
-        draw, tokens = np.random.default_rng(0), getattr(learner, "tokens", None)
-        self._x = [_noise(draw, (SAMPLES, *shape), tokens) for _ in range(2)]
+        draw = np.random.default_rng(0)
+        self._x = [_noise(draw, (SAMPLES, *shape), learner.tokens) for _ in range(2)]
 
     def run(self) -> None:
         learner = self._learner
-        code = getattr(learner, "users_code", None)
+        code = learner.users_code
         before = None if code is None else Remembered(*code())
         first = self._trained(0)
-        if code is None and hasattr(learner, "recipe"):  # a network of ours: nobody else's code takes part
+        if code is None and learner.recipe is not None:  # a model of this package, which keeps no state
             self._check_answers(learner.decode(first))
             learner.train(learner.decode(first), self._lesson(1), bytes(32))
             return
         if before is not None and (changed := before.changed()):
-            kept = before.now()
+            after_first = before.now()
             before.restore()
             self._trained(1)
-            again = before.now()
+            after_second = before.now()
             for name in changed:
-                if kept[name] != again[name]:
+                if after_first[name] != after_second[name]:
                     raise LearnerError(
                         f"the network's code keeps what it learned from outside the network: {name} depends on the "
                         "data of a training, so that later sub-models would depend on it too; keep it in a buffer"
@@ -131,7 +130,7 @@ class _Trial:
 
 
 def _noise(draw: np.random.Generator, shape: tuple[int, ...], tokens: int | None) -> Any:
-    """Floats from 0 to 1, or whole numbers below `tokens`."""
+    """Return random floats from 0 to 1, or random whole numbers below `tokens`."""
     if tokens is not None:
         return draw.integers(tokens, size=shape)
     return draw.random((shape[0], math.prod(shape[1:]))).astype(np.float32).reshape(shape)

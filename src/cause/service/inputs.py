@@ -88,11 +88,10 @@ class Form:
         """As the device is set, or as its learner has it."""
         if shape is not None:
             return cls(math.prod(shape), shape, classes)
-        recipe = getattr(learner, "recipe", None)
-        if recipe is not None:
-            shape = tuple(int(side) for side in recipe.shape)
+        if learner.recipe is not None:
+            shape = tuple(int(side) for side in learner.recipe.shape)
             return cls(math.prod(shape), shape, classes)
-        return cls(getattr(learner, "features", None), None, classes)
+        return cls(learner.features, None, classes)
 
 
 class Named(io.BytesIO):

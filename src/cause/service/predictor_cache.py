@@ -1,9 +1,7 @@
 """The heads, ready to vote. A decoded head serves only while the device says that it is one."""
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,11 +9,10 @@ from numpy.typing import NDArray
 
 from cause.device.device import Cause, Voter
 from cause.engine.ensemble import why_nobody_votes
+from cause.engine.learner import Predictor
 from cause.engine.samples import SegmentKey
 from cause.engine.voting import VOTES, Labels
 from cause.errors import CauseError
-
-Predictor = Callable[[Any], NDArray[np.floating]]
 
 
 class NobodyVotesError(CauseError):
@@ -83,9 +80,7 @@ class Heads:
 
     def _decoded(self, blob: bytes) -> Predictor:
         learner = self._device.learner
-        state = learner.decode(blob)
-        made = getattr(learner, "predictor", None)
-        return partial(learner.predict, state) if made is None else made(state)
+        return learner.predictor(learner.decode(blob))
 
     def purge(self) -> None:
         """Let go of what votes no more."""

@@ -361,8 +361,7 @@ def energy(service: Service) -> s.Energy:
     from cause.device.energy.find import find_meter
 
     device = service.device
-    kind = getattr(getattr(device.learner, "device", None), "type", "cpu")
-    meter = find_meter(str(kind))
+    meter = find_meter(device.learner.device_type)
     with device.lock:
         segments = waiting(device)
     rsn = sum(each.samples for each in segments if each.again)

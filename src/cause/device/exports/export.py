@@ -47,13 +47,12 @@ class Exported:
 
 def form_of(device: "Cause", form: str | None) -> str:
     """The form to export in: `form`, or the learner's usual one if it is None; InputError if it does not fit."""
-    network = hasattr(device.learner, "network")
-    fitting = ("safetensors", "onnx") if network else ("npz",)
+    fitting = ("safetensors", "onnx") if device.learner.has_network else ("npz",)
     chosen = fitting[0] if form is None else form
     if chosen not in FORMS:
         raise InputError(f"unknown form {chosen!r}: one of {', '.join(FORMS)}")
     if chosen not in fitting:
-        raise InputError(f"a {type(device.learner).__name__} is exported as {' or '.join(fitting)}, not as {chosen}")
+        raise InputError(f"a {device.learner.type_name} is exported as {' or '.join(fitting)}, not as {chosen}")
     return chosen
 
 
@@ -125,7 +124,7 @@ def _write(device: "Cause", target: Path, form: str, heads: Sequence[Head]) -> t
 
 def _card(device: "Cause", exported: Exported, heads: Sequence[Head]) -> dict[str, Any]:
     """The description that a user of the export needs to vote with the heads; it names no user of the device."""
-    recipe = getattr(device.learner, "recipe", None)
+    recipe = device.learner.recipe
     card: dict[str, Any] = {
         "cause": __version__,
         "export": exported.id,
@@ -134,11 +133,10 @@ def _card(device: "Cause", exported: Exported, heads: Sequence[Head]) -> dict[st
         "vote": device.system.vote,
         "heads": [{"name": head.name, "learned_rounds_up_to": head.key.round, "weight": head.weight} for head in heads],
     }
-    described = getattr(device.learner, "described", None)
     if recipe is not None:
         card["recipe"] = asdict(recipe)
         card["input"] = {"shape": list(recipe.shape), "mean": recipe.mean, "std": recipe.std}
-    elif described is not None:
-        card["learner"] = described()
-        card["input"] = {"function": "asinh" if getattr(device.learner, "robust", False) else None}
+    elif (description := device.learner.described()) is not None:
+        card["learner"] = description
+        card["input"] = {"function": device.learner.input_function}
     return card

@@ -63,8 +63,8 @@ def write(device: "Cause", target: Path, heads: Sequence["Head"]) -> tuple[str, 
         if find_spec(module) is None:
             raise InputError(f"an export to ONNX needs {module}: pip install 'cause[onnx]'")
     learner = device.learner
-    recipe = learner.recipe  # type: ignore[attr-defined]
-    networks = [learner.network(head.state).cpu() for head in heads]  # type: ignore[attr-defined]
+    recipe = learner.recipe
+    networks = [learner.network(head.state).cpu() for head in heads]
     weights = [float(head.weight) for head in heads]
     ensemble = Ensemble(networks, weights, device.system.vote, recipe).eval()
     kind = torch.int64 if recipe.input_dtype == "int64" else torch.float32

@@ -15,7 +15,7 @@ def write(device: "Cause", target: Path, heads: Sequence["Head"]) -> tuple[str, 
     """One file a head."""
     files = []
     for head in heads:
-        network = device.learner.network(head.state)  # type: ignore[attr-defined]
+        network = device.learner.network(head.state)
         tensors = {name: tensor.cpu().contiguous().clone() for name, tensor in network.state_dict().items()}
         files.append(f"{head.name}.safetensors")
         save_file(tensors, str(target / files[-1]))

@@ -331,7 +331,7 @@ class Home(Journal):
                 # for commands that do not load the learner
                 self.database.set("sub_model_bytes", learner.sub_model_bytes)
                 self.database.set("environment", learner.environment)
-                self.database.set("learner_notes", json.dumps(getattr(learner, "notes", [])))
+                self.database.set("learner_notes", json.dumps(learner.notes))
         elif recorded is not None and bytes(recorded) != learner.recipe_digest:
             raise HomeError(
                 f"the learner's recipe is not that of the sub-models in {str(self.layout.folder)!r}: open it with the "

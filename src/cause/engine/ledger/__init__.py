@@ -1,4 +1,4 @@
-"""The system's records."""
+"""Ledgers: records of rounds, uploads and segments."""
 
 from cause.engine.ledger.base import Ledger, Quarantined, Selection
 from cause.engine.ledger.lineage import Lineage, Segment

@@ -1,4 +1,4 @@
-"""The seam of all ledgers: who uploaded what, in which segment it lies, and what is still retained."""
+"""What a ledger is: it records who uploaded which samples, their segments, and which are still retained."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,69 +14,77 @@ Selection = Mapping[tuple[str, int], Positions]
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """Samples of one upload in one segment that are retained but not learned from: see `cause.engine.quarantine`."""
+    """Samples of one upload in one segment that are retained but not learned from (`cause.engine.quarantine`)."""
 
     user: str
     segment: SegmentKey
     samples: int
     verdict: str
-    """The type of the error that training on them alone ends with."""
+    """The type of the error with which training on them alone fails."""
     since: float | None = None
-    """When they were set aside (seconds since 1970); None where nobody writes it down."""
+    """When they were put in quarantine (seconds since 1970); None in a ledger without a clock."""
     upload: int | None = None
-    """The number of the upload in a home."""
+    """The number of the upload in a home; None outside a home."""
 
     @property
     def round(self) -> int:
-        """The round in which they came."""
+        """The round in which they were uploaded."""
         return self.segment.round
 
 
 class Ledger(Protocol):
-    """Records of rounds, users and segments. Only what is retained is known to it."""
+    """Records of rounds, users and segments. It holds nothing about samples that were deleted."""
 
     @property
     def round(self) -> int:
-        """The last round begun; 0 before the first."""
+        """The number of the last round; 0 before the first."""
 
     def placement(self, user: str) -> int | None:
-        """The shard of a user's newest retained upload, where it lies in one."""
+        """Return the shard of a user's newest retained upload; None if it is in several shards or there is none."""
 
     def rounds_of(self, user: str) -> Sequence[int]:
-        """Rounds in which the user has retained samples, ascending; none for a stranger."""
+        """Return the rounds in which a user has retained samples, ascending; empty for an unknown user."""
 
     def names_like(self, user: str) -> Sequence[str]:
-        """The names of users with retained samples that are this one, the very name first; none for a stranger.
+        """Return the stored names that are this user's, exactly this name first; empty for an unknown user.
 
-        Only homes of earlier versions hold a name that can be written in several ways.
+        Only homes of earlier versions hold one name in several spellings.
         """
 
     def pieces_of(self, user: str, round_: int) -> Sequence[tuple[SegmentKey, Positions]]:
-        """Where the retained samples of one upload lie, those in quarantine included."""
+        """Return the segments of an upload with the retained positions in each, quarantined ones included."""
 
     def twins_of(self, user: str, round_: int) -> Mapping[int, bytes]:
-        """What identical retained samples of an upload share, by position; empty where there are none."""
+        """Return a digest by position for an upload's retained samples, equal for identical ones; empty if none are."""
 
     def handles_of(self, user: str, round_: int) -> Mapping[str, int]:
-        """The position of each retained sample of an upload, by its handle; empty where samples have none."""
+        """Return the position of each retained sample of an upload by its handle; empty if samples have none."""
 
     def shards(self) -> Sequence[int]:
-        """Shards that retain anything, ascending."""
+        """Return the shards with retained samples, ascending."""
 
     def lineage(self, shard: int) -> Lineage:
-        """A shard's segments in order."""
+        """Return a shard's segments in order."""
 
     def record(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]]) -> None:
-        """Begin a round and take what arrived in it."""
+        """Begin a round and record the samples of its segments."""
 
     def delete(self, selection: Selection) -> None:
-        """Forget these samples for good. A user without samples is forgotten too."""
+        """Delete these samples, and users who have no samples left."""
 
     def quarantined(self) -> Sequence[Quarantined]:
-        """What is set aside, by segment and user."""
+        """Return the samples in quarantine, sorted by segment and user."""
 
     def quarantine(self, key: SegmentKey, verdicts: Mapping[str, str]) -> None:
-        """Set the samples of these users in a segment aside, durably: the segment holds the others only."""
+        """Put samples of a segment in quarantine, durably.
+
+        Parameters
+        ----------
+        key
+            The segment.
+        verdicts
+            The users whose samples are quarantined, with the type of the error.
+        """
 
     def reinstate(self, first: SegmentKey) -> None:
-        """Give back what is set aside in this segment and later ones of the shard: they are about to be replayed."""
+        """Take all samples of this and later segments of the shard out of quarantine, before they are replayed."""

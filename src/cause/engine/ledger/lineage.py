@@ -1,4 +1,4 @@
-"""A shard's history: its segments, in the order in which they are trained."""
+"""A shard's segments, in the order in which they are trained."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,36 +9,44 @@ from cause.engine.samples import Piece, SegmentKey
 
 
 class Segment:
-    """The retained samples that a shard received in one round (or in one slice of it)."""
+    """The retained samples that a shard received in one round (or in one slice of it).
+
+    Parameters
+    ----------
+    key
+        Shard, round and slice.
+    pieces
+        Its samples; at most one piece for each user.
+    """
 
     __slots__ = ("_digests", "_manifest", "_pieces", "count", "key", "trained")
 
     def __init__(self, key: SegmentKey, pieces: Sequence[Piece]) -> None:
         self.key = key
-        self.trained = False  # ever: training it again is then a retraining
+        self.trained = False  # if it was trained once, training it again counts as retraining
         self._pieces = {piece.upload.user: piece for piece in sorted(pieces, key=lambda piece: piece.upload.user)}
         self.count = sum(len(piece.positions) for piece in pieces)
-        self._digests: dict[str, bytes] = {}  # of each piece; a deletion renews only its own
+        self._digests: dict[str, bytes] = {}  # by user, so that a deletion recomputes only one
         self._manifest: bytes | None = None
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
-        """Its samples, by user."""
+        """Its samples, sorted by user."""
         return tuple(self._pieces.values())
 
     def piece(self, user: str) -> Piece:
-        """What it holds of a user's upload, which must be something."""
+        """Return the samples of a user; a `KeyError` if there are none."""
         return self._pieces[user]
 
     def positions(self, user: str) -> Positions:
-        """What it holds of a user's upload."""
+        """Return the positions of a user's samples; empty if there are none."""
         piece = self._pieces.get(user)
         return piece.positions if piece else range(0)
 
-    def remove(self, user: str, doomed: Positions) -> None:
-        """Forget some samples of a user."""
+    def remove(self, user: str, positions: Positions) -> None:
+        """Delete samples of a user."""
         piece = self._pieces[user]
-        kept = pos.minus(piece.positions, doomed)
+        kept = pos.minus(piece.positions, positions)
         self.count -= len(piece.positions) - len(kept)
         self._manifest = None
         self._digests.pop(user, None)
@@ -48,7 +56,7 @@ class Segment:
             del self._pieces[user]
 
     def add(self, piece: Piece) -> None:
-        """Take samples of a user back in."""
+        """Add samples of a user that has none here."""
         pieces = {**self._pieces, piece.upload.user: piece}
         self._pieces = dict(sorted(pieces.items()))
         self.count += len(piece.positions)
@@ -56,7 +64,7 @@ class Segment:
         self._digests.pop(piece.upload.user, None)
 
     def piece_digest(self, user: str) -> bytes:
-        """Digest of the ids of what it holds of a user's upload."""
+        """Return the digest of the ids of a user's samples."""
         if user not in self._digests:
             upload, positions = self._pieces[user]
             self._digests[user] = digest(upload.names(positions))
@@ -64,17 +72,16 @@ class Segment:
 
     @property
     def manifest(self) -> bytes:
-        """Digest of the ids of its retained samples, whatever the order in which they came."""
+        """Digest of the ids of all its samples, independent of the order of uploads."""
         if self._manifest is None:
             self._manifest = digest(*(self.piece_digest(user) for user in self._pieces))
         return self._manifest
 
 
 class Lineage:
-    """The segments of one shard that retain anything, and how many samples they retain.
+    """The segments of one shard that have retained samples, with running totals of the samples.
 
-    Sums over stretches of it are differences of running totals. A deletion recomputes the totals after it, which
-    costs no more than the replay that follows it.
+    A deletion recomputes the totals after it, which costs no more than the replay that follows.
     """
 
     def __init__(self) -> None:
@@ -93,52 +100,51 @@ class Lineage:
 
     @property
     def samples(self) -> int:
-        """Retained samples of the shard."""
+        """The number of retained samples of the shard."""
         return self._totals[-1]
 
     @property
     def last(self) -> SegmentKey | None:
-        """The newest segment."""
+        """The key of the newest segment; None if there is none."""
         return self._segments[-1].key if self._segments else None
 
     def before(self, key: SegmentKey) -> Sequence[Segment]:
-        """The segments before one."""
+        """Return the segments before one."""
         return self._segments[: self._at[key]]
 
     def after(self, key: SegmentKey | None) -> Sequence[Segment]:
-        """The segments after one, or all of them."""
+        """Return the segments after one; all segments for None."""
         return self._segments[0 if key is None else self._at[key] + 1 :]
 
     def samples_upto(self, key: SegmentKey | None) -> int:
-        """Retained samples of the segments up to one, inclusive."""
+        """Return the number of retained samples in the segments up to and including one; 0 for None."""
         return 0 if key is None else self._totals[self._at[key] + 1]
 
     def append(self, segment: Segment) -> None:
-        """Add the next segment."""
+        """Add a segment after the last one."""
         self._at[segment.key] = len(self._segments)
         self._segments.append(segment)
         self._totals.append(self._totals[-1] + segment.count)
 
     def put(self, segment: Segment) -> None:
-        """Bring it up to date after a segment got samples back: one that had left is here again, in its place."""
-        if segment.key not in self:
-            after = [each for each in self._segments if each.key > segment.key]
-            start = len(self._segments) - len(after)
-            del self._segments[start:], self._totals[start + 1 :]
-            for each in after:
-                del self._at[each.key]
-            for each in (segment, *after):
-                self.append(each)
-        else:
+        """Update the totals after samples were added to a segment; insert the segment if it is not there."""
+        if segment.key in self:
             self.recount(segment.key)
+            return
+        start = sum(earlier.key < segment.key for earlier in self._segments)
+        for later in (segment, *self._cut(start)):
+            self.append(later)
 
     def recount(self, key: SegmentKey) -> None:
-        """Bring it up to date after deletions in or after a segment; emptied segments leave."""
-        start = self._at[key]
-        touched = self._segments[start:]
-        del self._segments[start:], self._totals[start + 1 :]
-        for segment in touched:
-            del self._at[segment.key]
-        for segment in touched:
+        """Update the totals after deletions in a segment or after it; remove empty segments."""
+        for segment in self._cut(self._at[key]):
             if segment.count:
                 self.append(segment)
+
+    def _cut(self, start: int) -> list[Segment]:
+        """Remove the segments from an index on, and return them."""
+        removed = self._segments[start:]
+        del self._segments[start:], self._totals[start + 1 :]
+        for segment in removed:
+            del self._at[segment.key]
+        return removed

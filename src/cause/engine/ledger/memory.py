@@ -1,4 +1,4 @@
-"""The ledger of a simulation: everything in the process."""
+"""The ledger of a device without a home: everything is in the process's memory."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ from cause.engine.samples import Piece, SegmentKey
 
 
 class MemoryLedger:
-    """Records kept in the process. An upload that stays whole costs as much as one sample of it.
+    """A ledger in the process's memory. An upload of which nothing was deleted needs no more memory than one sample.
 
     Examples
     --------
@@ -54,11 +54,11 @@ class MemoryLedger:
         return self._lineages[key.shard][key].piece(user) if aside is None else aside[0]
 
     def twins_of(self, user: str, round_: int) -> dict[int, bytes]:
-        found: dict[int, bytes] = {}
+        twins: dict[int, bytes] = {}
         for key in self._uploads.get(user, {}).get(round_, []):
             upload, positions = self._piece(key, user)
-            found |= zip(pos.array(positions).tolist(), upload.twins(positions), strict=False)
-        return found
+            twins |= zip(pos.array(positions).tolist(), upload.twins(positions), strict=False)
+        return twins
 
     def handles_of(self, user: str, round_: int) -> dict[str, int]:
         return {}
@@ -78,20 +78,20 @@ class MemoryLedger:
 
     def delete(self, selection: Selection) -> None:
         touched: dict[int, SegmentKey] = {}
-        for (user, round_), doomed in selection.items():
-            uploads, left = self._uploads[user], []
+        for (user, round_), positions in selection.items():
+            uploads, retained_in = self._uploads[user], []
             for key in uploads[round_]:
                 if user in self._aside.get(key, {}):
-                    left += [key] if self._delete_aside(key, user, doomed) else []
+                    retained_in += [key] if self._delete_quarantined(key, user, positions) else []
                     continue
                 segment = self._lineages[key.shard][key]
-                if len(pos.common(segment.positions(user), doomed)):
-                    segment.remove(user, doomed)
+                if len(pos.common(segment.positions(user), positions)):
+                    segment.remove(user, positions)
                     touched[key.shard] = min(key, touched.get(key.shard, key))
                 if len(segment.positions(user)):
-                    left.append(key)
-            if left:
-                uploads[round_] = left
+                    retained_in.append(key)
+            if retained_in:
+                uploads[round_] = retained_in
             else:
                 del uploads[round_]
             if not uploads:
@@ -99,6 +99,7 @@ class MemoryLedger:
         self._recount(touched)
 
     def _recount(self, touched: Mapping[int, SegmentKey]) -> None:
+        """Update the shards after deletions from a segment on; remove empty shards."""
         for shard, key in touched.items():
             self._lineages[shard].recount(key)
             if not self._lineages[shard].samples:
@@ -129,10 +130,10 @@ class MemoryLedger:
                 segment.add(piece)
             lineage.put(segment)
 
-    def _delete_aside(self, key: SegmentKey, user: str, doomed: Positions) -> int:
-        """Forget samples that are set aside; how many are left of them."""
-        (upload, positions), verdict = self._aside[key][user]
-        kept = pos.minus(positions, doomed)
+    def _delete_quarantined(self, key: SegmentKey, user: str, positions: Positions) -> int:
+        """Delete samples that are in quarantine; return how many of the user's are left in the segment."""
+        (upload, held), verdict = self._aside[key][user]
+        kept = pos.minus(held, positions)
         if len(kept):
             self._aside[key][user] = Piece(upload.keeping(kept), kept), verdict
         else:

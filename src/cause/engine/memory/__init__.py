@@ -1,4 +1,4 @@
-"""The bounded memory for sub-models, and who goes when it is full: one policy a file."""
+"""The bounded memory for sub-models, and its replacement policies, one a file."""
 
 from cause.common.registry import Registry
 from cause.engine.memory.base import MemoryView, Policy, PolicySetting

@@ -1,4 +1,4 @@
-"""The seam of all replacement policies."""
+"""The base class of replacement policies, and what a policy can see of the memory."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -9,82 +9,84 @@ from cause.engine.samples import SegmentKey
 
 
 class MemoryView(Protocol):
-    """What a policy may look at."""
+    """The part of the memory that a policy may read."""
 
     @property
     def slots(self) -> int:
-        """N: slots are numbered 0 … N-1 here (the paper counts from 1)."""
+        """N, the number of slots; they are numbered 0 … N-1 here (the paper counts from 1)."""
 
     def shards(self) -> Sequence[int]:
-        """The shards that have a sub-model stored."""
+        """Return the shards that have a stored sub-model, ascending."""
 
     def slot_of(self, key: SegmentKey) -> int:
-        """The slot of a stored sub-model."""
+        """Return the slot of a stored sub-model."""
 
     def stored_of(self, shard: int) -> Sequence[SegmentKey]:
-        """A shard's stored sub-models, oldest first; the last one is its head."""
+        """Return a shard's stored sub-models, oldest first; the last one is its head."""
 
     def evictable(self, slot: int, newcomer: SegmentKey) -> bool:
-        """Is there a sub-model in the slot that is not the head of a shard other than the newcomer's?"""
+        """Return whether the slot holds a sub-model that may be evicted: not the head of another shard."""
 
     def candidates(self, newcomer: SegmentKey) -> Sequence[SegmentKey]:
-        """Everything evictable, by slot."""
+        """Return the evictable sub-models, in the order of their slots."""
 
     def samples_between(self, shard: int, after: SegmentKey | None, upto: SegmentKey) -> int:
-        """Retained samples of a shard's segments after one (or from the start) up to another, inclusive."""
+        """Return the number of retained samples in a shard's segments after `after` (None: all), up to `upto`."""
 
 
 @dataclass(frozen=True)
 class PolicySetting:
-    """What a policy is built from."""
+    """The arguments of a policy."""
 
     slots: int
+    """N, the number of slots."""
     key: bytes
+    """The key of random choices."""
 
 
 class Policy(ABC):
-    """Names the sub-model that makes room for a newcomer.
+    """Chooses the sub-model that is evicted when the memory is full.
 
-    A policy is asked only when the memory is full. Its state is a few numbers that survive rounds, requests and a
-    restart of the device.
+    Its state is a few numbers that survive rounds, requests and a restart of the device.
     """
 
     bounded = True
+    """Whether the memory has a limit."""
 
     def __init__(self, setting: PolicySetting) -> None:
         self.setting = setting
 
     @abstractmethod
     def victim(self, newcomer: SegmentKey, memory: MemoryView) -> int:
-        """The slot to empty: an evictable one."""
+        """Return the slot to empty for a newcomer; it must be evictable."""
 
     def supersedes(self, newcomer: SegmentKey, memory: MemoryView) -> int | None:
-        """A slot that the newcomer takes over even when there is room."""
+        """Return a slot that the newcomer takes over although there is room; None by default."""
         return None
 
     def stored(self, key: SegmentKey, memory: MemoryView) -> None:
-        """A newcomer was stored."""
+        """Called after a sub-model was stored."""
 
     def removed(self, key: SegmentKey, memory: MemoryView) -> None:
-        """A sub-model left: evicted, or tainted and dropped."""
+        """Called after a sub-model was evicted, dropped or discarded."""
 
     def purge(self) -> None:
-        """Samples were deleted, and the sub-models that saw them: keep nothing that was computed from them."""
+        """Called after a deletion: discard everything that was computed from deleted samples."""
 
     def state(self) -> dict[str, int]:
-        """What must survive a restart and cannot be computed from what is stored: a few numbers, kept as JSON."""
+        """Return the numbers that must survive a restart and do not follow from the stored sub-models."""
         return {}
 
     def restore(self, state: dict[str, int], memory: MemoryView) -> None:
-        """Go on where an earlier process stopped.
+        """Replace the policy's state by a stored one.
 
-        Called whenever a memory is filled from the disk: at an opening, and after an error in a running process. All
-        that the policy held before is replaced.
+        Called whenever a memory is loaded from the disk: when a device is opened, and after an error in a running
+        process.
 
         Parameters
         ----------
         state
-            What `state` returned then; `{}` stands for a policy that was never asked.
+            What `state` returned; `{}` for a policy that has not been used yet.
         memory
-            What is stored now.
+            The stored sub-models.
         """

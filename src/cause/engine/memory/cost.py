@@ -1,4 +1,4 @@
-"""Evict what costs least to lose: ours."""
+"""Our own policy: evict the sub-model whose loss costs least."""
 
 import heapq
 from bisect import bisect_left
@@ -28,52 +28,54 @@ class Cost(Policy):
         while self._heap and self._scores.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         options = self._heap[:1]
-        own = memory.stored_of(newcomer.shard)
-        if own:  # the predecessor is no head any more
-            options = [*options, (self._score(own, len(own) - 1, newcomer, memory), own[-1])]
+        keys = memory.stored_of(newcomer.shard)
+        if keys:  # the newcomer replaces its predecessor as the head, so that one may be evicted too
+            options = [*options, (self._score(keys, len(keys) - 1, newcomer, memory), keys[-1])]
         return memory.slot_of(min(options)[1])
 
     def stored(self, key: SegmentKey, memory: MemoryView) -> None:
-        own = memory.stored_of(key.shard)
-        if len(own) > 1:
-            self._keep(own, len(own) - 2, memory)
+        keys = memory.stored_of(key.shard)
+        if len(keys) > 1:
+            self._update(keys, len(keys) - 2, memory)
 
     def removed(self, key: SegmentKey, memory: MemoryView) -> None:
         self._scores.pop(key, None)
-        own = memory.stored_of(key.shard)
-        after = bisect_left(own, key)
-        if after == len(own):  # it was the newest: the one before is now, and a head has no score
-            if own:
-                self._scores.pop(own[-1], None)
+        keys = memory.stored_of(key.shard)
+        after = bisect_left(keys, key)
+        if after == len(keys):  # it was the head: the one before becomes the head, and a head has no score
+            if keys:
+                self._scores.pop(keys[-1], None)
             return
         if after > 0:
-            self._keep(own, after - 1, memory)
-        if after < len(own) - 1:
-            self._keep(own, after, memory)
+            self._update(keys, after - 1, memory)
+        if after < len(keys) - 1:
+            self._update(keys, after, memory)
 
     def purge(self) -> None:
-        self._renew()  # outdated scores are statistics of deleted samples
+        self._rebuild_heap()  # outdated scores are statistics of deleted samples
 
     def restore(self, state: dict[str, int], memory: MemoryView) -> None:
         self._scores, self._heap = {}, []
         for shard in memory.shards():
-            own = memory.stored_of(shard)
-            for at in range(len(own) - 1):
-                self._keep(own, at, memory)
+            keys = memory.stored_of(shard)
+            for index in range(len(keys) - 1):
+                self._update(keys, index, memory)
 
-    def _keep(self, own: Sequence[SegmentKey], at: int, memory: MemoryView) -> None:
-        key, score = own[at], self._score(own, at, own[at + 1], memory)
+    def _update(self, keys: Sequence[SegmentKey], index: int, memory: MemoryView) -> None:
+        """Compute the score of one of a shard's stored sub-models anew."""
+        key, score = keys[index], self._score(keys, index, keys[index + 1], memory)
         self._scores[key] = score
         heapq.heappush(self._heap, (score, key))
         if len(self._heap) > 64 + 4 * len(self._scores):
-            self._renew()
+            self._rebuild_heap()
 
-    def _renew(self) -> None:
+    def _rebuild_heap(self) -> None:
+        """Drop outdated scores."""
         self._heap = [(score, key) for key, score in self._scores.items()]
         heapq.heapify(self._heap)
 
     @staticmethod
-    def _score(own: Sequence[SegmentKey], at: int, following: SegmentKey, memory: MemoryView) -> int:
-        key, before = own[at], own[at - 1] if at else None
+    def _score(keys: Sequence[SegmentKey], index: int, following: SegmentKey, memory: MemoryView) -> int:
+        key, before = keys[index], keys[index - 1] if index else None
         restarts = memory.samples_between(key.shard, key, following)
         return restarts * memory.samples_between(key.shard, before, key)

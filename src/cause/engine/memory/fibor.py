@@ -7,8 +7,8 @@ from cause.engine.samples import SegmentKey
 class FiboR(Policy):
     """The replacement index jumps by 0, 1, 2, 3, 5, 8, 13 … slots, so that some slots keep old sub-models long.
 
-    A jump onto a pinned slot counts, and the next one goes on from there; after N jumps in vain the index walks on
-    to the next slot that is not pinned.
+    A jump onto a pinned slot counts, and the next one starts from there. After N jumps onto pinned slots the index
+    walks on to the next slot that is not pinned.
 
     Examples
     --------
@@ -21,10 +21,10 @@ class FiboR(Policy):
         super().__init__(setting)
         self._at = 0  # I_replace, counted from 0
         self._jumps = 0  # I_FiboR
-        self._f, self._following = 0, 1  # f(I_FiboR) and the one after it, modulo N
+        self._f, self._following = 0, 1  # f(I_FiboR) and f(I_FiboR + 1), modulo N
 
     def jump(self) -> int:
-        """Move on by f(I_FiboR)."""
+        """Move the replacement index by f(I_FiboR) slots, and return it."""
         self._at = (self._at + self._f) % self.setting.slots
         # f has no second 1: after 0 and 1 comes 2.
         after = 2 if self._jumps == 0 else self._f + self._following

@@ -1,4 +1,4 @@
-"""First in, first out."""
+"""The policy first in, first out."""
 
 from cause.engine.memory.base import MemoryView, Policy, PolicySetting
 from cause.engine.samples import SegmentKey

@@ -1,4 +1,4 @@
-"""Any slot, by a seeded draw."""
+"""The policy that evicts a random sub-model, drawn with a seed."""
 
 from cause.common.hashing import keyed_int
 from cause.engine.memory.base import MemoryView, Policy, PolicySetting
@@ -6,7 +6,7 @@ from cause.engine.samples import SegmentKey
 
 
 class Random(Policy):
-    """Any sub-model that is not pinned, drawn by a keyed hash of how many draws there were.
+    """Evicts a sub-model that is not pinned, drawn by a keyed hash of the number of draws so far.
 
     >>> Random(PolicySetting(slots=3, key=b"k")).state()
     {'draws': 0}
@@ -17,7 +17,7 @@ class Random(Policy):
         self._draws = 0
 
     def victim(self, newcomer: SegmentKey, memory: MemoryView) -> int:
-        while True:  # few slots are pinned, so few draws are in vain
+        while True:  # few slots are pinned, so few draws have to be repeated
             self._draws += 1
             slot = keyed_int(self.setting.key, self._draws) % self.setting.slots
             if memory.evictable(slot, newcomer):

@@ -1,4 +1,4 @@
-"""Shelves: where the bytes of sub-models lie."""
+"""Shelves store the bytes of sub-models, in memory or in a folder."""
 
 import hashlib
 import os
@@ -10,17 +10,20 @@ from cause.errors import InputError, LearnerError
 
 
 class Shelf(Protocol):
-    """Keeps what the memory admits, and destroys what it drops."""
+    """Stores the bytes of the sub-models in the memory."""
 
-    def put(self, key: SegmentKey, blob: bytes) -> None: ...
+    def put(self, key: SegmentKey, blob: bytes) -> None:
+        """Store the bytes of a sub-model."""
 
-    def get(self, key: SegmentKey) -> bytes: ...
+    def get(self, key: SegmentKey) -> bytes:
+        """Return the bytes of a stored sub-model; a `LearnerError` or `DamageError` if they cannot be read."""
 
-    def destroy(self, key: SegmentKey) -> None: ...
+    def destroy(self, key: SegmentKey) -> None:
+        """Delete the bytes of a sub-model for good."""
 
 
 class MemoryShelf:
-    """Bytes kept in the process."""
+    """Keeps bytes in the process's memory."""
 
     def __init__(self) -> None:
         self._blobs: dict[SegmentKey, bytes] = {}
@@ -36,11 +39,23 @@ class MemoryShelf:
 
 
 class FolderShelf:
-    """Bytes kept in files of one folder, each with its digest, which is checked on every load.
+    """Keeps bytes in files of one folder, each with a digest that is checked when it is read.
 
-    It knows no more than the process does: a folder that holds sub-models of an earlier run is refused, since nobody
-    could say whether they have seen what was forgotten since.
+    A folder with sub-models of an earlier run is refused: they may have been trained on samples that were forgotten
+    since.
 
+    Parameters
+    ----------
+    folder
+        The folder; it is made if it does not exist.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be made, or holds sub-models.
+
+    Examples
+    --------
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     shelf = FolderShelf(folder)

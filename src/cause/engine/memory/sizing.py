@@ -1,15 +1,37 @@
-"""How large a memory is: in slots and in bytes, fixed when a device is made."""
+"""The size of a memory in slots and in bytes, which is fixed when a device is made."""
 
 from cause.common.units import format_bytes, parse_bytes
 from cause.errors import BudgetError, InputError
 
 ENDLESS = 2**62
-"""Slots of a memory without bounds."""
+"""The number of slots of a memory without limit."""
 
 
 def sized(budget: str | int, slots: int | None, size: int, heads: int, *, bounded: bool = True) -> tuple[int, int]:
-    """Slots and bytes of a memory for sub-models of so many bytes, which must hold so many heads.
+    """Return the number of slots and of bytes of a memory.
 
+    Parameters
+    ----------
+    budget
+        The memory's size in bytes, or as text with a unit; not used if `slots` is given.
+    slots
+        The number of slots, or None to divide the budget.
+    size
+        The size of one sub-model in bytes.
+    heads
+        The number of shards, each of which needs one slot at least.
+    bounded
+        Whether the memory has a limit at all.
+
+    Raises
+    ------
+    BudgetError
+        If there are fewer slots than shards.
+    InputError
+        If `slots` is below 1.
+
+    Examples
+    --------
     >>> sized("2GB", None, size=30 * 2**20, heads=4), sized("2GB", 8, size=100, heads=4)
     ((68, 2147483648), (8, 800))
     >>> sized("1MB", None, size=2**19, heads=4)

@@ -1,4 +1,4 @@
-"""The bounded memory: slots and bytes that are never exceeded, heads that never go."""
+"""The bounded memory: it never exceeds its slots and bytes, and never evicts another shard's head."""
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Sequence
@@ -11,20 +11,36 @@ from cause.engine.samples import SegmentKey
 from cause.errors import BudgetError, PolicyError
 
 SamplesBetween = Callable[[int, SegmentKey | None, SegmentKey], int]
+"""Counts a shard's retained samples after one segment (None: from the first), up to another."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubModel:
-    """A stored sub-model: which, what it is (the digest of all that made it), its size, and where bits are its own."""
+    """A stored sub-model, without its bytes."""
 
     key: SegmentKey
+    """The last segment that it was trained on."""
     identity: bytes
+    """Digest of everything that it was made from."""
     size_bytes: int
     environment: str = ""
+    """The machine and software on which a training gives the same bits (`Learner.environment`)."""
 
 
 class Memory:
-    """The sub-models that are kept. Free slots first, lowest index; then the policy names who goes."""
+    """The stored sub-models. A newcomer takes the lowest free slot; if there is none, the policy chooses a victim.
+
+    Parameters
+    ----------
+    policy
+        Chooses the sub-models to evict.
+    slots, budget_bytes
+        The limits.
+    samples_between
+        Counts retained samples, for the policy.
+    shelf
+        Stores the bytes; by default in the process's memory.
+    """
 
     def __init__(
         self,
@@ -42,44 +58,44 @@ class Memory:
         self.samples_between = samples_between
         self.shelf: Shelf = MemoryShelf() if shelf is None else shelf
         self._slots: list[SubModel | None] = []  # grows up to N as slots are first used
-        self._vacated: list[int] = []  # used before and free again, ascending
+        self._vacated: list[int] = []  # free slots that were in use before, ascending
         self._slot_of: dict[SegmentKey, int] = {}
-        self._stored_of: dict[int, list[SegmentKey]] = {}  # only of shards that have any; the last is the head
+        self._stored_of: dict[int, list[SegmentKey]] = {}  # by shard, no empty lists; the last key is the head
 
     def restore(self, stored: Iterable[tuple[int, SubModel]], policy: dict[str, int]) -> None:
-        """Go on with what an earlier process stored, and with the state of its policy.
+        """Replace the contents by what an earlier process stored, and the policy's state by that of its policy.
 
-        From here on the memory admits and evicts as the one that was stored would have.
+        Afterwards this memory stores and evicts exactly as that of the earlier process would have.
 
         Parameters
         ----------
         stored
             Every stored sub-model with its slot.
         policy
-            What `Policy.state` returned; `{}` before anything was stored, and for policies that need none.
+            What `Policy.state` returned; `{}` if it has no state.
 
         Raises
         ------
         BudgetError
-            If a sub-model lies in a slot that this memory does not have.
+            If a sub-model is in a slot that this memory does not have.
         """
-        taken = dict(stored)
-        needed = max(taken, default=-1) + 1
+        by_slot = dict(stored)
+        needed = max(by_slot, default=-1) + 1
         if needed > self.slots:
             raise BudgetError(
                 f"{needed} of the memory's slots are in use, and only {self.slots} are configured: "
                 f"set `slots` (or `memory`) back to at least {needed}"
             )
-        self._slots = [taken.get(slot) for slot in range(needed)]
+        self._slots = [by_slot.get(slot) for slot in range(needed)]
         self._vacated = [slot for slot, sub_model in enumerate(self._slots) if sub_model is None]
-        self._slot_of = {sub_model.key: slot for slot, sub_model in taken.items()}
+        self._slot_of = {sub_model.key: slot for slot, sub_model in by_slot.items()}
         self._stored_of = {}
         for key in sorted(self._slot_of):
             self._stored_of.setdefault(key.shard, []).append(key)
-        self.used_bytes = sum(sub_model.size_bytes for sub_model in taken.values())
+        self.used_bytes = sum(sub_model.size_bytes for sub_model in by_slot.values())
         self.policy.restore(policy, self)
 
-    # What is there
+    # Reading
 
     def __len__(self) -> int:
         return len(self._slot_of)
@@ -94,69 +110,71 @@ class Memory:
 
     @property
     def in_flight_bytes(self) -> int:
-        """The size of the largest stored sub-model: one such copy exists beside the budget while it is admitted."""
+        """The size of the largest stored sub-model: while it is stored, a copy of it exists outside the budget."""
         return max((sub_model.size_bytes for sub_model in self._slots if sub_model), default=0)
 
     def stored(self) -> list[SegmentKey]:
-        """Every stored sub-model, sorted."""
+        """Return the keys of all stored sub-models, sorted."""
         return sorted(self._slot_of)
 
     def shards(self) -> list[int]:
-        """The shards that have a sub-model."""
+        """Return the shards that have a stored sub-model, ascending."""
         return sorted(self._stored_of)
 
     def head(self, shard: int) -> SubModel | None:
-        """A shard's newest stored sub-model."""
-        own = self._stored_of.get(shard)
-        return self[own[-1]] if own else None
+        """Return a shard's newest stored sub-model; None if it has none."""
+        keys = self._stored_of.get(shard)
+        return self[keys[-1]] if keys else None
 
     def newest_before(self, key: SegmentKey) -> SegmentKey | None:
-        """The restart point: the newest stored sub-model of the shard before this segment."""
-        own = self._stored_of.get(key.shard, [])
-        at = bisect_left(own, key)
-        return own[at - 1] if at else None
+        """Return the restart point: the shard's newest stored sub-model before a segment; None if there is none."""
+        keys = self._stored_of.get(key.shard, [])
+        index = bisect_left(keys, key)
+        return keys[index - 1] if index else None
 
-    # What a policy may look at
+    # Reading, for the policy (`MemoryView`)
 
     def _occupant(self, slot: int) -> SegmentKey | None:
         sub_model = self._slots[slot] if slot < len(self._slots) else None
         return sub_model.key if sub_model else None
 
     def slot_of(self, key: SegmentKey) -> int:
+        """Return the slot of a stored sub-model."""
         return self._slot_of[key]
 
     def stored_of(self, shard: int) -> Sequence[SegmentKey]:
+        """Return a shard's stored sub-models, oldest first; the last one is its head."""
         return self._stored_of.get(shard, [])
 
     def evictable(self, slot: int, newcomer: SegmentKey) -> bool:
+        """Return whether the slot holds a sub-model that may be evicted: not the head of another shard."""
         key = self._occupant(slot)
         return key is not None and (key.shard == newcomer.shard or self._stored_of[key.shard][-1] != key)
 
     def candidates(self, newcomer: SegmentKey) -> list[SegmentKey]:
-        return [sm.key for slot, sm in enumerate(self._slots) if sm and self.evictable(slot, newcomer)]
+        """Return the evictable sub-models, in the order of their slots."""
+        return [
+            sub_model.key for slot, sub_model in enumerate(self._slots) if sub_model and self.evictable(slot, newcomer)
+        ]
 
-    # What changes
+    # Changes
 
     def admit(self, newcomer: SubModel, blob: bytes) -> list[SegmentKey]:
-        """Store a shard's new head in the lowest free slot, or else in that of the first sub-model evicted for it.
-
-        Parameters
-        ----------
-        newcomer
-            The sub-model's record.
-        blob
-            Its bytes, for the shelf.
+        """Store a shard's new head, in the lowest free slot or in that of the first evicted sub-model.
 
         Returns
         -------
-        The sub-models that were evicted to make room, in that order.
+        list of SegmentKey
+            The evicted sub-models.
 
         Raises
         ------
         BudgetError
-            If it does not fit beside the heads of the other shards. Nothing is evicted then.
+            If it does not fit beside the heads of the other shards; then nothing is evicted.
+        PolicyError
+            If the policy chose a slot that is not evictable.
         """
-        self._refuse_what_cannot_fit(newcomer)
+        self._check_fits(newcomer)
         evicted: list[SegmentKey] = []
         slot = self.policy.supersedes(newcomer.key, self)
         if slot is not None:
@@ -173,27 +191,33 @@ class Memory:
         return evicted
 
     def discard(self, key: SegmentKey) -> None:
-        """Let go of one sub-model that turned out to be damaged."""
+        """Remove a damaged sub-model."""
         self._remove(key)
         self.shelf.destroy(key)
 
     def drop_from(self, key: SegmentKey) -> list[SegmentKey]:
-        """Destroy a shard's sub-models at or after a segment: they may have seen what is being forgotten."""
-        own = self._stored_of.get(key.shard, [])
-        tainted = own[bisect_left(own, key) :]
-        for each in reversed(tainted):
-            self._remove(each)
+        """Destroy a shard's sub-models at or after a segment, which may have seen samples that are forgotten.
+
+        Returns
+        -------
+        list of SegmentKey
+            The destroyed sub-models.
+        """
+        keys = self._stored_of.get(key.shard, [])
+        tainted = keys[bisect_left(keys, key) :]
+        for sub_model in reversed(tainted):
+            self._remove(sub_model)
         self.policy.purge()
-        for each in tainted:
-            self.shelf.destroy(each)
+        for sub_model in tainted:
+            self.shelf.destroy(sub_model)
         return tainted
 
     def _lowest_free(self) -> int:
         return self._vacated[0] if self._vacated else len(self._slots)
 
-    def _refuse_what_cannot_fit(self, newcomer: SubModel) -> None:
-        """Before anything is evicted: is there room beside the heads of the other shards?"""
-        heads = [self[own[-1]] for shard, own in self._stored_of.items() if shard != newcomer.key.shard]
+    def _check_fits(self, newcomer: SubModel) -> None:
+        """Raise a `BudgetError` if a newcomer does not fit beside the heads of the other shards."""
+        heads = [self[keys[-1]] for shard, keys in self._stored_of.items() if shard != newcomer.key.shard]
         pinned_bytes = sum(head.size_bytes for head in heads)
         if len(heads) + 1 > self.slots or pinned_bytes + newcomer.size_bytes > self.budget_bytes:
             raise BudgetError(
@@ -211,7 +235,7 @@ class Memory:
         return key
 
     def _put(self, newcomer: SubModel, blob: bytes, slot: int) -> None:
-        self.shelf.put(newcomer.key, blob)  # first: when it fails, nothing is booked
+        self.shelf.put(newcomer.key, blob)  # first: if it fails, nothing has changed
         if slot == len(self._slots):
             self._slots.append(None)
         else:
@@ -222,13 +246,13 @@ class Memory:
         self.used_bytes += newcomer.size_bytes
 
     def _remove(self, key: SegmentKey) -> None:
-        """Out of the books, and so out of service; its bytes are destroyed after it."""
+        """Take a sub-model out of service. The caller destroys its bytes afterwards."""
         self.used_bytes -= self[key].size_bytes
         slot = self._slot_of.pop(key)
         self._slots[slot] = None
         insort(self._vacated, slot)
-        own = self._stored_of[key.shard]
-        del own[bisect_left(own, key)]
-        if not own:
+        keys = self._stored_of[key.shard]
+        del keys[bisect_left(keys, key)]
+        if not keys:
             del self._stored_of[key.shard]
         self.policy.removed(key, self)

@@ -1,4 +1,4 @@
-"""The floor: a memory without bounds."""
+"""The policy of a memory without limit, to compare with."""
 
 from cause.engine.memory.base import MemoryView, Policy
 from cause.engine.samples import SegmentKey
@@ -6,7 +6,7 @@ from cause.errors import BudgetError
 
 
 class Unlimited(Policy):
-    """Keeps every sub-model: no policy can retrain less."""
+    """Keeps every sub-model: no other policy retrains less."""
 
     bounded = False
 

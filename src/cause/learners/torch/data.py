@@ -3,28 +3,21 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cause.common.positions import Positions
-from cause.engine.samples import Piece
+from cause.engine.samples import Piece, arrays_of
 from cause.errors import ArrivalError, InputError, LearnerError
 from cause.learners.recipe import Recipe
 from cause.learners.torch.augment import crop_flip, crop_flip_rows
 
 
-class WithData(Protocol):
-    """An upload that carries its data."""
-
-    def arrays(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.int64]]: ...
-
-
 def gather(pieces: Sequence[Piece], shape: tuple[int, ...]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Inputs and labels of all pieces, in the recipe's shape: one user's may be flat and another's not."""
-    arrays = [cast(WithData, upload).arrays(positions) for upload, positions in pieces]
+    arrays = [arrays_of(upload, positions) for upload, positions in pieces]
     inputs = [shaped(x, shape).reshape(-1, *shape) for x, _ in arrays]
     return np.concatenate(inputs), np.concatenate([y for _, y in arrays])
 

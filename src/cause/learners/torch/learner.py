@@ -1,4 +1,4 @@
-"""TorchLearner: any network, trained as a pure function of parent, samples, seed and recipe."""
+"""TorchLearner trains any network as a pure function of parent, samples, seed and recipe."""
 
 import copy
 import os
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,10 +17,10 @@ from torch import nn
 
 from cause.common.hashing import derive, digest
 from cause.common.importing import imported
-from cause.engine.learner import check_labels, check_values
+from cause.engine.learner import Learner, Predictor, UsersCode, check_labels, check_values
 from cause.engine.presets import System
 from cause.engine.progress import Tick, silent
-from cause.engine.samples import Lesson, Upload
+from cause.engine.samples import Lesson, Upload, arrays_of
 from cause.errors import DivergedError, InputError, LearnerError
 from cause.learners import codec
 from cause.learners.described import NotNamedError
@@ -31,7 +31,6 @@ from cause.learners.torch.data import (
     Resident,
     Samples,
     Scaled,
-    WithData,
     check_answers,
     check_tokens,
     finite,
@@ -60,30 +59,38 @@ if TYPE_CHECKING:
 State = dict[str, torch.Tensor]
 AT_ONCE = 1024
 AT_ONCE_ON_GPU = 4096
-"""How many inputs are predicted at a time."""
+"""The number of inputs in one batch of a prediction, on a CPU and on a GPU."""
 
 
-class TorchLearner:
+class TorchLearner(Learner):
     """Trains the network of a recipe, one segment after the other.
 
-    Every generator is seeded from (root, shard, round, slice, epoch), the optimizer is fresh for each segment, samples
-    come in the order of a keyed hash of their ids, and training starts from decoded bytes. Parameters that the factory
-    freezes (`requires_grad=False`) belong to a public part: its modules stay in eval mode, and it is not stored in the
-    sub-models.
+    Every generator is seeded from (root, shard, round, slice, epoch), each segment has a new optimizer, samples come in
+    the order of a keyed hash of their ids, and training starts from decoded bytes. Parameters that the factory freezes
+    (`requires_grad=False`) belong to a public part: its modules stay in eval mode, and sub-models do not contain it.
 
     Parameters
     ----------
     recipe
-        What to train and how; or a model (a name of ours, `package.module:function`, or a function that is called with
-        (classes, shape)), and then the recipe's other parts by name.
+        What to train and how. Or a model: the name of a model of this package, `package.module:function`, or a function
+        that is called with (classes, shape); then the other fields of the recipe are given as keyword arguments.
     make
-        A factory for the recipe's model, when it is not importable by name.
+        A factory for the recipe's model, if it cannot be imported by name.
     device
         Where to train: "cpu", "cuda", "mps".
     threads
         Threads of the CPU. Another number gives other bits, so it is part of the environment.
     graphs
-        On a GPU, record a step as a CUDA graph and replay it, where the network allows it: the same bits, sooner.
+        On a GPU, record a step as a CUDA graph and replay it if the network allows it: the same bits, faster.
+    parts
+        Fields of the recipe, if `recipe` is a model.
+
+    Raises
+    ------
+    InputError
+        If the recipe, the device or the number of threads is not valid.
+    LearnerError
+        If the factory does not make a usable network.
 
     Examples
     --------
@@ -112,32 +119,33 @@ class TorchLearner:
         self._make = make or factory(recipe.model)
         if recipe.loss is not None:
             imported(recipe.loss, "loss")
-        self.recipe = recipe.settled
+        self._recipe = recipe.settled
         self._tokens: int | None = None
-        self._given = recipe if self._is_ours else self._checked(recipe)
-        self._settle(self._given.settled)
+        self._uncomposed = recipe if self._is_ours else self._checked(recipe)
+        self._set_recipe(self._uncomposed.settled)
 
     @property
     def _is_ours(self) -> bool:
-        """Is the network one of ours, about which nothing needs to be found out?"""
+        """Whether the model is one of this package: then the factory need not be tried."""
         return self.recipe.model in MODELS and self._make is factory(self.recipe.model)
 
     def _checked(self, recipe: Recipe) -> Recipe:
-        """The recipe with the type of inputs that its network wants, after the factory was tried."""
+        """Try the factory, and return the recipe with the type of inputs that its network takes."""
         with isolated(self.device, self.threads, recipe.compute):
             inputs = inputs_of(check_factory(self._new), recipe, self.device)
         self._tokens = inputs.tokens
         return replace(recipe, input_dtype=inputs.dtype) if inputs.dtype else recipe
 
     def _new(self) -> nn.Module:
-        """What the factory makes."""
+        """Return a new network of the factory."""
         network: nn.Module = self._make(self.recipe.classes, self.recipe.shape, **dict(self.recipe.options))
         return network
 
-    def _settle(self, recipe: Recipe) -> None:
-        self.recipe = recipe
-        self._habits: Habits | None = None  # found out on the first segment, on a GPU
-        self._plan: Plan | None = None  # found out when it is needed
+    def _set_recipe(self, recipe: Recipe) -> None:
+        """Set the composed recipe, and everything that follows from it."""
+        self._recipe = recipe
+        self._habits: Habits | None = None  # probed on the first segment, on a GPU
+        self._plan: Plan | None = None  # made when it is needed
         self._frozen: State = {}
         with self._isolated(digest("frozen parts")):
             network = self._build()
@@ -145,10 +153,10 @@ class TorchLearner:
         self._frozen = {
             name: tensor.clone() for name, tensor in network.state_dict().items() if name in frozen(network)
         }
-        described = [
+        layout = [
             (name, str(tensor.dtype), tuple(tensor.shape)) for name, tensor in sorted(network.state_dict().items())
         ]
-        self._digest = digest(recipe.digest, str(described), codec.state_digest(self._frozen))
+        self._digest = digest(recipe.digest, str(layout), codec.state_digest(self._frozen))
         self._tensors = [
             (t.numel(), t.element_size(), t.is_floating_point())
             for name, t in network.state_dict().items()
@@ -156,36 +164,42 @@ class TorchLearner:
         ]
 
     def described(self) -> dict[str, Any]:
-        """The learner as plain data, for a configuration."""
-        if self._make is not factory(self._given.model):
-            raise NotNamedError(f"the model {self._given.model!r} cannot be imported by name")
-        return {"kind": "torch", **described(self._given), "device": self.device.type, "threads": self.threads}
+        """Return the learner as plain data, for a configuration.
+
+        Raises
+        ------
+        NotNamedError
+            If the model cannot be imported by name.
+        """
+        if self._make is not factory(self._uncomposed.model):
+            raise NotNamedError(f"the model {self._uncomposed.model!r} cannot be imported by name")
+        return {"kind": "torch", **described(self._uncomposed), "device": self.device.type, "threads": self.threads}
 
     def composed(self, system: System) -> "TorchLearner":
-        """The learner with the pruning and precision of a system."""
-        composed = self._given.composed(system)
+        """Return the learner with the pruning and precision of a system."""
+        composed = self._uncomposed.composed(system)
         if composed == self.recipe:
             return self
         learner = copy.copy(self)
-        learner._settle(composed.settled)
+        learner._set_recipe(composed.settled)
         return learner
 
     # For a trial
 
     def shortened(self) -> "TorchLearner":
-        """The same with few epochs, to be tried out."""
+        """Return the learner with at most 2 epochs, for a trial."""
         learner = copy.copy(self)
-        learner.recipe = replace(self.recipe, epochs=min(2, self.recipe.epochs), steps=1, min_steps=0)
+        learner._recipe = replace(self.recipe, epochs=min(2, self.recipe.epochs), steps=1, min_steps=0)
         return learner
 
     @property
     def tokens(self) -> int | None:
-        """How many whole numbers an input may be, where inputs are such."""
+        """Number of different whole numbers that an input may hold; None if inputs are not whole numbers."""
         return (self._tokens or 1) if self.recipe.input_dtype == "int64" else None
 
     @property
-    def users_code(self) -> Callable[[], tuple[list[type], list[Callable[..., Any]]]] | None:
-        """What lists the classes and functions of the user's own that take part; None if there are none."""
+    def users_code(self) -> UsersCode | None:
+        """Function that lists the classes and functions of the user's own that take part; None if there are none."""
         return None if self._is_ours and self.recipe.loss is None else self._users_code
 
     def _users_code(self) -> tuple[list[type], list[Callable[..., Any]]]:
@@ -195,44 +209,57 @@ class TorchLearner:
         return list({type(module): None for module in network.modules()}), [self._make, *loss]
 
     @property
+    def recipe(self) -> Recipe:
+        """The recipe, composed with the system."""
+        return self._recipe
+
+    @property
     def classes(self) -> int:
+        """Number of classes, as in the recipe."""
         return self.recipe.classes
 
     @property
+    def device_type(self) -> str:
+        """Kind of processor that trains: "cpu", "cuda", "mps"."""
+        return str(self.device.type)
+
+    @property
     def input_shape(self) -> tuple[int, ...]:
-        """Of one input as the network sees it."""
+        """Shape of one input of the network."""
         return self.recipe.shape
 
     @property
     def recipe_digest(self) -> bytes:
+        """Digest of the recipe, of the network's tensors and of the values of its frozen part."""
         return self._digest
 
     @property
     def environment(self) -> str:
-        """What bits depend on, besides the recipe."""
+        """Versions, processor and settings on which bits depend, besides the recipe."""
         parts = [f"torch {torch.__version__}", str(self.device.type), f"{self.threads} threads", platform.machine()]
         if self.device.type in ("cpu", "cuda"):  # networks are initialised on the CPU
             parts += [torch.backends.cpu.get_cpu_capability(), f"mkldnn {torch.backends.mkldnn.is_available()}"]
         if self.device.type == "cuda":
             parts += [torch.cuda.get_device_name(self.device), f"cuda {torch.version.cuda}"]
             parts += [f"cudnn {torch.backends.cudnn.version()}", f"cublas {os.environ.get(WORKSPACE)}"]
-            parts += ["whole batches"] if self._filled else []  # without, bits are others
+            parts += ["whole batches"] if self._filled else []  # without them bits differ
         whole = self.pruning_plan.whole
         parts += [] if whole is None else [f"whole layers {digest(*whole).hex()[:8]}"]
         return ", ".join(parts + variables())
 
     @property
     def sub_model_bytes(self) -> int:
+        """Size of a sub-model after pruning, uncompressed."""
         return target_bytes(self.recipe, self._tensors, self.pruning_plan.removed)
 
     @property
     def notes(self) -> list[str]:
-        """What a user should know of this learner: that less of its network can be pruned than was asked for."""
+        """Sentences that a user should read: that less of the network can be pruned than the system asks for."""
         return [self.pruning_plan.note] if self.pruning_plan.note else []
 
     @property
     def pruning_plan(self) -> Plan:
-        """Which layers may lose filters: it follows from the network's structure, so it is found out once."""
+        """Which layers may lose filters. It follows from the network's structure, so it is computed once."""
         recipe = self.recipe
         if self._plan is None:
             if recipe.pruning != "iterative" or recipe.target is None or (self._is_ours and _is_known(recipe)):
@@ -248,9 +275,10 @@ class TorchLearner:
     # Training
 
     def check(self, upload: Upload) -> None:
+        """Refuse labels and inputs that the network cannot learn from (`Learner.check`)."""
         check_labels(upload, self.recipe.classes)
         whose, whole = f" of user {upload.user!r}", self.recipe.input_dtype == "int64"
-        x, _ = cast(WithData, upload).arrays(upload.positions)
+        x, _ = arrays_of(upload, upload.positions)
         shaped(x, self.recipe.shape, whose)
         if whole:
             check_tokens(whole_numbers(x, whose), self._tokens, whose)
@@ -258,8 +286,15 @@ class TorchLearner:
             check_values(upload, x, partial(finite, recipe=self.recipe), "which is not finite as float32, scaled")
 
     def train(self, parent: State | None, lesson: Lesson, seed: bytes, tick: Tick = silent) -> State:
+        """Train a network on a lesson (`Learner.train`).
+
+        Raises
+        ------
+        DivergedError
+            If a weight is not finite afterwards.
+        """
         if parent is None:
-            self.pruning_plan  # noqa: B018 - found out before the network is made
+            self.pruning_plan  # noqa: B018 - computed before the network is made
         with self._isolated(derive(seed, "init")):
             network, masks = self._build(parent), masks_of(parent, self.device)
             masks = self._fit(network, lesson, seed, masks, tick, first=parent is None)
@@ -280,7 +315,7 @@ class TorchLearner:
             if epoch in pruned_at:
                 steps.settle()
                 masks = self._prune(network, pruner, pruned_at[epoch])
-                # filters are gone or weights are masked: what the optimizer knew of them goes too
+                # filters are removed or weights masked, so the optimizer's state no longer fits
                 steps = self._steps(network, samples, y, masks, uses(cuts, epochs - epoch))
             seed_all(derive(seed, "epoch", epoch))
             steps.epoch(order(pieces, derive(seed, "order", epoch)), cuts)
@@ -290,11 +325,11 @@ class TorchLearner:
     def _steps(
         self, network: nn.Module, samples: Samples, y: torch.Tensor, masks: State, planned: Counter[int]
     ) -> Steps:
-        """On a GPU steps that can be recorded, unless the schedule turns what only the host knows (the momentum)."""
+        """Return steps that can be recorded on a GPU, unless the schedule changes a value on the host (momentum)."""
         if not isinstance(samples, Resident):
             return PlainSteps(network, samples, y, self.recipe, masks, planned.total())
         habits = self._habits_of(network, samples)
-        set_layout(network, habits.layout)  # a pruner leaves it in any
+        set_layout(network, habits.layout)  # a pruner may have changed it
         samples = samples.laid(habits.layout)
         if self.recipe.schedule == "one-cycle":
             return PlainSteps(network, samples, y, self.recipe, masks, planned.total())
@@ -306,7 +341,7 @@ class TorchLearner:
         return self._habits
 
     def _two(self, samples: Samples) -> tuple[torch.Tensor, torch.Tensor]:
-        """A batch to try a network on: the first sample twice, with a label that every network knows."""
+        """Return a batch to try a network on: the first sample twice, with label 0."""
         two = torch.zeros(2, dtype=torch.int64, device=self.device)
         return samples.batch(two, augmented=False), two
 
@@ -318,7 +353,7 @@ class TorchLearner:
         from cause.learners.torch.pruning.iterative import IterativePruner
 
         recipe = self.recipe
-        # only its shape matters, and what the pruner keeps of it must be nobody's samples
+        # only its shape matters; zeros, so that the pruner keeps no copy of samples
         example = torch.zeros_like(samples.batch(torch.arange(min(2, count), device=self.device), augmented=False))
         return IterativePruner(
             network,
@@ -330,25 +365,27 @@ class TorchLearner:
 
     def _prune(self, network: nn.Module, pruner: "IterativePruner | None", share: float) -> State:
         if pruner is not None:
-            pruner.prune_to(share, strict=False)  # what can go was found out before
+            pruner.prune_to(share, strict=False)  # the pruning plan says how much can be pruned
             return {}
         masks = one_shot.choose(network, share)
         one_shot.apply(network, masks)
         return masks
 
     def _build(self, state: State | None = None) -> nn.Module:
-        """A network: a new one, drawn by the generator as it stands, but for frozen parts, or that of a state."""
+        """Return the network of a state, or a new one; frozen parts always have their public values."""
         network = self._new()
         if state is None:
-            network.load_state_dict(self._frozen, strict=False)  # a first segment learns on what will serve
+            network.load_state_dict(self._frozen, strict=False)  # the same frozen values as in all later segments
         else:
-            wanted = {**self._frozen, **{n: t for n, t in state.items() if not n.endswith(one_shot.MASK)}}
+            tensors = {**self._frozen, **{n: t for n, t in state.items() if not n.endswith(one_shot.MASK)}}
             if self.recipe.pruning == "iterative":
-                shrink(network, wanted)
-            missing = set(network.state_dict()) ^ set(wanted)
-            if missing:
-                raise LearnerError(f"the stored sub-model does not fit the recipe: {sorted(missing)[0]!r} is one-sided")
-            network.load_state_dict(wanted)
+                shrink(network, tensors)
+            unmatched = set(network.state_dict()) ^ set(tensors)
+            if unmatched:
+                raise LearnerError(
+                    f"the stored sub-model does not fit the recipe: only one of them has {sorted(unmatched)[0]!r}"
+                )
+            network.load_state_dict(tensors)
         return network.to(self.device)
 
     def _state(self, network: nn.Module, masks: State) -> State:
@@ -363,23 +400,29 @@ class TorchLearner:
 
     @contextmanager
     def _isolated(self, seed: bytes) -> Iterator[None]:
-        """Every generator seeded, every flag set; the caller's are as before afterwards."""
+        """Seed every generator and set every flag; restore the caller's afterwards."""
         with isolated(self.device, self.threads, self.recipe.compute):
             seed_all(seed)
             yield
 
     # Prediction and storage
 
+    @property
+    def has_network(self) -> bool:
+        """Whether states are the weights of a network: yes."""
+        return True
+
     def network(self, state: State) -> nn.Module:
-        """A state as a network that answers, frozen parts included; for inputs that are scaled already."""
+        """Return the network of a state in eval mode, frozen parts included, for inputs that are scaled already."""
         with self._isolated(digest("predict")):
             return self._build({name: t.float() if t.is_floating_point() else t for name, t in state.items()}).eval()
 
     def predict(self, state: State, x: Any) -> NDArray[np.floating]:
+        """Return probabilities for inputs: one row a sample, one column a class."""
         return self.predictor(state)(x)
 
-    def predictor(self, state: State) -> Callable[[Any], NDArray[np.floating]]:
-        """What predicts with a state again and again: the network is built once."""
+    def predictor(self, state: State) -> Predictor:
+        """Return a function that predicts with a state; the network is built once."""
         return partial(self._predict, self.network(state))
 
     def _predict(self, network: nn.Module, x: Any) -> NDArray[np.floating]:
@@ -394,24 +437,24 @@ class TorchLearner:
         return answers.cpu().numpy()
 
     def encode(self, state: State) -> bytes:
+        """Return a state as bytes to store."""
         with own_settings(self.threads):
             return codec.encode(one_shot.pack(state))
 
     def decode(self, blob: bytes) -> State:
+        """Return the state of stored bytes; a `LearnerError` if they are damaged."""
         with own_settings(self.threads):
             state = one_shot.unpack(codec.decode(blob))
             return {name: t.float() if t.dtype == torch.bfloat16 else t for name, t in state.items()}
 
-    def stored_bytes(self, blob: bytes) -> int:
-        return len(blob)
-
 
 def _is_known(recipe: Recipe) -> bool:
-    """Is it one of our networks at its usual width, of which as much can go as the paper's share?"""
+    """Return whether the paper's share of the model can be pruned: at its usual width all of our models allow it."""
     return not recipe.options and recipe.round_to <= 8 and (recipe.target or 0) <= TARGET
 
 
 def _device(name: str) -> torch.device:
+    """Return the device of a name; an `InputError` if it cannot be used."""
     fix_workspace()  # before CUDA starts
     try:
         device = torch.device(name)
