@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-browser test-data screenshots exactness torture fuzz load image test-image lint format bench results docs clean
+.PHONY: demo test test-browser test-data screenshots exactness torture fuzz load image test-image lint format bench results docs dist clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -77,6 +77,10 @@ screenshots: $(STAMP)  ## take the pictures in docs/dashboard.md anew
 
 docs: $(STAMP)  ## write the command reference anew from --help
 	PYTHONIOENCODING=utf-8 $(BIN)/python -m cause.cli.reference > docs/cli.md
+
+dist: $(STAMP)  ## wheel and source archive, checked; a device is run from the wheel in a clean environment
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dist]'
+	$(BIN)/python -m tests.dist
 
 clean:
 	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
