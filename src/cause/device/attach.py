@@ -16,9 +16,9 @@ from cause.device.store.layout import UNFINISHED, Layout
 from cause.device.vault.sources import new_master_key
 from cause.engine.arguments import refuse_unknown
 from cause.engine.learner import Learner, warn_of_notes
-from cause.engine.presets import RECOMMENDED, System, parse_system, system_text
+from cause.engine.presets import RECOMMENDED, System, parse_system, refuse_taken, system_text
 from cause.errors import HomeError, InputError
-from cause.learners.described import NotNamedError, build, describe
+from cause.learners.described import LEARNERS, NotNamedError, build, describe
 from cause.learners.trial import try_out
 
 
@@ -76,7 +76,9 @@ def create(
 
     A `composition` is taken as it is; without one it follows from the settings.
     """
-    if parse_system(settings.system)[1].partition == "given":
+    system = parse_system(settings.system)[1]
+    refuse_taken(system)
+    if system.partition == "given":
         raise InputError(
             "a home cannot have partition=given: the shards are those that a trace names (`cause simulate`), and what "
             "is uploaded to a home names none. Choose another partition: ucdp, hash …"
@@ -88,6 +90,7 @@ def create(
     if learner is not None:
         try:
             description = describe(learner)
+            LEARNERS.refuse_taken(description["kind"])
         except NotNamedError:
             description = None  # it has to be given at each opening
     if key is None:

@@ -1,15 +1,14 @@
 """Learners as plain data, so that a home can say in its configuration what learns in it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
+from cause.common.registry import Registry
 from cause.engine.arguments import refuse_unknown
 from cause.engine.learner import Learner
 from cause.errors import InputError
 from cause.learners.estimator_settings import from_plain
-
-KINDS = ("torch", "sklearn")
 
 
 class NotNamedError(InputError):
@@ -38,19 +37,38 @@ def describe(learner: Learner) -> dict[str, Any]:
 def build(description: Mapping[str, Any]) -> Learner:
     """The learner of a description.
 
+    Parameters
+    ----------
+    description
+        The table `[learner]` of a home: its `kind`, and what a learner of that kind is made of.
+
+    Raises
+    ------
+    InputError
+        If there is no such kind here, or it cannot be made of that.
+
+    Examples
+    --------
     >>> build({"kind": "sklearn", "estimator": "GaussianNB", "classes": 10, "features": 64}).classes
     10
     """
     parts = dict(description)
     kind = parts.pop("kind", None)
-    if kind == "torch":
-        return _torch(parts)
-    if kind == "sklearn":
-        return _sklearn(parts)
-    raise InputError(f"a learner's kind is one of {', '.join(KINDS)}, not {kind!r}")
+    if not isinstance(kind, str) or kind not in LEARNERS:
+        raise InputError(
+            f"a learner's kind is one of {', '.join(LEARNERS)}, not {kind!r}; a package that brings it as "
+            f"{LEARNERS.group!r} is not installed"
+        )
+    try:
+        return LEARNERS[kind](**parts)
+    except TypeError as error:
+        if kind in OURS:
+            raise
+        raise InputError(f"not settings of a learner of kind {kind!r}: {error}") from None
 
 
-def _torch(parts: dict[str, Any]) -> Learner:
+def _torch(**parts: Any) -> Learner:
+    """A network that is trained and pruned by torch."""
     from cause.learners.recipe import Recipe
     from cause.learners.torch import TorchLearner
 
@@ -64,7 +82,8 @@ def _torch(parts: dict[str, Any]) -> Learner:
     return TorchLearner(model, **own, **parts)
 
 
-def _sklearn(parts: dict[str, Any]) -> Learner:
+def _sklearn(**parts: Any) -> Learner:
+    """An estimator of scikit-learn, linear or Bayesian."""
     from sklearn import linear_model, naive_bayes
 
     from cause.learners.sklearn import FAMILIES, SklearnLearner
@@ -83,3 +102,8 @@ def _sklearn(parts: dict[str, Any]) -> Learner:
 
 def _check(parts: Mapping[str, Any], known: set[str], what: str) -> None:
     refuse_unknown(what, parts, known)
+
+
+OURS: Mapping[str, Callable[..., Learner]] = {"torch": _torch, "sklearn": _sklearn}
+LEARNERS: Registry[Callable[..., Learner]] = Registry("learner", OURS, group="cause.learners")
+"""What makes a learner of the rest of its description, by kind."""
