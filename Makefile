@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-long test-browser test-data screenshots exactness torture fuzz load image test-image lint format bench results docs clean
+.PHONY: demo test test-long test-browser test-data screenshots exactness torture fuzz load image test-image lint format bench results docs dist clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -78,8 +78,14 @@ results: $(STAMP)  ## measure anew what README and docs/RESULTS.md show
 screenshots: $(STAMP)  ## take the pictures in docs/dashboard.md anew
 	$(BIN)/python -m tests.browser.screenshots docs/figures
 
-docs: $(STAMP)  ## write the command reference anew from --help
+docs: $(STAMP)  ## write the command reference anew from --help, and build the pages into out/site
 	PYTHONIOENCODING=utf-8 $(BIN)/python -m cause.cli.reference > docs/cli.md
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "open out/site/index.html"
+
+dist: $(STAMP)  ## wheel and source archive, checked; a device is run from the wheel in a clean environment
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dist]'
+	$(BIN)/python -m tests.dist
 
 clean:
 	rm -rf $(VENV) out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,7 +1,12 @@
 """The documentation says what the code does."""
 
 import json
+import os
 import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,7 +17,7 @@ from cause.cli.reference import reference
 from cause.lab.report import fill, tables
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def test_the_command_reference_is_up_to_date():
@@ -60,3 +65,41 @@ def test_the_figures_that_the_text_quotes_are_those_of_the_results():
     assert f"{less('cause', 'omp-70')} less than either" in text
     assert f"shard controller {less('cause-no-sc', 'omp-70')} |" in text
     assert f"by {1 - rows['cause', 16] / rows['cause', 1]:.1%}".replace("%", " %") in text
+
+
+class Links(HTMLParser):
+    """What a page loads and where it leads."""
+
+    def __init__(self):
+        super().__init__()
+        self.loaded, self.targets = [], []
+
+    def handle_starttag(self, tag, attrs):
+        names = dict(attrs)
+        self.loaded += [names["src"]] if "src" in names else []
+        self.targets += [names["href"]] if tag == "a" and names.get("href") else []
+        self.loaded += [names["href"]] if tag == "link" and "stylesheet" in (names.get("rel") or "") else []
+
+
+def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path):
+    if find_spec("mkdocs") is None or find_spec("mkdocstrings") is None or find_spec("material") is None:
+        pytest.skip("mkdocs, mkdocs-material or mkdocstrings is not installed: they are in the extra `docs`")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": ":".join(filter(None, sys.path))}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for page in (ROOT / "docs").rglob("*.md"):
+        assert (tmp_path / page.relative_to(ROOT / "docs").with_suffix(".html")).exists(), page
+    for path in tmp_path.rglob("*.html"):
+        links = Links()
+        links.feed(path.read_text(encoding="utf-8"))
+        assert not [each for each in links.loaded if "://" in each or each.startswith("//")], path
+        if path.name != "404.html":  # its links begin at the root of a server
+            for target in (each.partition("#")[0] for each in links.targets):
+                assert "://" in target or target.startswith("mailto:") or (path.parent / target).exists(), (
+                    path,
+                    target,
+                )
+    reference = (tmp_path / "reference" / "cause.html").read_text(encoding="utf-8")
+    for name in ("forget", "learn", "verify", "close_round"):
+        assert f'id="cause.device.device.Cause.{name}"' in reference

@@ -40,7 +40,7 @@ def compare(
     from dataclasses import asdict
 
     from cause.common.machine import cores
-    from cause.engine.presets import parse_system
+    from cause.engine.presets import parse_system, refuse_taken
     from cause.errors import InputError
     from cause.lab import compare as comparison
     from cause.lab.workload import Workload
@@ -53,7 +53,10 @@ def compare(
         if any(value is not None for value in fixed.get(swept.name, [memory, slots])):
             raise InputError(f"{swept.name} is swept: do not set it (or the memory) to one value too")
     setting = o.setting_of(shards, memory, slots, submodel_size, backbone, classes, 0)
-    partitions = {parse_system(name)[1].partition for name in names}
+    composed = [parse_system(name)[1] for name in names]
+    for each in composed:
+        refuse_taken(each)
+    partitions = {each.partition for each in composed}
     source = o.source_of(
         trace, partitions, classes, 0, users=users, rounds=rounds, samples=samples, rho=rho, alpha=alpha
     )

@@ -30,7 +30,7 @@ def simulate(
     json: o.AsJson = False,
 ) -> None:
     """Run one system on a trace, counting instead of training: what each request costs."""
-    from cause.engine.presets import parse_system
+    from cause.engine.presets import parse_system, refuse_taken
     from cause.lab import simulate as simulator
     from cause.lab.workload import Workload
 
@@ -43,6 +43,7 @@ def simulate(
         "rehearsal": rehearsal,
     }
     composed = replace(composed, **{part: value for part, value in exchanged.items() if value is not None})
+    refuse_taken(composed)
     setting = o.setting_of(shards, memory, slots, submodel_size, backbone, classes, seed)
     chosen = o.source_of(
         trace,

@@ -7,7 +7,7 @@ from cause.cli.output import print_json, print_table
 
 
 def systems(json: o.AsJson = False) -> None:
-    """Show what exists: systems, partitions, policies, votes and backbones."""
+    """Show what exists, of other packages too: systems, partitions, policies, votes, learners and backbones."""
     from dataclasses import asdict
 
     from cause.common.registry import Registry
@@ -15,13 +15,20 @@ def systems(json: o.AsJson = False) -> None:
     from cause.engine.partition import PARTITIONERS
     from cause.engine.presets import BACKBONES, PRESETS
     from cause.engine.voting import VOTES
+    from cause.learners.described import LEARNERS
 
-    tables: dict[str, Registry[Any]] = {"partition": PARTITIONERS, "policy": POLICIES, "vote": VOTES}
+    registries: list[Registry[Any]] = [PARTITIONERS, POLICIES, VOTES, LEARNERS]
+    tables = {registry.kind: registry.summaries() for registry in registries}
+    refused = [
+        f"the {registry.kind} {name!r} of the package {package!r} is refused: the name is ours"
+        for registry in registries
+        for name, package in sorted(registry.taken().items())
+    ]
     if json:
-        told: dict[str, object] = {kind: {n: table.summary(n) for n in table} for kind, table in tables.items()}
+        told: dict[str, object] = {**tables}
         told["system"] = {name: asdict(PRESETS[name]) for name in PRESETS}
         told["backbone"] = {name: dict(zip(("dense", "70", "95"), BACKBONES[name], strict=True)) for name in BACKBONES}
-        print_json(told)
+        print_json(told | ({"refused": refused} if refused else {}))
         return
     print_table(
         "Systems (exchange parts with name:part=value,…)",
@@ -41,9 +48,11 @@ def systems(json: o.AsJson = False) -> None:
         names=7,
     )
     for kind, table in tables.items():
-        print_table(kind.capitalize(), ["name", ""], [[name, table.summary(name)] for name in table], names=2)
+        print_table(kind.capitalize(), ["name", ""], [[name, line] for name, line in table.items()], names=2)
     print_table(
         "Backbone (the paper's file sizes in MB)",
         ["name", "dense", "70 %", "95 %"],
         [[name, *(f"{size:.2f}" for size in BACKBONES[name])] for name in BACKBONES],
     )
+    for line in refused:
+        print(line)

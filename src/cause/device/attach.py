@@ -16,9 +16,9 @@ from cause.device.store.layout import UNFINISHED, Layout
 from cause.device.vault.sources import new_master_key
 from cause.engine.arguments import refuse_unknown
 from cause.engine.learner import Learner, warn_of_notes
-from cause.engine.presets import RECOMMENDED, System, parse_system, system_text
+from cause.engine.presets import RECOMMENDED, System, parse_system, refuse_taken, system_text
 from cause.errors import HomeError, InputError
-from cause.learners.described import NotNamedError, build, describe
+from cause.learners.described import LEARNERS, NotNamedError, build, describe
 from cause.learners.trial import try_out
 
 
@@ -118,7 +118,9 @@ def create(
     HomeError
         If the folder is not empty, or cannot be written.
     """
-    if parse_system(settings.system)[1].partition == "given":
+    system = parse_system(settings.system)[1]
+    refuse_taken(system)
+    if system.partition == "given":
         raise InputError(
             "a home cannot have partition=given: the shards are those that a trace names (`cause simulate`), and what "
             "is uploaded to a home names none. Choose another partition: ucdp, hash …"
@@ -130,6 +132,7 @@ def create(
     if learner is not None:
         try:
             description = describe(learner)
+            LEARNERS.refuse_taken(description["kind"])
         except NotNamedError:
             description = None  # the learner has to be passed at each opening
     if key is None:

@@ -75,7 +75,7 @@ class System:
     @property
     def looks_at_samples(self) -> bool:
         """Does it handle samples one by one, instead of whole uploads?"""
-        return self.partition in ("uniform", "by-class") or self.slices > 1 or self.rehearsal > 0
+        return PARTITIONERS[self.partition].by_sample or self.slices > 1 or self.rehearsal > 0
 
     @property
     def controlled(self) -> bool:
@@ -157,6 +157,16 @@ def paper_sub_model_bytes(system: System, backbone: str = "resnet34") -> int:
     """
     size_mb = BACKBONES[backbone][_COLUMN[system.pruning]]
     return round(size_mb * 2**20 / (2 if system.precision == "bf16" else 1))
+
+
+def refuse_taken(system: System) -> None:
+    """Refuse a system with a part whose name another package has given to something of its own.
+
+    Asked when something new is made or measured, never when a home is opened: there the part is ours.
+    """
+    PARTITIONERS.refuse_taken(system.partition)
+    POLICIES.refuse_taken(system.policy)
+    VOTES.refuse_taken(system.vote)
 
 
 def system_text(system: System) -> str:

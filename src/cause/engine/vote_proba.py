@@ -9,6 +9,7 @@ from cause.common.registry import Registry
 from cause.engine.voting import VOTES, Probabilities
 
 Table = NDArray[np.float64]
+Rule = Callable[[Probabilities, NDArray[np.floating]], Table]
 
 
 def shares(vote: str, probabilities: Probabilities, weights: NDArray[np.floating]) -> Table:
@@ -34,10 +35,24 @@ def shares(vote: str, probabilities: Probabilities, weights: NDArray[np.floating
     (array([[0.5, 0.5]]), array([1]))
     """
     probabilities = probabilities.astype(np.float64)
-    table, chosen = SHARES[vote](probabilities, weights), VOTES[vote](probabilities, weights)
+    chosen = VOTES[vote](probabilities, weights)
+    table = _rule_of(vote)(probabilities, weights)
     tied = np.flatnonzero(table.argmax(axis=1) != chosen)
     table[tied, chosen[tied]] = np.nextafter(table[tied].max(axis=1), 2.0)
     return table
+
+
+def _rule_of(vote: str) -> Rule:
+    """How much of the vote each label has. A vote of another package may say it as its attribute `shares`."""
+    if vote in SHARES:
+        return SHARES[vote]
+    rule: Rule | None = getattr(VOTES[vote], "shares", None)
+    return rule or (lambda probabilities, weights: _all_or_nothing(VOTES[vote](probabilities, weights), probabilities))
+
+
+def _all_or_nothing(chosen: NDArray[np.int64], probabilities: Probabilities) -> Table:
+    """The label that is chosen has the whole vote: all that is known of a vote that does not say more."""
+    return np.eye(probabilities.shape[2])[chosen]
 
 
 def majority(probabilities: Probabilities, weights: NDArray[np.floating]) -> Table:
@@ -70,7 +85,7 @@ def _scaled(table: Table) -> Table:
     return np.asarray(table / table.sum(axis=1, keepdims=True))
 
 
-SHARES: Registry[Callable[[Probabilities, NDArray[np.floating]], Table]] = Registry(
+SHARES: Registry[Rule] = Registry(
     "vote",
     {
         "majority": majority,

@@ -69,4 +69,5 @@ VOTES: Registry[Vote] = Registry(
         "weighted-soft": weighted_soft,
         "max-confidence": max_confidence,
     },
+    group="cause.votes",
 )

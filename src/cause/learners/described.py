@@ -1,15 +1,14 @@
 """Learners as plain data, for the configuration of a home."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
+from cause.common.registry import Registry
 from cause.engine.arguments import refuse_unknown
 from cause.engine.learner import Learner
 from cause.errors import InputError
 from cause.learners.estimator_settings import from_plain
-
-KINDS = ("torch", "sklearn")
 
 
 class NotNamedError(InputError):
@@ -37,6 +36,7 @@ def describe(learner: Learner) -> dict[str, Any]:
 def build(description: Mapping[str, Any]) -> Learner:
     """Return the learner of plain data, as `describe` returns it.
 
+<<<<<<< HEAD
     Raises
     ------
     InputError
@@ -44,19 +44,41 @@ def build(description: Mapping[str, Any]) -> Learner:
 
     Examples
     --------
+||||||| 3182a16
+=======
+    Parameters
+    ----------
+    description
+        The table `[learner]` of a home: its `kind`, and what a learner of that kind is made of.
+
+    Raises
+    ------
+    InputError
+        If there is no such kind here, or it cannot be made of that.
+
+    Examples
+    --------
+>>>>>>> face
     >>> build({"kind": "sklearn", "estimator": "GaussianNB", "classes": 10, "features": 64}).classes
     10
     """
     parts = dict(description)
     kind = parts.pop("kind", None)
-    if kind == "torch":
-        return _torch(parts)
-    if kind == "sklearn":
-        return _sklearn(parts)
-    raise InputError(f"a learner's kind is one of {', '.join(KINDS)}, not {kind!r}")
+    if not isinstance(kind, str) or kind not in LEARNERS:
+        raise InputError(
+            f"a learner's kind is one of {', '.join(LEARNERS)}, not {kind!r}; a package that brings it as "
+            f"{LEARNERS.group!r} is not installed"
+        )
+    try:
+        return LEARNERS[kind](**parts)
+    except TypeError as error:
+        if kind in OURS:
+            raise
+        raise InputError(f"not settings of a learner of kind {kind!r}: {error}") from None
 
 
-def _torch(parts: dict[str, Any]) -> Learner:
+def _torch(**parts: Any) -> Learner:
+    """A network that is trained and pruned by torch."""
     from cause.learners.recipe import Recipe
     from cause.learners.torch import TorchLearner
 
@@ -70,7 +92,8 @@ def _torch(parts: dict[str, Any]) -> Learner:
     return TorchLearner(model, **machine, **parts)
 
 
-def _sklearn(parts: dict[str, Any]) -> Learner:
+def _sklearn(**parts: Any) -> Learner:
+    """An estimator of scikit-learn, linear or Bayesian."""
     from sklearn import linear_model, naive_bayes
 
     from cause.learners.sklearn import FAMILIES, SklearnLearner
@@ -85,3 +108,20 @@ def _sklearn(parts: dict[str, Any]) -> Learner:
         return SklearnLearner(family(**settings), **parts)
     except TypeError as error:
         raise InputError(f"not settings of {name}: {error}") from None
+<<<<<<< HEAD
+||||||| 3182a16
+
+
+def _check(parts: Mapping[str, Any], known: set[str], what: str) -> None:
+    refuse_unknown(what, parts, known)
+=======
+
+
+def _check(parts: Mapping[str, Any], known: set[str], what: str) -> None:
+    refuse_unknown(what, parts, known)
+
+
+OURS: Mapping[str, Callable[..., Learner]] = {"torch": _torch, "sklearn": _sklearn}
+LEARNERS: Registry[Callable[..., Learner]] = Registry("learner", OURS, group="cause.learners")
+"""What makes a learner of the rest of its description, by kind."""
+>>>>>>> face

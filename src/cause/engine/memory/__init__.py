@@ -1,6 +1,6 @@
 """The bounded memory for sub-models, and its replacement policies, one a file."""
 
-from cause.common.registry import Registry
+from cause.common.registry import Registry, subclass_of
 from cause.engine.memory.base import MemoryView, Policy, PolicySetting
 from cause.engine.memory.cost import Cost
 from cause.engine.memory.fibor import FiboR
@@ -23,6 +23,8 @@ POLICIES: Registry[type[Policy]] = Registry(
         "latest": Latest,
         "unlimited": Unlimited,
     },
+    group="cause.policies",
+    accepts=subclass_of(Policy),
 )
 
 __all__ = [

@@ -1,6 +1,6 @@
 """Which shard a sample belongs to: one strategy a file."""
 
-from cause.common.registry import Registry
+from cause.common.registry import Registry, subclass_of
 from cause.engine.partition.balanced import Balanced
 from cause.engine.partition.base import Arrivals, Assignment, Partitioner
 from cause.engine.partition.by_class import ByClass
@@ -19,6 +19,8 @@ PARTITIONERS: Registry[type[Partitioner]] = Registry(
         "hash": Hash,
         "given": Given,
     },
+    group="cause.partitioners",
+    accepts=subclass_of(Partitioner),
 )
 
 __all__ = ["PARTITIONERS", "Arrivals", "Assignment", "Partitioner"]

@@ -33,6 +33,9 @@ class Arrivals:
 class Partitioner(ABC):
     """Decides the shard of each upload or sample. Same arrivals, same answer, whatever their order."""
 
+    by_sample = False
+    """Whether samples of one upload may go to different shards. They are then handled one by one."""
+
     @abstractmethod
     def assign(self, arrivals: Arrivals) -> Mapping[str, Assignment]:
         """A shard below `arrivals.shards` for each user's upload, or for each of its samples."""

@@ -11,6 +11,8 @@ from cause.errors import InputError
 class ByClass(Partitioner):
     """Class c to shard floor(c·S_t/classes); with more shards than classes, a class is split by hash (ARCANE)."""
 
+    by_sample = True
+
     def assign(self, arrivals: Arrivals) -> Mapping[str, Assignment]:
         shards, classes = arrivals.shards, arrivals.classes
         assigned: dict[str, Assignment] = {}

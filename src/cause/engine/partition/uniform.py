@@ -8,6 +8,8 @@ from cause.engine.partition.base import Arrivals, Assignment, Partitioner
 class Uniform(Partitioner):
     """Each sample by a keyed hash of its id, modulo the shards that take data (SISA)."""
 
+    by_sample = True
+
     def assign(self, arrivals: Arrivals) -> Mapping[str, Assignment]:
         return {
             user: upload.hashes(arrivals.key, upload.positions) % arrivals.shards
