@@ -51,7 +51,7 @@ def test_what_was_stopped_goes_on_where_it_was(tmp_path, ran):
         raise Stopped
 
     with pytest.raises(Stopped):
-        reproduce(POLICIES, TINY, Place(), tmp_path, told=stop)
+        reproduce(POLICIES, TINY, Place(), tmp_path, on_done=stop)
     assert len(ran) == len(list((tmp_path / "cells").iterdir())) == 1
     report = reproduce(POLICIES, TINY, Place(), tmp_path)
     assert (report.found, report.ran) == (1, 17)
@@ -323,7 +323,7 @@ def test_what_another_call_added_meanwhile_stays(tmp_path):
         if not ended:
             ended.append(reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["16"]}))
 
-    reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["8"]}, told=meanwhile)
+    reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["8"]}, on_done=meanwhile)
     assert {done["slots"] for done in Archive(tmp_path).of_result("policies")} == {8, 16}
 
 
