@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cause.cli import main
-from cause.cli.homes import duration, key_of, moment, opened
+from cause.cli.homes import format_duration, format_time, key_of, opened
 from cause.device.device import Cause
 from cause.device.energy.model import EnergyModel, Line
 from cause.errors import LearnerError
@@ -627,14 +627,17 @@ def test_status_of_a_home_that_remembers_nothing_of_its_learner(cause, device):
 
 
 def test_who_only_looks_cannot_learn_or_predict(device):
-    with opened(Path("home"), read_only=True, looking=True) as looked_at, pytest.raises(LearnerError, match="learner"):
+    with (
+        opened(Path("home"), read_only=True, without_learner=True) as looked_at,
+        pytest.raises(LearnerError, match="learner"),
+    ):
         looked_at.predict(np.zeros((1, 6)))
 
 
 def test_small_things_people_read():
-    assert moment(None) == "–"
-    assert moment(0.0) == "1970-01-01 00:00"
-    assert [duration(each) for each in (0.5, 100, 7200, 2 * 86_400)] == ["0.5 s", "100 s", "2.0 h", "2.0 days"]
+    assert format_time(None) == "–"
+    assert format_time(0.0) == "1970-01-01 00:00"
+    assert [format_duration(each) for each in (0.5, 100, 7200, 2 * 86_400)] == ["0.5 s", "100 s", "2.0 h", "2.0 days"]
     assert [key_of((0, 1, 0)), key_of((0, 1, 2))] == [[0, 1], [0, 1, 2]]
 
 

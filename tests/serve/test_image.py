@@ -85,7 +85,7 @@ def test_healthy_while_it_serves_and_not_when_it_is_gone(tmp_path, tls):
 def test_not_healthy_while_it_stops(tmp_path):
     with Running(tmp_path / "home") as running:
         assert healthy(running.port).returncode == 0
-        running.service.stopping()
+        running.service.begin_shutdown()
         done = healthy(running.port)
         assert (done.returncode, done.stderr) == (1, "it starts or stops\n")
 

@@ -41,8 +41,8 @@ def repair(
         raise InputError(f"a threshold is a load above 0, not {threshold}")
     model = h.model_of(calibration)
     meter = _meter(h.trains_on(home), model) if energy is not None else None
-    if when == "idle" and _busy(threshold, own=0) and not _due(home, margin_s):
-        _told_not(f"the machine is not idle: its load a core is not below {threshold}", json)
+    if when == "idle" and _busy(threshold, own_workers=0) and not _due(home, margin_s):
+        _report_nothing_done(f"the machine is not idle: its load a core is not below {threshold}", json)
         return
     with training_bar("repairing") as watch, h.opened(home, watch=watch) as device:
         from cause.device.repairing import drop_damaged
@@ -54,47 +54,47 @@ def repair(
             import time
 
             open_ = status(device).requests
-            near = due([each.deadline for each in open_], time.time(), margin_s)
+            near = due([request.deadline for request in open_], time.time(), margin_s)
             if when == "deadline" and not near:
-                nearest = f", the next one is {h.moment(open_[0].deadline)} UTC" if open_ else ""
-                _told_not(f"no deadline is nearer than {margin}{nearest}", json)
+                nearest = f", the next one is {h.format_time(open_[0].deadline)} UTC" if open_ else ""
+                _report_nothing_done(f"no deadline is nearer than {margin}{nearest}", json)
                 return
-        own = max(1, h.config_of(home).settings.workers)
-        busy = (lambda: _busy(threshold, own)) if when == "idle" and not near else None
+        own_workers = max(1, h.config_of(home).settings.workers)
+        busy = (lambda: _busy(threshold, own_workers)) if when == "idle" and not near else None
         damaged = drop_damaged(device)
-        done = repaired(device, allowance, meter=meter, model=model, busy=busy)
+        outcome = repaired(device, allowance, meter=meter, model=model, busy=busy)
     if json:
         from dataclasses import asdict
 
-        print_json({"begun": True, "damaged": [list(key) for key in damaged], **asdict(done)})
+        print_json({"begun": True, "damaged": [list(key) for key in damaged], **asdict(outcome)})
     else:
         if damaged:
             print(f"{len(damaged)} damaged or lost sub-models dropped: what serves of them was trained again")
-        _show(done)
+        _show(outcome)
 
 
 def _due(home: Path, margin_s: float) -> bool:
-    """Whether a deadline is near: it beats idleness. Looks without the learner, which takes long to import."""
+    """Return whether a deadline is near. The learner, which takes long to import, is not needed."""
     import time
 
     from cause.device.schedule import due
 
-    with h.opened_home(home) as found:
-        rows = found.database.rows("SELECT deadline FROM requests WHERE repaired IS NULL")
+    with h.opened_home(home) as opened_home:
+        rows = opened_home.database.rows("SELECT deadline FROM requests WHERE repaired IS NULL")
     return due([deadline for (deadline,) in rows], time.time(), margin_s)
 
 
-def _busy(threshold: float, own: int) -> bool:
+def _busy(threshold: float, own_workers: int) -> bool:
     import os
 
     from cause.common.machine import cores
     from cause.device.schedule import idle
 
-    return not idle(os.getloadavg()[0], cores(), threshold, own)
+    return not idle(os.getloadavg()[0], cores(), threshold, own_workers)
 
 
 def _meter(device: str, model: "EnergyModel | None") -> "Meter | None":
-    """The meter for an energy budget; without one, a calibration must do."""
+    """Return the meter for an energy budget; None where a calibration must replace it."""
     from cause.device.energy import find_meter
 
     meter = find_meter(device)
@@ -109,7 +109,7 @@ def _meter(device: str, model: "EnergyModel | None") -> "Meter | None":
     return None
 
 
-def _told_not(reason: str, json: bool) -> None:
+def _report_nothing_done(reason: str, json: bool) -> None:
     if json:
         print_json({"begun": False, "stopped": reason})
     else:
@@ -118,7 +118,7 @@ def _told_not(reason: str, json: bool) -> None:
 
 def _show(done: "Repaired") -> None:
     joules = "" if done.joules is None else f", {done.joules:,.0f} J"
-    print(f"{done.trained} segments trained, {done.rsn:,} samples again, in {h.duration(done.seconds)}{joules}")
+    print(f"{done.trained} segments trained, {done.rsn:,} samples again, in {h.format_duration(done.seconds)}{joules}")
     if done.waiting:
         print(f"shards that still wait: {', '.join(map(str, done.waiting))} ({done.stopped or 'stopped'})")
     else:

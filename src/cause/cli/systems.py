@@ -18,10 +18,12 @@ def systems(json: o.AsJson = False) -> None:
 
     tables: dict[str, Registry[Any]] = {"partition": PARTITIONERS, "policy": POLICIES, "vote": VOTES}
     if json:
-        told: dict[str, object] = {kind: {n: table.summary(n) for n in table} for kind, table in tables.items()}
-        told["system"] = {name: asdict(PRESETS[name]) for name in PRESETS}
-        told["backbone"] = {name: dict(zip(("dense", "70", "95"), BACKBONES[name], strict=True)) for name in BACKBONES}
-        print_json(told)
+        result: dict[str, object] = {kind: {n: table.summary(n) for n in table} for kind, table in tables.items()}
+        result["system"] = {name: asdict(PRESETS[name]) for name in PRESETS}
+        result["backbone"] = {
+            name: dict(zip(("dense", "70", "95"), BACKBONES[name], strict=True)) for name in BACKBONES
+        }
+        print_json(result)
         return
     print_table(
         "Systems (exchange parts with name:part=value,…)",
