@@ -28,8 +28,8 @@ SETTINGS = {"port": 0, "attempts": 100_000.0, "rate": 100_000.0, "erasures": 100
 def rows(user: str, round_: int, count: int) -> bytes:
     """An upload as JSON."""
     x, y = samples(user, round_, count)
-    told = [{"x": values, "y": int(label)} for values, label in zip(x.tolist(), y.tolist(), strict=True)]
-    return json.dumps({"samples": told}).encode()
+    body = [{"x": values, "y": int(label)} for values, label in zip(x.tolist(), y.tolist(), strict=True)]
+    return json.dumps({"samples": body}).encode()
 
 
 def until(ready, seconds=20.0):

@@ -264,9 +264,9 @@ def test_while_the_tokens_are_locked_whoever_comes_is_told_to_come_again(tmp_pat
         running.service.tokens._connection.execute("PRAGMA busy_timeout=20")
         other.execute("BEGIN EXCLUSIVE")
         for secret in (headers, {"Authorization": "Bearer cause_0_unknown"}):
-            told = running.http.get("/v1/token", headers=secret)
-            assert (told.status_code, told.headers["retry-after"]) == (503, "5")
-            assert told.json()["type"] == "urn:cause:problem:unavailable"
+            body = running.http.get("/v1/token", headers=secret)
+            assert (body.status_code, body.headers["retry-after"]) == (503, "5")
+            assert body.json()["type"] == "urn:cause:problem:unavailable"
         assert running.http.get("/healthz").status_code == 200
         assert "the tokens cannot be read: the home cannot be used (HomeError)" in caplog.messages
         other.execute("ROLLBACK")

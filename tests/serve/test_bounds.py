@@ -127,15 +127,15 @@ def test_a_short_request_waits_for_one_batch_of_a_long_one_only(learned, monkeyp
         ended = {}
         for name, answer in answers.items():
             answer.add_done_callback(lambda _, name=name: ended.setdefault(name, len(seen)))
-        told = answers["long"].result().json()
+        body = answers["long"].result().json()
         assert {answers[f"short {number}"].result().status_code for number in range(3)} == {200}
     assert max(seen) <= MOST_SAMPLES
     assert len(seen) == 11, "three more samples need no more than one more batch"
     assert sum(seen) == len(x) + 3
     assert seen[3] == MOST_SAMPLES, "the batch after it has the short ones in it, and is filled up with the long one"
     expected = predict(x)
-    assert told["labels"] == expected.labels.tolist()
-    assert np.allclose(told["probabilities"], expected.probabilities.mean(axis=0))
+    assert body["labels"] == expected.labels.tolist()
+    assert np.allclose(body["probabilities"], expected.probabilities.mean(axis=0))
 
 
 def test_half_of_a_batch_is_the_oldest_requests_whatever_else_comes():
@@ -176,11 +176,11 @@ def test_a_long_request_is_answered_by_those_who_vote_at_its_end(tmp_path, monke
 
         before = predict(x)
         monkeypatch.setattr(heads, "predict", predicting)
-        told = asked(running, large, query="?probabilities=true").json()
+        body = asked(running, large, query="?probabilities=true").json()
         after = predict(x)
         assert [voter.sub_model for voter in before.voters] != [voter.sub_model for voter in after.voters]
-        assert told["voters"] == len(after.voters)
-        assert np.allclose(told["probabilities"], after.probabilities.mean(axis=0))
+        assert body["voters"] == len(after.voters)
+        assert np.allclose(body["probabilities"], after.probabilities.mean(axis=0))
         assert len(calls) == 6, "what was predicted before the erasure is predicted again"
 
 
@@ -538,9 +538,9 @@ def test_every_route_says_that_it_may_be_busy(learned):
     for path, methods in paths.items():
         for operation in methods.values():
             if path not in ("/healthz", "/readyz"):
-                told = operation["responses"]["503"]
-                assert PROBLEM in told["content"]
-                assert "Retry-After" in told["headers"]
+                body = operation["responses"]["503"]
+                assert PROBLEM in body["content"]
+                assert "Retry-After" in body["headers"]
             if "requestBody" in operation:
                 assert PROBLEM in operation["responses"]["408"]["content"]
 

@@ -128,8 +128,8 @@ def test_status_metrics_and_problem_say_degraded_and_overdue(tmp_path):
         assert (status["degraded"]["of"], status["voting"]) == (2, 1)
         assert status["problem"] is None
         now += 2 * 3600
-        told = running.get("/v1/status", "auditor").json()["problem"]
-        assert told == "1 of 2 shards have not voted for more than an hour: repair now"
+        body = running.get("/v1/status", "auditor").json()["problem"]
+        assert body == "1 of 2 shards have not voted for more than an hour: repair now"
         now += 24 * DAY
         assert running.get("/v1/status").json()["requests"]["due_soon"] == 1
         now += 7 * DAY

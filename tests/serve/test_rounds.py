@@ -86,6 +86,6 @@ def test_the_clients_status_has_the_keys_and_types_of_the_schema(running):
             for plain in (int, float, str, bool):
                 wanted = plain in their or (plain is str and typing.Literal in map(typing.get_origin, their))
                 assert (plain in own) == wanted, (mine, name)
-    told = running.get("/v1/status").json()
-    assert set(told) == set(typing.get_type_hints(typed.Status))
+    body = running.get("/v1/status").json()
+    assert set(body) == set(typing.get_type_hints(typed.Status))
     assert len(seen) > 10

@@ -303,8 +303,8 @@ def test_receipts_can_be_checked_away_from_the_device(fresh):
     log = fresh.get("/v1/log").json()
     asked = fresh.post("/v1/users/ann/erasures", "ann", {}).json()
     (bundle, *_) = fresh.get(f"/v1/requests/{asked['id']}/receipts", "ann").json()["receipts"]
-    told = Bundle.parse(bundle).check(VerifierKey.parse(log["verifier"]))
-    assert (told["request"], told["samples"]) == (asked["id"], 5)
+    body = Bundle.parse(bundle).check(VerifierKey.parse(log["verifier"]))
+    assert (body["request"], body["samples"]) == (asked["id"], 5)
     now = fresh.get("/v1/log", "ann").json()
     proof = fresh.get(f"/v1/log/consistency?since={log['size']}").json()
     assert proof["size"] >= now["size"] > log["size"] == 0

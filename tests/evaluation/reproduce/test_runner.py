@@ -262,9 +262,9 @@ def test_nothing_begins_without_its_data(tmp_path, monkeypatch, ran):
 def test_the_command_tells_what_it_did(capsys, tmp_path):
     with pytest.raises(SystemExit) as ended:
         main(["reproduce", "sc-function", "--json", "--out", str(tmp_path)])
-    told = json.loads(capsys.readouterr().out)
-    assert (ended.value.code, told["ran"]) == (0, 10)
-    assert told["results"]["sc-function"]["claims"][0]["ours"] == "3 3 2 2 2 2 2 2 2 2"
+    result = json.loads(capsys.readouterr().out)
+    assert (ended.value.code, result["ran"]) == (0, 10)
+    assert result["results"]["sc-function"]["claims"][0]["ours"] == "3 3 2 2 2 2 2 2 2 2"
     with pytest.raises(SystemExit) as ended:
         main(["reproduce", "--report", "--out", str(tmp_path)])
     assert ended.value.code == 0
@@ -357,9 +357,9 @@ def test_runs_of_an_older_format_are_made_again(tmp_path, monkeypatch):
 
 def test_runs_without_a_format_are_of_the_one_before_it_was_written_down(tmp_path, monkeypatch):
     settings = {"shards": 4, "p": 0.5, "gamma": 0.5, "rounds": 2}
-    told = {"kind": "control", "settings": settings, "seconds": 0.1, "result": {"active": [3, 3]}, "source": {}}
+    result = {"kind": "control", "settings": settings, "seconds": 0.1, "result": {"active": [3, 3]}, "source": {}}
     (tmp_path / "cells").mkdir()
-    (tmp_path / "cells" / "old.json").write_text(json.dumps(told))
+    (tmp_path / "cells" / "old.json").write_text(json.dumps(result))
     assert Cell("control", settings) in Archive(tmp_path)
     monkeypatch.setattr(archive_, "FORMAT", 3)
     assert Cell("control", settings) not in Archive(tmp_path)
