@@ -25,7 +25,7 @@ from cause.client import Client
 from cause.common.machine import hardware
 from cause.device.device import Cause
 from cause.lab.digits import load_digits
-from cause.service.predictor_cache import Heads
+from cause.service.predictor_cache import PredictorCache
 from cause.service.service import tokens_of
 
 USERS, SHARDS, CLIENTS = 60, 4, 64
@@ -96,7 +96,7 @@ def in_process(folder: Path, x: Any, seconds: float) -> list[float]:
     """The same heads, asked without a service."""
     took: list[float] = []
     with Cause(folder, read_only=True) as device:
-        heads, end = Heads(device), time.perf_counter() + seconds
+        heads, end = PredictorCache(device), time.perf_counter() + seconds
         heads.predict(x[:1])
         while time.perf_counter() < end:
             start = time.perf_counter()

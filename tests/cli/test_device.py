@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cause.cli import main
-from cause.cli.homes import duration, key_of, moment, opened
+from cause.cli.homes import format_duration, format_time, key_of, opened
 from cause.device.device import Cause
 from cause.device.energy.model import EnergyModel, Line
 from cause.errors import LearnerError
@@ -88,14 +88,14 @@ def contents(folder):
 
 
 def test_init_shows_what_is_in_force_and_config_shows_it_again(cause):
-    told = cause("init", "home", *SMALL, "--storage", "1MB", "--repair", "later", "--deadline", 7, "--json")
-    assert told["device"] == {
+    result = cause("init", "home", *SMALL, "--storage", "1MB", "--repair", "later", "--deadline", 7, "--json")
+    assert result["device"] == {
         "system": "frugal", "shards": 2, "memory": "2GB", "slots": 8, "classes": CLASSES, "seed": 0, "storage": "1MB",
         "retain": None, "repair": "later", "deadline_days": 7.0, "workers": 0, "input_shape": None, "input_dtype": None,
     }  # fmt: skip
-    assert told["key"] == {"file": "../home.key"}
+    assert result["key"] == {"file": "../home.key"}
     assert Path("home.key").stat().st_mode & 0o077 == 0
-    assert cause("config", "home", "--json") == told
+    assert cause("config", "home", "--json") == result
     assert "# retain is not set" in cause("config", "home")
 
 
@@ -130,8 +130,8 @@ def test_a_network_learns_and_answers(cause):
     cause("learn", "home", upload("r1.npz", 1, alice=40, bob=30))
     np.savez("x.npz", x=samples("t", 1, 9)[0])
     assert len(cause("predict", "home", "x.npz").split()) == 9
-    told = cause("export", "home", "--out", "served", "--json")
-    assert sorted(told["files"]) == ["ensemble.json", *(f"shard-{k[0]}.safetensors" for k in sorted(told["heads"]))]
+    result = cause("export", "home", "--out", "served", "--json")
+    assert sorted(result["files"]) == ["ensemble.json", *(f"shard-{k[0]}.safetensors" for k in sorted(result["heads"]))]
 
 
 def test_a_network_is_tried_before_its_home_is_made_and_what_cannot_be_pruned_is_told(cause, refused, monkeypatch):
@@ -190,10 +190,10 @@ def test_init_takes_class_weights_a_loss_and_numbers_for_each_channel(cause, ref
     Path("losses.py").write_text("def mine(outputs, labels):\n    return outputs.logsumexp(1).mean()\n")
     monkeypatch.syspath_prepend(str(Path.cwd()))
     options = ["--model", "mlp", "--features", 2, "--classes", 3, "--memory", "1MB", "--epochs", 1]
-    told = cause("init", "one", *options, "--class-weights", "1,1,4", "--mean", "1,2", "--std", "2", "--json")
-    assert {"class_weights": [1, 1, 4], "mean": [1, 2], "std": 2, "shape": [2]}.items() <= told["learner"].items()
-    told = cause("init", "two", *options, "--loss", "losses:mine", "--network-dtype", "float32", "--json")
-    assert {"loss": "losses:mine", "input_dtype": "float32"}.items() <= told["learner"].items()
+    result = cause("init", "one", *options, "--class-weights", "1,1,4", "--mean", "1,2", "--std", "2", "--json")
+    assert {"class_weights": [1, 1, 4], "mean": [1, 2], "std": 2, "shape": [2]}.items() <= result["learner"].items()
+    result = cause("init", "two", *options, "--loss", "losses:mine", "--network-dtype", "float32", "--json")
+    assert {"loss": "losses:mine", "input_dtype": "float32"}.items() <= result["learner"].items()
     np.savez("r.npz", x=np.ones((6, 2), np.float32), y=np.arange(6) % 3, users=np.array(["a", "b"] * 3))
     for home in ("one", "two"):
         cause("learn", home, "r.npz")
@@ -218,8 +218,8 @@ def test_learn_reads_npz_tables_and_folders_of_pictures(cause):
             for number in range(3):
                 pixels = draw.integers(256, size=(4, 4)).astype(np.uint8)
                 Image.fromarray(pixels).save(Path("pictures", user, label, f"{number}.png"))
-    told = cause("learn", "home", "pictures", "--json")
-    assert (told["users"], told["samples"], told["round"]) == (2, 12, 1)
+    result = cause("learn", "home", "pictures", "--json")
+    assert (result["users"], result["samples"], result["round"]) == (2, 12, 1)
     header = ",".join(["label", "user", *(f"p{i}" for i in range(16))])
     rows = [",".join(["1", user, *map(str, draw.random(16))]) for user in ("u1", "u3", "u3")]
     Path("t.csv").write_text("\n".join([header, *rows]))
@@ -250,8 +250,8 @@ def test_one_users_files_are_one_upload_and_must_be_alike(cause, refused, device
     np.savez("b.npz", x=samples("b", 1, 6)[0], y=samples("b", 1, 6)[1])
     np.savez("wide.npz", x=np.zeros((2, 9), np.float32), y=[0, 1])
     assert "must be alike" in refused("learn", "home", "a.npz", "wide.npz", "--user", "dave")
-    told = cause("learn", "home", "a.npz", "b.npz", "--user", "dave", "--json")
-    assert (told["users"], told["samples"]) == (1, 11)
+    result = cause("learn", "home", "a.npz", "b.npz", "--user", "dave", "--json")
+    assert (result["users"], result["samples"]) == (1, 11)
 
 
 def test_a_plan_changes_nothing_and_the_forget_does_what_it_said(cause, device):
@@ -283,11 +283,11 @@ def test_forget_takes_rounds_and_samples(cause, device):
 
 def test_forget_later_falls_back_and_repair_ends_where_forget_now_does(cause, device):
     cause("backup", "home", "copy.tar")
-    told = cause("forget", "home", "--user", "alice", "--rounds", 1, "--repair", "later", "--json")
-    assert (told["rsn"], len(told["waiting"])) == (0, 1)
+    result = cause("forget", "home", "--user", "alice", "--rounds", 1, "--repair", "later", "--json")
+    assert (result["rsn"], len(result["waiting"])) == (0, 1)
     state = cause("status", "home", "--json")
-    assert [shard["behind"] for shard in state["shards"] if shard["shard"] in told["waiting"]] != [0]
-    assert [request["id"] for request in state["requests"]] == [told["request"]]
+    assert [shard["behind"] for shard in state["shards"] if shard["shard"] in result["waiting"]] != [0]
+    assert [request["id"] for request in state["requests"]] == [result["request"]]
     assert "Requests that wait" in cause("status", "home")
     assert len(cause("predict", "home", "test.npz").split()) == 50
     assert "nothing done: no deadline is nearer" in cause("repair", "home", "--when", "deadline")
@@ -344,10 +344,10 @@ def test_the_homes_own_way_of_repairing_is_the_default(cause):
 def test_predict_and_evaluate_agree(cause, device):
     x, y = samples("t", 1, 50)
     labels = cause("predict", "home", "test.npz", "--json")["labels"]
-    told = cause("evaluate", "home", "test.npz", "--json")
-    assert told["accuracy"] == np.mean(np.array(labels) == y)
-    assert sum(each["samples"] for each in told["classes"].values()) == 50
-    assert len(told["heads"]) == 2
+    result = cause("evaluate", "home", "test.npz", "--json")
+    assert result["accuracy"] == np.mean(np.array(labels) == y)
+    assert sum(each["samples"] for each in result["classes"].values()) == 50
+    assert len(result["heads"]) == 2
     assert "Each head alone" in cause("evaluate", "home", "test.npz")
     cause("predict", "home", "test.npz", "--out", "labels.csv")
     assert Path("labels.csv").read_text().split() == ["label", *map(str, labels)]
@@ -359,9 +359,9 @@ def test_status_is_a_table_or_the_whole_record(cause, device):
     cause("export", "home", "--out", "served")
     cause("forget", "home", "--user", "alice", "--rounds", 1, "--count", 1)
     EnergyModel("nb", "RAPL", Line(0.5, 0.0, 1.0, 0.0), Line(0.25, 0.0, 1.0, 0.0)).save("energy.json")
-    told = cause("status", "home", "--calibration", "energy.json", "--json")
-    assert (told["round"], told["voting"], told["samples"]) == (2, 2, 111)
-    assert told["exports"][0]["tainted"] is not None
+    result = cause("status", "home", "--calibration", "energy.json", "--json")
+    assert (result["round"], result["voting"], result["samples"]) == (2, 2, 111)
+    assert result["exports"][0]["tainted"] is not None
     text = cause("status", "home")
     assert "tainted since" in text
     assert "up to date" in text
@@ -378,21 +378,21 @@ def test_a_trace_of_the_home_can_be_simulated(cause, device, monkeypatch):
     import io
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
-    told = cause("simulate", "--trace", "-", "--system", "frugal", "--partition", "given", "--slots", 8, "--json")
+    result = cause("simulate", "--trace", "-", "--system", "frugal", "--partition", "given", "--slots", 8, "--json")
     with Cause("home", read_only=True) as found:
-        assert told["stored"] == [list(key[:2]) for key in found.memory.stored()]
+        assert result["stored"] == [list(key[:2]) for key in found.memory.stored()]
 
 
 def test_backup_and_restore_by_command(cause, device, monkeypatch):
-    told = cause("backup", "home", "b.tar", "--json")
-    assert (told["file"], told["round"], told["bytes"]) == ("b.tar", 2, Path("b.tar").stat().st_size)
+    result = cause("backup", "home", "b.tar", "--json")
+    assert (result["file"], result["round"], result["bytes"]) == ("b.tar", 2, Path("b.tar").stat().st_size)
     before = cause("predict", "home", "test.npz")
     for path in Path("home/blocks").iterdir():
         path.unlink()
     assert "way out: `cause restore`" in cause("doctor", "--home", "home", code=1)
     assert cause("doctor", "--home", "home", "--json", code=1)["healthy"] is False
-    told = cause("restore", "b.tar", "home", "--json")
-    assert (told["ledger"], told["lost"]["samples"]) == ("live", 0)
+    result = cause("restore", "b.tar", "home", "--json")
+    assert (result["ledger"], result["lost"]["samples"]) == ("live", 0)
     assert cause("doctor", "--home", "home", "--json")["healthy"] is True
     assert "is whole" in cause("doctor", "--home", "home")
     assert cause("predict", "home", "test.npz") == before
@@ -610,31 +610,34 @@ def test_the_commands_work_as_processes(place, device):
 
 def test_status_needs_nothing_that_learns(cause, device):
     with Cause("home", read_only=True) as whole:
-        told = json.loads(json.dumps(whole.status().as_dict()))
+        result = json.loads(json.dumps(whole.status().as_dict()))
     code = "import sys; sys.modules['sklearn'] = sys.modules['torch'] = None; from cause.cli import main; main()"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", code, "status", "home", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout) == told
+    assert json.loads(done.stdout) == result
 
 
 def test_status_of_a_home_that_remembers_nothing_of_its_learner(cause, device):
-    told = cause("status", "home", "--json")
+    result = cause("status", "home", "--json")
     with closing(sqlite3.connect("home/ledger.db")) as ledger, ledger:
         assert ledger.execute("DELETE FROM meta WHERE name='sub_model_bytes'").rowcount == 1
-    assert cause("status", "home", "--json") == told
+    assert cause("status", "home", "--json") == result
 
 
 def test_who_only_looks_cannot_learn_or_predict(device):
-    with opened(Path("home"), read_only=True, looking=True) as looked_at, pytest.raises(LearnerError, match="learner"):
+    with (
+        opened(Path("home"), read_only=True, without_learner=True) as looked_at,
+        pytest.raises(LearnerError, match="learner"),
+    ):
         looked_at.predict(np.zeros((1, 6)))
 
 
 def test_small_things_people_read():
-    assert moment(None) == "–"
-    assert moment(0.0) == "1970-01-01 00:00"
-    assert [duration(each) for each in (0.5, 100, 7200, 2 * 86_400)] == ["0.5 s", "100 s", "2.0 h", "2.0 days"]
+    assert format_time(None) == "–"
+    assert format_time(0.0) == "1970-01-01 00:00"
+    assert [format_duration(each) for each in (0.5, 100, 7200, 2 * 86_400)] == ["0.5 s", "100 s", "2.0 h", "2.0 days"]
     assert [key_of((0, 1, 0)), key_of((0, 1, 2))] == [[0, 1], [0, 1, 2]]
 
 

@@ -30,8 +30,8 @@ def run(capsys, *args, code=0):
 
 
 def test_it_is_named_learned_around_and_dropped(home, capsys):
-    told = run(capsys, "learn", home, "round.npz")
-    assert "6 samples of user 'bob' are in quarantine" in " ".join(told.split())
+    result = run(capsys, "learn", home, "round.npz")
+    assert "6 samples of user 'bob' are in quarantine" in " ".join(result.split())
     found = run(capsys, "status", home, "--json")
     (aside,) = found["quarantined"]
     assert (aside["user"], aside["round"], aside["shard"], aside["samples"]) == ("bob", 1, 0, 6)
@@ -47,6 +47,6 @@ def test_it_is_named_learned_around_and_dropped(home, capsys):
 
 def test_settings_of_inputs_are_asked_of_files(home, capsys):
     run(capsys, "config", home, "input_dtype=float32", "input_shape=6", "--yes")
-    told = run(capsys, "learn", home, "round.npz", code=2)
-    assert "inputs of user 'bob': row 4 holds 1e+300, which float32 cannot hold" in " ".join(told.split())
+    result = run(capsys, "learn", home, "round.npz", code=2)
+    assert "inputs of user 'bob': row 4 holds 1e+300, which float32 cannot hold" in " ".join(result.split())
     assert run(capsys, "status", home, "--json")["round"] == 0

@@ -29,10 +29,10 @@ def test_learning_answers_with_a_handle_for_each_row_in_the_order_of_the_files(c
         order = np.random.default_rng(0).permutation(7)
         np.savez("mixed.npz", **{name: arrays[name][order] for name in arrays.files})
     np.savez("own.npz", x=samples("alice", 9, 5)[0], y=samples("alice", 9, 5)[1], users=["alice"] * 5)
-    told = cause("learn", "home", "mixed.npz", "own.npz", "--handles", "out.json", "--json")
+    result = cause("learn", "home", "mixed.npz", "own.npz", "--handles", "out.json", "--json")
     written = json.loads(Path("out.json").read_text())
-    assert [each["file"] for each in told["handles"]] == ["mixed.npz", "own.npz"]
-    assert [each["handles"] for each in written["files"]] == [each["handles"] for each in told["handles"]]
+    assert [each["file"] for each in result["handles"]] == ["mixed.npz", "own.npz"]
+    assert [each["handles"] for each in written["files"]] == [each["handles"] for each in result["handles"]]
     everything = held("alice") | held("bob")
     for each in written["files"]:
         with np.load(each["file"]) as arrays:
@@ -47,18 +47,18 @@ def test_learning_answers_with_a_handle_for_each_row_in_the_order_of_the_files(c
 
 
 def test_what_is_held_is_listed_a_page_at_a_time(cause, device):  # noqa: F811
-    told = cause("samples", "home", "--user", "alice", "--json")
-    assert (told["total"], len(told["samples"])) == (50, 50)
-    assert {each["round"] for each in told["samples"]} == {1, 2}
-    assert {each["handle"] for each in told["samples"]} == set(held("alice"))
-    assert [each["number"] for each in told["samples"]] == list(range(50))
+    result = cause("samples", "home", "--user", "alice", "--json")
+    assert (result["total"], len(result["samples"])) == (50, 50)
+    assert {each["round"] for each in result["samples"]} == {1, 2}
+    assert {each["handle"] for each in result["samples"]} == set(held("alice"))
+    assert [each["number"] for each in result["samples"]] == list(range(50))
     page = cause("samples", "home", "--user", "alice", "--first", 38, "--most", 4, "--json")["samples"]
-    assert page == told["samples"][38:42]
+    assert page == result["samples"][38:42]
     assert {each["round"] for each in page} == {1, 2}
     second = cause("samples", "home", "--user", "alice", "--round", 2, "--json")
     assert second["total"] == 10
     text = cause("samples", "home", "--user", "alice", "--most", 3)
-    assert all(each["handle"] in text for each in told["samples"][-3:])
+    assert all(each["handle"] in text for each in result["samples"][-3:])
     assert "3 of 50 samples" in text
     assert cause("samples", "home", "--user", "nobody") == "nothing is held of user 'nobody'\n"
 
@@ -85,17 +85,17 @@ def test_forgetting_what_a_file_holds(cause, refused, device):  # noqa: F811
     plan = cause("forget", "home", "--user", "alice", "--matching", "some.npz", "--plan", "--json")
     assert (plan["samples"], plan["unmatched"]) == (3, 1)
     assert len(held("alice")) == 50
-    told = cause("forget", "home", "--user", "alice", "--matching", "some.npz")
-    assert "3 samples and" in told
-    assert "rows of the file that equal no sample of the user: 1" in told
+    result = cause("forget", "home", "--user", "alice", "--matching", "some.npz")
+    assert "3 samples and" in result
+    assert "rows of the file that equal no sample of the user: 1" in result
     assert sorted(held("alice").values()) == sorted([*x[3:].tolist(), *samples("alice", 2, 10)[0].tolist()])
     np.savez("inputs.npz", x=x[3:4])
     assert cause("forget", "home", "--user", "alice", "--matching", "inputs.npz", "--json")["samples"] == 1
     wrong = np.savez("wrong.npz", x=x[4:5], y=(y[4:5] + 1) % 4)
     assert wrong is None
     assert "none of the 1 rows equals" in refused("forget", "home", "--user", "alice", "--matching", "wrong.npz")
-    told = cause("forget", "home", "--user", "bob", "--matching", "r1.npz", "--json")  # with alice's and carol's
-    assert (told["samples"], told["unmatched"]) == (30, 0)
+    result = cause("forget", "home", "--user", "bob", "--matching", "r1.npz", "--json")  # with alice's and carol's
+    assert (result["samples"], result["unmatched"]) == (30, 0)
     assert "none is of user 'dave'" in refused("forget", "home", "--user", "dave", "--matching", "r1.npz")
     assert "leave out --rounds" in refused("forget", "home", "--user", "bob", "--rounds", 2, "--matching", "inputs.npz")
 
@@ -126,11 +126,11 @@ def test_a_failed_learn_says_that_the_round_is_recorded_and_can_be_repeated(
     third = upload("r3.npz", 3, alice=5, bob=6)
     with monkeypatch.context() as patch:
         patch.setattr(Cause, "_train", lambda *_, **__: (_ for _ in ()).throw(LearnerError("training diverged")))
-        told = refused("learn", "home", third, "--idempotency-key", "third")
-        assert "round 3 is recorded with its 11 samples and waits to be trained: do not learn it again" in told
-        told = refused("forget", "home", "--user", "carol")
-        assert "in effect, so that the samples are destroyed: request" in told
-        assert "`cause repair`" in told
+        result = refused("learn", "home", third, "--idempotency-key", "third")
+        assert "round 3 is recorded with its 11 samples and waits to be trained: do not learn it again" in result
+        result = refused("forget", "home", "--user", "carol")
+        assert "in effect, so that the samples are destroyed: request" in result
+        assert "`cause repair`" in result
     again = cause("learn", "home", third, "--idempotency-key", "third", "--json")
     assert (again["round"], again["repeated"], again["waiting"]) == (3, True, [])
     assert len(held("alice")) == 55
@@ -141,8 +141,8 @@ def test_a_failed_learn_says_that_the_round_is_recorded_and_can_be_repeated(
 def test_names_in_files_are_normalised_and_bad_ones_refused(cause, refused, device):  # noqa: F811
     x, y = samples("z", 1, 4)
     np.savez("zoe.npz", x=x, y=y, users=["zoe\u0301", "zo\u00e9", "zoe\u0301", "zo\u00e9"])
-    told = cause("learn", "home", "zoe.npz", "--json")
-    assert (told["users"], told["samples"], len(told["handles"][0]["handles"])) == (1, 4, 4)
+    result = cause("learn", "home", "zoe.npz", "--json")
+    assert (result["users"], result["samples"], len(result["handles"][0]["handles"])) == (1, 4, 4)
     assert cause("samples", "home", "--user", "zoe\u0301", "--json")["total"] == 4
     np.savez("bad.npz", x=x, y=y, users=["zoe", "zoe", "zoe ", "zoe"])
     assert "'bad.npz': the user id 'zoe ' begins or ends with white space" in refused("learn", "home", "bad.npz")
@@ -160,8 +160,8 @@ def test_what_waits_for_a_round_is_counted_among_what_is_forgotten(cause, device
     with Cause("home") as opened:
         opened.stage("eve", *samples("eve", 1, 7))
     assert "waits" in cause("samples", "home", "--user", "eve")
-    told = cause("forget", "home", "--user", "eve", "--json")
-    assert (told["samples"], told["staged"]) == (7, 7)
+    result = cause("forget", "home", "--user", "eve", "--json")
+    assert (result["samples"], result["staged"]) == (7, 7)
 
 
 def test_a_handles_file_that_cannot_be_written_is_refused_before_anything_is_learned(refused, cause, device):  # noqa: F811

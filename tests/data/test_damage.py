@@ -41,11 +41,11 @@ def claims(shape):
 
 
 def refused(path, split="train"):
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as result:
         load(path, split)
-    assert "\n" not in str(told.value)
-    assert str(path.name) in str(told.value)
-    return str(told.value)
+    assert "\n" not in str(result.value)
+    assert str(path.name) in str(result.value)
+    return str(result.value)
 
 
 def test_cut_off_and_wrong_cifar(tmp_path):
@@ -346,15 +346,15 @@ def test_damage_is_either_harmless_or_an_input_error(made, kind, data):
         changed[place % len(whole)] ^= 1 << data.draw(st.integers(0, 7))
     cut = data.draw(st.one_of(st.none(), st.integers(0, len(whole) - 1)))
     damaged = bytes(changed[:cut])
-    told = ""
+    result = ""
     try:
         path.write_bytes(damaged)
         assert isinstance(load(path.parent.parent if kind == "picture" else path), Dataset)
     except InputError as error:
-        told = str(error)
+        result = str(error)
     finally:
         path.write_bytes(whole)
-    assert "\n" not in told
+    assert "\n" not in result
 
 
 @pytest.mark.parametrize("kind", KINDS)

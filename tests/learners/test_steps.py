@@ -11,7 +11,8 @@ from torch import nn
 from cause.engine.presets import FIXED, System
 from cause.engine.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 from cause.errors import InputError
-from cause.lab.recipes import EPOCHS, REHEARSAL, ours, paper
+from cause.lab.recipes import REHEARSAL, ours, paper
+from cause.lab.reproduce.paper import EPOCHS_PER_ROUND
 from cause.learners.recipe import Recipe
 from cause.learners.torch.augment import PAD, crop_flip_rows
 from cause.learners.torch.batches import batches, epochs_of, uses
@@ -190,7 +191,7 @@ def test_our_recipe_visits_no_more_samples_than_the_papers(earlier):
     rehearsed = (Piece(old, range(earlier)),) if earlier else ()
     segment = Lesson(SegmentKey(0, 10), (Piece(new, new.positions),), 500 + earlier, rehearsed)
     visits = epochs_of(ours(), segment) * (500 + earlier)
-    assert 0.9 * EPOCHS * 500 < visits <= EPOCHS * 500 == epochs_of(paper(), segment) * 500
+    assert 0.9 * EPOCHS_PER_ROUND * 500 < visits <= EPOCHS_PER_ROUND * 500 == epochs_of(paper(), segment) * 500
     assert earlier <= REHEARSAL * 500
 
 

@@ -54,12 +54,12 @@ def main() -> int:
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, Running(Path(folder) / "home") as running:
         prepare(running)
-        code, told = fuzz(f"http://127.0.0.1:{running.port}", running.secrets["operator"], asked.examples)
+        code, body = fuzz(f"http://127.0.0.1:{running.port}", running.secrets["operator"], asked.examples)
         answered = {line.split()[0]: line for line in running.get("/metrics").text.splitlines() if "_total{" in line}
         bad = [line for line in answered.values() if 'status="5' in line]
         running.service.device.repair()
         mismatched = running.service.device.verify(processes=0).mismatched
-    print(told)
+    print(body)
     requests = sum(int(line.rsplit(" ", 1)[1]) for line in answered.values())
     print(f"{requests:,} requests, {len(bad)} kinds of 5xx, {len(mismatched)} sub-models not what a replay makes")
     print(f"{time.perf_counter() - start:.0f} s")

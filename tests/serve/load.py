@@ -122,11 +122,11 @@ def _erase(client: Client, heard: Heard, pool: list[int]) -> None:
             return
         user = f"user {pool.pop()}"
     start = time.perf_counter()
-    told = client.erase(user, key=user)
+    body = client.erase(user, key=user)
     took = time.perf_counter() - start
     with heard.lock:
         heard.erased.append(took)
-        (heard.gone if told.in_effect else heard.accepted)[user] = told.id
+        (heard.gone if body.in_effect else heard.accepted)[user] = body.id
 
 
 def _upload(client: Client, heard: Heard, user: str) -> None:
@@ -165,9 +165,9 @@ def under_load(folder: Path, count: int, seconds: float) -> Heard:
 
         def look() -> None:
             while not stop.wait(0.25):
-                told = closing.status()
-                trained[0] += told["training"] is not None
-                trained[1] += bool(told["repair"]["waiting"])
+                body = closing.status()
+                trained[0] += body["training"] is not None
+                trained[1] += bool(body["repair"]["waiting"])
                 trained[2] += 1
 
         watcher = threading.Thread(target=look)
@@ -229,8 +229,8 @@ def under_kills(folder: Path, kills: int, count: int = 8, seed: int = 0) -> list
     if daemon.stop() != 0:
         problems.append("the service did not stop in order")
     problems += readable(folder, heard.gone, kills, thorough=True)
-    told = f"{len(heard.gone)} erasures in effect, {len(heard.uploaded)} uploads, {len(heard.predicted):,} predictions"
-    print(f"{kills} kills: {told}, {heard.lost} calls cut off, {len(problems)} promises broken")
+    body = f"{len(heard.gone)} erasures in effect, {len(heard.uploaded)} uploads, {len(heard.predicted):,} predictions"
+    print(f"{kills} kills: {body}, {heard.lost} calls cut off, {len(problems)} promises broken")
     return problems
 
 

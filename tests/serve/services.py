@@ -16,7 +16,7 @@ import uvicorn
 
 from cause.client import Client
 from cause.service.app import make_app
-from cause.service.protocol import bounded
+from cause.service.protocol import bounded_protocol
 from cause.service.service import Service, tokens_of
 from cause.service.settings import ServeSettings
 from tests.home.homes import CLASSES, FEATURES, MASTER, opened, samples
@@ -28,8 +28,8 @@ SETTINGS = {"port": 0, "attempts": 100_000.0, "rate": 100_000.0, "erasures": 100
 def rows(user: str, round_: int, count: int) -> bytes:
     """An upload as JSON."""
     x, y = samples(user, round_, count)
-    told = [{"x": values, "y": int(label)} for values, label in zip(x.tolist(), y.tolist(), strict=True)]
-    return json.dumps({"samples": told}).encode()
+    body = [{"x": values, "y": int(label)} for values, label in zip(x.tolist(), y.tolist(), strict=True)]
+    return json.dumps({"samples": body}).encode()
 
 
 def until(ready, seconds=20.0):
@@ -54,7 +54,7 @@ class Running:
         config = uvicorn.Config(
             self.app,
             port=self.port,
-            http=bounded(self.service.settings.connections, self.service.settings.slow_s),
+            http=bounded_protocol(self.service.settings.connections, self.service.settings.slow_s),
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=1,
@@ -76,7 +76,7 @@ class Running:
 
     def __exit__(self, *error) -> None:
         self.http.close()
-        self.service.stopping()
+        self.service.begin_shutdown()
         self.server.should_exit = True
         self.thread.join()
 

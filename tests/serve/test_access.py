@@ -119,10 +119,10 @@ def test_a_guess_of_a_users_name_is_neither_confirmed_nor_refuted(tmp_path):
     (alice, secret), (again, _), (bob, _) = (tokens.create(["user"], user=user) for user in ("alice", "alice", "bob"))
     assert len({alice.user, again.user, bob.user}) == 3, "two tokens of one user have nothing in common"
     assert not guesses(tmp_path, key, ["alice", "bob", "carol"])
-    row = next(each for each in tokens.listed() if each.id == alice.id)
-    assert [tokens.is_of(row, name) for name in ("alice", "bob", "carol")] == [False] * 3, "without the secret"
+    row = next(each for each in tokens.list_all() if each.id == alice.id)
+    assert [tokens.belongs_to(row, name) for name in ("alice", "bob", "carol")] == [False] * 3, "without the secret"
     found = tokens.find(secret)
-    assert [tokens.is_of(found, name) for name in ("alice", "bob", "carol")] == [True, False, False]
+    assert [tokens.belongs_to(found, name) for name in ("alice", "bob", "carol")] == [True, False, False]
     tokens.close()
 
 
@@ -133,17 +133,17 @@ def test_tokens_of_an_earlier_version_go_on_and_confirm_nothing_once_they_were_u
     tokens = Tokens(tmp_path, key, tidy=True)
     assert guesses(tmp_path, key, names) == {"alice", "bob", "carol"}, "dora's has expired"
     alice = tokens.find(secrets["alice"])
-    assert not tokens.is_of(alice, "bob")
-    assert tokens.is_of(alice, "alice")
+    assert not tokens.belongs_to(alice, "bob")
+    assert tokens.belongs_to(alice, "alice")
     assert guesses(tmp_path, key, names) == {"bob", "carol"}
     tokens.revoke(tokens.find(secrets["bob"]).id)
     assert guesses(tmp_path, key, names) == {"carol"}
     tokens.close()
     again = Tokens(tmp_path, key)
-    assert [len(again.listed()), again.find(secrets["bob"]), again.find(secrets["dora"])] == [4, None, None]
+    assert [len(again.list_all()), again.find(secrets["bob"]), again.find(secrets["dora"])] == [4, None, None]
     for user in ("alice", "carol"):
         found = again.find(secrets[user])
-        assert [again.is_of(found, name) for name in names] == [name == user for name in names]
+        assert [again.belongs_to(found, name) for name in names] == [name == user for name in names]
     assert not guesses(tmp_path, key, names)
     again.close()
 
@@ -264,9 +264,9 @@ def test_while_the_tokens_are_locked_whoever_comes_is_told_to_come_again(tmp_pat
         running.service.tokens._connection.execute("PRAGMA busy_timeout=20")
         other.execute("BEGIN EXCLUSIVE")
         for secret in (headers, {"Authorization": "Bearer cause_0_unknown"}):
-            told = running.http.get("/v1/token", headers=secret)
-            assert (told.status_code, told.headers["retry-after"]) == (503, "5")
-            assert told.json()["type"] == "urn:cause:problem:unavailable"
+            body = running.http.get("/v1/token", headers=secret)
+            assert (body.status_code, body.headers["retry-after"]) == (503, "5")
+            assert body.json()["type"] == "urn:cause:problem:unavailable"
         assert running.http.get("/healthz").status_code == 200
         assert "the tokens cannot be read: the home cannot be used (HomeError)" in caplog.messages
         other.execute("ROLLBACK")

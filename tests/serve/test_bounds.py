@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from cause.engine.requests import Request
-from cause.service.batching import MOST
-from cause.service.inputs import erasure_of
-from cause.service.responses import InPieces
+from cause.service.batching import MOST_SAMPLES
+from cause.service.inputs import parse_erasure
+from cause.service.responses import ChunkedResponse
 from tests.home.homes import CLASSES, FEATURES
 from tests.serve.services import Running, inputs, rows, until
 
@@ -90,24 +90,24 @@ def learned(tmp_path_factory):
 
 
 def test_inputs_that_wait_are_bounded_and_a_short_request_still_gets_through(learned):
-    batches, (_, large) = learned.service.batches, npz(20_000)
+    batches, (_, large) = learned.service.batcher, npz(20_000)
     with ThreadPoolExecutor(8) as pool:
         with learned.service.device.lock:  # nobody can be asked who votes
             first = pool.submit(asked, learned, large)
-            until(lambda: batches._room.held)
-            held = batches._room.held
+            until(lambda: batches._budget.held_bytes)
+            held = batches._budget.held_bytes
             assert unavailable(asked(learned, large))
             assert unavailable(asked(learned, large, who="predict"))
             short = pool.submit(asked, learned, json.dumps({"inputs": inputs()}).encode(), "application/json")
-            until(lambda: len(batches._waiting) == 2)
-            assert batches._room.held == held
+            until(lambda: len(batches._jobs) == 2)
+            assert batches._budget.held_bytes == held
         assert (first.result().status_code, short.result().status_code) == (200, 200)
-    until(lambda: batches._room.held == 0)
+    until(lambda: batches._budget.held_bytes == 0)
     assert asked(learned, large).status_code == 200
 
 
 def test_a_short_request_waits_for_one_batch_of_a_long_one_only(learned, monkeypatch):
-    heads, batches, (x, large) = learned.service.heads, learned.service.batches, npz(10 * MOST)
+    heads, batches, (x, large) = learned.service.predictors, learned.service.batcher, npz(10 * MOST_SAMPLES)
     seen, predict = [], heads.predict
     short = json.dumps({"inputs": inputs()}).encode()
     answers: dict[str, Future] = {}
@@ -118,7 +118,7 @@ def test_a_short_request_waits_for_one_batch_of_a_long_one_only(learned, monkeyp
             if len(seen) == 3:  # in the middle of it
                 for number in range(3):
                     answers[f"short {number}"] = pool.submit(asked, learned, short, "application/json")
-                until(lambda: len(batches._waiting) == 4)
+                until(lambda: len(batches._jobs) == 4)
             return predict(x)
 
         monkeypatch.setattr(heads, "predict", predicting)
@@ -127,40 +127,44 @@ def test_a_short_request_waits_for_one_batch_of_a_long_one_only(learned, monkeyp
         ended = {}
         for name, answer in answers.items():
             answer.add_done_callback(lambda _, name=name: ended.setdefault(name, len(seen)))
-        told = answers["long"].result().json()
+        body = answers["long"].result().json()
         assert {answers[f"short {number}"].result().status_code for number in range(3)} == {200}
-    assert max(seen) <= MOST
+    assert max(seen) <= MOST_SAMPLES
     assert len(seen) == 11, "three more samples need no more than one more batch"
     assert sum(seen) == len(x) + 3
-    assert seen[3] == MOST, "the batch after it has the short ones in it, and is filled up with the long one"
+    assert seen[3] == MOST_SAMPLES, "the batch after it has the short ones in it, and is filled up with the long one"
     expected = predict(x)
-    assert told["labels"] == expected.labels.tolist()
-    assert np.allclose(told["probabilities"], expected.probabilities.mean(axis=0))
+    assert body["labels"] == expected.labels.tolist()
+    assert np.allclose(body["probabilities"], expected.probabilities.mean(axis=0))
 
 
 def test_half_of_a_batch_is_the_oldest_requests_whatever_else_comes():
-    from cause.service.batching import _Asked, batch
+    from cause.service.batching import _Job, take_batch
 
-    def of(count, values=6):
-        made = _Asked(np.zeros((count, values)), None, None)
-        made.todo.append((0, count))
-        return made
+    def job_of(count, values=6):
+        job = _Job(np.zeros((count, values)), None, None)
+        job.todo.append((0, count))
+        return job
 
-    oldest, middle, short = of(1000), of(800), of(5)
-    first = batch([oldest, middle, short])
-    taken = {id(asked): 0 for asked in (oldest, middle, short)}
+    oldest, middle, short = job_of(1000), job_of(800), job_of(5)
+    first = take_batch([oldest, middle, short])
+    taken = {id(job): 0 for job in (oldest, middle, short)}
     for piece in first:
-        taken[id(piece.asked)] += piece.span[1] - piece.span[0]
-    assert list(taken.values()) == [MOST // 2, MOST // 2 - 5, 5]
-    assert [asked.left for asked in (oldest, middle, short)] == [1000 - MOST // 2, 800 - MOST // 2 + 5, 0]
-    wide = of(5, values=2**20)  # 8 MiB a sample: one at a time, but one
-    assert [piece.span for piece in batch([wide])] == [(0, 1)]
+        taken[id(piece.job)] += piece.span[1] - piece.span[0]
+    assert list(taken.values()) == [MOST_SAMPLES // 2, MOST_SAMPLES // 2 - 5, 5]
+    assert [job.rows_left for job in (oldest, middle, short)] == [
+        1000 - MOST_SAMPLES // 2,
+        800 - MOST_SAMPLES // 2 + 5,
+        0,
+    ]
+    wide = job_of(5, values=2**20)  # 8 MiB a sample: one at a time, but one
+    assert [piece.span for piece in take_batch([wide])] == [(0, 1)]
 
 
 def test_a_long_request_is_answered_by_those_who_vote_at_its_end(tmp_path, monkeypatch):
     with Running(tmp_path / "home", repair="never") as running:
         running.learn(alice=40, bob=40)
-        heads, (x, large) = running.service.heads, npz(4 * MOST)
+        heads, (x, large) = running.service.predictors, npz(4 * MOST_SAMPLES)
         predict, calls = heads.predict, []
 
         def predicting(x):
@@ -172,11 +176,11 @@ def test_a_long_request_is_answered_by_those_who_vote_at_its_end(tmp_path, monke
 
         before = predict(x)
         monkeypatch.setattr(heads, "predict", predicting)
-        told = asked(running, large, query="?probabilities=true").json()
+        body = asked(running, large, query="?probabilities=true").json()
         after = predict(x)
         assert [voter.sub_model for voter in before.voters] != [voter.sub_model for voter in after.voters]
-        assert told["voters"] == len(after.voters)
-        assert np.allclose(told["probabilities"], after.probabilities.mean(axis=0))
+        assert body["voters"] == len(after.voters)
+        assert np.allclose(body["probabilities"], after.probabilities.mean(axis=0))
         assert len(calls) == 6, "what was predicted before the erasure is predicted again"
 
 
@@ -186,7 +190,7 @@ def test_bodies_that_arrive_are_bounded_and_short_ones_still_get_through(tmp_pat
         assert 700_000 < len(large) < 2**20
         with Raw(running, "/v1/users/ann/samples", "ingest", 2**20) as arriving:
             arriving.send(b" " * 1_000)
-            until(lambda: running.service.bodies._room.held)
+            until(lambda: running.service.body_reader._budget.held_bytes)
             before = running.state()
             assert unavailable(running.post("/v1/users/bob/samples", body=large, Content_Type=NPZ))
             assert running.state() == before
@@ -195,61 +199,61 @@ def test_bodies_that_arrive_are_bounded_and_short_ones_still_get_through(tmp_pat
             unsaid = running.http.post("/v1/users/bob/samples", headers=headers, content=pieces)
             assert unavailable(unsaid), "one that does not say how long it is"
             assert running.post("/v1/users/bob/samples", body=rows("bob", 1, 5)).status_code == 201
-        until(lambda: not running.service.bodies._room.held)
+        until(lambda: not running.service.body_reader._budget.held_bytes)
         assert running.post("/v1/users/bob/samples", body=large, Content_Type=NPZ).status_code == 201
 
 
 def test_one_token_cannot_take_all_the_room_for_what_arrives(tmp_path):
     with Running(tmp_path / "home", arriving="1MB", waiting="4MB") as running:
         running.learn(alice=40)
-        room, large = running.service.bodies._room, labelled(15_000)
+        budget, large = running.service.body_reader._budget, labelled(15_000)
         assert 2**20 // 4 < len(large) < 2**20 // 2
         held = [Raw(running, "/v1/predictions", "predict", 2**19) for _ in range(3)]
         try:
-            until(lambda: room.held == 2**19)
+            until(lambda: budget.held_bytes == 2**19)
             assert sum(raw.begun().startswith(b"HTTP/1.1 503") for raw in held[1:]) == 2
             assert running.post("/v1/users/bob/samples", body=large, Content_Type=NPZ).status_code == 201
         finally:
             for raw in held:
                 raw.socket.close()
-        until(lambda: not room.held)
+        until(lambda: not budget.held_bytes)
         assert running.post("/v1/users/bob/samples", "ingest", large, Content_Type=NPZ).status_code == 201
 
 
 def test_one_token_cannot_take_all_the_room_for_what_waits(learned):
-    batches, part = learned.service.batches, npz(2_500)[1]
+    batches, part = learned.service.batcher, npz(2_500)[1]
     with ThreadPoolExecutor(2) as pool:
         with learned.service.device.lock:
             first = pool.submit(asked, learned, part)
-            until(lambda: batches._room.held)
-            size = batches._room.held
+            until(lambda: batches._budget.held_bytes)
+            size = batches._budget.held_bytes
             assert 2**18 < size < 2**19, "a second one would fit"
             assert 2 * size > 2**20 * 3 // 4 > size
             assert unavailable(asked(learned, part))
             other = pool.submit(asked, learned, part, who="predict")
-            until(lambda: batches._room.held == 2 * size)
+            until(lambda: batches._budget.held_bytes == 2 * size)
         assert (first.result().status_code, other.result().status_code) == (200, 200)
-    until(lambda: not batches._room.held)
+    until(lambda: not batches._budget.held_bytes)
 
 
 def test_an_answer_that_is_read_slowly_holds_no_more_than_itself(learned):
     _, large = npz(20_000)
-    token, room = learned.headers("predict")["Authorization"], learned.service.batches._room
+    token, budget = learned.headers("predict")["Authorization"], learned.service.batcher._budget
     head = f"POST /v1/predictions HTTP/1.1\r\nHost: x\r\nAuthorization: {token}\r\nContent-Type: {NPZ}\r\n"
     seen = []
     with pytest.MonkeyPatch.context() as patch:
 
         async def answering(self, scope, receive, send):
-            seen.append(room.held)
+            seen.append(budget.held_bytes)
             await called(self, scope, receive, send)
 
-        called = InPieces.__call__
-        patch.setattr(InPieces, "__call__", answering)
+        called = ChunkedResponse.__call__
+        patch.setattr(ChunkedResponse, "__call__", answering)
         with Raw(learned) as raw:
             raw.send(f"{head}Content-Length: {len(large)}\r\n\r\n".encode() + large)
             assert raw.begun().startswith(b"HTTP/1.1 200")
     assert seen == [0], "labels alone are short"
-    until(lambda: not room.held)
+    until(lambda: not budget.held_bytes)
 
 
 def test_a_tokens_many_erasures_keep_nobody_elses_waiting(tmp_path):
@@ -276,7 +280,7 @@ def test_a_tokens_many_erasures_keep_nobody_elses_waiting(tmp_path):
                 assert begun == ["alice", "bob"]
             assert own.result().json()["samples"] == 20
             assert {each.result().status_code for each in many} == {202}
-        assert not len(running.service.bodies._turns)
+        assert not len(running.service.body_reader._reading)
 
 
 def test_a_tokens_many_uploads_keep_nobody_elses_waiting(tmp_path):
@@ -306,7 +310,7 @@ def test_a_tokens_many_uploads_keep_nobody_elses_waiting(tmp_path):
             first.set()
             assert {each.result().status_code for each in answers} == {201}
         assert begun.index("bob") <= 2, "after the one that is staged, and the one that waits for its slot"
-        assert not len(running.service.bodies._unpacking)
+        assert not len(running.service.body_reader._unpacking)
 
 
 @pytest.mark.parametrize("path", ["/v1/users/ann/erasures", "/v1/users/ann/erasures/plan"])
@@ -315,22 +319,22 @@ def test_long_erasures_are_counted_among_what_arrives_and_read_where_they_hold_u
 
     def read(kind, body):
         threads.append(threading.current_thread().name)
-        return erasure_of(kind, body)
+        return parse_erasure(kind, body)
 
-    monkeypatch.setattr("cause.service.routes.users.erasure_of", read)
+    monkeypatch.setattr("cause.service.routes.users.parse_erasure", read)
     with Running(tmp_path / "home") as running:
-        room = running.service.bodies._room
+        budget = running.service.body_reader._budget
         pairs = json.dumps({"samples": [[2**31 - 1, 2**31 - 1]] * 10_000}).encode()
         with Raw(running, path, "operator", len(pairs)) as raw:
             raw.send(pairs[:-1])
-            until(lambda: room.held == len(pairs))
+            until(lambda: budget.held_bytes == len(pairs))
             raw.send(pairs[-1:])
             assert raw.begun().startswith(b"HTTP/1.1 409"), "there is no such round"
-        until(lambda: not room.held)
+        until(lambda: not budget.held_bytes)
         with Raw(running, path, "operator", len(pairs)) as raw:
             raw.send(pairs[:-1])
-            until(lambda: room.held)
-        until(lambda: not room.held)
+            until(lambda: budget.held_bytes)
+        until(lambda: not budget.held_bytes)
         assert running.post(path, body=json.dumps({"samples": [[1, 1]] * 10_001}).encode()).status_code == 422
         assert running.post(path, body=b" " * (2**18 + 1)).status_code == 413
         with Raw(running, path, "bob", len(pairs)) as raw:
@@ -359,7 +363,7 @@ def test_only_so_many_bodies_are_unpacked_at_once_and_never_where_requests_arriv
 
             return reading
 
-        for name in ("inputs", "labelled"):
+        for name in ("read_inputs", "read_labelled"):
             monkeypatch.setattr(reader, name, watched(getattr(reader, name)))
         headers = running.headers("operator") | {"Content-Type": NPZ}
         with ThreadPoolExecutor(8) as pool:
@@ -432,12 +436,12 @@ def test_an_answer_that_is_not_read_is_not_kept_for_ever(tmp_path):
     with Running(tmp_path / "home", slow="1s") as running:
         running.learn(alice=40)
         _, large = npz(99_000)
-        token, room = running.headers("operator")["Authorization"], running.service.batches._room
+        token, budget = running.headers("operator")["Authorization"], running.service.batcher._budget
         head = f"POST /v1/predictions?probabilities=true HTTP/1.1\r\nHost: x\r\nAuthorization: {token}\r\n"
         with Raw(running) as raw:
             raw.send(f"{head}Content-Type: {NPZ}\r\nContent-Length: {len(large)}\r\n\r\n".encode() + large)
-            until(lambda: room.held)
-            until(lambda: not room.held, 20)
+            until(lambda: budget.held_bytes)
+            until(lambda: not budget.held_bytes, 20)
             got = b""
             with contextlib.suppress(ConnectionResetError):
                 while piece := raw.socket.recv(65536):
@@ -504,7 +508,7 @@ def test_a_client_that_goes_away_and_had_asked_for_more_ends_its_stream(tmp_path
             raw.socket.close()
 
             def noticed():
-                running.service.events.tell("upload.staged", samples=1)  # nobody is there to read it
+                running.service.events.publish("upload.staged", samples=1)  # nobody is there to read it
                 return not listeners
 
             until(noticed)
@@ -534,34 +538,34 @@ def test_every_route_says_that_it_may_be_busy(learned):
     for path, methods in paths.items():
         for operation in methods.values():
             if path not in ("/healthz", "/readyz"):
-                told = operation["responses"]["503"]
-                assert PROBLEM in told["content"]
-                assert "Retry-After" in told["headers"]
+                body = operation["responses"]["503"]
+                assert PROBLEM in body["content"]
+                assert "Retry-After" in body["headers"]
             if "requestBody" in operation:
                 assert PROBLEM in operation["responses"]["408"]["content"]
 
 
 def test_an_evaluation_is_counted_among_what_waits(learned):
-    batches, body = learned.service.batches, labelled(30_000)
+    batches, body = learned.service.batcher, labelled(30_000)
     with ThreadPoolExecutor(2) as pool:
         with learned.service.device.lock:
             first = pool.submit(asked, learned, npz(30_000)[1])
-            until(lambda: batches._room.held)
+            until(lambda: batches._budget.held_bytes)
             assert unavailable(learned.post("/v1/evaluations", body=body, Content_Type=NPZ))
         assert first.result().status_code == 200
     done = learned.post("/v1/evaluations", body=body, Content_Type=NPZ)
     assert done.json()["samples"] == 30_000
     assert sum(each["samples"] for each in done.json()["classes"]) == 30_000
-    until(lambda: not batches._room.held)
+    until(lambda: not batches._budget.held_bytes)
     assert learned.service.device.classes == CLASSES
 
 
 def test_clients_that_go_away_leave_nothing_behind(tmp_path):
     with Running(tmp_path / "home") as running:
         running.learn(alice=40)
-        service, gate = running.service, running.app.middleware_stack
-        while not hasattr(gate, "_requests"):
-            gate = gate.app
+        service, middleware = running.service, running.app.middleware_stack
+        while not hasattr(middleware, "_requests"):
+            middleware = middleware.app
         body = labelled(3_500)
         assert len(body) > 65_536
         paths = ("users/bob/samples", "users/bob/erasures", "users/bob/erasures/plan", "predictions", "evaluations")
@@ -575,9 +579,14 @@ def test_clients_that_go_away_leave_nothing_behind(tmp_path):
                 with Raw(running) as raw, contextlib.suppress(OSError):
                     raw.send(f"{head}{length}\r\n\r\n".encode() + chunk + body[:sent])
                     time.sleep(0.02)
-        until(lambda: not gate._requests._all and not gate._streams._all)
-        assert (service.bodies._room.held, service.batches._room.held) == (0, 0)
-        assert (service.bodies._slots._value, len(service.bodies._turns), len(service.bodies._unpacking)) == (1, 0, 0)
-        assert (len(service.batches._waiting), service.bodies._room._of, service.batches._room._of) == (0, {}, {})
+        until(lambda: not middleware._requests._total and not middleware._streams._total)
+        assert (service.body_reader._budget.held_bytes, service.batcher._budget.held_bytes) == (0, 0)
+        assert (
+            service.body_reader._slots._value,
+            len(service.body_reader._reading),
+            len(service.body_reader._unpacking),
+        ) == (1, 0, 0)
+        assert not service.batcher._jobs
+        assert service.body_reader._budget._held_by_token == service.batcher._budget._held_by_token == {}
         assert 'status="500"' not in running.get("/metrics").text
         assert running.post("/v1/users/bob/samples", body=body, Content_Type=NPZ).status_code == 201

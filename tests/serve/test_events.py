@@ -26,7 +26,7 @@ def ended():
 
 def test_a_stop_signal_that_comes_while_a_stream_begins_ends_it(ended):
     events = Events()
-    events.tell("hello")
+    events.publish("hello")
 
     class Interrupted(list):
         def __iter__(self):
@@ -53,7 +53,7 @@ def test_a_stream_ends_with_its_token(tmp_path, monkeypatch, ends):
         with running.http.stream("GET", "/v1/events", headers=running.headers("leaving")) as answer:
             lines = answer.iter_lines()
             assert next(lines) == "event: hello"
-            events.tell("upload.staged", samples=1, staged=1)
+            events.publish("upload.staged", samples=1, staged=1)
             while next(lines) != "event: upload.staged":
                 pass
             if ends == "revoked":
@@ -62,7 +62,7 @@ def test_a_stream_ends_with_its_token(tmp_path, monkeypatch, ends):
                 monkeypatch.setattr(tokens, "_clock", lambda: token.expires)
             again = threading.Timer(2.0, events.close)  # or it would wait for ever
             again.start()
-            events.tell("upload.staged", samples=2, staged=3)
+            events.publish("upload.staged", samples=2, staged=3)
             assert not any('"samples": 2' in line for line in lines)
             again.cancel()
             assert not events._closed, "the stream ended by itself"

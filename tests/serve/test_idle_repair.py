@@ -88,9 +88,9 @@ def test_a_new_round_of_a_waiting_shard_is_trained_with_its_repair_in_one_traini
     looked(busy)
     assert device.waiting() == [shard]
     trained = []
-    busy.service.events.tell, tell = (
+    busy.service.events.publish, tell = (
         lambda kind, **more: (trained.append((kind, more)), tell(kind, **more)),
-        busy.service.events.tell,
+        busy.service.events.publish,
     )
     assert busy.post("/v1/users/ann/samples", body=rows("ann", 2, 8)).status_code == 201
     assert busy.post("/v1/rounds").status_code == 202
@@ -121,15 +121,15 @@ def test_status_metrics_and_problem_say_degraded_and_overdue(tmp_path):
         running.learn(ann=30, bob=20)
         assert running.get("/v1/status").json()["problem"] is None
         erase(running, "ann", rounds=[1], count=5)
-        until(lambda: running.service.trainer.now is None)
+        until(lambda: running.service.trainer.progress is None)
         (shard,) = running.service.device.waiting()
         status = running.get("/v1/status").json()
         assert status["degraded"]["not_voting"] == [shard]
         assert (status["degraded"]["of"], status["voting"]) == (2, 1)
         assert status["problem"] is None
         now += 2 * 3600
-        told = running.get("/v1/status", "auditor").json()["problem"]
-        assert told == "1 of 2 shards have not voted for more than an hour: repair now"
+        body = running.get("/v1/status", "auditor").json()["problem"]
+        assert body == "1 of 2 shards have not voted for more than an hour: repair now"
         now += 24 * DAY
         assert running.get("/v1/status").json()["requests"]["due_soon"] == 1
         now += 7 * DAY

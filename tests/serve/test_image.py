@@ -71,21 +71,21 @@ def test_the_documented_limits_are_those_that_are_tried():
 def test_healthy_while_it_serves_and_not_when_it_is_gone(tmp_path, tls):
     opened(tmp_path / "home").close()
     options = dict(zip(("tls_cert", "tls_key"), certificate(tmp_path), strict=True)) if tls else {}
-    told = {"CAUSE_SERVE_TLS_CERT": options["tls_cert"]} if tls else {}
+    body = {"CAUSE_SERVE_TLS_CERT": options["tls_cert"]} if tls else {}
     daemon = Daemon(tmp_path / "home", **options).start()
     try:
-        done = healthy(daemon.port, **told)
+        done = healthy(daemon.port, **body)
         assert (done.returncode, done.stderr) == (0, "")
     finally:
         assert daemon.stop() == 0
-    gone = healthy(daemon.port, **told)
+    gone = healthy(daemon.port, **body)
     assert (gone.returncode, gone.stderr.startswith("nobody answers")) == (1, True)
 
 
 def test_not_healthy_while_it_stops(tmp_path):
     with Running(tmp_path / "home") as running:
         assert healthy(running.port).returncode == 0
-        running.service.stopping()
+        running.service.begin_shutdown()
         done = healthy(running.port)
         assert (done.returncode, done.stderr) == (1, "it starts or stops\n")
 

@@ -26,10 +26,10 @@ def test_a_client_in_javascript_uploads_predicts_erases_and_checks_its_receipts(
     with Running(tmp_path / "home") as service:
         done = run(service)
         assert done.returncode == 0, done.stderr
-        told = done.stdout.splitlines()
-        assert told[:3] == ["alice uploaded 40 samples", "bob uploaded 40 samples", "round 1 is trained"]
-        assert "40 samples of alice are gone" in told
-        assert [line for line in told if "is signed and in the log" in line] == [
+        body = done.stdout.splitlines()
+        assert body[:3] == ["alice uploaded 40 samples", "bob uploaded 40 samples", "round 1 is trained"]
+        assert "40 samples of alice are gone" in body
+        assert [line for line in body if "is signed and in the log" in line] == [
             "receipt 0 (effect) is signed and in the log",
             "receipt 1 (repair) is signed and in the log",
         ]

@@ -40,10 +40,10 @@ def inputs(user: str):
 
 def test_it_is_named_to_operators_and_counted_for_others(running):
     for path in ("/v1/status", "/v1/quarantine"):
-        told = running.get(path).json()
-        told = told["quarantine"] if path == "/v1/status" else told
-        (item,) = told["items"]
-        assert (told["uploads"], told["samples"]) == (1, 8)
+        body = running.get(path).json()
+        body = body["quarantine"] if path == "/v1/status" else body
+        (item,) = body["items"]
+        assert (body["uploads"], body["samples"]) == (1, 8)
         assert (item["user"], item["round"], item["shard"], item["verdict"]) == ("bob", 1, 0, "DivergedError")
         seen = running.get(path, "auditor")
         assert "bob" not in seen.text
@@ -85,9 +85,9 @@ def test_dropping_it_is_an_operators_request_with_a_receipt(running):
     assert running.post("/v1/quarantine/999/drop").status_code == 404
     done = running.post(path)
     assert done.status_code == 202
-    told = done.json()
-    assert (told["samples"], told["shards"]) == (8, [])
-    assert told["receipts"]
+    body = done.json()
+    assert (body["samples"], body["shards"]) == (8, [])
+    assert body["receipts"]
     assert running.get("/v1/quarantine").json()["items"] == []
     assert running.get("/v1/users/bob").json()["samples"] == 0
-    until(lambda: running.get(f"/v1/requests/{told['id']}").json()["state"] == "repaired", 60)
+    until(lambda: running.get(f"/v1/requests/{body['id']}").json()["state"] == "repaired", 60)

@@ -228,8 +228,8 @@ def test_the_client_names_rows_by_handle_and_by_content(fresh):
         x, y = samples("zoe", 1, 12)
         handles = client.upload("zoe", x, y).handles
         users = ["ann", "bob"] * 6
-        told = client.upload_all(x, y, users, key="k")
-        assert (told.samples, [each.user for each in told.uploads], len(told.handles)) == (12, ["ann", "bob"], 12)
+        body = client.upload_all(x, y, users, key="k")
+        assert (body.samples, [each.user for each in body.uploads], len(body.handles)) == (12, ["ann", "bob"], 12)
         client.close_round()
         assert {each.handle for each in client.samples("zoe")} == set(handles)
         assert len(list(client.samples("zoe", round=1))) == 12
@@ -249,8 +249,8 @@ def test_the_client_names_rows_by_handle_and_by_content(fresh):
 
 
 def test_the_schema_says_what_a_position_means(running):
-    told = json.dumps(running.http.get("/openapi.json").json())
-    assert "A position is a random number inside the device, not the row's number in the upload" in told
+    body = json.dumps(running.http.get("/openapi.json").json())
+    assert "A position is a random number inside the device, not the row's number in the upload" in body
 
 
 def test_handles_and_bulk_uploads_name_nobody_to_others(running):

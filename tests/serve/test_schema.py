@@ -17,10 +17,10 @@ ROOT = Path(__file__).parents[2]
 
 def test_a_short_fuzz_of_every_route_finds_nothing(running):
     prepare(running)
-    code, told = fuzz(
+    code, body = fuzz(
         f"http://127.0.0.1:{running.port}", running.secrets["operator"], 1, "examples", "coverage", "fuzzing"
     )
-    assert code == 0, told
+    assert code == 0, body
     assert 'status="5' not in running.get("/metrics").text
 
 
@@ -28,9 +28,9 @@ def test_a_short_fuzz_of_every_route_finds_nothing(running):
     "name", ["Upload", "Request", "Predictions", "Round", "Bundle", "Verification", "Log", "Evaluation"]
 )
 def test_the_clients_shapes_are_those_of_the_schema(running, name):
-    told = running.http.get("/openapi.json").json()["components"]["schemas"][name]["properties"]
+    body = running.http.get("/openapi.json").json()["components"]["schemas"][name]["properties"]
     mine, theirs = getattr(shapes, name), getattr(schemas, name)
-    assert {field.name for field in fields(mine)} == set(told)
+    assert {field.name for field in fields(mine)} == set(body)
     hints = typing.get_type_hints(mine)
     for field, kind in theirs.model_fields.items():
         optional = type(None) in typing.get_args(kind.annotation)
@@ -39,20 +39,20 @@ def test_the_clients_shapes_are_those_of_the_schema(running, name):
 
 def test_every_route_of_the_contract_is_there_and_no_other(running):
     page = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
-    told = set(re.findall(r"`(GET|POST) (/(?:v1|metrics|healthz|readyz|openapi)[^`? ]*)", page))
+    body = set(re.findall(r"`(GET|POST) (/(?:v1|metrics|healthz|readyz|openapi)[^`? ]*)", page))
     there = {
         (method.upper(), path)
         for path, methods in running.http.get("/openapi.json").json()["paths"].items()
         for method in methods
     }
-    assert told == there | {("GET", "/openapi.json")}
+    assert body == there | {("GET", "/openapi.json")}
 
 
 def test_every_event_of_the_contract_is_told_somewhere():
     page = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
-    told = set(re.findall(r"^\| `([a-z_]+\.[a-z]+)`", page, re.MULTILINE))
+    body = set(re.findall(r"^\| `([a-z_]+\.[a-z]+)`", page, re.MULTILINE))
     sources = "".join(path.read_text() for path in (ROOT / "src/cause/service").rglob("*.py"))
-    assert told == set(re.findall(r"tell\(\s*\"([a-z_]+\.[a-z]+)\"", sources))
+    assert body == set(re.findall(r"tell\(\s*\"([a-z_]+\.[a-z]+)\"", sources))
 
 
 def test_the_client_does_what_the_service_does(running):

@@ -19,7 +19,7 @@ from cause.device.log import VerifierKey, verify_consistency
 from cause.device.receipts.receipts import Bundle, nonce_digest
 from cause.engine.requests import Request
 from cause.errors import HomeError, LogError, VaultError
-from cause.service.predictor_cache import Heads
+from cause.service.predictor_cache import PredictorCache
 from tests.home.homes import CLASSES, ERASE, FEATURES, opened, samples
 from tests.serve.services import Running, inputs, rows, until
 
@@ -131,20 +131,20 @@ def test_before_anything_is_learned_nobody_votes(fresh):
 def test_a_head_that_saw_the_forgotten_answers_no_more(tmp_path):
     with opened(tmp_path / "home") as device:
         device.learn({user: samples(user, 1, 30) for user in ("ann", "bob", "cyd")})
-        heads, x = Heads(device), np.array(inputs(5), dtype=np.float32)
+        heads, x = PredictorCache(device), np.array(inputs(5), dtype=np.float32)
         before = {voter.sub_model.identity for voter in heads.predict(x).voters}
         device.serve([Request("ann")], **ERASE)
         after = {voter.sub_model.identity for voter in heads.predict(x).voters}
         assert after < before
-        assert {identity for _, identity in heads._ready} == after, "decoded weights that saw ann are still held"
+        assert {identity for _, identity in heads._predictors} == after, "decoded weights that saw ann are still held"
 
 
 def test_a_prediction_under_way_when_its_head_goes_is_made_anew(tmp_path, monkeypatch):
     with opened(tmp_path / "home") as device:
         device.learn({user: samples(user, 1, 30) for user in ("ann", "bob", "cyd")})
-        heads, x = Heads(device), np.array(inputs(5), dtype=np.float32)
+        heads, x = PredictorCache(device), np.array(inputs(5), dtype=np.float32)
         device_heads = device.heads()
-        decoded, calls = Heads._decoded, []
+        decoded, calls = PredictorCache._decode, []
 
         def forgetful(self, blob):
             ready = decoded(self, blob)
@@ -157,7 +157,7 @@ def test_a_prediction_under_way_when_its_head_goes_is_made_anew(tmp_path, monkey
 
             return predict
 
-        monkeypatch.setattr(Heads, "_decoded", forgetful)
+        monkeypatch.setattr(PredictorCache, "_decode", forgetful)
         answer = heads.predict(x)
         shard = next(s for s in device_heads if s not in device.heads())
         assert shard not in {voter.sub_model.key.shard for voter in answer.voters}
@@ -303,8 +303,8 @@ def test_receipts_can_be_checked_away_from_the_device(fresh):
     log = fresh.get("/v1/log").json()
     asked = fresh.post("/v1/users/ann/erasures", "ann", {}).json()
     (bundle, *_) = fresh.get(f"/v1/requests/{asked['id']}/receipts", "ann").json()["receipts"]
-    told = Bundle.parse(bundle).check(VerifierKey.parse(log["verifier"]))
-    assert (told["request"], told["samples"]) == (asked["id"], 5)
+    body = Bundle.parse(bundle).check(VerifierKey.parse(log["verifier"]))
+    assert (body["request"], body["samples"]) == (asked["id"], 5)
     now = fresh.get("/v1/log", "ann").json()
     proof = fresh.get(f"/v1/log/consistency?since={log['size']}").json()
     assert proof["size"] >= now["size"] > log["size"] == 0
@@ -429,7 +429,7 @@ def test_rounds_close_on_a_schedule(tmp_path):
 
 
 def test_a_round_that_was_closed_is_said_to_be_also_when_the_expiry_after_it_fails(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("cause.service.trainer.AGAIN_S", 0.05)
+    monkeypatch.setattr("cause.service.trainer.RETRY_S", 0.05)
     opened(tmp_path / "home", retain="1 rounds").close()
     with Running(tmp_path / "home") as running:
         running.learn(alice=9)
@@ -479,7 +479,7 @@ def test_stopping_in_the_middle_of_a_training_loses_nothing(tmp_path):
             running.post(f"/v1/users/{user}/samples", body=rows(user, 1, 60))
         running.post("/v1/rounds")
         end = time.monotonic() + 30
-        while running.service.trainer.now is None:
+        while running.service.trainer.progress is None:
             assert time.monotonic() < end
             time.sleep(0.02)
         start = time.perf_counter()

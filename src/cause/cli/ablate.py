@@ -39,7 +39,7 @@ def ablate(
     with progress_bar("simulating") as progress:
         rows = comparison.compare(ablation_jobs(drawn, setting, seeds), cores() if jobs is None else jobs, progress)
     titles = columns(setting)
-    told = {
+    result = {
         "workload": asdict(drawn),
         "setting": asdict(setting),
         "seeds": seeds,
@@ -52,7 +52,7 @@ def ablate(
         plot_ablation(rows, titles, path)
 
     deliver(
-        told,
+        result,
         show=lambda: _show(rows, titles, f"S={setting.shards}, ρ={drawn.rho}", seeds),
         draw=draw,
         json=json,
@@ -65,13 +65,13 @@ def _show(rows: "Sequence[Row]", titles: Sequence[tuple[int | None, str]], where
     from cause.lab.ablation import VARIANTS
     from cause.lab.compare import ratio
 
-    found = {(row.system, row.at): row for row in rows}
+    by_point = {(row.system, row.at): row for row in rows}
     table = []
     for shown, system in VARIANTS:
         line = [shown]
         for at, _ in titles:
-            share = ratio(found[system, at], rows, "cause")
-            line += [f"{found[system, at].rsn:,.0f}", "–" if share is None else f"{share:.0%}"]
+            share = ratio(by_point[system, at], rows, "cause")
+            line += [f"{by_point[system, at].rsn:,.0f}", "–" if share is None else f"{share:.0%}"]
         table.append(line)
     print_table(
         f"Retrained samples on the paper's workload, {where}: mean of {seeds} seeds ± 95 %",

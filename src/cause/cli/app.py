@@ -1,4 +1,4 @@
-"""The commands together, and how they fail: one line, exit code 2, no traceback."""
+"""The command line `cause`: all commands, and one line with exit code 2 instead of a traceback when one fails."""
 
 import io
 import os
@@ -77,8 +77,8 @@ app.command("serve")(serve.serve)
 app.command("token")(token.token)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(show: bool) -> None:
+    if show:
         print(f"cause {__version__}")
         raise typer.Exit
 
@@ -93,11 +93,17 @@ def _cause(
 
 
 def main(args: list[str] | None = None) -> Never:
-    """Run the command line."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds, so that no worker is left behind
+    """Run the command line and exit.
+
+    Parameters
+    ----------
+    args
+        The arguments; by default those of the process.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds the stack, which ends the worker processes
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # ρ and × on a terminal that knows neither
+            stream.reconfigure(errors="replace")  # a terminal may not be able to show ρ or ×
     try:
         code = app(args, standalone_mode=False)
         sys.stdout.flush()
@@ -109,19 +115,19 @@ def main(args: list[str] | None = None) -> Never:
     except KeyboardInterrupt as stop:
         _fail("; ".join(["stopped", *getattr(stop, "__notes__", ())]), 130)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader left: what is still buffered goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has closed the pipe: discard what is buffered
         sys.exit(1)
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         _fail(f"cannot write the output: {error.strerror}")
     except Exception as problem:
-        # What typer says of wrong options; its base class is not public. Anything else is a defect: show it whole.
-        told = getattr(problem, "format_message", None)
-        if told is None:
+        # An error of typer about wrong options; its base class is not public. Anything else is a defect: raise it.
+        format_message = getattr(problem, "format_message", None)
+        if format_message is None:
             raise
-        if not told():
-            sys.exit(0)  # `cause` alone showed its help
-        _fail(" ".join(told().split()))
+        if not format_message():
+            sys.exit(0)  # `cause` without a command has printed its help
+        _fail(" ".join(format_message().split()))
 
 
 def _fail(message: str, code: int = 2) -> Never:

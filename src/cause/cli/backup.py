@@ -18,20 +18,20 @@ def backup(
     json: o.AsJson = False,
 ) -> None:
     """Write all of a home but its keys into one file; what is forgotten later stays forgotten in it, too."""
-    with h.opened_home(home) as found:
+    with h.opened_home(home) as opened_home:
         from cause.device.backup.backup import backup as backed_up
 
-        done = backed_up(found, file)
+        written = backed_up(opened_home, file)
     if json:
         from dataclasses import asdict
 
-        print_json(asdict(done))
+        print_json(asdict(written))
         return
     from cause.common.units import format_bytes
 
     print(
-        f"wrote {file}: round {done.round}, {done.blocks:,} blocks of samples, {done.sub_models} sub-models, "
-        f"{format_bytes(done.bytes)}"
+        f"wrote {file}: round {written.round}, {written.blocks:,} blocks of samples, {written.sub_models} sub-models, "
+        f"{format_bytes(written.bytes)}"
     )
 
 
@@ -50,11 +50,11 @@ def _accept_older(home: Path, with_backup: bool, yes: bool, json: bool) -> None:
         )
     if not yes:
         typer.confirm("Destroy them?", abort=True)
-    done = accept_older(home)
+    outcome = accept_older(home)
     if json:
-        print_json({**asdict(done), "accepted": asdict(cost)})
+        print_json({**asdict(outcome), "accepted": asdict(cost)})
     else:
-        print(f"round {done.round}; the log has an entry that says so")
+        print(f"round {outcome.round}; the log has an entry that says so")
 
 
 def restore(
@@ -88,22 +88,22 @@ def restore(
         return
     if home is None:
         raise InputError("name the backup and the home: cause restore BACKUP HOME")
-    done = restored(file, home, key=key_of_options(key_file, key_env, key_command), discard_later=discard_later)
+    outcome = restored(file, home, key=key_of_options(key_file, key_env, key_command), discard_later=discard_later)
     if json:
         from dataclasses import asdict
 
-        print_json(asdict(done))
+        print_json(asdict(outcome))
         return
-    records = "its own records" if done.ledger == "live" else "the backup's records"
-    print(f"round {done.round} by {records}: {done.blocks:,} blocks and {done.sub_models} sub-models put back")
-    lost = done.lost
+    records = "its own records" if outcome.ledger == "live" else "the backup's records"
+    print(f"round {outcome.round} by {records}: {outcome.blocks:,} blocks and {outcome.sub_models} sub-models put back")
+    lost = outcome.lost
     if lost.samples or lost.sub_models:
         print(
             f"left out: {lost.samples:,} samples without key or file, {lost.sub_models} sub-models that saw them "
             f"or are lost (`cause repair {home}` trains what is left)"
         )
-    if done.log is not None:
-        log = done.log
+    if outcome.log is not None:
+        log = outcome.log
         print(
             f"the log has the backup's {log.backup} entries, {log.salvaged} more from the damaged ledger, and entry "
             f"{log.entry}, which says so; later ones are lost, if there were any"

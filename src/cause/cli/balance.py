@@ -29,25 +29,25 @@ def balance(
     counts = range(2, 17)
     with progress_bar("partitioning") as progress:
         spreads = evenness.measure(counts, users, seeds, progress)
-    told = {"users": users, "seeds": seeds, "rows": [asdict(each) for each in spreads]}
+    result = {"users": users, "seeds": seeds, "rows": [asdict(spread) for spread in spreads]}
 
     def draw(path: Path) -> None:
         from cause.lab.plots import plot_balance
 
         plot_balance(spreads, path)
 
-    deliver(told, show=lambda: _show(spreads, users, seeds), draw=draw, json=json, plot=plot, out=out)
+    deliver(result, show=lambda: _show(spreads, users, seeds), draw=draw, json=json, plot=plot, out=out)
 
 
 def _show(spreads: "Sequence[Spread]", users: int, seeds: int) -> None:
     from cause.lab.balance import MEASURED
 
-    found = {(each.when, each.strategy, each.shards): each.spread for each in spreads}
+    by_point = {(spread.when, spread.strategy, spread.shards): spread.spread for spread in spreads}
     print_table(
         f"Spread of shard sizes, (largest - smallest) / mean, {users} users: mean of {seeds} seeds ± 95 %",
         ["shards", *(f"{name}, {when}" for when, name in MEASURED)],
         [
-            [str(s), *(f"{found[when, name, s]:.1%}" for when, name in MEASURED)]
-            for s in sorted({each.shards for each in spreads})
+            [str(s), *(f"{by_point[when, name, s]:.1%}" for when, name in MEASURED)]
+            for s in sorted({spread.shards for spread in spreads})
         ],
     )

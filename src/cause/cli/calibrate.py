@@ -37,16 +37,16 @@ def calibrate(
     with progress_bar("idle power") as progress:
         meter = with_idle(find_meter(device), progress=progress)
     with progress_bar("training") as progress:
-        done = measuring.calibrate(
+        calibration = measuring.calibrate(
             learner, lesson_of, SIZES, meter, name=f"digits cnn, {epochs} epochs, {device}", repeats=repeats,
             progress=progress,
         )  # fmt: skip
-    told = {"model": done.model.as_dict(), "runs": [asdict(run) for run in done.runs]}
-    deliver(told, show=lambda: _show(done), draw=lambda path: None, json=json, plot=None, out=out)
+    result = {"model": calibration.model.as_dict(), "runs": [asdict(run) for run in calibration.runs]}
+    deliver(result, show=lambda: _show(calibration), draw=lambda path: None, json=json, plot=None, out=out)
 
 
-def _show(done: "Calibration") -> None:
-    model = done.model
+def _show(calibration: "Calibration") -> None:
+    model = calibration.model
     lines = [("joules", model.joules_line), ("seconds", model.seconds_line)]
     rows = [
         [name, "unknown", "", "", ""]
@@ -56,8 +56,8 @@ def _show(done: "Calibration") -> None:
     ]
     idle = "" if model.idle_watts is None else f" Idle: {model.idle_watts:.1f} W, subtracted."
     note = f"No meter: {model.unavailable}" if model.unavailable else f"Meter: {model.source}.{idle}"
-    sizes = sorted({run.samples for run in done.runs})
-    trainings = sum(run.trainings for run in done.runs)
+    sizes = sorted({run.samples for run in calibration.runs})
+    trainings = sum(run.trainings for run in calibration.runs)
     print_table(
         f"Cost of a retrained sample: {model.learner}, {trainings} trainings of {sizes[0]} to {sizes[-1]} samples",
         ["", "per sample", "± 95 %", "per training", "R²"],

@@ -60,11 +60,11 @@ def compare(
     source = o.source_of(
         trace, partitions, classes, 0, users=users, rounds=rounds, samples=samples, rho=rho, alpha=alpha
     )
-    wanted = comparison.jobs(names, source, setting, seeds, swept)
+    planned = comparison.jobs(names, source, setting, seeds, swept)
     with progress_bar("simulating") as progress:
-        rows = comparison.compare(wanted, cores() if jobs is None else jobs, progress)
+        rows = comparison.compare(planned, cores() if jobs is None else jobs, progress)
 
-    told = {
+    result = {
         "workload": asdict(source) if isinstance(source, Workload) else {"trace": str(trace)},
         "setting": asdict(setting),
         "sweep": asdict(swept) if swept else None,
@@ -77,7 +77,7 @@ def compare(
 
         plot_compare(rows, swept.name if swept else None, path)
 
-    deliver(told, show=lambda: _show(rows, names, swept, seeds), draw=draw, json=json, plot=plot, out=out)
+    deliver(result, show=lambda: _show(rows, names, swept, seeds), draw=draw, json=json, plot=plot, out=out)
 
 
 def _show(rows: "Sequence[Row]", names: Sequence[str], swept: "Sweep | None", seeds: int) -> None:

@@ -28,33 +28,33 @@ def config(
     json: o.AsJson = False,
 ) -> None:
     """Show the settings of a home, defaults included; or change some, after saying what that will do."""
-    found = h.config_of(home)
+    current = h.config_of(home)
     if accept and settings:
         raise InputError("--accept takes over the file as it is: name no settings beside it")
     if accept or settings:
         from cause.device.settings import changed
 
-        _changed(home, found if accept else changed(found, _assignments(settings or [])), accept, yes, json)
+        _change(home, current if accept else changed(current, _assignments(settings or [])), accept, yes, json)
     elif json:
-        print_json({"home": str(home), **found.effective()})
+        print_json({"home": str(home), **current.effective()})
     else:
-        print(effective(found), end="")
+        print(effective(current), end="")
 
 
 def _assignments(settings: list[str]) -> dict[str, str]:
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in settings:
         name, sign, value = text.partition("=")
         if not sign or not name or not value:
             raise InputError(f"a setting is given as name=value, not {text!r}")
-        if name in given:
+        if name in values:
             raise InputError(f"{name!r} is given twice")
-        given[name] = value
-    return given
+        values[name] = value
+    return values
 
 
-def _changed(path: Path, new: "Config", accept: bool, yes: bool, json: bool) -> None:
-    """Change the settings of a home to these."""
+def _change(path: Path, new: "Config", accept: bool, yes: bool, json: bool) -> None:
+    """Change the settings of a home to those of `new`, after showing the changes and their consequences."""
     from cause.device.settings import accepted, change, check_accepted, check_key, consequences, differences, shown
     from cause.device.store.home import Home
 
@@ -83,7 +83,7 @@ def _changed(path: Path, new: "Config", accept: bool, yes: bool, json: bool) -> 
 
 def _report(path: Path, new: "Config", changes: list[tuple[str, Any, Any]], effects: list[str], json: bool) -> None:
     if json:
-        told = [{"setting": name, "old": old, "new": value} for name, old, value in changes]
-        print_json({"home": str(path), **new.effective(), "changed": told, "consequences": effects})
+        changed = [{"setting": name, "old": old, "new": value} for name, old, value in changes]
+        print_json({"home": str(path), **new.effective(), "changed": changed, "consequences": effects})
     else:
         print(f"changed {path}" if changes else f"{path} has these settings already")

@@ -44,23 +44,23 @@ def demo(
     share = 0.1 if rho is None else rho
     Workload(users=users, rounds=rounds, rho=share, seed=seed)  # the same limits
     shards = 4 if shards is None else shards
-    wanted = [
+    planned = [
         main_job.Job(name, users, rounds, shards, share, memory, epochs, seed)
         for name in dict.fromkeys(systems or main_job.SYSTEMS)
     ]
-    for job in wanted:
+    for job in planned:
         main_job.device_for(job)  # fails now if it cannot be made
     with progress_bar("learning and forgetting") as progress:
-        outcomes = main_job.run_all(wanted, cores() if jobs is None else jobs, progress)
-    told = {"jobs": [asdict(job) for job in wanted], "rows": [asdict(each) for each in outcomes]}
+        outcomes = main_job.run_all(planned, cores() if jobs is None else jobs, progress)
+    result = {"jobs": [asdict(job) for job in planned], "rows": [asdict(outcome) for outcome in outcomes]}
 
     def draw(path: Path) -> None:
         from cause.lab.plots import plot_demo
 
         plot_demo(outcomes, path)
 
-    deliver(told, show=lambda: _show(outcomes), draw=draw, json=json, plot=plot, out=out)
-    wrong = [each.system for each in outcomes if not each.stored == each.clean == each.replayed]
+    deliver(result, show=lambda: _show(outcomes), draw=draw, json=json, plot=plot, out=out)
+    wrong = [outcome.system for outcome in outcomes if not outcome.stored == outcome.clean == outcome.replayed]
     if wrong:
         raise CauseError(f"not exact: {', '.join(wrong)} differ from the clean room")
 
@@ -75,18 +75,18 @@ def _show(outcomes: "Sequence[Outcome]") -> None:
          "= clean room", "= replay"],
         [
             [
-                each.system,
-                f"{each.accuracy:.1%}",
-                f"{each.rsn:,}",
-                f"{each.simulated_rsn:,}",
-                f"{each.learn_s:.1f}",
-                f"{each.forget_s:.1f}",
-                format_bytes(each.used_bytes),
-                f"{each.stored} of {each.slots}",
-                f"{each.clean} of {each.stored}",
-                f"{each.replayed} of {each.stored}" + (f", {each.unverifiable} elsewhere" * bool(each.unverifiable)),
+                row.system,
+                f"{row.accuracy:.1%}",
+                f"{row.rsn:,}",
+                f"{row.simulated_rsn:,}",
+                f"{row.learn_s:.1f}",
+                f"{row.forget_s:.1f}",
+                format_bytes(row.used_bytes),
+                f"{row.stored} of {row.slots}",
+                f"{row.clean} of {row.stored}",
+                f"{row.replayed} of {row.stored}" + (f", {row.unverifiable} elsewhere" * bool(row.unverifiable)),
             ]
-            for each in outcomes
+            for row in outcomes
         ],
-        note="= clean room: stored sub-models with the same bits as in a device that never met the forgotten samples.",
+        note="= clean room: stored sub-models with the same bits as in a device trained without the forgotten samples.",
     )  # fmt: skip

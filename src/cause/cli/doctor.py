@@ -25,20 +25,21 @@ def doctor(
     from cause.common.machine import software as installed
     from cause.device.energy.find import found_meters
 
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         "machine": hardware(),
         "software": installed(),
-        "meters": [each.as_dict() for each in found_meters()],
+        "meters": [meter.as_dict() for meter in found_meters()],
     }
     if json:
-        print_json(found)
+        print_json(report)
         return
-    print_table("This machine", ["", ""], [[name, str(value)] for name, value in found["machine"].items()], names=2)
+    print_table("This machine", ["", ""], [[name, str(value)] for name, value in report["machine"].items()], names=2)
     software = [
-        [each["name"], each["version"] or f"missing: {each['remedy']}", each["purpose"]] for each in found["software"]
+        [package["name"], package["version"] or f"missing: {package['remedy']}", package["purpose"]]
+        for package in report["software"]
     ]
     print_table("Software", ["", "version", "for"], software, names=3)
-    meters = [[each["kind"], each["source"] or f"not there: {each['unavailable']}"] for each in found["meters"]]
+    meters = [[meter["kind"], meter["source"] or f"not there: {meter['unavailable']}"] for meter in report["meters"]]
     print_table("Energy meters", ["", ""], meters, names=2)
 
 

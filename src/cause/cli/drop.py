@@ -17,9 +17,9 @@ def drop(
 ) -> None:
     """Forget what is in quarantine of an upload: a request with a receipt, as any other."""
     with training_bar("retraining") as watch, h.opened(home, watch=watch) as device:
-        done = device.drop(upload, repair=h.repair_of(home, repair))
+        forgotten = device.drop(upload, repair=h.repair_of(home, repair))
         waiting = device.waiting()
     if json:
-        print_json({"request": done.ids[0], "upload": upload, "samples": done.samples, "waiting": waiting})
+        print_json({"request": forgotten.ids[0], "upload": upload, "samples": forgotten.samples, "waiting": waiting})
         return
-    print(f"request {done.ids[0]}: {done.samples:,} samples of upload {upload} are destroyed")
+    print(f"request {forgotten.ids[0]}: {forgotten.samples:,} samples of upload {upload} are destroyed")

@@ -1,4 +1,4 @@
-"""`cause verify`, `cause receipts` and `cause log`: what an auditor asks for."""
+"""`cause verify`, `cause receipts` and `cause log`."""
 
 import json as json_
 from pathlib import Path
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cause.device.receipts.receipts import Bundle
 
 HomeFolder = Annotated[Path, typer.Argument(metavar="HOME", help="The device's home.", show_default=False)]
-LARGEST_BYTES = 1 << 20  # of a receipt from elsewhere
+LARGEST_BYTES = 1 << 20  # of a receipt's file
 
 
 def verify(
@@ -38,40 +38,43 @@ def verify(
     if home is None:
         if receipt is None or key is None:
             raise InputError("name the device's --home, or a receipt's file and the device's --key")
-        _verify_away(receipt, key, nonce, json)
+        _verify_without_home(receipt, key, nonce, json)
         return
     if nonce is not None:
         raise InputError("--nonce goes with --key and the file of a receipt")
     with h.opened(home, read_only=True) as device, progress_bar("replaying shards") as progress:
-        wanted: Any = None if receipt is None else _receipt(receipt)
-        found = device.verify(wanted, processes=processes, progress=progress)
-    told = {
-        "sub_models": found.sub_models,
-        "identical": len(found.identical),
-        "mismatched": len(found.mismatched) + len(found.wrong),
-        "unverifiable": len(found.unverifiable),
-        "superseded": len(found.superseded),
+        receipt_: Any = None if receipt is None else _receipt(receipt)
+        report = device.verify(receipt_, processes=processes, progress=progress)
+    counts = {
+        "sub_models": report.sub_models,
+        "identical": len(report.identical),
+        "mismatched": len(report.mismatched) + len(report.wrong),
+        "unverifiable": len(report.unverifiable),
+        "superseded": len(report.superseded),
     }
     if json:
-        print_json(told)
+        print_json(counts)
     else:
-        print_table("Replayed from the retained data", list(told), [[str(value) for value in told.values()]], names=0)
-        for name in (*map(str, found.mismatched), *found.wrong):
+        print_table(
+            "Replayed from the retained data", list(counts), [[str(value) for value in counts.values()]], names=0
+        )
+        for name in (*map(str, report.mismatched), *report.wrong):
             print(f"mismatched: {name}")
-        for name in found.superseded:
+        for name in report.superseded:
             print(f"superseded: {name} has changed since")
-    if not found.holds:
+    if not report.holds:
         raise typer.Exit(1)
 
 
-def _verify_away(receipt: str, key: str, nonce: str | None, json: bool) -> None:
+def _verify_without_home(receipt: str, key: str, nonce: str | None, json: bool) -> None:
     from cause.device.log import VerifierKey
 
-    told = _bundle(Path(receipt)).check(VerifierKey.parse(key), nonce)
+    fields = _bundle(Path(receipt)).check(VerifierKey.parse(key), nonce)
     if json:
-        print_json(told)
+        print_json(fields)
     else:
-        print(f"signed by the device and in its log: {told['kind']} of request {told['request']}, {told['in_effect']}")
+        what = f"{fields['kind']} of request {fields['request']}, {fields['in_effect']}"
+        print(f"signed by the device and in its log: {what}")
 
 
 def _receipt(text: str) -> "int | str | Bundle":
@@ -97,7 +100,7 @@ def _bundle(path: Path) -> "Bundle":
 
 
 PAGE = 50
-"""Receipts that the list shows unless asked otherwise."""
+"""Receipts that the list shows by default."""
 
 
 def receipts(
@@ -119,11 +122,11 @@ def receipts(
         if number is None:
             raise InputError("--out needs the number of a receipt")
         check_writable(out)
-    with h.opened(home, read_only=True, looking=True) as device:
+    with h.opened(home, read_only=True, without_learner=True) as device:
         assert device.home is not None
-        kept = device.home.receipts
+        receipt_log = device.home.receipts
         if number is not None:
-            bundle = kept.bundle(number)
+            bundle = receipt_log.bundle(number)
             if out is not None:
                 write_text(out, json_.dumps(bundle.json(), indent=1) + "\n")
             if json:
@@ -133,12 +136,12 @@ def receipts(
             else:
                 print(f"wrote {out}")
             return
-        size = kept.size
+        size = receipt_log.size
         if json and most is None:
-            most = size  # all of them, unless asked otherwise
+            most = size  # all of them by default
         most = PAGE if most is None else most
         start = max(0, size - most) if first is None else first
-        listed = kept.listed(start, most)
+        listed = receipt_log.listed(start, most)
     if json:
         print_json({"receipts": listed})
         return
@@ -166,23 +169,23 @@ def log(
     from cause.device.log import open_checkpoint
     from cause.errors import InputError
 
-    with h.opened(home, read_only=True, looking=True) as device:
+    with h.opened(home, read_only=True, without_learner=True) as device:
         assert device.home is not None
-        kept = device.home.receipts
-        verifier, note = kept.verifier, kept.checkpoint()
-        told: dict[str, Any] = {"verifier": str(verifier), "size": kept.size, "checkpoint": note.decode()}
+        receipt_log = device.home.receipts
+        verifier, note = receipt_log.verifier, receipt_log.checkpoint()
+        result: dict[str, Any] = {"verifier": str(verifier), "size": receipt_log.size, "checkpoint": note.decode()}
         if since is not None:
             try:
                 earlier = open_checkpoint(since.read_bytes()[:LARGEST_BYTES], verifier)
             except OSError as error:
                 raise InputError(f"cannot read {str(since)!r}: {error.strerror}") from None
-            proof = kept.consistency(earlier)
-            told["since"] = earlier.size
-            told["consistency"] = [base64.b64encode(each).decode() for each in proof]
+            proof = receipt_log.consistency(earlier)
+            result["since"] = earlier.size
+            result["consistency"] = [base64.b64encode(node).decode() for node in proof]
     if json:
-        print_json(told)
+        print_json(result)
         return
     print(note.decode(), end="")
     print(f"\nverifier key: {verifier}")
     if since is not None:
-        print(f"the log has only grown since it had {told['since']} entries")
+        print(f"the log has only grown since it had {result['since']} entries")

@@ -26,14 +26,19 @@ def expire(
     with training_bar("retraining") as watch, h.opened(home, watch=watch, deferred=when == "later") as device:
         from cause.device.status import home_of
 
-        done = device.expire(repair=when, trust_clock=trust_clock)
+        forgotten = device.expire(repair=when, trust_clock=trust_clock)
         staged, clock = home_of(device).inbox.expired, home_of(device).time.doubt()
         waiting = device.waiting()
-    samples = 0 if done is None else done.samples
-    dropped, rsn = (() if done is None else done.dropped), (0 if done is None else done.rsn)
+    samples = 0 if forgotten is None else forgotten.samples
+    dropped, rsn = (() if forgotten is None else forgotten.dropped), (0 if forgotten is None else forgotten.rsn)
     if json:
-        told = {"retain": retain, "samples": samples, "staged": staged, "destroyed": [h.key_of(key) for key in dropped]}
-        print_json({**told, "rsn": rsn, "waiting": waiting, "clock": clock})
+        result = {
+            "retain": retain,
+            "samples": samples,
+            "staged": staged,
+            "destroyed": [h.key_of(key) for key in dropped],
+        }
+        print_json({**result, "rsn": rsn, "waiting": waiting, "clock": clock})
         return
     if clock is not None:
         print(f"note: {clock}")

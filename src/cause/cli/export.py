@@ -23,10 +23,10 @@ def export(
     with h.opened(home) as device:
         from cause.device.exports import export as exported
 
-        done = exported(device, out, form)
+        written = exported(device, out, form)
     if json:
         from dataclasses import asdict
 
-        print_json(asdict(done) | {"heads": [h.key_of(key) for key in done.heads]})
+        print_json(asdict(written) | {"heads": [h.key_of(key) for key in written.heads]})
     else:
-        print(f"export {done.id}: {len(done.heads)} heads as {done.form} in {out}: {', '.join(done.files)}")
+        print(f"export {written.id}: {len(written.heads)} heads as {written.form} in {out}: {', '.join(written.files)}")

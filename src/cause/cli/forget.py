@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from cause.engine.plan import ShardPlan
     from cause.engine.requests import Request
 
-    Asking = Callable[[Cause], tuple[Request, int | None]]
-    """Makes the request, and says how many rows that were to be matched equal nothing."""
+    MakeRequest = Callable[[Cause], tuple[Request, int | None]]
+    """Returns the request, and how many rows to match equal no sample; None if rows are not matched."""
 
 
 def forget(
@@ -63,35 +63,39 @@ def forget(
     """Forget a user's samples: destroyed at once, with every sub-model that saw them; retrained now or later."""
     from cause.engine.requests import Request
 
-    chosen, named, rows = h.numbers_of(rounds, "--rounds"), h.samples_of(samples), h.handles_of(handles)
+    rounds_, samples_, handles_ = (
+        h.numbers_of(rounds, "--rounds"),
+        h.samples_of(samples),
+        h.handles_of(handles),
+    )
     request = Request(
         user,
-        None if chosen is None else tuple(chosen),
+        None if rounds_ is None else tuple(rounds_),
         count,
-        None if named is None else tuple(named),
-        None if rows is None else tuple(rows),
+        None if samples_ is None else tuple(samples_),
+        None if handles_ is None else tuple(handles_),
         nonce,
     )
-    asking: Asking = lambda device: (request, None)  # noqa: E731
+    make_request: MakeRequest = lambda device: (request, None)  # noqa: E731
     if matching is not None:
         if not request.everything:
             raise InputError("--matching names the samples: leave out --rounds, --count, --samples and --handles")
-        asking = partial(_matched, matching, user, split, h.names_of(class_names), nonce)
+        make_request = partial(_matched, matching, user, split, h.names_of(class_names), nonce)
     if plan and repair is not None:
         raise InputError("--plan changes nothing, so --repair says nothing: leave one out")
     if plan:
-        _plan(home, asking, calibration, json)
+        _plan(home, make_request, calibration, json)
         return
     if calibration is not None:
         raise InputError("--calibration is for --plan; `cause status` tells the cost of what waits")
     with training_bar("retraining") as watch, h.opened(home, watch=watch, deferred=True) as device:
         when = h.repair_of(home, repair)
-        asked, unmatched = asking(device)
+        to_forget, unmatched = make_request(device)
         if when == "now":
-            _load_if_needed(device, asked)
-        (done,) = device.serve([asked], repair=when)
+            _load_if_needed(device, to_forget)
+        (done,) = device.serve([to_forget], repair=when)
         waiting = device.waiting()
-    told = {
+    result = {
         "request": done.ids[0],
         "samples": done.samples,
         "staged": done.staged,
@@ -102,7 +106,7 @@ def forget(
         "waiting": waiting,
     }
     if json:
-        print_json(told)
+        print_json(result)
         return
     print(f"request {done.ids[0]}: {done.samples:,} samples and {len(done.dropped)} sub-models are destroyed")
     if unmatched is not None:
@@ -114,13 +118,13 @@ def forget(
 
 
 def _load_if_needed(device: "Cause", request: "Request") -> None:
-    """Make the learner if something is to be retrained, before anything is destroyed: should it fail, nothing was."""
+    """Build the learner if something is to be retrained, before anything is destroyed: it may fail."""
     from cause.learners.deferred import DeferredLearner
 
     try:
         replayed = any(shard.replay for shard in device.plan(request))
     except RequestError:
-        return  # it is refused in a moment, or concerns only what waits for a round
+        return  # `serve` refuses it, or it is about staged samples only
     if isinstance(device.learner, DeferredLearner) and (replayed or device.waiting()):
         device.learner.loaded()
 
@@ -128,37 +132,37 @@ def _load_if_needed(device: "Cause", request: "Request") -> None:
 def _matched(
     path: Path, user: str, split: str, class_names: list[str] | None, nonce: str | None, device: "Cause"
 ) -> "tuple[Request, int]":
-    """What forgets the samples that equal rows of a file, and how many rows equal none."""
+    """Return the request for the samples that equal rows of a file, and how many rows equal none."""
     from cause.data.uploads import read_rows
 
     x, y = read_rows(path, device.classes, user=user, split=split, class_names=class_names)
-    found = device.match(user, x, y)
-    return found.request(nonce), len(found.unmatched)
+    matches = device.match(user, x, y)
+    return matches.request(nonce), len(matches.unmatched)
 
 
 def _unmatched(rows: int) -> str:
     return f"rows of the file that equal no sample of the user: {rows:,}"
 
 
-def _plan(home: Any, asking: "Asking", calibration: Any, json: bool) -> None:
+def _plan(home: Any, make_request: "MakeRequest", calibration: Any, json: bool) -> None:
     from cause.device.status import estimated
 
     model = h.model_of(calibration)
-    with h.opened(home, read_only=True, looking=True) as device:
-        asked, unmatched = asking(device)
-        shards = device.plan(asked)
-        staged = device.home.inbox.count(asked) if device.home else 0
+    with h.opened(home, read_only=True, without_learner=True) as device:
+        to_forget, unmatched = make_request(device)
+        shards = device.plan(to_forget)
+        staged = device.home.inbox.count(to_forget) if device.home else 0
         tainted = [
             h.key_of(key) for shard in shards for key in device.memory.stored_of(shard.shard) if key >= shard.first
         ]
-        # what never was trained is trained with it: it takes time, but is no retraining
+        # segments that were never trained take time, too, but do not count as retrained
         left = sum(
             sum(segment.count for segment in device.ledger.lineage(shard.shard).after(shard.restart)) - shard.forgotten
             for shard in shards
         )
     rsn = sum(shard.rsn for shard in shards)
     estimate = estimated(sum(len(shard.replay) for shard in shards), max(rsn, left), rsn, model)
-    told = {
+    result = {
         "plan": True,
         "samples": sum(shard.forgotten for shard in shards) + staged,
         "staged": staged,
@@ -171,18 +175,17 @@ def _plan(home: Any, asking: "Asking", calibration: Any, json: bool) -> None:
         "unknown": estimate.unknown,
     }
     if json:
-        print_json(told)
+        print_json(result)
         return
-    _show(shards, told, estimate)
+    _show(shards, result, estimate)
 
 
-def _show(shards: "list[ShardPlan]", told: dict[str, Any], estimate: "RepairCost") -> None:
-    note = (
-        f"{told['samples']:,} samples and {len(told['destroyed'])} sub-models would be destroyed; nothing was changed."
-    )
+def _show(shards: "list[ShardPlan]", result: dict[str, Any], estimate: "RepairCost") -> None:
+    destroyed = f"{result['samples']:,} samples and {len(result['destroyed'])} sub-models"
+    note = f"{destroyed} would be destroyed; nothing was changed."
     if estimate.seconds is not None:
         joules = f"{estimate.joules:,.0f} J" if estimate.joules is not None else f"energy unknown: {estimate.unknown}"
-        note += f" Retraining: about {h.duration(estimate.seconds)}, {joules}."
+        note += f" Retraining: about {h.format_duration(estimate.seconds)}, {joules}."
     print_table(
         "What it would do",
         ["shard", "samples", "first touched", "restart from", "segments to retrain", "RSN"],
@@ -199,8 +202,8 @@ def _show(shards: "list[ShardPlan]", told: dict[str, Any], estimate: "RepairCost
         ],
     )
     print(note)
-    if told["unmatched"] is not None:
-        print(_unmatched(told["unmatched"]))
+    if result["unmatched"] is not None:
+        print(_unmatched(result["unmatched"]))
 
 
 def _shard(shard: "ShardPlan") -> dict[str, Any]:

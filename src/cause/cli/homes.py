@@ -1,4 +1,4 @@
-"""What the commands for a device share: options, opening a home, reading lists and moments."""
+"""What the commands on a home share: options, opening the home, parsing lists, formatting times."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ BROKEN = (
     MemoryError,
     struct_error,
 )
-"""What code raises that meets a stored value of another kind than it was."""
+"""What code may raise when a stored value is damaged."""
 MOST_HANDLE_BYTES = 1 << 28
 HomeFolder = Annotated[Path, typer.Argument(help="The device's home.", show_default=False)]
 DataFiles = Annotated[
@@ -63,26 +63,29 @@ CalibrationFile = Annotated[
 
 @contextmanager
 def upgrade_status(home: Path, read_only: bool) -> Iterator[None]:
-    """Show on a terminal that a home of an older format is brought up to date, which may take a while."""
+    """Show on a terminal that a home of an older format is being upgraded, which may take a while."""
     from cause.device.store.disk import open_to_read
     from cause.device.store.layout import FORMAT, Layout
 
     try:
         with open_to_read(Layout(home).ledger) as ledger:
             ledger.seek(60)  # where SQLite keeps `user_version`
-            found = int.from_bytes(ledger.read(4), "big")
+            format_ = int.from_bytes(ledger.read(4), "big")
     except OSError:
-        found = FORMAT
-    if read_only or not 0 < found < FORMAT:
+        format_ = FORMAT
+    if read_only or not 0 < format_ < FORMAT:
         yield
         return
-    with spinner(f"bringing {str(home)!r} from format {found} to {FORMAT}"):
+    with spinner(f"bringing {str(home)!r} from format {format_} to {FORMAT}"):
         yield
 
 
 @contextmanager
 def naming_damage(home: Path) -> Iterator[None]:
-    """Say what is damaged where a value that was stored makes no sense; other mistakes stay what they are."""
+    """Turn an error that a damaged home causes into a `HomeError` that says what is damaged.
+
+    If the home has no problem the error is a defect of the program and is raised as it is.
+    """
     try:
         yield
     except BROKEN as error:
@@ -102,26 +105,46 @@ def opened(
     *,
     read_only: bool = False,
     watch: "Watch | None" = None,
-    looking: bool = False,
+    without_learner: bool = False,
     deferred: bool = False,
 ) -> Iterator["Cause"]:
-    """The device that lives there; for `looking` without what learns in it, whose import would take seconds.
+    """Open the device of a home, and close it at the end.
 
-    With `deferred` the learner is made when something is trained.
+    Parameters
+    ----------
+    home
+        The folder of the home.
+    read_only
+        Open it beside a process that changes it.
+    watch
+        Told of the progress of trainings.
+    without_learner
+        Do not import the learner, which takes seconds: the device can be looked at, but cannot train or predict.
+    deferred
+        Import the learner when something is trained.
+
+    Raises
+    ------
+    HomeError
+        If the folder is not a home, is in use, or is damaged.
+    InputError
+        If a package that the learner needs is missing.
     """
     need("cryptography", "home")
-    with naming_damage(home), _opened(home, read_only, watch, looking, deferred) as device:
+    with naming_damage(home), _opened(home, read_only, watch, without_learner, deferred) as device:
         yield device
 
 
 @contextmanager
-def _opened(home: Path, read_only: bool, watch: "Watch | None", looking: bool, deferred: bool) -> Iterator["Cause"]:
+def _opened(
+    home: Path, read_only: bool, watch: "Watch | None", without_learner: bool, deferred: bool
+) -> Iterator["Cause"]:
     from cause.device.device import Cause
     from cause.device.store.retrying import retried
 
     def open_device() -> "Cause":
         try:
-            learner = recorded_learner(home) if looking else deferred_learner(home) if deferred else None
+            learner = recorded_learner(home) if without_learner else deferred_learner(home) if deferred else None
             with upgrade_status(home, read_only):
                 return Cause(home, learner=learner, read_only=read_only, watch=watch)
         except ModuleNotFoundError as error:
@@ -136,21 +159,21 @@ def _opened(home: Path, read_only: bool, watch: "Watch | None", looking: bool, d
 
 @contextmanager
 def opened_home(home: Path) -> Iterator["Home"]:
-    """A home for reading, without its learner."""
+    """Open a home for reading, without its learner, and close it at the end."""
     config = config_of(home)
     from cause.device.store.home import Home
     from cause.device.store.retrying import retried
 
     with naming_damage(home):
-        found = retried(partial(Home, home, config.source(home), read_only=True))
+        opened_ = retried(partial(Home, home, config.source(home), read_only=True))
         try:
-            yield found
+            yield opened_
         finally:
-            found.close()
+            opened_.close()
 
 
 def recorded_learner(home: Path) -> "RecordedLearner | None":
-    """What the home remembers of its learner; None if it was made before homes did."""
+    """Return a stand-in with the learner's recorded properties; None for homes of early versions without them."""
     from cause.learners.recorded import RecordedLearner
 
     recipe, size, _ = _recorded(home)
@@ -158,7 +181,7 @@ def recorded_learner(home: Path) -> "RecordedLearner | None":
 
 
 def deferred_learner(home: Path) -> "DeferredLearner | None":
-    """The learner of a home, made when it is needed; None if the home cannot say enough of it before."""
+    """Return a stand-in that builds the learner when it is needed; None if the home has not recorded enough."""
     from cause.learners.deferred import DeferredLearner
 
     (recipe, size, environment), described = _recorded(home), config_of(home).learner
@@ -169,16 +192,16 @@ def deferred_learner(home: Path) -> "DeferredLearner | None":
         from cause.learners.described import build
 
         try:
-            made = build(described)
+            learner = build(described)
         except ModuleNotFoundError as error:
             raise InputError(f"the learner of {str(home)!r} needs {error.name}: install it") from None
-        return made if system is None else made.composed(system)
+        return learner if system is None else learner.composed(system)
 
     return DeferredLearner(bytes(recipe), size, load, classes=described.get("classes"))
 
 
 def _recorded(home: Path) -> tuple[Any, Any, Any]:
-    """Recipe, size of a sub-model and environment, as far as the ledger remembers them."""
+    """Return recipe, size of a sub-model and environment; None for what the ledger does not have."""
     config_of(home)
     from cause.device.store.database import Database
     from cause.device.store.layout import Layout
@@ -191,13 +214,13 @@ def _recorded(home: Path) -> tuple[Any, Any, Any]:
 
 
 def need(module: str, extra: str) -> None:
-    """Refuse to begin without a package."""
+    """Raise an `InputError` if a package is missing that the extra of `cause` installs."""
     if find_spec(module) is None:
         raise InputError(f"this needs {module}: pip install 'cause[{extra}]'")
 
 
 def config_of(home: Path) -> "Config":
-    """What a home was made as."""
+    """Return the configuration of a home; raise a `HomeError` if the folder is not one."""
     need("cryptography", "home")
     from cause.device.config import read_config
     from cause.device.store.layout import Layout
@@ -209,31 +232,31 @@ def config_of(home: Path) -> "Config":
 
 
 def classes_of(home: Path) -> int:
-    """How many classes a home's device has, without loading its learner."""
+    """Return the number of classes of a home's device, without importing its learner."""
     from cause.engine.checks import CLASSES
 
-    found = config_of(home)
-    return found.settings.classes or int((found.learner or {}).get("classes") or CLASSES)
+    config = config_of(home)
+    return config.settings.classes or int((config.learner or {}).get("classes") or CLASSES)
 
 
 def trains_on(home: Path) -> str:
-    """Where the learner of a home trains: cpu, cuda …"""
+    """Return where the learner of a home trains: cpu, cuda …"""
     return str((config_of(home).learner or {}).get("device", "cpu"))
 
 
-def repair_of(home: Path, asked: str | None) -> str:
-    """Now or later: as asked, or as the home is configured."""
+def repair_of(home: Path, option: str | None) -> str:
+    """Return when to repair, now or later: as the option says, or else as the home is configured."""
     from cause.common.registry import check_choice
     from cause.device.config import REPAIRS
 
-    if asked is None:
+    if option is None:
         return config_of(home).settings.repair
-    check_choice("repair", asked, REPAIRS)
-    return asked
+    check_choice("repair", option, REPAIRS)
+    return option
 
 
 def model_of(calibration: Path | None) -> "EnergyModel | None":
-    """The calibration in a file, if there is one."""
+    """Return the energy model of a calibration file; None without a file."""
     if calibration is None:
         return None
     from cause.device.energy.model import EnergyModel
@@ -242,7 +265,7 @@ def model_of(calibration: Path | None) -> "EnergyModel | None":
 
 
 def names_of(text: str | None) -> list[str] | None:
-    """A list of names, as cat,dog."""
+    """Parse a list of different names, as cat,dog."""
     if text is None:
         return None
     names = [name.strip() for name in text.split(",")]
@@ -252,7 +275,7 @@ def names_of(text: str | None) -> list[str] | None:
 
 
 def numbers_of(text: str | None, option: str) -> list[int] | None:
-    """A list of whole numbers, as 1,2.
+    """Parse a list of whole numbers, as 1,2; `option` is named in the error.
 
     >>> numbers_of("1,2", "--rounds"), numbers_of(None, "--rounds")
     ([1, 2], None)
@@ -265,31 +288,38 @@ def numbers_of(text: str | None, option: str) -> list[int] | None:
     return [int(part) for part in parts]
 
 
-def quarantined(each: "Quarantined") -> dict[str, Any]:
-    """Samples in quarantine, for JSON."""
-    told = {"upload": each.upload, "user": each.user, "round": each.round, "shard": each.segment.shard}
-    return {**told, "samples": each.samples, "verdict": each.verdict, "since": each.since}
+def quarantined(piece: "Quarantined") -> dict[str, Any]:
+    """Return samples in quarantine as a JSON object."""
+    return {
+        "upload": piece.upload,
+        "user": piece.user,
+        "round": piece.round,
+        "shard": piece.segment.shard,
+        "samples": piece.samples,
+        "verdict": piece.verdict,
+        "since": piece.since,
+    }
 
 
 def samples_of(text: str | None) -> list[tuple[int, int]] | None:
-    """A list of samples, as round:position.
+    """Parse a list of samples, as round:position.
 
     >>> samples_of("1:0,1:5")
     [(1, 0), (1, 5)]
     """
     if text is None:
         return None
-    found = []
+    samples = []
     for part in text.split(","):
         numbers = [number.strip() for number in part.split(":")]
         if len(numbers) != 2 or not all(n.isascii() and n.isdigit() and len(n) < 16 for n in numbers):
             raise InputError(f"--samples takes round:position, as 1:0,1:5, not {text!r}")
-        found.append((int(numbers[0]), int(numbers[1])))
-    return found
+        samples.append((int(numbers[0]), int(numbers[1])))
+    return samples
 
 
 def handles_of(text: str | None) -> list[str] | None:
-    """A list of handles, as a1,b2, or the lines of a file, as @FILE.
+    """Parse a list of handles, as a1,b2, or read them from the lines of a file, as @FILE.
 
     >>> handles_of("a1, b2")
     ['a1', 'b2']
@@ -305,29 +335,29 @@ def handles_of(text: str | None) -> list[str] | None:
             raise InputError(f"cannot read {text[1:]!r}: {getattr(error, 'strerror', None) or 'not text'}") from None
         if sum(map(len, listed)) > MOST_HANDLE_BYTES:
             raise InputError(f"{text[1:]!r} is too long for a list of handles ({MOST_HANDLE_BYTES:,} bytes)")
-    found = [part.strip() for part in listed if part.strip()]
-    if not found:
+    handles = [part.strip() for part in listed if part.strip()]
+    if not handles:
         raise InputError(f"--handles takes handles, as a1,b2, or @FILE with one a line, not {text!r}")
-    return found
+    return handles
 
 
 def key_of(segment: Any) -> list[int]:
-    """A segment or sub-model in JSON: [shard, round], with slices [shard, round, slice]."""
+    """Return the key of a segment for JSON: [shard, round], with slices [shard, round, slice]."""
     shard, round_, slice_ = segment
     return [shard, round_, slice_] if slice_ else [shard, round_]
 
 
-def moment(seconds: float | None) -> str:
-    """A time as people read it, in UTC."""
+def format_time(seconds: float | None) -> str:
+    """Return a time in UTC for people; – for None."""
     from datetime import UTC, datetime
 
     return "–" if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def duration(seconds: float) -> str:
-    """A length of time as people read it.
+def format_duration(seconds: float) -> str:
+    """Return a length of time for people.
 
-    >>> duration(0.25), duration(75), duration(7200), duration(3 * 86400)
+    >>> format_duration(0.25), format_duration(75), format_duration(7200), format_duration(3 * 86400)
     ('0.2 s', '75 s', '2.0 h', '3.0 days')
     """
     for unit, size in (("days", 86_400), ("h", 3_600)):

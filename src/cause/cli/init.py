@@ -110,67 +110,66 @@ def init(
     if memory is not None and slots is not None:
         raise InputError("give either --memory or --slots, not both")
     if config is not None:
-        wanted = read_config(config)
-        if key is not None and wanted.key:
+        new = read_config(config)
+        if key is not None and new.key:
             raise InputError(f"{str(config)!r} names a key, and so do the options: say it in one place")
-        key = key or dict(wanted.key) or None
+        key = key or dict(new.key) or None
     else:
-        told = {name: value for name, value in device.items() if value is not None}
-        described = _described(_given(torch), _given(sklearn), classes, epochs)
-        wanted = Config(Settings(**{"system": RECOMMENDED, **told}), key or {}, described)
+        learner_table = _learner_table(_without_none(torch), _without_none(sklearn), classes, epochs)
+        new = Config(Settings(**{"system": RECOMMENDED, **_without_none(device)}), key or {}, learner_table)
     if key is not None:
-        there = {
+        absolute = {
             kind: os.path.normpath(home.resolve() / value) if kind in ("file", "rotating") else value
             for kind, value in key.items()
         }
-        key_source(there, home).read()  # fails now if there is none; the home is not there yet
-    learner, notes = _tried(wanted)
-    create(home, wanted.settings, learner, key, composition=wanted.composition)
-    made = h.config_of(home)  # as it is read from now on
+        key_source(absolute, home).read()  # fails now, before the home is made, if there is no key
+    learner, notes = _try_learner(new)
+    create(home, new.settings, learner, key, composition=new.composition)
+    written = h.config_of(home)
     if json:
-        print_json({"home": str(home), **made.effective(), **({"notes": notes} if notes else {})})
+        print_json({"home": str(home), **written.effective(), **({"notes": notes} if notes else {})})
     else:
         print(f"made {home}")
         for note in notes:
             print(f"# note: {note}")
-        print(effective(made), end="")
+        print(effective(written), end="")
 
 
-def effective(found: "Config") -> str:
-    """A configuration as TOML; what is not limited is told in comments."""
+def effective(config: "Config") -> str:
+    """Return a configuration as TOML, with a comment for each setting that is not set."""
     from dataclasses import asdict
 
-    lines = found.text().splitlines()
-    unset = [f"# {name} is not set" for name, value in asdict(found.settings).items() if value is None]
+    lines = config.text().splitlines()
+    unset = [f"# {name} is not set" for name, value in asdict(config.settings).items() if value is None]
     end = lines.index("") if "" in lines else len(lines)
     return "\n".join([*lines[:end], *unset, *lines[end:]]).rstrip("\n") + "\n"
 
 
 def key_of_options(key_file: Path | None, key_env: str | None, key_command: str | None) -> dict[str, Any] | None:
-    """The table `[key]` that the options name."""
-    given: dict[str, Any] = {}
+    """Return the table `[key]` that the options describe; None without options. Only one may be given."""
+    key: dict[str, Any] = {}
     if key_file is not None:
-        given["file"] = str(key_file.resolve())
+        key["file"] = str(key_file.resolve())
     if key_env is not None:
-        given["env"] = key_env
+        key["env"] = key_env
     if key_command is not None:
         try:
-            given["command"] = shlex.split(key_command)
+            key["command"] = shlex.split(key_command)
         except ValueError as error:
             raise InputError(f"--key-command: {error}: {key_command!r}") from None
-    if len(given) > 1:
+    if len(key) > 1:
         raise InputError("the master key comes from one place: --key-file, --key-env or --key-command")
-    return given or None
+    return key or None
 
 
-def _given(parts: dict[str, Any]) -> dict[str, Any]:
+def _without_none(parts: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parts.items() if value is not None}
 
 
-def _described(
+def _learner_table(
     torch: dict[str, Any], sklearn: dict[str, Any], classes: int | None, epochs: int | None
 ) -> dict[str, Any]:
-    """The table `[learner]` that the options describe."""
+    """Return the table `[learner]` that the options describe."""
     shared = {"classes": 10 if classes is None else classes} | ({} if epochs is None else {"epochs": epochs})
     if "estimator" in sklearn:
         for name in torch:
@@ -200,7 +199,7 @@ def _described(
 
 
 def _decimals(text: str, option: str, *, one: bool) -> float | list[float]:
-    """Numbers, as 0.5,0.4; a single one as itself, where `one` is a value for all."""
+    """Parse numbers, as 0.5,0.4; with `one`, return a single number as itself."""
     try:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:
@@ -208,22 +207,22 @@ def _decimals(text: str, option: str, *, one: bool) -> float | list[float]:
     return numbers[0] if one and len(numbers) == 1 else numbers
 
 
-def _tried(wanted: "Config") -> "tuple[Learner, list[str]]":
-    """The learner, after all that would fail later was tried without a home, and what is to be said of it."""
+def _try_learner(config: "Config") -> "tuple[Learner, list[str]]":
+    """Build and try the learner before the home is made; return it with notes for the user."""
     from cause.device.device import Cause
     from cause.learners.described import build
     from cause.learners.trial import try_out
 
-    if wanted.learner is None:
+    if config.learner is None:
         raise InputError("the configuration has no table [learner]")
-    s: Settings = wanted.settings
+    s: Settings = config.settings
     try:
-        learner = build(wanted.learner)
+        learner = build(config.learner)
     except (TypeError, ValueError) as error:
         raise InputError(f"not a learner: {str(error).splitlines()[0]}") from None
     if s.seed < 0 or s.workers < 0:
         raise InputError(f"seed and workers must not be negative, not {s.seed} and {s.workers}")
-    system = s.system if wanted.composition is None else wanted.system
+    system = s.system if config.composition is None else config.system
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # notes are printed with the home
         device = Cause(

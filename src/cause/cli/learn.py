@@ -44,32 +44,32 @@ def learn(
         check_writable(handles)
     from cause.data.uploads import read_files
 
-    # before the learner's library is loaded, which takes seconds: a file that is refused is refused at once
+    # before the learner's library is imported, which takes seconds, so that a wrong file is refused at once
     classes, when = h.classes_of(home), h.repair_of(home, repair)
     uploads, rows = read_files(data, classes, user=user, split=split, class_names=h.names_of(class_names))
     with training_bar("learning") as watch, h.opened(home, watch=watch) as device:
         done = device.learn(uploads, repair=when, idempotency_key=idempotency_key)
-        aside = [each for each in device.ledger.quarantined() if each.round == done.round]
+        quarantined = [piece for piece in device.ledger.quarantined() if piece.round == done.round]
         waiting, clock = device.waiting(), device.home.time.doubt() if device.home else None
     listed = handles_by_file(done, rows)
     if handles is not None:
         with saying(f"round {done.round} is recorded: do not learn it again, `cause samples` lists its handles"):
             write_text(handles, _table(listed) if handles.suffix.lower() == ".csv" else _object(done.round, listed))
-    told = {
+    result = {
         "round": done.round,
         "users": len(uploads),
         "samples": done.samples,
         "active_shards": done.active_shards,
         "trained": [h.key_of(key) for key in done.trained],
         "waiting": waiting,
-        "quarantined": [h.quarantined(each) for each in aside],
+        "quarantined": [h.quarantined(piece) for piece in quarantined],
         "clock": clock,
         "repeated": done.repeated,
         "expired": done.expired,
-        "handles": [{"file": each["file"], "handles": each["handles"]} for each in listed],
+        "handles": [{"file": file["file"], "handles": file["handles"]} for file in listed],
     }
     if json:
-        print_json(told)
+        print_json(result)
         return
     trained = f"{len(done.trained)} segments trained"
     if done.repeated:
@@ -80,10 +80,10 @@ def learn(
         print(f"round {done.round}: {done.samples:,} samples of {len(uploads):,} users, {trained}")
     if done.expired:
         print(f"note: {done.expired:,} samples were deleted: they were older than this home keeps samples (`retain`)")
-    for each in aside:
+    for piece in quarantined:
         print(
-            f"note: {each.samples:,} samples of user {each.user!r} are in quarantine: trained on alone they end with "
-            f"{each.verdict} (`cause drop {home} --upload {each.upload}` destroys them)"
+            f"note: {piece.samples:,} samples of user {piece.user!r} are in quarantine: trained on alone they end with "
+            f"{piece.verdict} (`cause drop {home} --upload {piece.upload}` destroys them)"
         )
     if clock is not None:
         print(f"note: {clock}")
@@ -93,12 +93,16 @@ def learn(
         print(f"wrote {handles}")
 
 
-def handles_by_file(done: "Learned", rows: "list[Rows]") -> list[dict[str, Any]]:
-    """For each file the owner and the handle of each row, in the order of its rows."""
-    left = {user: iter(own) for user, own in done.handles.items()}
+def handles_by_file(learned: "Learned", rows: "list[Rows]") -> list[dict[str, Any]]:
+    """Return for each file the user and the handle of each row, in the order of the rows."""
+    left = {user: iter(handles) for user, handles in learned.handles.items()}
     return [
-        {"file": str(each.path), "users": each.owners, "handles": [next(left[owner]) for owner in each.owners]}
-        for each in rows
+        {
+            "file": str(file.path),
+            "users": file.owners,
+            "handles": [next(left[owner]) for owner in file.owners],
+        }
+        for file in rows
     ]
 
 
@@ -110,7 +114,7 @@ def _table(listed: list[dict[str, Any]]) -> str:
     text = io.StringIO(newline="")
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(["file", "row", "user", "handle"])
-    for each in listed:
-        owned = enumerate(zip(each["users"], each["handles"], strict=True))
-        lines.writerows([each["file"], row, user, handle] for row, (user, handle) in owned)
+    for file in listed:
+        owned = enumerate(zip(file["users"], file["handles"], strict=True))
+        lines.writerows([file["file"], row, user, handle] for row, (user, handle) in owned)
     return text.getvalue()

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they mean together."""
+"""Options that several commands share, and the settings and workloads that they describe."""
 
 import sys
 from collections.abc import Collection
@@ -103,7 +103,15 @@ def setting_of(
     classes: int,
     seed: int,
 ) -> "Setting":
-    """The device that the options describe."""
+    """Return the setting of the device that the options describe.
+
+    The parameters are the options of the same names; None takes the default.
+
+    Raises
+    ------
+    InputError
+        If an option is out of range, or both memory and slots are given.
+    """
     from cause.common.units import parse_bytes
     from cause.engine.checks import check_classes
     from cause.engine.controller import ShardController
@@ -126,7 +134,26 @@ def setting_of(
 def source_of(
     trace: Path | None, partitions: Collection[str], classes: int, seed: int, **drawn: float | None
 ) -> "Trace | Workload":
-    """What to run: a trace, checked for these partitions, or a workload to draw. Neither may contradict the other."""
+    """Return what to run: a trace, or a workload to draw.
+
+    Parameters
+    ----------
+    trace
+        The file of a trace; - is standard input; None draws a workload.
+    partitions
+        The partitions that the trace must be usable with.
+    classes
+        The number of classes.
+    seed
+        The seed of a workload.
+    drawn
+        The options of a workload; None takes the default.
+
+    Raises
+    ------
+    InputError
+        If the trace is wrong, if options of a workload are given with a trace, or if `given` is used without one.
+    """
     if trace is not None:
         from cause.lab.trace import parse_trace, read_trace
 
@@ -142,8 +169,8 @@ def source_of(
 
 
 def drawn_of(classes: int, seed: int, **drawn: float | None) -> "Workload":
-    """The workload that the options describe."""
+    """Return the workload that the options describe; None takes the default."""
     from cause.lab.workload import Workload
 
-    wanted: dict[str, Any] = {name: value for name, value in drawn.items() if value is not None}
-    return Workload(seed=seed, classes=classes, **wanted)
+    options: dict[str, Any] = {name: value for name, value in drawn.items() if value is not None}
+    return Workload(seed=seed, classes=classes, **options)

@@ -1,4 +1,4 @@
-"""What people see: tables, JSON, and a bar for what takes long."""
+"""Output of the commands: tables, JSON, progress bars, files."""
 
 import json
 import sys
@@ -15,14 +15,28 @@ if TYPE_CHECKING:
 
 
 def print_json(value: Any) -> None:
-    """One JSON object on standard output."""
+    """Print a value as one line of JSON."""
     print(json.dumps(value, ensure_ascii=False))
 
 
 def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str = "", names: int = 1
 ) -> None:
-    """A table: the first column or columns are names, to the left; numbers to the right."""
+    """Print a table.
+
+    Parameters
+    ----------
+    title
+        The line above it.
+    columns
+        The heads of the columns.
+    rows
+        The cells.
+    note
+        The line below it.
+    names
+        How many columns, from the left, hold names and are left-aligned; the others hold numbers.
+    """
     from rich import box
     from rich.console import Console
     from rich.markup import escape
@@ -36,7 +50,7 @@ def print_table(
             column, justify="left" if index < names else "right", no_wrap=index < min(names, len(columns) - 1)
         )
     for row in rows:
-        table.add_row(*map(escape, row))  # 'cause[plot]' is no markup
+        table.add_row(*map(escape, row))  # else rich would read 'cause[plot]' as markup
     console = Console()
     if not console.is_terminal:
         console = Console(width=160)
@@ -45,7 +59,7 @@ def print_table(
 
 @contextmanager
 def spinner(what: str) -> Iterator[None]:
-    """Show on a terminal's error stream what is being done, for work whose length is not known."""
+    """Show on standard error what is being done, if it is a terminal; for work of unknown length."""
     if not sys.stderr.isatty():
         yield
         return
@@ -57,7 +71,7 @@ def spinner(what: str) -> Iterator[None]:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on the terminal's error stream; nothing where there is no terminal."""
+    """Show a progress bar on standard error, if it is a terminal; yield the function that moves it."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return
@@ -72,7 +86,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def training_bar(what: str) -> Iterator["Watch | None"]:
-    """A bar for training: which segment and epoch, samples a second, time left; nothing where there is no terminal."""
+    """Show the segment, epoch, speed and time left of a training on standard error; yield None without a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -104,7 +118,7 @@ def training_bar(what: str) -> Iterator["Watch | None"]:
 
 
 def check_files(plot: Path | None, out: Path | None) -> None:
-    """Refuse files that could not be written, before any work."""
+    """Raise an `InputError` for files that could not be written, before any work is done."""
     if plot is not None:
         from importlib.util import find_spec
 
@@ -119,7 +133,7 @@ def check_files(plot: Path | None, out: Path | None) -> None:
 
 
 def deliver(
-    told: dict[str, Any],
+    result: dict[str, Any],
     *,
     show: Callable[[], None],
     draw: Callable[[Path], None],
@@ -127,9 +141,25 @@ def deliver(
     plot: Path | None,
     out: Path | None,
 ) -> None:
-    """Give a result in every form that was asked for; what people see first, so that a full disk loses nothing."""
+    """Print a result, then draw it and write it to a file. It is printed first, so that a full disk loses nothing.
+
+    Parameters
+    ----------
+    result
+        The result, for JSON.
+    show
+        Prints it for people.
+    draw
+        Draws it into a file.
+    json
+        Print JSON instead of calling `show`.
+    plot
+        The file to draw into, or None.
+    out
+        The file to write the result to with its provenance, or None.
+    """
     if json:
-        print_json(told)
+        print_json(result)
     else:
         show()
     if plot:
@@ -137,7 +167,7 @@ def deliver(
     if out:
         from cause.lab.provenance import write_result
 
-        write_result(out, told)
+        write_result(out, result)
     if not json:
         for path in filter(None, (plot, out)):
             print(f"wrote {path}")

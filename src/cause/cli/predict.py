@@ -55,23 +55,23 @@ def evaluate(
         from cause.data.uploads import labelled
         from cause.lab.ensemble import evaluate as evaluated
 
-        found = labelled(data, device.classes, split=split, class_names=h.names_of(class_names))
-        done = evaluated(device, found.x, found.y)
+        samples = labelled(data, device.classes, split=split, class_names=h.names_of(class_names))
+        evaluation = evaluated(device, samples.x, samples.y)
     if json:
-        print_json(done.as_dict())
+        print_json(evaluation.as_dict())
     else:
-        _show(done)
+        _show(evaluation)
 
 
-def _show(done: "Evaluation") -> None:
-    print(f"{done.samples:,} samples, {done.accuracy:.1%} right by the vote of {len(done.heads)} heads")
+def _show(result: "Evaluation") -> None:
+    print(f"{result.samples:,} samples, {result.accuracy:.1%} right by the vote of {len(result.heads)} heads")
     print_table(
         "By class",
         ["class", "samples", "right"],
-        [[str(label), f"{count:,}", f"{share:.1%}"] for label, (count, share) in done.classes.items()],
+        [[str(label), f"{count:,}", f"{share:.1%}"] for label, (count, share) in result.classes.items()],
     )
     print_table(
         "Each head alone",
         ["shard", "learned up to", "right"],
-        [[str(head.shard), f"round {head.sub_model.round}", f"{head.accuracy:.1%}"] for head in done.heads],
+        [[str(head.shard), f"round {head.sub_model.round}", f"{head.accuracy:.1%}"] for head in result.heads],
     )

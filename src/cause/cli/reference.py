@@ -1,4 +1,4 @@
-"""The command reference, made from the commands' own help: `python -m cause.cli.reference > docs/cli.md`."""
+"""The command reference, generated from the help of the commands: `python -m cause.cli.reference > docs/cli.md`."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ with exit code 2. `cause --install-completion` teaches your shell the commands, 
 
 
 def reference() -> str:
-    """The whole page."""
+    """Return the page in Markdown."""
     commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     return "\n".join([HEAD, *(_section(name, command) for name, command in commands.items())])
 

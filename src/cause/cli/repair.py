@@ -42,9 +42,9 @@ def repair(
     model = h.model_of(calibration)
     meter = _meter(h.trains_on(home), model) if energy is not None else None
     if when == "idle" and not may_begin(
-        when, is_idle=lambda: not _busy(threshold, own=0), is_due=lambda: _due(home, margin_s)
+        when, is_idle=lambda: not _busy(threshold, own_workers=0), is_due=lambda: _due(home, margin_s)
     ):
-        _told_not(f"the machine is not idle: its load a core is not below {threshold}", json)
+        _report_nothing_done(f"the machine is not idle: its load a core is not below {threshold}", json)
         return
     with training_bar("repairing") as watch, h.opened(home, watch=watch) as device:
         from cause.device.repairing import drop_damaged
@@ -54,25 +54,25 @@ def repair(
         deadlines = home_of(device).queries.open_deadlines()
         near = when != "now" and _near(deadlines, margin_s)
         if when == "deadline" and not near:
-            nearest = f", the next one is {h.moment(min(deadlines))} UTC" if deadlines else ""
-            _told_not(f"no deadline is nearer than {margin}{nearest}", json)
+            nearest = f", the next one is {h.format_time(min(deadlines))} UTC" if deadlines else ""
+            _report_nothing_done(f"no deadline is nearer than {margin}{nearest}", json)
             return
-        own = max(1, h.config_of(home).settings.workers)
-        busy = (lambda: _busy(threshold, own)) if when == "idle" and not near else None
+        own_workers = max(1, h.config_of(home).settings.workers)
+        busy = (lambda: _busy(threshold, own_workers)) if when == "idle" and not near else None
         damaged = drop_damaged(device)
-        done = repaired(device, allowance, meter=meter, model=model, busy=busy)
+        outcome = repaired(device, allowance, meter=meter, model=model, busy=busy)
     if json:
         from dataclasses import asdict
 
-        print_json({"begun": True, "damaged": [list(key) for key in damaged], **asdict(done)})
+        print_json({"begun": True, "damaged": [list(key) for key in damaged], **asdict(outcome)})
     else:
         if damaged:
             print(f"{len(damaged)} damaged or lost sub-models dropped: what serves of them was trained again")
-        _show(done)
+        _show(outcome)
 
 
 def _due(home: Path, margin_s: float) -> bool:
-    """Whether a deadline is near: it beats idleness. Looks without the learner, which takes long to import."""
+    """Return whether a deadline is near. The learner, which takes long to import, is not needed."""
     with h.opened_home(home) as reader:
         return _near(reader.queries.open_deadlines(), margin_s)
 
@@ -85,17 +85,17 @@ def _near(deadlines: list[float], margin_s: float) -> bool:
     return due(deadlines, time.time(), margin_s)
 
 
-def _busy(threshold: float, own: int) -> bool:
+def _busy(threshold: float, own_workers: int) -> bool:
     import os
 
     from cause.common.machine import cores
     from cause.device.schedule import idle
 
-    return not idle(os.getloadavg()[0], cores(), threshold, own)
+    return not idle(os.getloadavg()[0], cores(), threshold, own_workers)
 
 
 def _meter(device: str, model: "EnergyModel | None") -> "Meter | None":
-    """The meter for an energy budget; without one, a calibration must do."""
+    """Return the meter for an energy budget; None where a calibration must replace it."""
     from cause.device.energy import find_meter
 
     meter = find_meter(device)
@@ -110,7 +110,7 @@ def _meter(device: str, model: "EnergyModel | None") -> "Meter | None":
     return None
 
 
-def _told_not(reason: str, json: bool) -> None:
+def _report_nothing_done(reason: str, json: bool) -> None:
     if json:
         print_json({"begun": False, "stopped": reason})
     else:
@@ -119,7 +119,7 @@ def _told_not(reason: str, json: bool) -> None:
 
 def _show(done: "Repaired") -> None:
     joules = "" if done.joules is None else f", {done.joules:,.0f} J"
-    print(f"{done.trained} segments trained, {done.rsn:,} samples again, in {h.duration(done.seconds)}{joules}")
+    print(f"{done.trained} segments trained, {done.rsn:,} samples again, in {h.format_duration(done.seconds)}{joules}")
     if done.waiting:
         print(f"shards that still wait: {', '.join(map(str, done.waiting))} ({done.stopped or 'stopped'})")
     else:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cause.lab.reproduce.size import Size
 
 LONG_S = 5.0
-"""Runs that took so long are told of where there is no terminal for a bar."""
+"""Without a terminal, a line is printed for each run that took so many seconds."""
 
 
 def reproduce(
@@ -77,16 +77,16 @@ def reproduce(
     from cause.lab.reproduce.runner import reproduce as run_all
     from cause.lab.reproduce.size import SIZES
 
-    asked = [name for name, given in (("quick", quick), ("reduced", reduced), ("full", full)) if given]
-    if len(asked) > 1:
+    size_flags = [name for name, flag_set in (("quick", quick), ("reduced", reduced), ("full", full)) if flag_set]
+    if len(size_flags) > 1:
         raise InputError(
-            f"give one of --quick, --reduced and --full, not {' and '.join('--' + name for name in asked)}"
+            f"give one of --quick, --reduced and --full, not {' and '.join('--' + name for name in size_flags)}"
         )
     for flag, number in (("--workers", workers), ("--together", together)):
         if not 1 <= number <= MOST_WORKERS:
             raise InputError(f"{flag} must be from 1 to {MOST_WORKERS}, not {number}")
     RECIPES[recipe]
-    name = asked[0] if asked else "quick"
+    name = size_flags[0] if size_flags else "quick"
     folder = out or Path("out") / f"reproduce-{name}"
     figures = chosen(names or ["all"] if report else names or [])
     if report:
@@ -99,21 +99,21 @@ def reproduce(
     )
     if name == "quick":
         size = size.changed(datasets=at_hand(data))
-    wanted = [cell for figure in figures for cell in wanted_cells(figure, size, {})]
-    chosen_only = parse_only(only or [], wanted)
-    with _telling() as told:
+    cells = [cell for figure in figures for cell in wanted_cells(figure, size, {})]
+    chosen_only = parse_only(only or [], cells)
+    with _progress() as on_done:
         place = Place(data, device, workers, together)
-        done = run_all(figures, size, place, folder, only=chosen_only, told=told, minutes=minutes)
-    _deliver(done, json)
+        report_ = run_all(figures, size, place, folder, only=chosen_only, on_done=on_done, minutes=minutes)
+    _deliver(report_, json)
 
 
 @contextmanager
-def _telling() -> "Iterator[Callable[[Done, int, int], None]]":
-    """A bar on a terminal; elsewhere a line for each run that took long."""
+def _progress() -> "Iterator[Callable[[Done, int, int], None]]":
+    """Show a bar on a terminal, and elsewhere a line for each long run; yield the function to call after each run."""
     started, ran = time.monotonic(), 0
     with progress_bar("running") as progress:
 
-        def told(done: "Done", number: int, total: int) -> None:
+        def on_done(done: "Done", number: int, total: int) -> None:
             nonlocal ran
             ran += 1
             progress(number, total)
@@ -121,16 +121,16 @@ def _telling() -> "Iterator[Callable[[Done, int, int], None]]":
                 left = (time.monotonic() - started) / ran * (total - number)
                 print(f"{number}/{total} {done.cell}: {done.seconds:.0f} s, about {left:.0f} s left", file=sys.stderr)
 
-        yield told
+        yield on_done
 
 
 def _deliver(report: Any, json: bool) -> None:
     if json:
-        told = {"ran": report.ran, "found": report.found, "left": report.left, "page": str(report.page)}
-        print_json({**told, "results": report.results})
+        counts = {"ran": report.ran, "found": report.found, "left": report.left, "page": str(report.page)}
+        print_json({**counts, "results": report.results})
         return
     for name, result in report.results.items():
-        claims = [[each["claim"], each["paper"], each["ours"], each["size"]] for each in result["claims"]]
+        claims = [[claim["claim"], claim["paper"], claim["ours"], claim["size"]] for claim in result["claims"]]
         print_table(name, ["claim", "paper", "ours", "size of our runs"], claims, note=" ".join(result["notes"]))
     left = f", {report.left} left" if report.left else ""
     print(f"{report.ran} runs made, {report.found} found{left}; wrote {report.page}")

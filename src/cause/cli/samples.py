@@ -9,7 +9,7 @@ from cause.cli import options as o
 from cause.cli.output import print_json, print_table
 
 PAGE = 50
-"""Samples that the table shows unless asked otherwise."""
+"""Samples that the table shows by default."""
 
 
 def samples(
@@ -29,18 +29,18 @@ def samples(
     """
     from cause.device.store.listing import page
 
-    with h.opened(home, read_only=True, looking=True) as device:
+    with h.opened(home, read_only=True, without_learner=True) as device:
         assert device.home is not None
         name = device.name_of(user)
         with device.lock:
             _, total = page(device.home, name, round_=round_, most=0)
             most = (total if json else PAGE) if most is None else most
             start = max(0, total - most) if first is None else first
-            found, _ = page(device.home, name, round_=round_, first=start, most=most)
+            listed_samples, _ = page(device.home, name, round_=round_, first=start, most=most)
     if json:
         listed = [
             {"number": start + at, "round": s.round, "handle": s.handle, "label": s.label, "arrived": s.arrived}
-            for at, s in enumerate(found)
+            for at, s in enumerate(listed_samples)
         ]
         print_json({"user": name, "total": total, "samples": listed})
         return
@@ -48,9 +48,15 @@ def samples(
         print(f"nothing is held of user {name!r}" + ("" if round_ is None else f" of round {round_}"))
         return
     rows = [
-        [str(start + at), s.handle, "waits" if s.round is None else str(s.round), str(s.label), h.moment(s.arrived)]
-        for at, s in enumerate(found)
+        [
+            str(start + at),
+            s.handle,
+            "waits" if s.round is None else str(s.round),
+            str(s.label),
+            h.format_time(s.arrived),
+        ]
+        for at, s in enumerate(listed_samples)
     ]
     print_table(f"Samples of {name}", ["no.", "handle", "round", "label", "arrived (UTC)"], rows, names=2)
-    if len(found) < total:
-        print(f"{len(found)} of {total:,} samples: --first 0 --most 100 shows the oldest hundred")
+    if len(listed_samples) < total:
+        print(f"{len(listed_samples)} of {total:,} samples: --first 0 --most 100 shows the oldest hundred")

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 def status(home: h.HomeFolder, calibration: h.CalibrationFile = None, json: o.AsJson = False) -> None:
     """Show what serves, what waits and what it will cost, what is full, and which exports are tainted."""
     model = h.model_of(calibration)
-    with h.opened(home, read_only=True, looking=True) as device:
-        from cause.device.status import status as found
+    with h.opened(home, read_only=True, without_learner=True) as device:
+        from cause.device.status import status as status_of
 
-        now = found(device, model)
+        now = status_of(device, model)
     if json:
-        print_json(now.as_dict() | {"quarantined": [h.quarantined(each) for each in now.quarantined]})
+        print_json(now.as_dict() | {"quarantined": [h.quarantined(piece) for piece in now.quarantined]})
     else:
         _show(now)
 
@@ -53,7 +53,7 @@ def _show(now: "Status") -> None:
     print_table(
         "Shards",
         ["shard", "samples", "serves", "state"],
-        [[str(each.shard), f"{each.samples:,}", *_state(each)] for each in now.shards],
+        [[str(shard.shard), f"{shard.samples:,}", *_state(shard)] for shard in now.shards],
     )
     if now.quarantined:
         print_table(
@@ -61,14 +61,14 @@ def _show(now: "Status") -> None:
             ["upload", "user", "round", "shard", "samples", "alone it ends with"],
             [
                 [
-                    str(each.upload),
-                    each.user,
-                    str(each.round),
-                    str(each.segment.shard),
-                    f"{each.samples:,}",
-                    each.verdict,
+                    str(piece.upload),
+                    piece.user,
+                    str(piece.round),
+                    str(piece.segment.shard),
+                    f"{piece.samples:,}",
+                    piece.verdict,
                 ]
-                for each in now.quarantined
+                for piece in now.quarantined
             ],
         )
     if now.requests:
@@ -76,9 +76,9 @@ def _show(now: "Status") -> None:
             "Requests that wait for a repair (their samples are gone already)",
             ["request", "received", "samples", "deadline"],
             [
-                [each.id, h.moment(each.received), "–" if each.samples is None else f"{each.samples:,}",
-                 h.moment(each.deadline)]
-                for each in now.requests
+                [request.id, h.format_time(request.received),
+                 "–" if request.samples is None else f"{request.samples:,}", h.format_time(request.deadline)]
+                for request in now.requests
             ],
         )  # fmt: skip
     if now.exports:
@@ -86,15 +86,15 @@ def _show(now: "Status") -> None:
             "Exports",
             ["export", "made", "form", "state"],
             [
-                [each.id, h.moment(each.made), each.form,
-                 "clean" if each.tainted is None else f"tainted since {h.moment(each.tainted)}: replace it"]
-                for each in now.exports
+                [export.id, h.format_time(export.made), export.form,
+                 "clean" if export.tainted is None else f"tainted since {h.format_time(export.tainted)}: replace it"]
+                for export in now.exports
             ],
         )  # fmt: skip
 
 
 def _warnings(now: "Status") -> list[str]:
-    """What somebody should do something about, or should know before it happens."""
+    """Return the lines about what needs attention, or will be deleted soon."""
     lines = []
     if now.degraded is not None:
         silent = ", ".join(map(str, now.degraded.not_voting))
@@ -105,7 +105,7 @@ def _warnings(now: "Status") -> list[str]:
     if expiring.next_round.samples:
         lines.append(f"closing the next round deletes {_expiring(expiring.next_round)}: kept for {expiring.retain}")
     if expiring.next is not None:
-        lines.append(f"next to expire, from {h.moment(expiring.next.at)} UTC on: {_expiring(expiring.next)}")
+        lines.append(f"next to expire, from {h.format_time(expiring.next.at)} UTC on: {_expiring(expiring.next)}")
     return lines
 
 
@@ -116,7 +116,7 @@ def _expiring(samples: "Expiring") -> str:
 
 def _state(shard: "ShardStatus") -> list[str]:
     serves = "nothing" if shard.serving is None else f"round {shard.serving.round}"
-    since = "" if shard.since is None else f" since {h.moment(shard.since)}"
+    since = "" if shard.since is None else f" since {h.format_time(shard.since)}"
     problem = "" if shard.problem is None else f"; training fails: {shard.problem}"
     return [serves, f"{shard.behind} segments behind{since}{problem}" if shard.behind else "up to date"]
 
@@ -124,9 +124,9 @@ def _state(shard: "ShardStatus") -> list[str]:
 def _cost(repair: "RepairCost") -> str:
     if not repair.trainings:
         return "nothing"
-    told = f"{repair.trainings} segments, {repair.samples:,} samples, RSN {repair.rsn:,}"
+    text = f"{repair.trainings} segments, {repair.samples:,} samples, RSN {repair.rsn:,}"
     if repair.seconds is not None:
-        told += f", about {h.duration(repair.seconds)}"
+        text += f", about {h.format_duration(repair.seconds)}"
     if repair.joules is not None:
-        told += f", {repair.joules:,.0f} J"
-    return told
+        text += f", {repair.joules:,.0f} J"
+    return text

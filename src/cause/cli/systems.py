@@ -25,10 +25,12 @@ def systems(json: o.AsJson = False) -> None:
         for name, package in sorted(registry.taken().items())
     ]
     if json:
-        told: dict[str, object] = {**tables}
-        told["system"] = {name: asdict(PRESETS[name]) for name in PRESETS}
-        told["backbone"] = {name: dict(zip(("dense", "70", "95"), BACKBONES[name], strict=True)) for name in BACKBONES}
-        print_json(told | ({"refused": refused} if refused else {}))
+        result: dict[str, object] = {**tables}
+        result["system"] = {name: asdict(PRESETS[name]) for name in PRESETS}
+        result["backbone"] = {
+            name: dict(zip(("dense", "70", "95"), BACKBONES[name], strict=True)) for name in BACKBONES
+        }
+        print_json(result | ({"refused": refused} if refused else {}))
         return
     print_table(
         "Systems (exchange parts with name:part=value,…)",

@@ -43,33 +43,33 @@ def token(
     tokens = tokens_of(home)
     try:
         if action == "create":
-            made, secret = tokens.create(scope or (), user=user, note=note, expires_s=parse_duration(expires))
+            created, secret = tokens.create(scope or (), user=user, note=note, expires_s=parse_duration(expires))
             if json:
-                print_json({**_told(made), "secret": secret})
+                print_json({**_as_dict(created), "secret": secret})
             else:
                 print(secret)
         elif action == "revoke":
             tokens.revoke(name or "")
             print_json({"revoked": name}) if json else print(f"revoked {name}")
         else:
-            _list(tokens.listed(), json)
+            _list(tokens.list_all(), json)
     finally:
         tokens.close()
 
 
-def _list(found: "list[Token]", json: bool) -> None:
+def _list(tokens: "list[Token]", json: bool) -> None:
     if json:
-        print_json({"tokens": [_told(each) for each in found]})
+        print_json({"tokens": [_as_dict(token) for token in tokens]})
         return
     rows = [
-        [each.id, ", ".join(sorted(each.scopes)), each.note, h.moment(each.created), h.moment(each.expires),
-         "–" if each.revoked is None else h.moment(each.revoked)]
-        for each in found
+        [token.id, ", ".join(sorted(token.scopes)), token.note, h.format_time(token.created),
+         h.format_time(token.expires), "–" if token.revoked is None else h.format_time(token.revoked)]
+        for token in tokens
     ]  # fmt: skip
     print_table("Tokens", ["id", "scopes", "note", "made", "expires", "revoked"], rows, names=3)
 
 
-def _told(token: "Token") -> dict[str, Any]:
+def _as_dict(token: "Token") -> dict[str, Any]:
     return {
         "id": token.id,
         "scopes": sorted(token.scopes),

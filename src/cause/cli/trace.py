@@ -25,17 +25,17 @@ def trace(
         raise InputError("--json tells what was written to a file: give --out too (a trace itself is JSON lines)")
     if out is not None:
         check_writable(out)
-    with h.opened_home(home) as found_home:
+    with h.opened_home(home) as opened_home:
         from cause.lab.home_trace import history
 
-        found = history(found_home)
+        trace_ = history(opened_home)
     if out is None:
-        for line in found.lines():
+        for line in trace_.lines():
             print(line)
         return
-    write_trace(found, out)
-    told = {"file": str(out), "rounds": len(found.rounds), "samples": found.samples, "requests": found.requests}
+    write_trace(trace_, out)
+    summary = {"file": str(out), "rounds": len(trace_.rounds), "samples": trace_.samples, "requests": trace_.requests}
     if json:
-        print_json(told)
+        print_json(summary)
     else:
-        print("wrote {file}: {rounds} rounds, {samples:,} samples, {requests:,} requests".format(**told))
+        print("wrote {file}: {rounds} rounds, {samples:,} samples, {requests:,} requests".format(**summary))

@@ -37,8 +37,8 @@ def workload(
             print(line)
         return
     write_trace(trace, out)
-    told = {"file": str(out), "rounds": len(trace.rounds), "samples": trace.samples, "requests": trace.requests}
+    summary = {"file": str(out), "rounds": len(trace.rounds), "samples": trace.samples, "requests": trace.requests}
     if json:
-        print_json(told)
+        print_json(summary)
     else:
-        print("wrote {file}: {rounds} rounds, {samples:,} samples, {requests:,} requests".format(**told))
+        print("wrote {file}: {rounds} rounds, {samples:,} samples, {requests:,} requests".format(**summary))

@@ -1,4 +1,4 @@
-"""The client: one method for each thing the service does."""
+"""The client of the HTTP service: one method for each route."""
 
 import io
 import json
@@ -26,7 +26,7 @@ from cause.client.shapes import (
     Uploads,
     UserUpload,
     Verification,
-    shaped,
+    from_json,
 )
 from cause.client.status import Status
 from cause.common.names import normal_name
@@ -34,11 +34,21 @@ from cause.errors import CauseError, InputError
 
 NPZ = "application/x-npz"
 SMALL = 64
-"""Up to so many inputs are sent as JSON, which is quicker to make; more as npz."""
+"""Up to so many inputs are sent as JSON, which is faster to encode; more are sent as npz."""
 
 
 class ServiceError(CauseError):
-    """An answer that says why not."""
+    """The service answered with an error.
+
+    Parameters
+    ----------
+    status
+        The HTTP status.
+    kind
+        The kind of problem, as `not-found`.
+    detail
+        One sentence that says what was wrong.
+    """
 
     def __init__(self, status: int, kind: str, detail: str) -> None:
         super().__init__(f"{detail} ({status} {kind})")
@@ -46,10 +56,24 @@ class ServiceError(CauseError):
 
 
 class Client:
-    """Talks to one service with one token.
+    """Calls one service with one token.
 
-    Uploads, rounds and erasures carry an idempotency key when `key` is given: the same key again leads to the same
-    thing, so whoever is not sure that the answer came may simply ask again.
+    Every method raises `ServiceError` when the service refuses, and an error of httpx when it cannot be reached.
+    Uploads, rounds and erasures take an idempotency `key`: a call that is repeated with the same key is done once, so a
+    call whose response was lost can be repeated safely.
+
+    Parameters
+    ----------
+    url
+        Where the service listens, as `http://127.0.0.1:8470`.
+    token
+        The secret that `cause token create` printed.
+    timeout_s
+        Seconds that a call may take.
+    verify
+        How TLS certificates are checked, as in `httpx.Client`.
+    transport
+        A transport of httpx, for tests.
     """
 
     def __init__(
@@ -67,6 +91,7 @@ class Client:
         )
 
     def close(self) -> None:
+        """Close the connections."""
         self._http.close()
 
     def __enter__(self) -> "Client":
@@ -80,47 +105,79 @@ class Client:
     # Samples in, labels out
 
     def upload(self, user: str, x: ArrayLike, y: ArrayLike, *, key: str | None = None) -> Upload:
-        """Stage samples of a user for the next round; the answer has a handle for each row, in the order of `x`."""
-        name = normal_name(user)
-        told = self._send("POST", f"/v1/users/{_quoted(name)}/samples", content=_npz(x=x, y=y), kind=NPZ, key=key)
-        return shaped(Upload, told)
+        """Stage samples of a user for the next round.
+
+        Parameters
+        ----------
+        user
+            The user's id.
+        x
+            Inputs, one row a sample.
+        y
+            Labels.
+        key
+            An idempotency key.
+
+        Returns
+        -------
+        The upload, with a handle for each row in the order of `x`.
+        """
+        path = f"/v1/users/{_quoted(normal_name(user))}/samples"
+        return from_json(Upload, self._send("POST", path, content=_npz(x=x, y=y), kind=NPZ, key=key))
 
     def upload_all(
         self, x: ArrayLike, y: ArrayLike, users: Sequence[str] | NDArray[np.str_], *, key: str | None = None
     ) -> Uploads:
-        """Stage samples of several users for the next round, all or none; `users` says whose each row is.
+        """Stage samples of several users for the next round: all of them or none.
 
-        It needs a token of an operator, or one for ingest.
+        The token needs the scope `operator` or `ingest`.
+
+        Parameters
+        ----------
+        x
+            Inputs, one row a sample.
+        y
+            Labels.
+        users
+            The user of each row.
+        key
+            An idempotency key.
         """
         names = np.array([normal_name(str(user)) for user in users])
-        told = self._send("POST", "/v1/samples", content=_npz(x=x, y=y, users=names), kind=NPZ, key=key)
-        return shaped(Uploads, told | {"uploads": [shaped(UserUpload, each) for each in told["uploads"]]})
+        body = self._send("POST", "/v1/samples", content=_npz(x=x, y=y, users=names), kind=NPZ, key=key)
+        return from_json(Uploads, body | {"uploads": [from_json(UserUpload, upload) for upload in body["uploads"]]})
 
     def close_round(self, *, key: str | None = None, empty: bool = False) -> Round:
-        """Let all that is staged become a round.
+        """Close a round of all staged samples. Its training follows in the background.
 
-        When nothing is staged the service refuses (409), unless `empty` is true: an empty round counts, too, so every
-        sample gets a round older, and retention by rounds may delete some.
+        Parameters
+        ----------
+        key
+            An idempotency key.
+        empty
+            Close a round even if nothing is staged; otherwise the service refuses that (409). Every sample gets a round
+            older, and retention by rounds may delete some.
         """
-        return shaped(Round, self._send("POST", "/v1/rounds", json={"empty": True} if empty else None, key=key))
+        return from_json(Round, self._send("POST", "/v1/rounds", json={"empty": True} if empty else None, key=key))
 
     def round(self, number: int) -> Round:
-        return shaped(Round, self._send("GET", f"/v1/rounds/{number:d}"))
+        """Return a round and the state of its training."""
+        return from_json(Round, self._send("GET", f"/v1/rounds/{number:d}"))
 
     def predict(self, x: ArrayLike, *, probabilities: bool = False) -> Predictions:
-        """The label that the heads agree on, for each input."""
+        """Predict the label of each input; with `probabilities`, also return those of each class."""
         inputs = np.asarray(x)
         path = "/v1/predictions" + ("?probabilities=true" if probabilities else "")
         if len(inputs) <= SMALL and inputs.dtype in (np.float32, np.uint8):
             body = {"inputs": inputs.reshape(len(inputs), -1).tolist(), "dtype": inputs.dtype.name}
-            told = self._send("POST", path, content=json.dumps(body).encode(), kind="application/json")
+            content, kind = json.dumps(body).encode(), "application/json"
         else:
-            told = self._send("POST", path, content=_npz(x=inputs), kind=NPZ)
-        return shaped(Predictions, told)
+            content, kind = _npz(x=inputs), NPZ
+        return from_json(Predictions, self._send("POST", path, content=content, kind=kind))
 
     def evaluate(self, x: ArrayLike, y: ArrayLike) -> Evaluation:
-        """How many labelled samples are answered right."""
-        return shaped(Evaluation, self._send("POST", "/v1/evaluations", content=_npz(x=x, y=y), kind=NPZ))
+        """Measure the accuracy on labelled samples. The service keeps the result only."""
+        return from_json(Evaluation, self._send("POST", "/v1/evaluations", content=_npz(x=x, y=y), kind=NPZ))
 
     # Forgetting, and the evidence of it
 
@@ -136,15 +193,35 @@ class Client:
         nonce: str | None = None,
         key: str | None = None,
     ) -> Request:
-        """Forget a user's everything, some rounds, the lowest `count` samples of a round, or named samples.
+        """Forget everything of a user, some rounds, the lowest `count` samples of a round, or named samples.
 
-        A row is named by the handle that its upload answered with, and `samples` lists; or `matching` gives (x, y), or
-        (x, None), and all samples go that equal one of these rows (`match` tells how many equal none). `samples` takes
-        pairs of round and position: a position is a random number inside the device, not the row's number in the
-        upload.
+        When it returns, nothing that is stored or served has seen the samples.
 
-        The receipts commit to a `nonce`, a random text of up to 128 characters: `cause verify FILE --key … --nonce …`
-        then tells a receipt of this request from one of another.
+        Parameters
+        ----------
+        user
+            The user's id.
+        rounds
+            Only samples of these rounds.
+        count
+            Only so many samples of one round: those with the lowest positions, which are random.
+        samples
+            Only these, as pairs of round and position. A position is a random number inside the device, not the row's
+            number in the upload.
+        handles
+            Only these: the handles that `upload` returned and `samples` lists.
+        matching
+            Only samples that equal one of the rows (x, y), or (x, None) for any label.
+        nonce
+            A random text of up to 128 characters that the receipts commit to: `cause verify FILE --key … --nonce …`
+            then accepts receipts of this request only.
+        key
+            An idempotency key.
+
+        Raises
+        ------
+        InputError
+            If both `handles` and `matching` are given, or no sample matches.
         """
         if matching is not None:
             if handles is not None:
@@ -153,7 +230,7 @@ class Client:
             if not handles:
                 raise InputError("none of these rows equals a sample that is held of the user: nothing to forget")
         body = _erasure(rounds, count, samples, handles) | ({} if nonce is None else {"nonce": nonce})
-        return shaped(Request, self._send("POST", f"/v1/users/{_quoted(user)}/erasures", json=body, key=key))
+        return from_json(Request, self._send("POST", f"/v1/users/{_quoted(user)}/erasures", json=body, key=key))
 
     def plan(
         self,
@@ -164,81 +241,99 @@ class Client:
         samples: Sequence[tuple[int, int]] | None = None,
         handles: Sequence[str] | None = None,
     ) -> dict[str, Any]:
-        """What an erasure would touch and cost."""
-        told: dict[str, Any] = self._send(
+        """Return what an erasure would delete and cost. Nothing is changed; the parameters are those of `erase`."""
+        plan: dict[str, Any] = self._send(
             "POST", f"/v1/users/{_quoted(user)}/erasures/plan", json=_erasure(rounds, count, samples, handles)
         )
-        return told
+        return plan
 
     def match(self, user: str, x: ArrayLike, y: ArrayLike | None = None) -> Matched:
-        """Which samples of a user equal these rows, and how many rows equal none. The service keeps none of them."""
+        """Return which samples of a user equal these rows, and how many rows equal none. The rows are not kept."""
         body = _npz(x=x) if y is None else _npz(x=x, y=y)
         path = f"/v1/users/{_quoted(user)}/samples/matching"
-        return shaped(Matched, self._send("POST", path, content=body, kind=NPZ))
+        return from_json(Matched, self._send("POST", path, content=body, kind=NPZ))
 
     def request(self, id_: str) -> Request:
-        """How far a request is."""
-        return shaped(Request, self._send("GET", f"/v1/requests/{_quoted(id_)}"))
+        """Return a request and its state."""
+        return from_json(Request, self._send("GET", f"/v1/requests/{_quoted(id_)}"))
 
     def requests(self, *, state: str | None = None) -> Iterator[Request]:
-        """All requests, newest first."""
+        """Yield all requests, or those in a state (accepted, in_effect, repaired), the newest first."""
         query = "" if state is None else f"&state={_quoted(state)}"
-        return (shaped(Request, each) for each in self._pages("/v1/requests", query))
+        return (from_json(Request, item) for item in self._pages("/v1/requests", query))
 
     def receipts(self, request: str) -> list[Bundle]:
-        """The receipts of a request, with their proofs."""
-        told = self._send("GET", f"/v1/requests/{_quoted(request)}/receipts")
-        return [shaped(Bundle, each) for each in told["receipts"]]
+        """Return the receipts of a request, with their proofs."""
+        body = self._send("GET", f"/v1/requests/{_quoted(request)}/receipts")
+        return [from_json(Bundle, bundle) for bundle in body["receipts"]]
 
     def verify(self, receipt: int | None = None, *, wait_s: float = 600.0) -> Verification:
-        """Let the device replay, and wait for what it finds."""
+        """Verify a receipt, or all stored sub-models, by replay on the device.
+
+        Parameters
+        ----------
+        receipt
+            The receipt's number; None verifies all stored sub-models.
+        wait_s
+            How long to wait for the result.
+
+        Returns
+        -------
+        The verification; its state is still `running` if it took longer than `wait_s`.
+        """
         path = "/v1/verifications" if receipt is None else f"/v1/receipts/{receipt:d}/verification"
-        found, end = shaped(Verification, self._send("POST", path)), time.monotonic() + wait_s
-        while found.state == "running" and time.monotonic() < end:
+        verification, end = from_json(Verification, self._send("POST", path)), time.monotonic() + wait_s
+        while verification.state == "running" and time.monotonic() < end:
             time.sleep(0.1)
-            found = shaped(Verification, self._send("GET", f"/v1/verifications/{found.id}"))
-        return found
+            verification = from_json(Verification, self._send("GET", f"/v1/verifications/{verification.id}"))
+        return verification
 
     def log(self) -> Log:
-        """The log's signed head."""
-        return shaped(Log, self._send("GET", "/v1/log"))
+        """Return the log's signed head."""
+        return from_json(Log, self._send("GET", "/v1/log"))
 
     # Looking
 
     def status(self) -> Status:
-        """The device at a glance: what serves, waits, is overdue, or will be deleted because of its age.
+        """Return the state of the device: what serves, waits, is overdue, or will be deleted because of its age.
 
         Returns
         -------
-        Status
-            The answer as it came, a dictionary whose keys a type checker knows: `status()["requests"]["overdue"]`.
+        The JSON object as the service sent it; a type checker knows its keys: `status()["requests"]["overdue"]`.
         """
-        told: Status = self._send("GET", "/v1/status")
-        return told
+        status: Status = self._send("GET", "/v1/status")
+        return status
 
     def user(self, user: str) -> dict[str, Any]:
-        """What is held of a user."""
-        told: dict[str, Any] = self._send("GET", f"/v1/users/{_quoted(user)}")
-        return told
+        """Return what is held of a user."""
+        held: dict[str, Any] = self._send("GET", f"/v1/users/{_quoted(user)}")
+        return held
 
     def samples(self, user: str, *, round: int | None = None) -> Iterator[HeldSample]:  # noqa: A002
-        """What is held of a user, sample by sample, the newest first: round, handle, label and time of arrival."""
+        """Yield the samples of a user, all or those of one round, the newest first."""
         query = "" if round is None else f"&round={round:d}"
-        return (shaped(HeldSample, each) for each in self._pages(f"/v1/users/{_quoted(user)}/samples", query))
+        return (from_json(HeldSample, item) for item in self._pages(f"/v1/users/{_quoted(user)}/samples", query))
 
     def shards(self) -> list[dict[str, Any]]:
-        told: list[dict[str, Any]] = self._send("GET", "/v1/shards")["shards"]
-        return told
+        """Return all shards with their segments."""
+        shards: list[dict[str, Any]] = self._send("GET", "/v1/shards")["shards"]
+        return shards
 
     def events(self, *, after: int | None = None) -> Iterator[Event]:
-        """What happens, as it happens, until the service or the caller ends it."""
+        """Yield events as they happen, until the service or the caller ends it.
+
+        Parameters
+        ----------
+        after
+            The id of the last event that was seen: the service first sends the later ones that it still has.
+        """
         query = "" if after is None else f"?after={after:d}"
-        with self._http.stream("GET", f"/v1/events{query}", timeout=httpx.Timeout(30.0, read=60.0)) as answer:
-            if answer.status_code != 200:
-                answer.read()
-                raise _refused(answer)
+        with self._http.stream("GET", f"/v1/events{query}", timeout=httpx.Timeout(30.0, read=60.0)) as response:
+            if response.status_code != 200:
+                response.read()
+                raise _service_error(response)
             fields: dict[str, str] = {}
-            for line in answer.iter_lines():
+            for line in response.iter_lines():
                 if line:
                     name, _, value = line.partition(": ")
                     fields[name] = value
@@ -269,18 +364,18 @@ class Client:
         key: str | None = None,
     ) -> Any:
         headers = {name: value for name, value in (("Content-Type", kind), ("Idempotency-Key", key)) if value}
-        answer = self._http.request(method, path, content=content, json=json, headers=headers)
-        if answer.status_code >= 400:
-            raise _refused(answer)
-        return answer.json()
+        response = self._http.request(method, path, content=content, json=json, headers=headers)
+        if response.status_code >= 400:
+            raise _service_error(response)
+        return response.json()
 
 
-def _refused(answer: httpx.Response) -> ServiceError:
+def _service_error(response: httpx.Response) -> ServiceError:
     try:
-        told = answer.json()
-        return ServiceError(answer.status_code, told["type"].rpartition(":")[2], told["detail"])
+        problem = response.json()
+        return ServiceError(response.status_code, problem["type"].rpartition(":")[2], problem["detail"])
     except (ValueError, KeyError, TypeError):
-        return ServiceError(answer.status_code, "unknown", answer.reason_phrase)
+        return ServiceError(response.status_code, "unknown", response.reason_phrase)
 
 
 def _erasure(
@@ -289,10 +384,13 @@ def _erasure(
     samples: Sequence[tuple[int, int]] | None,
     handles: Sequence[str] | None,
 ) -> dict[str, Any]:
-    named = None if samples is None else [list(pair) for pair in samples]
-    told: dict[str, Any] = {"rounds": None if rounds is None else list(rounds), "count": count, "samples": named}
-    told["handles"] = None if handles is None else list(handles)
-    return {name: value for name, value in told.items() if value is not None}
+    body = {
+        "rounds": None if rounds is None else list(rounds),
+        "count": count,
+        "samples": None if samples is None else [list(pair) for pair in samples],
+        "handles": None if handles is None else list(handles),
+    }
+    return {name: value for name, value in body.items() if value is not None}
 
 
 def _quoted(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What the service answers, as the client hands it on. A test compares them with the service's own schema."""
+"""The service's responses as dataclasses. A test compares them with the service's schema."""
 
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar
@@ -8,17 +8,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Upload:
+    """Samples of one user that arrived in one request."""
+
     id: str
     state: str
     samples: int
     round: int | None
     handles: list[str] = field(default_factory=list)
-    """One for each row, in the order of the upload; none in a repeated answer once the round is closed."""
+    """One for each row, in the order of the upload; empty in a repeated response once the round is closed."""
 
 
 @dataclass(frozen=True)
 class UserUpload:
-    """One user's part of an upload of several."""
+    """One user's part of an upload of several users."""
 
     user: str
     id: str
@@ -35,12 +37,12 @@ class Uploads:
     samples: int
     uploads: list[UserUpload]
     handles: list[str] = field(default_factory=list)
-    """One for each row, in the order of the upload; none in a repeated answer once the round is closed."""
+    """One for each row, in the order of the upload; empty in a repeated response once the round is closed."""
 
 
 @dataclass(frozen=True)
 class HeldSample:
-    """A sample that the device holds; one that waits for a round has none yet."""
+    """A sample that the device holds; its round is None while it waits for one."""
 
     round: int | None
     handle: str
@@ -59,7 +61,7 @@ class Matched:
 
 @dataclass(frozen=True)
 class Request:
-    """An erasure, and how far it is."""
+    """An erasure and its state."""
 
     id: str
     state: str
@@ -73,16 +75,18 @@ class Request:
     rsn_planned: int | None
     receipts: list[int]
     note: str | None = None
-    """To an operator: that nothing was held of the user."""
+    """Tells an operator that nothing was held of the user."""
 
     @property
     def in_effect(self) -> bool:
-        """Nothing that is stored or served has seen the samples."""
+        """Whether nothing that is stored or served has seen the samples."""
         return self.state != "accepted"
 
 
 @dataclass(frozen=True)
 class Predictions:
+    """Predicted labels, one for each input."""
+
     labels: list[int]
     voters: int
     probabilities: list[list[float]] | None
@@ -90,6 +94,8 @@ class Predictions:
 
 @dataclass(frozen=True)
 class Round:
+    """A round and the state of its training."""
+
     round: int
     closed: str | None
     users: int
@@ -113,6 +119,8 @@ class Bundle:
 
 @dataclass(frozen=True)
 class Verification:
+    """A verification by replay and its result."""
+
     id: str
     receipt: int | None
     state: str
@@ -128,6 +136,8 @@ class Verification:
 
 @dataclass(frozen=True)
 class Log:
+    """The signed head of the log, and the key to check it with."""
+
     verifier: str
     size: int
     checkpoint: str
@@ -135,6 +145,8 @@ class Log:
 
 @dataclass(frozen=True)
 class Evaluation:
+    """The accuracy on labelled samples."""
+
     id: int
     at: str
     round: int
@@ -147,20 +159,31 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Event:
+    """Something that happened on the device."""
+
     id: int | None
     kind: str
     data: dict[str, Any]
 
 
-def shaped(cls: type[T], told: Any) -> T:
-    """An answer as its shape; what a newer service adds is left out, what is missing without a default is an error.
+def from_json(cls: type[T], body: Any) -> T:
+    """Return a JSON object as a dataclass.
 
-    >>> shaped(Log, {"verifier": "v", "size": 3, "checkpoint": "c", "new": 1})
+    Keys that a newer service has added are ignored.
+
+    Raises
+    ------
+    KeyError
+        If a key is missing whose field has no default.
+
+    Examples
+    --------
+    >>> from_json(Log, {"verifier": "v", "size": 3, "checkpoint": "c", "new": 1})
     Log(verifier='v', size=3, checkpoint='c')
     """
-    found = {}
-    for each in fields(cls):  # type: ignore[arg-type]
-        needed = each.default is MISSING and each.default_factory is MISSING
-        if needed or each.name in told:
-            found[each.name] = told[each.name]
-    return cls(**found)
+    values = {}
+    for field_ in fields(cls):  # type: ignore[arg-type]
+        required = field_.default is MISSING and field_.default_factory is MISSING
+        if required or field_.name in body:
+            values[field_.name] = body[field_.name]
+    return cls(**values)

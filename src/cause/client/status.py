@@ -1,4 +1,4 @@
-"""The answer of `GET /v1/status`: dictionaries with known keys. A test compares them with the service's own schema.
+"""The response of `GET /v1/status` as typed dictionaries. A test compares them with the service's schema.
 
 Times are texts like `2026-01-31T12:00:00.000Z`. A newer service may send more keys.
 """
@@ -23,7 +23,7 @@ class Staged(TypedDict):
 
 
 class Memory(TypedDict):
-    """Stored sub-models; without bounds `slots` and `budget_bytes` are None."""
+    """The memory of sub-models; without a budget, `slots` and `budget_bytes` are None."""
 
     sub_models: int
     slots: int | None
@@ -32,7 +32,7 @@ class Memory(TypedDict):
 
 
 class Storage(TypedDict):
-    """What samples take on the disk."""
+    """The disk space of samples."""
 
     used_bytes: int
     budget_bytes: int | None
@@ -53,7 +53,7 @@ class Rsn(TypedDict):
 
 
 class Repair(TypedDict):
-    """What training everything that waits will take; seconds and joules need a calibration."""
+    """What it takes to train everything that waits; seconds and joules need a calibration."""
 
     waiting: list[int]
     trainings: int
@@ -90,7 +90,7 @@ class Expiring(TypedDict):
 
 
 class ExpiringAt(Expiring):
-    """Samples that will be deleted from a time on."""
+    """Samples that will be deleted at a time."""
 
     at: str
 
@@ -114,7 +114,7 @@ class Training(TypedDict):
 
 
 class Export(TypedDict):
-    """A copy of the ensemble that was given away."""
+    """A copy of the ensemble that left the device."""
 
     id: str
     made: str
@@ -123,7 +123,7 @@ class Export(TypedDict):
 
 
 class Schedule(TypedDict):
-    """When rounds close by themselves, and when repairs begin: now, idle, deadline or never."""
+    """When rounds are closed, and when shards are repaired: now, idle, deadline or never."""
 
     close_every_s: float | None
     close_samples: int | None
@@ -131,7 +131,7 @@ class Schedule(TypedDict):
 
 
 class QuarantinedUpload(TypedDict):
-    """Samples of an upload that no training can bear; `user` is None for who may not know."""
+    """Samples of an upload that make trainings fail; `user` is None unless the token is an operator's."""
 
     upload: int
     user: str | None
@@ -143,7 +143,7 @@ class QuarantinedUpload(TypedDict):
 
 
 class Quarantine(TypedDict):
-    """All of them."""
+    """All samples in quarantine."""
 
     uploads: int
     samples: int
@@ -151,7 +151,7 @@ class Quarantine(TypedDict):
 
 
 class Status(TypedDict):
-    """The device at a glance."""
+    """The state of the device."""
 
     version: str
     system: str

@@ -1,4 +1,4 @@
-"""Real data: readers of official formats, one a file."""
+"""Readers of data sets in their official formats, and of files that users upload; one format a file."""
 
 from cause.data.dataset import Dataset
 from cause.data.front import KNOWN, find, load

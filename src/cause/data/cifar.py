@@ -19,17 +19,17 @@ PICKLED_FILES = ("data_batch_1", "test_batch", "batches.meta")
 
 @dataclass(frozen=True)
 class Cifar:
-    """One of the two: they differ in classes, label bytes and names of files."""
+    """One of the two data sets, which differ in classes, label bytes and names of files."""
 
     name: str
     classes: int
-    label_bytes: int  # CIFAR-100 has the coarse label first; the last one counts
+    label_bytes: int  # CIFAR-100 has the coarse label first; the last one is used
     folder: str
     archive: str
     batches: dict[str, tuple[str, ...]]
 
     def matches(self, path: Path) -> bool:
-        """Whether the path is a folder, archive or single batch of it."""
+        """Return whether the path is a folder, an archive or a single batch of this data set."""
         if path.is_dir():
             return any((path / name).is_file() for names in self.batches.values() for name in names)
         if path.suffix == ".bin":
@@ -39,18 +39,18 @@ class Cifar:
     def read(self, path: Path, split: str = "train", classes: int | None = None) -> Dataset:
         """Read a split from a folder, an archive, or one batch that belongs to it."""
         check_split(split)
-        wanted = self.batches[split]
+        names_of_split = self.batches[split]
         if path.suffix == ".bin":
-            if path.name not in wanted:
-                raise bad(path, f"it does not belong to the {split} split: {', '.join(wanted)}")
+            if path.name not in names_of_split:
+                raise bad(path, f"it does not belong to the {split} split: {', '.join(names_of_split)}")
             batches = {path.name: files.read(path)}
         else:
             batches = (
-                {name: files.read(path / name) for name in wanted if (path / name).exists()}
+                {name: files.read(path / name) for name in names_of_split if (path / name).exists()}
                 if path.is_dir()
-                else files.members(path, wanted)
+                else files.members(path, names_of_split)
             )
-            missing = [name for name in wanted if name not in batches]
+            missing = [name for name in names_of_split if name not in batches]
             if missing:
                 raise bad(path, f"{missing[0]!r} is missing")
         record = self.label_bytes + PIXELS
@@ -60,7 +60,7 @@ class Cifar:
                     path if path.name == name else path / name,
                     f"{len(data):,} bytes are no whole number of images of {record:,} bytes: it is cut off",
                 )
-        rows = np.frombuffer(b"".join(batches[name] for name in wanted if name in batches), np.uint8)
+        rows = np.frombuffer(b"".join(batches[name] for name in names_of_split if name in batches), np.uint8)
         rows = rows.reshape(-1, record)
         images = rows[:, self.label_bytes :].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
         labels = rows[:, self.label_bytes - 1].astype(np.int64)
@@ -88,13 +88,13 @@ CIFAR100 = Cifar(
 
 
 def is_pickled(path: Path) -> bool:
-    """Whether the path is the python version."""
+    """Return whether the path is the python version, which is a pickle."""
     if path.is_dir():
         return path.name in PICKLED_FOLDERS or any((path / name).exists() for name in PICKLED_FILES)
     return path.name in PICKLED_FILES or path.name.startswith(("cifar-10-python.tar", "cifar-100-python.tar"))
 
 
 def _in_tar(path: Path) -> str | None:
-    """Whose name an archive's first entry has."""
+    """Return which data set the first entry of an archive belongs to."""
     first = files.head(path, 100).split(b"\0")[0].decode(errors="replace")
     return {"cifar-10-batches-bin": "cifar10", "cifar-100-binary": "cifar100"}.get(first.strip("/").split("/")[0])

@@ -1,4 +1,4 @@
-"""The record that every reader returns, and what must hold of it."""
+"""`Dataset`, which every reader returns, and its checks."""
 
 from dataclasses import InitVar, dataclass
 from typing import Any
@@ -16,9 +16,29 @@ MOST_CLASSES = 1_000_000
 class Dataset:
     """Labelled samples of one split.
 
-    `x` holds bytes or floats: grey images as (n, height, width), colour images as (n, height, width, 3), tables as
-    (n, features). Where the source says whose each sample is, `users` does.
+    Attributes
+    ----------
+    x
+        Bytes or floats: grey images as (n, height, width), colour images as (n, height, width, 3), tables as
+        (n, features).
+    y
+        Labels, from 0.
+    classes
+        The number of classes.
+    name
+        The name of the data set.
+    split
+        "train" or "test".
+    users
+        The user of each sample; None if the source does not name users.
 
+    Raises
+    ------
+    InputError
+        If the parts do not fit together.
+
+    Examples
+    --------
     >>> Dataset(np.zeros((3, 8, 8), np.uint8), np.array([0, 1, 1]), classes=2, name="tiny")
     Dataset(name='tiny', split='train', x=(3, 8, 8) uint8, classes=2)
     >>> Dataset(np.zeros((3, 8, 8), np.uint8), np.array([0, 1, 2]), classes=2, name="tiny")
@@ -32,7 +52,7 @@ class Dataset:
     name: str
     split: str = "train"
     users: NDArray[np.str_] | None = None
-    source: InitVar[object] = None  # what to name when something is wrong: the file that it was read from
+    source: InitVar[object] = None  # the file that it was read from, for errors
 
     def __post_init__(self, source: object) -> None:
         check(self, self.name if source is None else source)
@@ -46,7 +66,7 @@ class Dataset:
 
 
 def check(data: Dataset, source: object) -> None:
-    """Refuse what makes no sense."""
+    """Raise an `InputError` that names `source` if the parts of a data set do not fit together."""
     x, y, users = data.x, data.y, data.users
     if x.dtype != np.uint8 and x.dtype.kind != "f":
         raise bad(source, f"inputs must be bytes or floats, not {x.dtype}")
@@ -68,7 +88,7 @@ def check(data: Dataset, source: object) -> None:
 
 
 def check_finite(x: NDArray[Any], source: object, users: NDArray[np.str_] | None = None) -> None:
-    """Refuse inputs that are not finite: an `InputError` names the first such row, and its user where one is known.
+    """Raise an `InputError` if inputs are not finite; it names the first such row, and its user where one is given.
 
     >>> check_finite(np.array([[1.0], [np.nan]]), "a.npz", np.array(["ann", "bob"]))
     Traceback (most recent call last):
@@ -86,31 +106,31 @@ def _row(row: int, users: NDArray[np.str_] | None) -> str:
 
 
 def bad(source: object, problem: str) -> InputError:
-    """One line that names the culprit and what is wrong with it."""
+    """Return an error of one line: the file (or other source), and what is wrong with it."""
     return InputError(f"{str(source)!r}: {problem}")
 
 
 def labels_of(values: ArrayLike, source: object) -> NDArray[np.int64]:
-    """Whole numbers from 0 as labels, whatever type they are stored in."""
-    found = np.asarray(values)
-    if found.ndim == 2 and 1 in found.shape:
-        found = found.reshape(-1)
-    if found.ndim != 1 or found.dtype.kind not in "uif":
-        raise bad(source, f"labels must be a list of whole numbers, not {found.dtype} of shape {found.shape}")
-    whole = np.isfinite(found) & (found == np.floor(found)) if found.dtype.kind == "f" else np.True_
-    fits = np.broadcast_to(whole & (found >= 0) & (found < MOST_CLASSES), found.shape)
+    """Return labels as int64, whatever type they are stored in; raise an `InputError` unless all are whole and ≥ 0."""
+    labels = np.asarray(values)
+    if labels.ndim == 2 and 1 in labels.shape:
+        labels = labels.reshape(-1)
+    if labels.ndim != 1 or labels.dtype.kind not in "uif":
+        raise bad(source, f"labels must be a list of whole numbers, not {labels.dtype} of shape {labels.shape}")
+    whole = np.isfinite(labels) & (labels == np.floor(labels)) if labels.dtype.kind == "f" else np.True_
+    fits = np.broadcast_to(whole & (labels >= 0) & (labels < MOST_CLASSES), labels.shape)
     if not fits.all():
         row = int(np.argmin(fits))
-        raise bad(source, f"row {row} has label {found[row]}: labels must be whole numbers from 0")
-    return found.astype(np.int64)
+        raise bad(source, f"row {row} has label {labels[row]}: labels must be whole numbers from 0")
+    return labels.astype(np.int64)
 
 
 def class_count(labels: NDArray[np.int64], classes: int | None) -> int:
-    """The number of classes: as stated, or else one more than the highest label."""
+    """Return the number of classes: `classes`, or else one more than the highest label."""
     return classes if classes is not None else int(labels.max(initial=0)) + 1
 
 
 def check_split(split: str) -> None:
-    """Refuse a split that does not exist."""
+    """Raise an `InputError` for an unknown split."""
     if split not in SPLITS:
         raise InputError(f"unknown split {split!r}: one of {', '.join(SPLITS)}")

@@ -1,4 +1,4 @@
-"""Bytes from files that nobody vouches for: never more than a limit, and every failure is one line."""
+"""Reading untrusted files: at most a limit of bytes, and every failure is an `InputError` of one line."""
 
 import gzip
 import io
@@ -19,7 +19,7 @@ DAMAGED = (tarfile.TarError, EOFError, OSError, zlib.error, ValueError, Overflow
 
 
 def read(path: Path, most: int | None = None) -> bytes:
-    """A file's bytes, unpacked if it is gzip."""
+    """Return the bytes of a file, unpacked if it is gzip: at most `most`, by default `MOST_BYTES`."""
     most = MOST_BYTES if most is None else most
     try:
         with path.open("rb") as file:
@@ -33,7 +33,7 @@ def read(path: Path, most: int | None = None) -> bytes:
 
 
 def head(path: Path, count: int) -> bytes:
-    """The first bytes of a file, unpacked if it is gzip; nothing where it cannot be read."""
+    """Return the first bytes of a file, unpacked if it is gzip; no bytes if it cannot be read."""
     try:
         with path.open("rb") as file:
             packed = file.read(2) == GZIP
@@ -44,13 +44,29 @@ def head(path: Path, count: int) -> bytes:
         return b""
 
 
-def members(path: Path, wanted: Collection[str], most: int | None = None) -> dict[str, bytes]:
-    """The named files of a tar archive, packed or not, by their last name. Nothing is written to disk.
+def members(path: Path, names: Collection[str], most: int | None = None) -> dict[str, bytes]:
+    """Read files out of a tar archive, packed or not. Nothing is written to disk.
 
-    An archive with a name that leads out of it, or with anything but files and folders, is refused whole; so is a file
-    with holes, which may be of any size and still take a few bytes here.
+    Parameters
+    ----------
+    path
+        The archive.
+    names
+        The names of the files to read, without their folders.
+    most
+        The most bytes that the archive may unpack to; by default `MOST_BYTES`.
+
+    Returns
+    -------
+    The bytes of the files that are there, by name.
+
+    Raises
+    ------
+    InputError
+        If the archive is damaged or too large, has a path that leads out of it, or has anything but plain files and
+        folders; sparse files are refused, too, since they may unpack to any size.
     """
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     try:
         with path.open("rb") as file:
             packed = file.read(2) == GZIP
@@ -65,38 +81,38 @@ def members(path: Path, wanted: Collection[str], most: int | None = None) -> dic
                         raise bad(path, f"refused: {member.name!r} is neither a file nor a folder")
                     if member.issparse():
                         raise bad(path, f"refused: {member.name!r} is a file with holes")
-                    if member.isfile() and name.name in wanted:
-                        if name.name in found:
+                    if member.isfile() and name.name in names:
+                        if name.name in contents:
                             raise bad(path, f"it holds {name.name!r} twice")
                         content = archive.extractfile(member)
                         data = b"" if content is None else content.read()
                         if len(data) != member.size:
                             raise bad(path, f"cut off within {member.name!r}")
-                        found[name.name] = data
+                        contents[name.name] = data
     except DAMAGED as error:
         what = _why(error) if isinstance(error, OSError) and error.strerror else "damaged or cut off: not a tar archive"
         raise bad(path, what) from None
-    return found
+    return contents
 
 
 def is_tar(path: Path) -> bool:
-    """Whether it looks like a tar archive, packed or not."""
+    """Return whether a file begins like a tar archive, packed or not."""
     return path.is_file() and head(path, 262)[257:262] == b"ustar"
 
 
 class _Bounded(io.RawIOBase):
-    """A stream that ends in an error when more comes out than it may."""
+    """A stream that raises an error when more than a limit of bytes is read."""
 
     def __init__(self, source: Any, path: Path, most: int) -> None:
-        self._source, self._path, self._most, self._seen = source, path, most, 0
+        self._source, self._path, self._most, self._bytes_read = source, path, most, 0
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
-        data: bytes = self._source.read(size if size >= 0 else self._most - self._seen + 1)
-        self._seen += len(data)
-        if self._seen > self._most:
+        data: bytes = self._source.read(size if size >= 0 else self._most - self._bytes_read + 1)
+        self._bytes_read += len(data)
+        if self._bytes_read > self._most:
             raise bad(self._path, f"more than {format_bytes(self._most)} when unpacked")
         return data
 

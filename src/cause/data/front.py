@@ -1,4 +1,4 @@
-"""The front door: a data set by name or path, whatever official format it lies there in."""
+"""Loading a data set by name or path, in any of the official formats."""
 
 import os
 from collections.abc import Callable
@@ -20,7 +20,7 @@ class Format(NamedTuple):
     read: Callable[[Path, str, int | None], Dataset]
 
 
-# In the order in which they are tried; a new one is a file and a line here.
+# In the order in which they are tried. To add one, write a file and add a line here.
 FORMATS = {
     "CIFAR-10 binary": Format(CIFAR10.matches, CIFAR10.read),
     "CIFAR-100 binary": Format(CIFAR100.matches, CIFAR100.read),
@@ -34,13 +34,13 @@ FORMATS = {
 
 
 class Known(NamedTuple):
-    """A data set with a name of its own."""
+    """A data set that can be loaded by its name."""
 
     classes: int
     counts: dict[str, int]
-    """Images of each split: a file that was cut between two images is found out by them."""
+    """Images of each split: reveals a file that was cut off between two images."""
     places: tuple[str, ...]
-    """Where it lies below the root, the first that exists."""
+    """Paths below the root; the first that exists is read."""
 
 
 KNOWN = {
@@ -78,24 +78,35 @@ def load(
     root
         The folder with the named data sets; without it, the environment variable CAUSE_DATA names it.
     classes
-        How many there are. A named set knows; otherwise it is one more than the highest label of the split, so say
-        it where the data may lose a class.
+        The number of classes of a data set that is given by its path. By default it is one more than the highest label
+        of the split: give it where a class may be missing from the data.
+
+    Raises
+    ------
+    InputError
+        If there is no such data set, or it is damaged or incomplete.
     """
     check_split(split)
     path = find(name, root=root)
-    known = KNOWN.get(str(name))
-    if known is None:
+    named = KNOWN.get(str(name))
+    if named is None:
         return _format_of(path).read(path, split, classes)
-    data = _format_of(path).read(path, split, known.classes)
-    if data.classes != known.classes or len(data) != known.counts[split]:
+    data = _format_of(path).read(path, split, named.classes)
+    if data.classes != named.classes or len(data) != named.counts[split]:
         raise bad(
-            path, f"{len(data):,} images, but {name} has {known.counts[split]:,} for {split}: load it by its path"
+            path, f"{len(data):,} images, but {name} has {named.counts[split]:,} for {split}: load it by its path"
         )
-    return Dataset(data.x, data.y, known.classes, str(name), split, data.users)
+    return Dataset(data.x, data.y, named.classes, str(name), split, data.users)
 
 
 def find(name: str | Path, *, root: str | Path | None = None) -> Path:
-    """Where a data set lies: its own path, or the first of its usual places below the root."""
+    """Return the path of a data set: the path itself, or for a name the first usual place below the root.
+
+    Raises
+    ------
+    InputError
+        If nothing is there, or no root is given.
+    """
     if str(name) not in KNOWN:
         path = Path(name)
         if _exists(path):
@@ -109,7 +120,7 @@ def find(name: str | Path, *, root: str | Path | None = None) -> Path:
         path = Path(base) / place
         if _exists(path) and (place != "." or svhn.matches(path)):
             return path
-    pickled = ", ".join(each.name for each in Path(base).glob("cifar*") if is_pickled(each))
+    pickled = ", ".join(path.name for path in Path(base).glob("cifar*") if is_pickled(path))
     hint = f" ({pickled} is a pickle and is not read)" if pickled and str(name).startswith("cifar") else ""
     raise InputError(f"no {name} in {str(base)!r}: put {places[0]!r} or {places[1]!r} there{hint}")
 
@@ -122,9 +133,9 @@ def _exists(path: Path) -> bool:
 
 
 def _format_of(path: Path) -> Format:
-    for known in FORMATS.values():
-        if known.matches(path):
-            return known
+    for format_ in FORMATS.values():
+        if format_.matches(path):
+            return format_
     if is_pickled(path):
         raise bad(path, "the python version of CIFAR is a pickle and is not read: take the binary version")
     raise bad(path, f"none of the known formats: {', '.join(FORMATS)}")

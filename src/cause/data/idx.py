@@ -16,14 +16,14 @@ LARGEST_SIDE = 4096
 
 
 def matches(path: Path) -> bool:
-    """Whether the path is an idx file of images, or a folder with one."""
+    """Return whether the path is an idx file of images, or a folder with one."""
     if path.is_dir():
         return any(_find(path, PREFIX[split], "images", 3) for split in PREFIX)
     return path.is_file() and files.head(path, 4) == IMAGES
 
 
 def read(path: Path, split: str = "train", classes: int | None = None) -> Dataset:
-    """Read a split from the folder; a file of images stands for its folder."""
+    """Read a split from a folder; a file of images stands for its folder. A file that is damaged is an `InputError`."""
     check_split(split)
     folder = path if path.is_dir() else path.parent
     images, labels = (_find(folder, PREFIX[split], *which) for which in (("images", 3), ("labels", 1)))
@@ -60,7 +60,10 @@ def _array(path: Path, magic: bytes) -> NDArray[np.uint8]:
     shape = struct.unpack(f">{magic[3]}I", data[4:header])
     if max(shape[1:], default=0) > LARGEST_SIDE:
         raise bad(path, f"images of {shape[1]}×{shape[2]} pixels: at most {LARGEST_SIDE} a side")
-    wanted = int(np.prod(shape, dtype=object))
-    if len(data) - header != wanted:
-        raise bad(path, f"{wanted:,} bytes should follow its header, but {len(data) - header:,} do: cut off or damaged")
+    expected_bytes = int(np.prod(shape, dtype=object))
+    if len(data) - header != expected_bytes:
+        raise bad(
+            path,
+            f"{expected_bytes:,} bytes should follow its header, but {len(data) - header:,} do: cut off or damaged",
+        )
     return np.frombuffer(data, np.uint8, offset=header).reshape(shape).copy()

@@ -1,6 +1,6 @@
-"""MATLAB 5 files, only as far as numeric arrays go: sizes are checked before memory is taken.
+"""Reading numeric arrays of MATLAB 5 files; sizes are checked before memory is allocated.
 
-A reader of our own, because a single wrong bit in such a file can end `scipy.io.loadmat` in a segmentation fault.
+`scipy.io.loadmat` is not used: a single wrong bit in such a file can crash it with a segmentation fault.
 """
 
 import math
@@ -24,12 +24,12 @@ TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8",
 
 
 def is_mat5(path: Path) -> bool:
-    """Whether it looks like a MATLAB file."""
+    """Return whether a file begins like a MATLAB file."""
     return path.is_file() and files.head(path, 6) == b"MATLAB"
 
 
-def read_arrays(path: Path, wanted: Collection[str]) -> dict[str, NDArray[Any]]:
-    """The numeric arrays with these names; others are skipped unread."""
+def read_arrays(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
+    """Return the numeric arrays with these names; raise an `InputError` if one is missing or the file is damaged."""
     data = memoryview(files.read(path))
     try:
         order = {b"IM": "<", b"MI": ">"}.get(bytes(data[126:128]))
@@ -37,26 +37,26 @@ def read_arrays(path: Path, wanted: Collection[str]) -> dict[str, NDArray[Any]]:
             raise bad(path, "not a MATLAB file of version 5")
         if struct.unpack_from(order + "H", data, 124)[0] != 0x0100:
             raise bad(path, "not a MATLAB file of version 5 (7.3 is HDF5): save it with -v7")
-        found: dict[str, NDArray[Any]] = {}
+        arrays: dict[str, NDArray[Any]] = {}
         for kind, content in _elements(data[128:], order):
             if kind == COMPRESSED:
                 kind, content = _unpacked(content, order, path)
-            if kind == MATRIX and (named := _matrix(content, order, wanted, path)):
-                found[named[0]] = named[1]
+            if kind == MATRIX and (named := _matrix(content, order, names, path)):
+                arrays[named[0]] = named[1]
     except (struct.error, zlib.error, ValueError, IndexError, OverflowError):
         raise bad(path, "damaged or cut off") from None
-    for name in wanted:
-        if name not in found:
+    for name in names:
+        if name not in arrays:
             raise bad(path, f"there is no numeric array {name!r} in it")
-    return found
+    return arrays
 
 
 def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
-    """Type and content of each data element."""
+    """Yield type and content of each data element."""
     at = 0
     while at < len(data):
         kind, size = struct.unpack_from(order + "II", data, at)
-        if not kind:  # no type; zeros cost nothing when packed, and would be gone through for minutes
+        if not kind:  # no type; zeros pack to almost nothing and would be read for minutes
             raise ValueError("no element")
         if kind >> 16:  # a small element: size and type share a word, the content is in the next
             kind, size, start, after = kind & 0xFFFF, kind >> 16, at + 4, at + 8
@@ -81,12 +81,12 @@ def _unpacked(content: memoryview, order: str, path: Path) -> tuple[int, memoryv
     return next(_elements(memoryview(plain), order))
 
 
-def _matrix(content: memoryview, order: str, wanted: Collection[str], path: Path) -> tuple[str, NDArray[Any]] | None:
+def _matrix(content: memoryview, order: str, names: Collection[str], path: Path) -> tuple[str, NDArray[Any]] | None:
     parts = _elements(content, order)
     flags = struct.unpack_from(order + "I", next(parts, (0, content[:0]))[1])[0]
     shape = np.frombuffer(next(parts, (0, content[:0]))[1], order + "i4").tolist()
     name = bytes(next(parts, (0, content[:0]))[1]).decode("latin-1")
-    if name not in wanted:
+    if name not in names:
         return None
     if flags & 0xFF not in NUMERIC or flags & COMPLEX:
         raise bad(path, f"{name!r} is not an array of real numbers")

@@ -26,14 +26,14 @@ _PICTURE = re.compile(r"(?:train|test)_\d+|s\d+")
 
 
 def matches(path: Path) -> bool:
-    """Whether the path is an npz file of coded pictures."""
+    """Return whether the path is an npz file of coded pictures."""
     return is_zip(path) and any(_PICTURE.fullmatch(name) for name in Arrays(path))
 
 
 def read(path: Path, split: str = "train", classes: int | None = None) -> Dataset:
-    """Read a split."""
+    """Read a split, from all parts of the set. A file that is damaged or missing is an `InputError`."""
     check_split(split)
-    parts = [Arrays(each) for each in _parts(path)]
+    parts = [Arrays(file) for file in _parts(path)]
     labels = {s: labels_of(_only(parts, f"y_{s}"), path) for s in ("train", "test")}
     y = labels[split]
     images = _images([(part, name) for part in parts for name in sorted(part) if re.fullmatch(rf"{split}_\d+", name)])
@@ -51,8 +51,8 @@ def _parts(path: Path) -> list[Path]:
     matched = _PART.fullmatch(path.stem)
     if matched is None:
         return [path]
-    same = [each for each in path.parent.iterdir() if re.fullmatch(re.escape(matched[1]) + r"_part\d+\.npz", each.name)]
-    return sorted(same, key=lambda each: int(each.stem.rpartition("_part")[2]))
+    same = [file for file in path.parent.iterdir() if re.fullmatch(re.escape(matched[1]) + r"_part\d+\.npz", file.name)]
+    return sorted(same, key=lambda file: int(file.stem.rpartition("_part")[2]))
 
 
 def _only(parts: Sequence[Arrays], name: str) -> NDArray[np.int64]:
@@ -63,7 +63,7 @@ def _only(parts: Sequence[Arrays], name: str) -> NDArray[np.int64]:
 
 
 def _split(strips: Sequence[tuple[Arrays, str]], train: int, test: int, split: str, path: Path) -> NDArray[np.uint8]:
-    """The images of a split among strips that hold both."""
+    """Return the images of one split from strips that hold both splits."""
     images = _images(strips)
     if images is None:
         raise bad(path, f"there are no pictures of the {split} split in it")
@@ -75,13 +75,13 @@ def _split(strips: Sequence[tuple[Arrays, str]], train: int, test: int, split: s
 def _images(pictures: Sequence[tuple[Arrays, str]]) -> NDArray[np.uint8] | None:
     if not pictures:
         return None
-    found = list[NDArray[np.uint8]]()
-    with ThreadPoolExecutor(cores()) as pool:  # Pillow decodes outside the interpreter's lock
+    images = list[NDArray[np.uint8]]()
+    with ThreadPoolExecutor(cores()) as pool:  # Pillow releases the interpreter's lock
         for at in range(0, len(pictures), cores()):  # a few at a time: small files may hold large pictures
-            found += pool.map(_tiles, pictures[at : at + cores()])
-            if sum(tiles.nbytes for tiles in found) > files.MOST_BYTES:
+            images += pool.map(_tiles, pictures[at : at + cores()])
+            if sum(tiles.nbytes for tiles in images) > files.MOST_BYTES:
                 raise bad(pictures[0][0].path, f"more than {format_bytes(files.MOST_BYTES)} of pixels")
-    return np.concatenate(found)
+    return np.concatenate(images)
 
 
 def _tiles(picture: tuple[Arrays, str]) -> NDArray[np.uint8]:

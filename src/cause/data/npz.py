@@ -11,12 +11,12 @@ from cause.data.zipped import Arrays, is_zip
 
 
 def matches(path: Path) -> bool:
-    """Whether the path is an npz file with inputs."""
+    """Return whether the path is an npz file with inputs."""
     return is_zip(path) and bool({"x", "x_train", "x_test"} & set(Arrays(path)))
 
 
 def read(path: Path, split: str = "train", classes: int | None = None) -> Dataset:
-    """Read a split. Inputs are bytes or floats; other numbers become float32."""
+    """Read a split. Inputs are bytes or floats; other numbers become float32. A damaged file is an `InputError`."""
     check_split(split)
     arrays = Arrays(path)
     end = f"_{split}" if f"x_{split}" in arrays else ""
@@ -38,8 +38,8 @@ def read(path: Path, split: str = "train", classes: int | None = None) -> Datase
 
 
 def inputs_of(x: NDArray[Any], path: Path) -> NDArray[Any]:
-    """Inputs as a learner takes them."""
+    """Return inputs as bytes or floats in native byte order; other numbers become float32."""
     if x.dtype.kind not in "buif":
         raise bad(path, f"inputs must be numbers, not {x.dtype}")
-    kept = x.dtype == np.uint8 or x.dtype.kind == "f"
-    return x.astype(x.dtype.newbyteorder("="), copy=False) if kept else x.astype(np.float32)
+    unchanged = x.dtype == np.uint8 or x.dtype.kind == "f"
+    return x.astype(x.dtype.newbyteorder("="), copy=False) if unchanged else x.astype(np.float32)

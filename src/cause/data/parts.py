@@ -1,18 +1,18 @@
-"""How many parts a picture's file has. Pillow goes through them one by one, and a file may be made of nothing else."""
+"""Counting the parts of a picture's file. Pillow reads them one by one, and a file may consist of nothing else."""
 
 import struct
 
 MOST_PARTS = 10_000
-"""Chunks of a PNG, segments of a JPEG before its first scan."""
+"""The most chunks of a PNG, or segments of a JPEG before its first scan."""
 MOST_SCANS = 100
-"""Of a JPEG, each over the whole picture; encoders make about ten."""
+"""The most scans of a JPEG. Each covers the whole picture; encoders write about ten."""
 _SCAN = b"\xff\xda"
 _BARE = {0xC8, *range(0xD0, 0xDA), *range(0xF0, 0xFE)}
 """Markers of a JPEG that nothing follows, as Pillow reads them."""
 
 
 def too_many_parts(data: bytes) -> str | None:
-    """What a picture has too many of, if anything.
+    """Return what a picture has too many of, for a message; None if nothing.
 
     >>> too_many_parts(b"\\xff\\xd8" + b"\\xff\\xe3\\x00\\x02" * 20_000)
     'more than 10,000 segments'
@@ -29,10 +29,10 @@ def too_many_parts(data: bytes) -> str | None:
 
 
 def _segments(data: bytes) -> int:
-    """Before the first scan; padding and what is none counts by the byte, as it is read."""
-    at, found = 2, 0
-    while at + 4 <= len(data) and found <= MOST_PARTS:
-        found += 1
+    """Count the segments before the first scan; padding and garbage count byte by byte, as Pillow reads them."""
+    at, count = 2, 0
+    while at + 4 <= len(data) and count <= MOST_PARTS:
+        count += 1
         if data[at] != 0xFF or data[at + 1] == 0xFF:
             at += 1
         elif data[at : at + 2] == _SCAN:
@@ -41,12 +41,12 @@ def _segments(data: bytes) -> int:
             at += 2
         else:
             at += 2 + max(2, struct.unpack_from(">H", data, at + 2)[0])
-    return found
+    return count
 
 
 def _chunks(data: bytes) -> int:
-    at, found = 8, 0
-    while at + 12 <= len(data) and found <= MOST_PARTS:
-        found += 1
+    at, count = 8, 0
+    while at + 12 <= len(data) and count <= MOST_PARTS:
+        count += 1
         at += 12 + struct.unpack_from(">I", data, at)[0]
-    return found
+    return count

@@ -1,4 +1,4 @@
-"""Uploads that share one array: each knows its rows, and nothing is copied until it is trained on."""
+"""Uploads that are rows of one shared array; they are copied only when they are trained on."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,12 +13,30 @@ from cause.errors import InputError
 
 
 class TraceRows(TraceData):
-    """An upload of a trace in a real run, as rows of a data set that is in memory anyway.
+    """An upload of a trace in a real run, as rows of a data set in memory.
 
-    Forgotten samples leave the upload, but not the data set: this is for evaluation. A device that must not keep
-    what it forgot takes `TraceData` or `ArrayUpload`. In another process it arrives as a `TraceData` with its own
-    samples only.
+    For evaluation only: forgotten samples leave the upload, but stay in the data set. A device that must delete what it
+    forgets takes `TraceData` or `ArrayUpload`. Pickled for another process, it becomes a `TraceData` with copies of its
+    samples.
 
+    Parameters
+    ----------
+    upload
+        The upload of the trace.
+    x
+        The inputs of the data set.
+    y
+        The labels of the data set.
+    rows
+        The rows of the upload's samples, in the order of its positions.
+
+    Raises
+    ------
+    InputError
+        If there are not as many rows as samples.
+
+    Examples
+    --------
     >>> from cause.engine.samples import Part
     >>> x, y = np.arange(10.0)[:, None], np.arange(10)
     >>> TraceRows(TraceUpload("u7", 1, (Part(2),)), x, y, np.array([4, 9])).arrays(range(1, 2))
@@ -31,19 +49,20 @@ class TraceRows(TraceData):
         self._upload, self._x, self._y, self._rows = upload, x, y, rows
 
     def rows(self, positions: Positions) -> NDArray[np.int64]:
-        """Where these samples lie in the data set: for a learner that holds it on its device."""
+        """Return the rows of these samples in the data set, for a learner that holds the data set on its device."""
         return self._rows[self._upload.indices(positions)]
 
     def labels(self, positions: Positions) -> NDArray[np.int64]:
+        """Return the labels of these samples."""
         return self._y[self.rows(positions)]
 
     def arrays(self, positions: Positions) -> tuple[Array, NDArray[np.int64]]:
-        """Inputs and labels."""
+        """Return the inputs and labels of these samples."""
         rows = self.rows(positions)
         return self._x[rows], self._y[rows]
 
     def keeping(self, positions: Positions) -> "TraceRows":
-        """The upload with these samples only."""
+        """Return the upload with these samples only."""
         return TraceRows(self._upload.keeping(positions), self._x, self._y, self.rows(positions))
 
     def __reduce__(self) -> tuple[Callable[..., TraceData], tuple[Any, ...]]:

@@ -12,12 +12,12 @@ FILES = {"train": "train_32x32.mat", "test": "test_32x32.mat"}
 
 
 def matches(path: Path) -> bool:
-    """Whether the path is one of its files, or a folder with one."""
+    """Return whether the path is a file of SVHN, or a folder with one."""
     return is_mat5(path) or any((path / name).is_file() for name in FILES.values())
 
 
 def read(path: Path, split: str = "train", classes: int | None = None) -> Dataset:
-    """Read a split from the folder, or a single file."""
+    """Read a split from a folder or from its file. A file that is damaged is an `InputError`."""
     check_split(split)
     file = path / FILES[split] if path.is_dir() else path
     if path.is_file() and path.name in FILES.values() and path.name != FILES[split]:

@@ -16,7 +16,7 @@ SUFFIX = ".csv"
 
 
 def matches(path: Path) -> bool:
-    """Whether the path is a CSV file, or a folder with one for a split."""
+    """Return whether the path is a CSV file, or a folder with one for a split."""
     if path.is_dir():
         return any((path / f"{split}{SUFFIX}").is_file() for split in ("train", "test"))
     return path.is_file() and path.name.lower().removesuffix(".gz").endswith(SUFFIX)
@@ -33,7 +33,25 @@ def read(
 ) -> Dataset:
     """Read `train.csv` or `test.csv` of a folder, or a file as the training split.
 
-    Features are all columns besides label and user, unless they are named; they become float32.
+    Parameters
+    ----------
+    path
+        The file or folder.
+    split
+        "train" or "test".
+    classes
+        The number of classes; by default one more than the highest label.
+    label
+        The column of labels.
+    user
+        The column of users; it may be missing.
+    features
+        The columns of features; by default all others. They become float32.
+
+    Raises
+    ------
+    InputError
+        If a column is missing or a line is wrong; it names the line.
     """
     check_split(split)
     file = path / f"{split}{SUFFIX}" if path.is_dir() else path
@@ -75,11 +93,11 @@ def read(
         raise bad(file, "there are no rows below the header")
     labels = labels_of(np.array(y, dtype=np.int64), file)
     name = path.name.removesuffix(".gz").removesuffix(SUFFIX)
-    whose = np.array(users) if user in at else None
-    return Dataset(np.stack(x), labels, class_count(labels, classes), name, split, whose, file)
+    owners = np.array(users) if user in at else None
+    return Dataset(np.stack(x), labels, class_count(labels, classes), name, split, owners, file)
 
 
 def floats(texts: Iterable[str]) -> NDArray[np.float32]:
-    """A row of numbers; what is too large for one becomes infinite, which is refused like any other infinity."""
+    """Return a row of numbers. One that is too large for float32 becomes infinite, and is refused as such later."""
     with np.errstate(over="ignore"):
         return np.array(list(texts), dtype=np.float32)

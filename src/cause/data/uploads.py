@@ -1,4 +1,4 @@
-"""Files as one round of uploads: inputs and labels by user. For a device, so classes never follow from the data."""
+"""Reading files as one round of uploads, by user. The number of classes comes from the device, never from the data."""
 
 import csv
 import io
@@ -24,14 +24,31 @@ Uploads = dict[str, tuple[NDArray[Any], NDArray[np.int64]]]
 
 @dataclass(frozen=True)
 class Rows:
-    """Whose each row of a file is, in the order of the file; of a folder in the order of the pictures' paths."""
+    """The user of each row of a file, in the order of the file; of a folder, in the order of the pictures' paths."""
 
     path: Path
     owners: list[str]
 
 
 def labelled(path: Path, classes: int, *, split: str = "train", class_names: Sequence[str] | None = None) -> Dataset:
-    """One file or folder. Folders of pictures are named as the classes are, or else 0, 1, 2 …"""
+    """Read one file or folder with labels.
+
+    Parameters
+    ----------
+    path
+        A file or folder in one of the formats of `load`.
+    classes
+        The number of classes of the device.
+    split
+        Which split to read, of files that have several.
+    class_names
+        The names of the classes in the order of their numbers, for folders of pictures; by default 0, 1, 2 …
+
+    Raises
+    ------
+    InputError
+        If it does not exist, is damaged, or does not fit the classes.
+    """
     if class_names is not None and len(class_names) != classes:
         raise InputError(f"{len(class_names)} classes are named, but the device has {classes}")
     if not path.exists():
@@ -54,7 +71,7 @@ def read_uploads(
     split: str = "train",
     class_names: Sequence[str] | None = None,
 ) -> Uploads:
-    """What all these files hold, by user; files that do not say whose their samples are belong to `user`."""
+    """Read all these files and return inputs and labels by user; the parameters are those of `read_files`."""
     return read_files(paths, classes, user=user, split=split, class_names=class_names)[0]
 
 
@@ -66,7 +83,30 @@ def read_files(
     split: str = "train",
     class_names: Sequence[str] | None = None,
 ) -> tuple[Uploads, list[Rows]]:
-    """The same, and whose each row of each file is: a user's upload has their rows in this order."""
+    """Read all these files.
+
+    Parameters
+    ----------
+    paths
+        Files and folders.
+    classes
+        The number of classes of the device.
+    user
+        The user of files that do not name users.
+    split
+        Which split to read, of files that have several.
+    class_names
+        The names of the classes in the order of their numbers, for folders of pictures.
+
+    Returns
+    -------
+    Inputs and labels by user, and the user of each row of each file. A user's upload has their rows in this order.
+
+    Raises
+    ------
+    InputError
+        If a file is wrong, or if it names users and `user` is given, or neither.
+    """
     parts: dict[str, list[tuple[Path, NDArray[Any], NDArray[np.int64]]]] = {}
     rows = []
     for path in paths:
@@ -78,13 +118,13 @@ def read_files(
         owners = _owners(path, np.full(len(data), user) if data.users is None else data.users)
         rows.append(Rows(path, owners.tolist()))
         for owner in np.unique(owners).tolist():
-            own = owners == owner
-            parts.setdefault(owner, []).append((path, data.x[own], data.y[own]))
-    return {owner: _joined(own) for owner, own in sorted(parts.items())}, rows
+            owned = owners == owner
+            parts.setdefault(owner, []).append((path, data.x[owned], data.y[owned]))
+    return {owner: _join(owned) for owner, owned in sorted(parts.items())}, rows
 
 
 def _owners(path: Path, users: NDArray[np.str_]) -> NDArray[np.str_]:
-    """Users' names in normal form."""
+    """Return the users of the rows in normal form."""
     names, places = np.unique(users, return_inverse=True)
     try:
         normal = np.array([normal_name(name) for name in names.tolist()])
@@ -96,9 +136,24 @@ def _owners(path: Path, users: NDArray[np.str_]) -> NDArray[np.str_]:
 def read_rows(
     path: Path, classes: int, *, user: str, split: str = "train", class_names: Sequence[str] | None = None
 ) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
-    """Rows to compare with samples of a user: inputs, and labels where there are some.
+    """Read rows to compare with the samples of a user.
 
-    Of a file that says whose its rows are, those of the user.
+    Parameters
+    ----------
+    path
+        A file or folder, with labels or without.
+    classes
+        The number of classes of the device.
+    user
+        The user. Of a file that names users, only the rows of this user are returned.
+    split
+        Which split to read, of files that have several.
+    class_names
+        The names of the classes in the order of their numbers, for folders of pictures.
+
+    Returns
+    -------
+    Inputs, and labels or None.
     """
     if not path.exists():
         raise bad(path, "there is no such file or folder")
@@ -112,10 +167,10 @@ def read_rows(
         users = Arrays(path).get("users") if is_zip(path) else None
     if users is None:
         return x, y
-    own = np.array([fold(str(name)) == fold(user) for name in users.tolist()])
-    if len(own) != len(x) or not own.any():
+    owned = np.array([fold(str(name)) == fold(user) for name in users.tolist()])
+    if len(owned) != len(x) or not owned.any():
         raise bad(path, f"it says itself whose its rows are, and none is of user {user!r}")
-    return x[own], None if y is None else y[own]
+    return x[owned], None if y is None else y[owned]
 
 
 def _has_labels(path: Path, split: str) -> bool:
@@ -128,19 +183,19 @@ def _has_labels(path: Path, split: str) -> bool:
     return not path.is_dir() or folder.matches(path)
 
 
-def _joined(own: Sequence[tuple[Path, NDArray[Any], NDArray[np.int64]]]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    first = own[0][1]
-    for path, x, _ in own:
+def _join(parts: Sequence[tuple[Path, NDArray[Any], NDArray[np.int64]]]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    first = parts[0][1]
+    for path, x, _ in parts:
         if x.shape[1:] != first.shape[1:] or x.dtype != first.dtype:
             raise bad(
-                path, f"inputs are {x.dtype} of shape {x.shape[1:]}, in {str(own[0][0])!r} {first.dtype} of "
+                path, f"inputs are {x.dtype} of shape {x.shape[1:]}, in {str(parts[0][0])!r} {first.dtype} of "
                 f"{first.shape[1:]}: one user's must be alike"
             )  # fmt: skip
-    return np.concatenate([x for _, x, _ in own]), np.concatenate([y for _, _, y in own])
+    return np.concatenate([x for _, x, _ in parts]), np.concatenate([y for _, _, y in parts])
 
 
 def read_inputs(path: Path) -> NDArray[Any]:
-    """Inputs alone, for prediction: npz with `x`, CSV with or without labels, a folder of pictures."""
+    """Read inputs without labels: an npz file with `x`, a CSV file with or without labels, a folder of pictures."""
     if not path.exists():
         raise bad(path, "there is no such file or folder")
     if is_zip(path):
@@ -148,11 +203,11 @@ def read_inputs(path: Path) -> NDArray[Any]:
         name = next((name for name in ("x", "x_test", "x_train") if name in arrays), None)
         if name is None:
             raise bad(path, f"there is no 'x' in it, only {', '.join(sorted(arrays)[:8])}")
-        return _checked(npz.inputs_of(arrays[name], path), path)
+        return _check(npz.inputs_of(arrays[name], path), path)
     if path.is_file() and table.matches(path):
         return _rows(path)
     if path.is_dir():
-        pictures = sorted(each for each in path.iterdir() if each.suffix.lower() in SUFFIXES and each.is_file())
+        pictures = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
         if pictures:
             return _pixels(pictures)
     data = load(path, classes=None)
@@ -179,7 +234,7 @@ def _rows(path: Path) -> NDArray[np.float32]:
         raise bad(f"{path}:{lines.line_num}", "numbers are needed") from None
     if not rows or not columns:
         raise bad(path, "there are no rows of numbers below a header")
-    return _checked(np.stack(rows), path)
+    return _check(np.stack(rows), path)
 
 
 def _pixels(pictures: Sequence[Path]) -> NDArray[Any]:
@@ -193,7 +248,7 @@ def _pixels(pictures: Sequence[Path]) -> NDArray[Any]:
     return np.stack(decoded)
 
 
-def _checked(x: NDArray[Any], path: Path) -> NDArray[Any]:
+def _check(x: NDArray[Any], path: Path) -> NDArray[Any]:
     if x.ndim < 2 or not x.size:
         raise bad(path, f"inputs of shape {x.shape}: one row a sample is needed")
     check_finite(x, path)

@@ -1,4 +1,4 @@
-"""The arrays of an npz file without pickle, evaluation of headers, or a byte more than the archive says."""
+"""Reading npz files without unpickling, without evaluating headers, and with limits on sizes."""
 
 import math
 import re
@@ -19,7 +19,7 @@ from cause.data.dataset import bad
 MOST_ENTRIES = 10_000
 PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 DAMAGED = (*files.DAMAGED, zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError)
-# Digits must be parted by commas: where they need not be, a long row of them is tried in billions of ways.
+# Commas between digits are required: if they were optional, a long row of digits would match in billions of ways.
 _HEADER = re.compile(
     r"\{'descr': '([<>|](?:b1|[iu][1248]|f[248]|U\d{1,4}))', 'fortran_order': (True|False), "
     r"'shape': \(((?:\d{1,15}(?:, \d{1,15}){0,7},?)?)\), \}\s*"
@@ -27,10 +27,22 @@ _HEADER = re.compile(
 
 
 class Arrays(Mapping[str, NDArray[Any]]):
-    """An npz file's arrays by name, each read when it is asked for."""
+    """The arrays of an npz file by name; an array is read when it is looked up.
+
+    Parameters
+    ----------
+    path
+        A file, or an open stream whose `str` is its name in errors.
+    most
+        The most bytes that all arrays may take; by default `files.MOST_BYTES`.
+
+    Raises
+    ------
+    InputError
+        If it is not an npz file, is damaged, or is too large; a lookup raises it if the array is damaged.
+    """
 
     def __init__(self, path: Path | IO[bytes], most: int | None = None) -> None:
-        """Of a file, or of bytes whose text (`str`) names them; not more than so many when unpacked."""
         self.path = path
         most = files.MOST_BYTES if most is None else most
         try:
@@ -65,7 +77,7 @@ class Arrays(Mapping[str, NDArray[Any]]):
         entry = self._entries[name]
         try:
             with zipfile.ZipFile(self.path) as archive, archive.open(entry) as file:
-                data = file.read(entry.file_size)  # no more, whatever the stream holds
+                data = file.read(entry.file_size)  # a damaged stream may unpack to more
                 if file.read(1):
                     raise ValueError("longer than declared")
             return self._array(name, data)
@@ -93,5 +105,5 @@ class Arrays(Mapping[str, NDArray[Any]]):
 
 
 def is_zip(path: Path) -> bool:
-    """Whether it looks like a zip archive."""
+    """Return whether a file begins like a zip archive."""
     return path.is_file() and files.head(path, 4) == b"PK\x03\x04"

@@ -1,4 +1,4 @@
-"""What each part of CAUSE contributes, where memory is plenty and where it binds."""
+"""The ablation: CAUSE with one part exchanged at a time, with plenty of memory and with little."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from cause.lab.simulate import Setting
 from cause.lab.workload import Workload
 
 VARIANTS: tuple[tuple[str, str], ...] = (
-    # what is shown, the system
+    # label in the table, system
     ("CAUSE (the paper's)", "cause"),
     ("· without shard controller", "cause-no-sc"),
     ("· partition uniform", "cause-u"),
@@ -31,15 +31,15 @@ TIGHT_SLOTS = (16, 8)
 
 
 def ablation_jobs(workload: Workload, setting: Setting, seeds: int) -> list[Job]:
-    """Every variant at the setting's own memory, and at 16 and 8 slots."""
-    wanted: list[Job] = []
+    """Return the simulations of every variant, at the memory of the setting and at 16 and 8 slots."""
+    planned: list[Job] = []
     systems = [system for _, system in VARIANTS]
     for slots in (None, *TIGHT_SLOTS):
         column = Setting(**{**vars(setting), "slots": slots})
-        wanted += [Job(j.system, slots, j.seed, j.source, j.setting) for j in jobs(systems, workload, column, seeds)]
-    return wanted
+        planned += [Job(j.system, slots, j.seed, j.source, j.setting) for j in jobs(systems, workload, column, seeds)]
+    return planned
 
 
 def columns(setting: Setting) -> Sequence[tuple[int | None, str]]:
-    """The columns of the table: where, and what it is called."""
+    """Return the columns of the table: the number of slots (None: the memory of the setting), and the title."""
     return ((None, f"{setting.memory} (default)"), *((slots, f"{slots} slots") for slots in TIGHT_SLOTS))

@@ -1,4 +1,4 @@
-"""How even the shards are: Algorithm 1 as printed, UCDP with its ties settled, and longest first."""
+"""How even the shards are: Algorithm 1 as printed, UCDP with its ties broken, and longest first."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,9 +21,25 @@ Sizes = Mapping[str, int]
 
 
 def printed(sizes: Sizes, shards: int, placements: Mapping[str, int], seed: tuple[bytes, int]) -> dict[str, int]:
-    """Algorithm 1 to the letter: only the positive part counts, so whoever does not overstep is as good as another.
+    """Assign users to shards by Algorithm 1 exactly as printed: only the positive part of the excess counts.
 
-    Slow, and for this comparison only. As printed it does not say whom to take among equals: the first by id here.
+    All users who do not exceed the average are therefore equal; the paper does not say which of them to take, and here
+    the first by id is taken. It is slow, and only for this comparison.
+
+    Parameters
+    ----------
+    sizes
+        Samples of each user.
+    shards
+        The number of shards.
+    placements
+        Earlier placements; not used.
+    seed
+        The key and the round of the random choices.
+
+    Returns
+    -------
+    The shard of each user.
     """
     key, round_ = seed
     waiting = sorted(sizes)
@@ -67,28 +83,45 @@ class Spread:
 
 
 def measure(shard_counts: Sequence[int], users: int, seeds: int, progress: Progress) -> list[Spread]:
-    """Measure the strategies on the paper's workload with a fixed number of shards and no requests."""
-    least = 2 * max(shard_counts)  # Algorithm 1 as printed looks at everybody for everybody: no more than MOST_USERS
+    """Measure the strategies on the paper's workload with a fixed number of shards and no requests.
+
+    Parameters
+    ----------
+    shard_counts
+        The numbers of shards.
+    users
+        How many users are drawn.
+    seeds
+        How many seeds, from 0.
+    progress
+        Called after each measurement.
+
+    Raises
+    ------
+    InputError
+        If there are too few or too many users or seeds.
+    """
+    least = 2 * max(shard_counts)  # Algorithm 1 as printed is quadratic in the users: at most MOST_USERS
     if not least <= users <= MOST_USERS:
         raise InputError(f"balance is shown for {least} to {MOST_USERS:,} users, not {users}")
     if not 1 <= seeds <= MOST_SEEDS:
         raise InputError(f"the number of seeds must be from 1 to {MOST_SEEDS:,}, not {seeds}")
     samples = 500 * users  # the paper's mean: 50,000 samples of 100 users
     traces = [Workload(users=users, samples=samples, rho=0, seed=seed).trace() for seed in range(seeds)]
-    found = []
+    spreads = []
     for when, name in MEASURED:
         for shards in shard_counts:
             loads = (
                 _first_round(trace, name, shards, seed) if when == FIRST else _last_round(trace, name, shards, seed)
                 for seed, trace in enumerate(traces)
             )
-            found.append(Spread(when, name, shards, Mean.of([spread_of(load) for load in loads])))
-            progress(len(found), len(MEASURED) * len(shard_counts))
-    return found
+            spreads.append(Spread(when, name, shards, Mean.of([spread_of(load) for load in loads])))
+            progress(len(spreads), len(MEASURED) * len(shard_counts))
+    return spreads
 
 
 def spread_of(load: Sequence[int]) -> float:
-    """(largest - smallest) / mean.
+    """Return (largest - smallest) / mean of the shard sizes.
 
     >>> spread_of([8, 12, 10])
     0.4

@@ -13,7 +13,7 @@ SIZES = (250, 500, 1000, 1750)
 
 
 def check_device(device: str) -> None:
-    """Refuse a device that torch does not have here."""
+    """Raise an `InputError` for a device that torch does not have on this machine."""
     import torch
 
     if device == "cpu":
@@ -28,14 +28,14 @@ def check_device(device: str) -> None:
 
 
 def learner_for(epochs: int, device: str) -> TorchLearner:
-    """The demo's network, dense."""
+    """Return a learner of the demo's network, unpruned."""
     return TorchLearner(
         Recipe("cnn", CLASSES, SHAPE, epochs=epochs, batch_size=32, lr=3e-3, std=BRIGHTEST), device=device
     )
 
 
 def lesson_of(samples: int) -> Lesson:
-    """So many digits of one user."""
+    """Return a lesson of so many digits."""
     x, y = load_digits()
     upload = ArrayUpload("anybody", 1, np.resize(x, (samples, *x.shape[1:])), np.resize(y, samples))
     return Lesson(SegmentKey(0, 1), (Piece(upload, upload.positions),), samples)

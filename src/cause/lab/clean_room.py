@@ -1,4 +1,4 @@
-"""The clean room: a second device that receives the same rounds without what was forgotten."""
+"""The clean room: a device trained on the same rounds without the forgotten samples."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -13,24 +13,34 @@ from cause.engine.samples import SegmentKey, Upload
 
 
 class Recorded(Partitioner):
-    """The shards that another device gave to its retained samples."""
+    """Assigns samples to the shards in which another device holds them."""
 
     def __init__(self, device: Cause) -> None:
         self._ledger = device.ledger
 
     def assign(self, arrivals: Arrivals) -> Mapping[str, Assignment]:
+        """Return the shard of each sample, as in the other device."""
         assigned: dict[str, Assignment] = {}
         for user, upload in arrivals.uploads.items():
             pieces = self._ledger.pieces_of(user, arrivals.round)
-            homes = {int(position): key.shard for key, held in pieces for position in held}
-            assigned[user] = np.array([homes[int(position)] for position in upload.positions])
+            shard_of = {int(position): key.shard for key, held in pieces for position in held}
+            assigned[user] = np.array([shard_of[int(position)] for position in upload.positions])
         return assigned
 
 
 def clean_room(device: Cause, learner: Learner, rounds: Iterable[Iterable[Upload]], seed: int) -> Cause:
-    """A device that never met the forgotten samples, given the partition, with room for every sub-model.
+    """Return a device trained without the forgotten samples, with the same partition and an unlimited memory.
 
-    `rounds` are the uploads as the device received them; the clean room receives those of them that are retained.
+    Parameters
+    ----------
+    device
+        The device to compare with.
+    learner
+        A new learner of the same recipe.
+    rounds
+        The uploads as the device received them; only their retained samples are learned.
+    seed
+        The root seed of the device.
     """
     system = replace(device.system, policy="unlimited")
     shards = device.controller.shards
@@ -47,11 +57,11 @@ def clean_room(device: Cause, learner: Learner, rounds: Iterable[Iterable[Upload
 
 
 def compare(device: Cause, clean: Cause) -> Verification:
-    """Every stored sub-model of a device beside the clean room's: identity and bits."""
-    found = Verification()
+    """Compare every stored sub-model of a device with the clean room's, by identity and bits."""
+    verification = Verification()
     for key in device.memory.stored():
-        (found.identical if _same(device, clean, key) else found.mismatched).append(key)
-    return found
+        (verification.identical if _same(device, clean, key) else verification.mismatched).append(key)
+    return verification
 
 
 def _same(device: Cause, clean: Cause, key: SegmentKey) -> bool:

@@ -1,4 +1,4 @@
-"""Several systems on the same traces, over a sweep of shards, memory, slots or ρ."""
+"""Comparison of several systems on the same traces, over a sweep of shards, memory, slots or ρ."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -23,7 +23,7 @@ SWEEPS: Registry[type] = Registry("sweep", {"shards": int, "memory": str, "slots
 
 @dataclass(frozen=True)
 class Sweep:
-    """One setting that takes several values.
+    """One setting and the values that it takes.
 
     >>> Sweep.parse("shards=1,4")
     Sweep(name='shards', values=(1, 4))
@@ -34,7 +34,7 @@ class Sweep:
 
     @classmethod
     def parse(cls, text: str) -> "Sweep":
-        """Read name=value,value,…"""
+        """Parse name=value,value,…; raise an `InputError` if it is not that."""
         name, _, listed = text.partition("=")
         kind = SWEEPS[name]
         try:
@@ -48,7 +48,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Job:
-    """One simulation to run."""
+    """One simulation to run: a system, the point of the sweep, a seed, a source and the device's setting."""
 
     system: str
     at: Any
@@ -57,7 +57,7 @@ class Job:
     setting: Setting
 
     def run(self) -> Simulation:
-        """Run it."""
+        """Run the simulation."""
         trace = self.source.trace() if isinstance(self.source, Workload) else self.source
         return simulate(trace, *parse_system(self.system), replace(self.setting, seed=self.seed))
 
@@ -65,57 +65,76 @@ class Job:
 def jobs(
     systems: Sequence[str], source: Workload | Trace, setting: Setting, seeds: int, sweep: Sweep | None = None
 ) -> list[Job]:
-    """Every simulation of a comparison, checked: nothing runs before all of them can."""
+    """Return every simulation of a comparison. All are checked, so that none fails after others have run.
+
+    Parameters
+    ----------
+    systems
+        The names of the systems.
+    source
+        A trace, or a workload that is drawn for each seed.
+    setting
+        The device.
+    seeds
+        How many seeds, from 0.
+    sweep
+        The setting to vary; None for a single point.
+
+    Raises
+    ------
+    InputError
+        If a system, a setting or the sweep is wrong.
+    """
     if not 1 <= seeds <= MOST_SEEDS:
         raise InputError(f"the number of seeds must be from 1 to {MOST_SEEDS:,}, not {seeds}")
     if sweep and sweep.name == "rho" and isinstance(source, Trace):
         raise InputError("ρ is a property of a drawn workload: a trace cannot be swept over it")
-    wanted = []
+    planned = []
     for at in sweep.values if sweep else (None,):
-        here, drawn = setting, source
-        if sweep and sweep.name == "rho" and isinstance(drawn, Workload):
-            drawn = replace(drawn, rho=at)
+        setting_at, source_at = setting, source
+        if sweep and sweep.name == "rho" and isinstance(source_at, Workload):
+            source_at = replace(source_at, rho=at)
         elif sweep and sweep.name == "memory":
-            here = replace(setting, memory=at, slots=None)
+            setting_at = replace(setting, memory=at, slots=None)
         elif sweep:
-            here = replace(setting, **{sweep.name: at})
+            setting_at = replace(setting, **{sweep.name: at})
         for name in systems:
-            _check(name, source, here, sweep)
+            _check(name, source, setting_at, sweep)
             for seed in range(seeds):
-                own = replace(drawn, seed=seed) if isinstance(drawn, Workload) else drawn
-                wanted.append(Job(name, at, seed, own, here))
-    return wanted
+                source_of_seed = replace(source_at, seed=seed) if isinstance(source_at, Workload) else source_at
+                planned.append(Job(name, at, seed, source_of_seed, setting_at))
+    return planned
 
 
 def _check(name: str, source: Workload | Trace, setting: Setting, sweep: Sweep | None) -> None:
-    """Fail now on what would fail later: an unknown name, a budget below the heads."""
+    """Raise an `InputError` for an unknown name, or a memory that cannot hold the heads."""
     _, system = parse_system(name)
     if system.partition == "given" and sweep and sweep.name == "shards":
         raise InputError(f"{name} takes the number of shards from the trace: it cannot be swept")
     device_for(source if isinstance(source, Trace) else Trace([]), system, setting)
 
 
-def run_jobs(wanted: Sequence[Job], processes: int, progress: Progress) -> Iterator[tuple[Job, Simulation]]:
-    """Run them, several at once, in order."""
+def run_jobs(planned: Sequence[Job], processes: int, progress: Progress) -> Iterator[tuple[Job, Simulation]]:
+    """Run simulations in several processes; yield each with its result, in order."""
     if not 1 <= processes <= MOST_PROCESSES:
         raise InputError(f"the number of processes must be from 1 to {MOST_PROCESSES}, not {processes}")
-    if processes == 1 or len(wanted) == 1:
-        for done, job in enumerate(wanted, start=1):
+    if processes == 1 or len(planned) == 1:
+        for done, job in enumerate(planned, start=1):
             yield job, job.run()
-            progress(done, len(wanted))
+            progress(done, len(planned))
         return
-    pool = ProcessPoolExecutor(min(processes, len(wanted)))
+    pool = ProcessPoolExecutor(min(processes, len(planned)))
     try:
-        for done, (job, ran) in enumerate(zip(wanted, pool.map(Job.run, wanted), strict=True), start=1):
+        for done, (job, ran) in enumerate(zip(planned, pool.map(Job.run, planned), strict=True), start=1):
             yield job, ran
-            progress(done, len(wanted))
+            progress(done, len(planned))
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One system at one point of the sweep, over all seeds."""
+    """One system at one point of the sweep: means over all seeds."""
 
     system: str
     at: Any
@@ -127,11 +146,11 @@ class Row:
     rsn_by_seed: list[int]
 
 
-def compare(wanted: Sequence[Job], processes: int, progress: Progress) -> list[Row]:
-    """Run a comparison and average over its seeds."""
-    found: dict[tuple[Any, str], list[Simulation]] = {}
-    for job, ran in run_jobs(wanted, processes, progress):
-        found.setdefault((job.at, job.system), []).append(ran)
+def compare(planned: Sequence[Job], processes: int, progress: Progress) -> list[Row]:
+    """Run simulations and return a row for each system and point, averaged over the seeds."""
+    runs_by_point: dict[tuple[Any, str], list[Simulation]] = {}
+    for job, ran in run_jobs(planned, processes, progress):
+        runs_by_point.setdefault((job.at, job.system), []).append(ran)
     return [
         Row(
             system,
@@ -143,16 +162,16 @@ def compare(wanted: Sequence[Job], processes: int, progress: Progress) -> list[R
             [sum(column) / len(runs) for column in zip(*(ran.rsn_per_round for ran in runs), strict=True)],
             [ran.rsn for ran in runs],
         )
-        for (at, system), runs in found.items()
+        for (at, system), runs in runs_by_point.items()
     ]
 
 
 def ratio(row: Row, rows: Sequence[Row], against: str) -> float | None:
-    """A row's RSN as a share of another system's at the same point."""
-    other = next((each for each in rows if each.at == row.at and each.system == against), None)
+    """Return a row's RSN as a share of another system's at the same point; None if that is missing or 0."""
+    other = next((candidate for candidate in rows if candidate.at == row.at and candidate.system == against), None)
     return row.rsn.value / other.rsn.value if other and other.rsn.value else None
 
 
 def as_dict(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """For JSON."""
+    """Return the rows for JSON."""
     return [asdict(row) for row in rows]

@@ -1,4 +1,4 @@
-"""The embedded main job: every system learns the digits for real, forgets, and is compared with its clean room."""
+"""The demo: every system learns the digits, forgets, and is compared with its clean room."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ SYSTEMS = ("sisa", "omp-70", "arcane", "omp-95", "cause", "frugal")  # the longe
 
 @dataclass(frozen=True)
 class Job:
-    """One system to run."""
+    """One system to run, and its settings."""
 
     system: str
     users: int = 30
@@ -37,13 +37,13 @@ class Job:
     seed: int = 0
 
     def recipe(self) -> Recipe:
-        """A small convolutional network."""
+        """Return the recipe of a small convolutional network."""
         return Recipe("cnn", CLASSES, SHAPE, epochs=self.epochs, batch_size=32, lr=3e-3, std=BRIGHTEST, steps=3)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a system did."""
+    """The result of one system."""
 
     system: str
     accuracy: float
@@ -59,13 +59,13 @@ class Outcome:
     clean: int
     """Sub-models with the same identity and bits as in the clean room."""
     replayed: int
-    """Sub-models that a replay from the retained data, in this process, gave once more."""
+    """Sub-models that a replay from the retained data, in this process, reproduced."""
     unverifiable: int
-    """Sub-models from another environment, which a replay here can neither confirm nor refute."""
+    """Sub-models of another environment, which a replay cannot check."""
 
 
 def device_for(job: Job) -> Cause:
-    """The device that is to learn."""
+    """Return the device of a job; raise an error if it cannot be made."""
     return Cause(
         learner=TorchLearner(job.recipe()),
         system=parse_system(job.system)[1],
@@ -77,7 +77,7 @@ def device_for(job: Job) -> Cause:
 
 
 def run(job: Job, tick: Callable[[], None] = lambda: None) -> Outcome:
-    """Learn, forget, and check; `tick` hears of every round, and of both checks."""
+    """Learn, forget, and check; `tick` is called after every round and after each of the two checks."""
     shared = share_out(job.users, job.rounds, job.rho, seed=job.seed)
     name, system = parse_system(job.system)
     device = device_for(job)
@@ -89,7 +89,7 @@ def run(job: Job, tick: Callable[[], None] = lambda: None) -> Outcome:
         learn_s += time.perf_counter() - started
         if round_.forgets:
             started = time.perf_counter()
-            rsn += sum(each.rsn for each in device.serve(round_.forgets))
+            rsn += sum(result.rsn for result in device.serve(round_.forgets))
             forget_s += time.perf_counter() - started
         tick()
     rounds = [shared.uploads(round_) for round_ in shared.trace.rounds]
@@ -117,13 +117,13 @@ def run(job: Job, tick: Callable[[], None] = lambda: None) -> Outcome:
 
 
 def run_all(jobs: Sequence[Job], processes: int, progress: Progress) -> list[Outcome]:
-    """Run them in fresh processes, several at once."""
+    """Run jobs in new processes, several at once; return their results in order."""
     if not 1 <= processes <= MOST_PROCESSES:
         raise InputError(f"the number of processes must be from 1 to {MOST_PROCESSES}, not {processes}")
     total, done = sum(job.rounds + 2 for job in jobs), 0
     context = get_context("spawn")
     ticks = context.SimpleQueue()
-    pool = ProcessPoolExecutor(min(processes, len(jobs)), context, _listened, (ticks,))
+    pool = ProcessPoolExecutor(min(processes, len(jobs)), context, _set_tick, (ticks,))
     try:
         futures = [pool.submit(_run, job) for job in jobs]
         while not all(future.done() for future in futures):
@@ -139,10 +139,10 @@ def run_all(jobs: Sequence[Job], processes: int, progress: Progress) -> list[Out
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-_tick: Callable[[], None] = lambda: None  # noqa: E731  # a worker's own
+_tick: Callable[[], None] = lambda: None  # noqa: E731  # set in each worker process
 
 
-def _listened(ticks: "SimpleQueue[None]") -> None:
+def _set_tick(ticks: "SimpleQueue[None]") -> None:
     global _tick
     _tick = partial(ticks.put, None)
 

@@ -1,4 +1,4 @@
-"""Measure a learner at several sizes and fit what a sample costs."""
+"""Measuring trainings of several sizes, and fitting the cost of a sample."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -15,24 +15,24 @@ from cause.engine.samples import Lesson
 from cause.errors import InputError
 
 READING_S = 2.0
-"""How long a reading lasts at least: an H200's counter was off by some 10 J in readings of a quarter of a second."""
+"""The shortest reading: an H200's counter was off by some 10 J in readings of a quarter of a second."""
 
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """One training that was measured; the mean of several, where one was too short for the meter."""
+    """One measured training; the mean of several where one was too short for the meter."""
 
     samples: int
     seconds: float
-    """Of the training alone: how long its parent takes to decode says nothing about the samples."""
+    """Of the training alone, without decoding its parent, which does not depend on the samples."""
     measurement: Measurement
-    """What the meter read, decoding included."""
+    """The reading of the meter, decoding included."""
     trainings: int = 1
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The runs, and the model that they gave."""
+    """The measured runs and the fitted model."""
 
     model: EnergyModel
     runs: tuple[TrainingRun, ...]
@@ -51,11 +51,35 @@ def calibrate(
 ) -> Calibration:
     """Train on `lesson(size)` for each size and fit joules and seconds per sample.
 
-    Every measured run starts from a first segment's encoded state, as almost all retraining does: pruning is not in it.
-    Sizes take turns, so that a machine that warms up does not bend the line. Where there is a meter, a training is
-    repeated until it has had its time (`READING_S`), and counted as their mean. Seconds are those of training; energy
-    is that of all that was done meanwhile. The first two runs, which load libraries and what a pruned network needs,
-    are not counted, nor is the first turn where others follow (see `settled`).
+    Every measured run starts from the encoded state of a first segment, as almost all retraining does, so pruning is
+    not part of it. Sizes alternate, so that a machine that warms up does not bend the line. With a meter, a training is
+    repeated for `READING_S` seconds, and their mean is one run. Seconds are those of training; energy includes
+    decoding. Two runs before the first reading load libraries; the first run of each size does not count either (see
+    `settled`).
+
+    Parameters
+    ----------
+    learner
+        What is trained.
+    lesson
+        Returns a lesson of so many samples.
+    sizes
+        The numbers of samples.
+    meter
+        Reads the energy.
+    name
+        What the model calls the learner.
+    repeats
+        Runs of each size.
+    progress
+        Called after each run.
+    clock
+        Returns seconds.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than three runs of two sizes.
     """
     if repeats < 1 or len(set(sizes)) < 2 or len(sizes) * repeats < 3 or min(sizes) < 1:
         raise InputError(f"three runs or more of two different sizes are needed, not {repeats} of {list(sizes)}")
@@ -86,10 +110,10 @@ def _mean(measured: Measurement, trainings: int) -> Measurement:
 
 
 def settled(sizes: Sequence[int]) -> list[int]:
-    """Which of the runs count, given their sizes in order: those after the first of each size, where all have more.
+    """Return which runs count, given their sizes in order: those after the first of each size, if all have several.
 
-    The first run of a size pays for its last batch, which is of a size that was not met before: a card prepares for
-    it, and for some layers compiles, for seconds.
+    The last batch of the first run of a size has a new size, for which a card prepares, and compiles some layers, for
+    seconds.
 
     >>> settled([10, 20, 30, 10, 20, 30]), settled([10, 20, 30])
     ([3, 4, 5], [0, 1, 2])
@@ -103,7 +127,7 @@ def settled(sizes: Sequence[int]) -> list[int]:
 def fit(
     runs: Sequence[TrainingRun], meter: Meter, name: str = "", machine: dict[str, Any] | None = None
 ) -> EnergyModel:
-    """The model of measured runs. A single run without energy leaves joules unknown, and so does a line that falls."""
+    """Fit a model to runs. Joules stay unknown if one run has no energy, or if energy falls with the samples."""
     runs = [runs[place] for place in settled([run.samples for run in runs])]
     sizes = [run.samples for run in runs]
     seconds = Line.through(sizes, [run.seconds for run in runs])
@@ -111,7 +135,7 @@ def fit(
     reasons = [run.measurement.unavailable for run in runs if run.measurement.joules is None]
     line = None if reasons else Line.through(sizes, joules)
     reason = (reasons[0] or "a reading failed") if reasons else None
-    if line is not None and line.slope <= 0:  # also when the idle power was taken while others were at work
+    if line is not None and line.slope <= 0:  # also if other processes ran while idle power was measured
         line, reason = None, "energy did not grow with the samples: something else used the device"
     where = hardware() if machine is None else machine
     return EnergyModel(name, meter.source, line, seconds, meter.idle_watts, reason, where)

@@ -1,4 +1,4 @@
-"""How well a device answers: by vote, for each class, and each head alone."""
+"""The accuracy of a device: by vote, for each class, and of each head alone."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Head:
-    """One voter."""
+    """One head and its accuracy alone."""
 
     shard: int
     sub_model: SegmentKey
@@ -23,27 +23,27 @@ class Head:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Shares of right answers."""
+    """Accuracies on labelled samples."""
 
     samples: int
     accuracy: float
     classes: dict[int, tuple[int, float]]
-    """Of each class that is there: how many samples, and the share answered right."""
+    """For each class in the samples: their number and the accuracy on them."""
     heads: tuple[Head, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the evaluation for JSON."""
         classes = {str(label): {"samples": n, "accuracy": share} for label, (n, share) in self.classes.items()}
         return asdict(self) | {"classes": classes}
 
 
 def evaluate(device: "Cause", x: NDArray[Any], y: NDArray[np.int64]) -> Evaluation:
-    """Ask a device about labelled samples."""
+    """Measure the accuracy of a device on labelled samples."""
     right = device.predict(x) == y
     heads = []
     for shard, head in device.heads().items():
         state = device.learner.decode(device.memory.shelf.get(head.key))
-        own = device.learner.predict(state, x).argmax(axis=1) == y
-        heads.append(Head(shard, head.key, float(own.mean())))
+        right_of_head = device.learner.predict(state, x).argmax(axis=1) == y
+        heads.append(Head(shard, head.key, float(right_of_head.mean())))
     classes = {int(label): (int((y == label).sum()), float(right[y == label].mean())) for label in np.unique(y)}
     return Evaluation(len(y), float(right.mean()), classes, tuple(heads))

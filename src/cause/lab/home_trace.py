@@ -1,4 +1,4 @@
-"""A home's history as a trace: who uploaded and forgot how much, by pseudonym, with the shards it went to."""
+"""The history of a home as a trace: uploads and erasures by pseudonym, with their shards."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -18,15 +18,16 @@ class _Line(NamedTuple):
     samples: int
     shard: int
     classes: tuple[tuple[int, int], ...] | None
-    """Each with how many samples of it; None for an upload that lost some."""
+    """Class and number of samples; None for an upload of which samples were forgotten."""
 
 
 def history(home: Home) -> Trace:
-    """The trace of a home. Users are u1, u2 … in the order in which they came; nothing tells who they are.
+    """Return the history of a home as a trace.
 
-    A trace's forget takes the lowest positions of a user's upload. Where one upload went to several shards, that
-    would hit the wrong ones: such a user appears once for each shard, as u1.0, u1.1 … One request for several rounds
-    is one line for each of them, unless it took all that the user had.
+    Users are called u1, u2 … in the order of their first uploads; their ids are not in it. A forget in a trace takes
+    the lowest positions of a user's upload. If an upload went to several shards those positions would be in the wrong
+    ones, so such a user appears once for each shard, as u1.0, u1.1 … A request for several rounds becomes one line for
+    each round, unless it took everything of the user.
     """
     with home.database.reading():
         lines, rounds = _lines(home), home.database.get("round", 0)
@@ -39,14 +40,14 @@ def history(home: Home) -> Trace:
     left: dict[str, dict[int, int]] = {}
     adds, requests = _by_round([[line] for line in lines if line.kind == "add"]), _by_round(_requests(lines))
     for round_ in trace.rounds:
-        for line in (line for each in adds.get(round_.number, ()) for line in each):
+        for line in (line for group in adds.get(round_.number, ()) for line in group):
             round_.adds.append(Add(name(line), Part(line.samples, line.classes, line.shard)))
             held = left.setdefault(name(line), {})
             held[line.round] = held.get(line.round, 0) + line.samples
         for request in requests.get(round_.number, ()):
             for user in dict.fromkeys(map(name, request)):
-                own = {line.of_round or 0: line.samples for line in request if name(line) == user}
-                round_.forgets.extend(_forgets(user, left[user], own))
+                taken = {line.of_round or 0: line.samples for line in request if name(line) == user}
+                round_.forgets.extend(_forgets(user, left[user], taken))
     return trace
 
 
@@ -62,35 +63,35 @@ def _lines(home: Home) -> list[_Line]:
 
 
 def _spread(lines: list[_Line]) -> set[int]:
-    """Users of whom one upload went to several shards."""
+    """Return the users of whom an upload went to several shards."""
     shards: dict[tuple[int, int], set[int]] = {}
     for line in lines:
         if line.kind == "add":
             shards.setdefault((line.pseudonym, line.round), set()).add(line.shard)
-    return {pseudonym for (pseudonym, _), own in shards.items() if len(own) > 1}
+    return {pseudonym for (pseudonym, _), shards_of_upload in shards.items() if len(shards_of_upload) > 1}
 
 
 def _by_round(groups: list[list[_Line]]) -> dict[int, list[list[_Line]]]:
-    found: dict[int, list[list[_Line]]] = {}
+    by_round: dict[int, list[list[_Line]]] = {}
     for group in groups:
-        found.setdefault(group[0].round, []).append(group)
-    return found
+        by_round.setdefault(group[0].round, []).append(group)
+    return by_round
 
 
 def _requests(lines: list[_Line]) -> list[list[_Line]]:
-    """Lines of forgets that one request may have left: of one user, uploads ascending, each once."""
-    found: list[list[_Line]] = []
+    """Group the lines of forgets that may belong to one request: of one user, with ascending uploads, each once."""
+    requests: list[list[_Line]] = []
     for line in lines:
         if line.kind != "forget":
             continue
-        last = found[-1] if found else []
+        last = requests[-1] if requests else []
         follows = bool(last) and (last[-1].round, last[-1].pseudonym) == (line.round, line.pseudonym)
-        seen = {(each.of_round, each.shard) for each in last}
+        seen = {(earlier.of_round, earlier.shard) for earlier in last}
         if follows and (line.of_round, line.shard) not in seen and (line.of_round or 0) >= (last[-1].of_round or 0):
             last.append(line)
         else:
-            found.append([line])
-    return found
+            requests.append([line])
+    return requests
 
 
 def _forgets(user: str, left: dict[int, int], taken: dict[int, int]) -> Iterator[Request]:

@@ -1,4 +1,4 @@
-"""Pictures of results. matplotlib is imported only here, and only when a picture is asked for."""
+"""Plots of results. matplotlib is imported only when something is drawn."""
 
 import io
 from collections.abc import Sequence
@@ -31,6 +31,7 @@ def _figure(width: float, height: float, panels: int = 1) -> tuple[Any, Any]:
 
 
 def save(figure: Any, path: Path) -> None:
+    """Write a figure to a file in the format of its suffix, and close it."""
     from matplotlib import pyplot as plt
 
     drawn = io.BytesIO()
@@ -40,17 +41,19 @@ def save(figure: Any, path: Path) -> None:
 
 
 def in_thousands(axis: Any) -> None:
+    """Label an axis in thousands: 5k."""
     from matplotlib.ticker import FuncFormatter
 
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:,g}k"))
 
 
 def colour_of(index: int) -> str:
+    """Return the colour of a line by its number."""
     return COLOURS[index % len(COLOURS)]
 
 
 def plot_compare(rows: Sequence[Row], sweep: str | None, path: Path) -> None:
-    """Bars and rounds for one setting; lines over a sweep."""
+    """Draw a comparison: bars and rounds for one setting, or lines over a sweep."""
     systems = list(dict.fromkeys(row.system for row in rows))
     if sweep is None:
         figure, (bars, lines) = _figure(11, 4.2, panels=2)
@@ -69,12 +72,12 @@ def plot_compare(rows: Sequence[Row], sweep: str | None, path: Path) -> None:
     else:
         figure, (axis,) = _figure(7, 4.5)
         for index, system in enumerate(systems):
-            own = [row for row in rows if row.system == system]
-            at = [str(row.at) for row in own]
-            spread = [row.rsn.half_width or 0 for row in own]
+            rows_of_system = [row for row in rows if row.system == system]
+            at = [str(row.at) for row in rows_of_system]
+            spread = [row.rsn.half_width or 0 for row in rows_of_system]
             axis.errorbar(
                 at,
-                [row.rsn.value for row in own],
+                [row.rsn.value for row in rows_of_system],
                 yerr=spread,
                 color=colour_of(index),
                 marker="o",
@@ -88,12 +91,12 @@ def plot_compare(rows: Sequence[Row], sweep: str | None, path: Path) -> None:
 
 
 def plot_ablation(rows: Sequence[Row], titles: Sequence[tuple[int | None, str]], path: Path) -> None:
-    """A panel for each memory."""
+    """Draw an ablation: a panel for each memory."""
     names = {system: shown for shown, system in VARIANTS}
     figure, axes = _figure(13, 5.5, panels=len(titles))
     for axis, (at, title) in zip(axes, titles, strict=True):
-        own = [row for row in rows if row.at == at]
-        for row in own:
+        rows_at = [row for row in rows if row.at == at]
+        for row in rows_at:
             colour = COLOURS[0] if row.system == "cause" else COLOURS[2] if row.system == "sisa" else COLOURS[1]
             axis.barh(names[row.system], row.rsn.value, xerr=row.rsn.half_width or 0, color=colour, capsize=2)
         axis.invert_yaxis()
@@ -105,14 +108,14 @@ def plot_ablation(rows: Sequence[Row], titles: Sequence[tuple[int | None, str]],
 
 
 def plot_balance(spreads: Sequence[Spread], path: Path) -> None:
-    """Spread over the number of shards."""
+    """Draw the spread of shard sizes over the number of shards."""
     figure, (axis,) = _figure(7, 4.2)
-    for index, (when, strategy) in enumerate(dict.fromkeys((each.when, each.strategy) for each in spreads)):
-        own = [each for each in spreads if (each.when, each.strategy) == (when, strategy)]
+    for index, (when, strategy) in enumerate(dict.fromkeys((spread.when, spread.strategy) for spread in spreads)):
+        of_strategy = [spread for spread in spreads if (spread.when, spread.strategy) == (when, strategy)]
         axis.errorbar(
-            [each.shards for each in own],
-            [100 * each.spread.value for each in own],
-            yerr=[100 * (each.spread.half_width or 0) for each in own],
+            [spread.shards for spread in of_strategy],
+            [100 * spread.spread.value for spread in of_strategy],
+            yerr=[100 * (spread.spread.half_width or 0) for spread in of_strategy],
             color=colour_of(index),
             marker="o",
             capsize=3,
@@ -124,15 +127,15 @@ def plot_balance(spreads: Sequence[Spread], path: Path) -> None:
 
 
 def plot_demo(outcomes: "Sequence[Outcome]", path: Path) -> None:
-    """Accuracy, retrained samples, and the time that forgetting took."""
+    """Draw the demo: accuracy, retrained samples, and the time spent on requests."""
     panels: tuple[tuple[str, list[float]], ...] = (
-        ("accuracy of the vote", [each.accuracy for each in outcomes]),
-        ("retrained samples", [each.rsn for each in outcomes]),
-        ("seconds spent on requests", [each.forget_s for each in outcomes]),
+        ("accuracy of the vote", [outcome.accuracy for outcome in outcomes]),
+        ("retrained samples", [outcome.rsn for outcome in outcomes]),
+        ("seconds spent on requests", [outcome.forget_s for outcome in outcomes]),
     )
     figure, axes = _figure(11, 3.2, panels=len(panels))
     for axis, (title, values) in zip(axes, panels, strict=True):
-        axis.barh([each.system for each in outcomes], values, color=[colour_of(i) for i in range(len(values))])
+        axis.barh([outcome.system for outcome in outcomes], values, color=[colour_of(i) for i in range(len(values))])
         axis.invert_yaxis()
         axis.set(xlabel=title)
         if axis is not axes[0]:

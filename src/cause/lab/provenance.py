@@ -14,12 +14,12 @@ from cause.common.files import write_text
 from cause.common.machine import hardware
 
 COMMIT = "CAUSE_COMMIT"
-"""Names the commit where the code runs as a copy without its repository."""
+"""The environment variable with the commit, for code that runs as a copy without its repository."""
 CHANGED = "-changed"
 
 
 def provenance(program: Sequence[str] = ("cause",)) -> dict[str, Any]:
-    """How what is made now is made: by this program, with the arguments that it was given."""
+    """Return the command, commit, date and machine of this process; `program` is the first part of the command."""
     return {
         "command": shlex.join([*program, *sys.argv[1:]]),
         "commit": commit(),
@@ -29,7 +29,7 @@ def provenance(program: Sequence[str] = ("cause",)) -> dict[str, Any]:
 
 
 def short(commit: str) -> str:
-    """A commit for people; that the code was changed since must not be cut off.
+    """Return a shortened commit; the mark of changed code is kept.
 
     >>> short("0123456789abcdef-changed"), short("unknown")
     ('0123456789ab-changed', 'unknown')
@@ -39,7 +39,7 @@ def short(commit: str) -> str:
 
 
 def _card() -> dict[str, str]:
-    """The GPU, where this process has used one."""
+    """Return the GPU, if this process has used one."""
     torch = sys.modules.get("torch")  # a result that needs no torch does not load it
     if torch is None or not torch.cuda.is_initialized():
         return {}
@@ -47,20 +47,22 @@ def _card() -> dict[str, str]:
 
 
 def write_result(path: Path, result: Any, program: Sequence[str] = ("cause",)) -> None:
-    """Write a result that says how it was made."""
+    """Write a result to a JSON file, with its provenance."""
     record = {**provenance(program), "result": result}
     write_text(path, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
 
 def commit() -> str:
-    """The commit of the code that runs, marked when it was changed since; for a copy of it, what CAUSE_COMMIT says."""
+    """Return the commit of this code, marked if files were changed since; or what CAUSE_COMMIT says."""
     if COMMIT in os.environ:
         return os.environ[COMMIT]
-    here = Path(__file__).parent
+    folder = Path(__file__).parent
     try:
-        git = ["git", "-C", str(here)]
-        found = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        dirty = subprocess.run([*git, "status", "--porcelain", "--", str(here)], capture_output=True, check=True).stdout
+        git = ["git", "-C", str(folder)]
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        dirty = subprocess.run(
+            [*git, "status", "--porcelain", "--", str(folder)], capture_output=True, check=True
+        ).stdout
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return found + (CHANGED if dirty.strip() else "")
+    return head + (CHANGED if dirty.strip() else "")

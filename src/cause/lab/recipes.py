@@ -7,43 +7,59 @@
 
 from typing import Any
 
+from cause.lab.reproduce.paper import BATCH_SIZES, EPOCHS_PER_ROUND
 from cause.learners.recipe import Recipe
 
-EPOCHS = 80
-"""The paper's epochs a round."""
-BATCH = {"resnet34": 256, "vgg16": 512, "mobilenetv2": 128, "densenet121": 128}
-"""The paper's batch sizes, by network (of DenseNet-121 from its table of pruning settings)."""
 REHEARSAL = 9.0
 """With it, in the tenth round of ten equal ones, every earlier sample of the shard is rehearsed."""
 SYSTEM = f"cause:rehearsal={REHEARSAL:g},vote=soft"
-"""The paper's system, as our recipe wants it."""
+"""The paper's system with the rehearsal and the vote that our recipe is meant for."""
 BYTES = {"mean": 120.0, "std": 64.0}
-"""Pixels of 0 to 255, scaled to about -2 to 2: constants, fitted to nobody's data."""
+"""Scales pixels of 0 to 255 to about -2 to 2. The constants are not fitted to any data."""
 
 
 def paper(model: str = "resnet34", classes: int = 10, shape: tuple[int, ...] = (3, 32, 32), **changes: Any) -> Recipe:
-    """The paper's: Adam at 0.001, 80 epochs a round, no augmentation (its sections V-A and appendix B).
+    """Return the paper's recipe: Adam at 0.001, 80 epochs a round, no augmentation (section V-A and appendix B).
 
-    It says nothing of scaling, schedules or weight decay: pixels are scaled by constants, and there is neither.
+    The paper says nothing of scaling, schedules or weight decay: pixels are scaled by constants, and there is neither.
 
+    Parameters
+    ----------
+    model
+        The name of the network.
+    classes
+        The number of classes.
+    shape
+        The shape of one input.
+    changes
+        Other fields of `Recipe`.
+
+    Examples
+    --------
     >>> paper("mobilenetv2").batch_size, paper(compute="fp32", epochs=2).compute
     (128, 'fp32')
     """
-    parts: dict[str, Any] = {"epochs": EPOCHS, "batch_size": BATCH.get(model, 256), "lr": 1e-3, "compute": "bf16"}
+    parts: dict[str, Any] = {
+        "epochs": EPOCHS_PER_ROUND,
+        "batch_size": BATCH_SIZES.get(model, 256),
+        "lr": 1e-3,
+        "compute": "bf16",
+    }
     return Recipe(model, classes, shape, **{**parts, **BYTES, **changes})
 
 
 def ours(model: str = "resnet34", classes: int = 10, shape: tuple[int, ...] = (3, 32, 32), **changes: Any) -> Recipe:
-    """Ours: crops and flips, SGD with a rate that rises and falls in each segment, smoothed labels.
+    """Return our recipe: crops and flips, SGD with a rate that rises and falls in each segment, smoothed labels.
 
     Rehearsed samples count: a segment visits as many samples as the paper's 80 epochs over its new ones. It is meant
-    for a system that rehearses (`SYSTEM`); without rehearsal a segment has 80 epochs of its own.
+    for a system that rehearses (`SYSTEM`); without rehearsal a segment is trained for 80 epochs. The parameters are
+    those of `paper`.
 
     >>> ours().optimizer, ours().augmentation, ours("mlp", 10, (64,), augmentation="none").shape
     ('sgd', 'crop-flip', (64,))
     """
     parts: dict[str, Any] = {
-        "epochs": EPOCHS,
+        "epochs": EPOCHS_PER_ROUND,
         "pace": "visits",
         "batch_size": 128,
         "optimizer": "sgd",

@@ -1,4 +1,4 @@
-"""Run a trace through a system that counts instead of learning: what each request costs, in seconds."""
+"""Simulation: a trace runs through a system that counts samples instead of training, which takes seconds."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from cause.errors import InputError
 from cause.lab.trace import Trace
 from cause.learners import CountingLearner
 
-MOST_SAMPLES = 50_000_000  # about 2 GB while a round of that size is cut
+MOST_SAMPLES = 50_000_000  # a round of that size takes about 2 GB while it is partitioned
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Simulation:
-    """What a system did with a trace."""
+    """The result of a simulation."""
 
     system: str
     rsn: int
@@ -40,18 +40,38 @@ class Simulation:
     stored: list[list[int]]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the result for JSON."""
         return asdict(self)
 
 
 def simulate(
     trace: Trace, name: str, system: System, setting: Setting | None = None, progress: Progress | None = None
 ) -> Simulation:
-    """Run the trace through a system.
+    """Run a trace through a system and count the retrained samples.
 
-    The floor is what the same system would retrain with an unlimited memory. What is retained, and where, does not
-    depend on the memory, so one pass tells both.
+    The floor is what the same system would retrain with an unlimited memory. Which samples are retained, and where,
+    does not depend on the memory, so one pass gives both.
 
+    Parameters
+    ----------
+    trace
+        The uploads and requests.
+    name
+        What the result calls the system.
+    system
+        The system.
+    setting
+        The device; by default the paper's.
+    progress
+        Called after each round.
+
+    Raises
+    ------
+    InputError
+        If the device cannot be made, or the trace is too large for the system.
+
+    Examples
+    --------
     >>> from cause.engine.presets import PRESETS
     >>> from cause.lab.trace import parse_trace
     >>> trace = parse_trace(['{"round": 1, "add": {"user": "u7", "count": 31}}',
@@ -74,7 +94,7 @@ def simulate(
 
 @dataclass(frozen=True)
 class Run:
-    """One pass over a trace, and the device as it is after it."""
+    """One pass over a trace, and the device after it."""
 
     device: Cause
     rsn_per_round: list[int]
@@ -83,7 +103,7 @@ class Run:
 
 
 def device_for(trace: Trace, system: System, setting: Setting) -> Cause:
-    """The device that is to run a trace, or the reason why it cannot."""
+    """Return the device that is to run a trace; raise an `InputError` if it cannot."""
     if system.looks_at_samples and trace.samples > MOST_SAMPLES:
         raise InputError(
             f"{trace.samples:,} samples are too many to be handled one by one, which partition {system.partition!r}, "
@@ -107,15 +127,15 @@ def device_for(trace: Trace, system: System, setting: Setting) -> Cause:
 
 
 def run(trace: Trace, system: System, setting: Setting, progress: Progress | None = None) -> Run:
-    """One pass over a trace."""
+    """Run a trace on a new device: learn every round and serve its requests."""
     device = device_for(trace, system, setting)
     rsn_per_round: list[int] = []
     floor_rsn = replays = 0
     for round_ in trace.rounds:
         device.learn(round_.uploads())
         served = device.serve(round_.forgets) if round_.forgets else []
-        rsn_per_round.append(sum(each.rsn for each in served))
-        shards = [shard for each in served for shard in each.shards]
+        rsn_per_round.append(sum(result.rsn for result in served))
+        shards = [shard for result in served for shard in result.shards]
         floor_rsn += sum(shard.floor for shard in shards)
         replays += len(shards)
         if progress:

@@ -39,18 +39,18 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What happens in one round."""
+    """The adds and forgets of one round."""
 
     number: int
     adds: list[Add] = field(default_factory=list)
     forgets: list[Request] = field(default_factory=list)
 
     def uploads(self) -> list[TraceUpload]:
-        """The round's uploads, one for each user."""
+        """Return the uploads of the round, one for each user."""
         parts: dict[str, list[Part]] = {}
         for add in self.adds:
             parts.setdefault(add.user, []).append(add.part)
-        return [TraceUpload(user, self.number, tuple(own)) for user, own in parts.items()]
+        return [TraceUpload(user, self.number, tuple(parts_of_user)) for user, parts_of_user in parts.items()]
 
 
 @dataclass(frozen=True)
@@ -66,22 +66,22 @@ class Trace:
 
     @property
     def requests(self) -> int:
-        """How many requests there are."""
+        """The number of requests."""
         return sum(len(round_.forgets) for round_ in self.rounds)
 
     @property
     def samples(self) -> int:
-        """How many samples are uploaded."""
+        """The number of uploaded samples."""
         return sum(add.part.count for round_ in self.rounds for add in round_.adds)
 
     @property
     def given_shards(self) -> int:
-        """As many shards as the trace names: 1 + the highest."""
+        """The number of shards that the trace names: 1 + the highest."""
         named = (add.part.shard for round_ in self.rounds for add in round_.adds)
         return 1 + max((shard for shard in named if shard is not None), default=0)
 
     def lines(self) -> Iterator[str]:
-        """The trace as JSON lines."""
+        """Yield the trace as JSON lines."""
         for round_ in self.rounds:
             for add in round_.adds:
                 yield _line(round_.number, "add", _add_fields(add))
@@ -114,7 +114,24 @@ def _forget_fields(request: Request) -> dict[str, Any]:
 
 
 def read_trace(path: str | Path, *, partitions: Collection[str] = (), classes: int = 10) -> Trace:
-    """Read a trace file; everything that is wrong with it for these partitions is reported at once."""
+    """Read a trace file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    partitions
+        The partitions that it must be usable with: `by-class` needs labels, `given` needs shards.
+    classes
+        The number of classes.
+
+    Raises
+    ------
+    TraceError
+        If lines are wrong; it names all of them.
+    InputError
+        If the file cannot be read.
+    """
     try:
         data = Path(path).read_bytes()
     except (OSError, ValueError) as error:
@@ -126,7 +143,7 @@ def read_trace(path: str | Path, *, partitions: Collection[str] = (), classes: i
 def parse_trace(
     lines: Iterable[str | bytes], *, source: str = "trace", partitions: Collection[str] = (), classes: int = 10
 ) -> Trace:
-    """Read a trace from its lines."""
+    """Read a trace from its lines; `source` is named in errors, the rest is as for `read_trace`."""
     reader = _Reader(partitions, classes)
     for number, line in enumerate(lines, start=1):
         if line.strip():
@@ -139,28 +156,28 @@ def parse_trace(
 
 
 class _Unreadable(Exception):
-    """A line of which nothing more can be said."""
+    """A line that cannot be read further; its text says why."""
 
 
 class _Reader:
-    """Reads line by line, keeping in mind what each user has left."""
+    """Reads line by line, and keeps how many samples each user has left."""
 
     def __init__(self, partitions: Collection[str], classes: int) -> None:
         self.rounds: list[Round] = []
         self.problems: list[tuple[int, str]] = []
         self._partitions, self._classes = partitions, classes
         self._left: dict[str, dict[int, int]] = {}
-        self._unsure: set[str] = set()  # users with an add that could not be read: no telling what they have left
-        self._here: list[str] = []  # what is wrong with this line
+        self._unsure: set[str] = set()  # users with an add that could not be read: what they have left is unknown
+        self._wrong: list[str] = []  # problems of the current line
 
     def read(self, number: int, line: str | bytes) -> None:
-        """Read a line, or say what is wrong with it."""
-        self._here = []
+        """Read a line, and add what is wrong with it to `problems`."""
+        self._wrong = []
         try:
             self._event(_decoded(line))
         except _Unreadable as problem:
-            self._here.append(str(problem))
-        self.problems += [(number, problem) for problem in self._here]
+            self._wrong.append(str(problem))
+        self.problems += [(number, problem) for problem in self._wrong]
 
     def _event(self, event: Any) -> None:
         if not isinstance(event, dict):
@@ -172,17 +189,17 @@ class _Reader:
         kind, fields = kinds[0], event[kinds[0]]
         if not isinstance(fields, dict):
             raise _Unreadable(f"'{kind}' must be an object, not {_shown(fields)}")
-        self._here += [
+        self._wrong += [
             f"unknown field {_shown(name)} in '{kind}': one of {', '.join(_FIELDS[kind])}"
             for name in fields
             if name not in _FIELDS[kind]
         ]
         user = fields.get("user")
         if not isinstance(user, str) or not 1 <= len(user) <= LONGEST_USER_ID:
-            self._here.append(f"'user' must be a text of 1 to {LONGEST_USER_ID} characters, not {_shown(user)}")
+            self._wrong.append(f"'user' must be a text of 1 to {LONGEST_USER_ID} characters, not {_shown(user)}")
             user = None
         if number is not None and number < len(self.rounds):
-            self._here.append(f"out of order: round {number} after round {len(self.rounds)}")
+            self._wrong.append(f"out of order: round {number} after round {len(self.rounds)}")
             number = None
         if kind == "add":
             self._add(number, user, fields)
@@ -196,13 +213,13 @@ class _Reader:
 
     def _add(self, number: int | None, user: str | None, fields: dict[str, Any]) -> None:
         if number is not None and number == len(self.rounds) and self.rounds[-1].forgets:
-            self._here.append(f"out of order: an add of round {number} after its forgets")
+            self._wrong.append(f"out of order: an add of round {number} after its forgets")
         count = self._whole(fields, "count", 1, MOST_SAMPLES)
         labels = self._labels(fields, count)
         shard = self._shard(fields)
         if user is None:
             return
-        if self._here or number is None or count is None:
+        if self._wrong or number is None or count is None:
             self._unsure.add(user)
             return
         self._round(number).adds.append(Add(user, Part(count, labels, shard)))
@@ -212,46 +229,48 @@ class _Reader:
     def _labels(self, fields: dict[str, Any], count: int | None) -> tuple[tuple[int, int], ...] | None:
         if "labels" not in fields:
             if "by-class" in self._partitions:
-                self._here.append("'labels' is needed for the partition by class")
+                self._wrong.append("'labels' is needed for the partition by class")
             return None
         labels = fields["labels"]
         if not isinstance(labels, dict) or not labels or not all(_CLASS.fullmatch(label) for label in labels):
-            self._here.append(f"'labels' must be an object of class numbers and counts, not {_shown(labels)}")
+            self._wrong.append(f"'labels' must be an object of class numbers and counts, not {_shown(labels)}")
             return None
         counts = [(int(label), self._whole(labels, label, 1, MOST_SAMPLES)) for label in labels]
-        known = sorted((label, many) for label, many in counts if many is not None)
-        if count is not None and len(known) == len(counts) and sum(many for _, many in known) != count:
-            self._here.append(f"'labels' add up to {sum(many for _, many in known)}, but 'count' is {count}")
+        readable = sorted((label, samples) for label, samples in counts if samples is not None)
+        if count is not None and len(readable) == len(counts) and sum(samples for _, samples in readable) != count:
+            self._wrong.append(f"'labels' add up to {sum(samples for _, samples in readable)}, but 'count' is {count}")
         highest = max(label for label, _ in counts)
         if "by-class" in self._partitions and highest >= self._classes:
-            self._here.append(f"label {highest}, but there are {self._classes} classes (from 0)")
-        return tuple(known)
+            self._wrong.append(f"label {highest}, but there are {self._classes} classes (from 0)")
+        return tuple(readable)
 
     def _shard(self, fields: dict[str, Any]) -> int | None:
         if "shard" in fields:
             return self._whole(fields, "shard", 0, MOST_SHARDS - 1)
         if "given" in self._partitions:
-            self._here.append("'shard' is needed for the partition 'given'")
+            self._wrong.append("'shard' is needed for the partition 'given'")
         return None
 
     def _forget(self, number: int | None, user: str | None, fields: dict[str, Any]) -> None:
         of_round = self._whole(fields, "of_round", 1, MOST_ROUNDS) if "of_round" in fields else None
         count = self._whole(fields, "count", 1, MOST_SAMPLES) if "count" in fields else None
         if "count" in fields and "of_round" not in fields:
-            self._here.append("'count' needs 'of_round'")
-        if self._here or user is None or number is None or user in self._unsure:
+            self._wrong.append("'count' needs 'of_round'")
+        if self._wrong or user is None or number is None or user in self._unsure:
             return
         left = self._left.get(user)
         if left is None:
-            self._here.append(f"unknown user {_shown(user)}: a forget before any add")
+            self._wrong.append(f"unknown user {_shown(user)}: a forget before any add")
         elif of_round is None and not left:
-            self._here.append(f"nothing of user {_shown(user)} is left to forget")
+            self._wrong.append(f"nothing of user {_shown(user)} is left to forget")
         elif of_round is not None and of_round > number:
-            self._here.append(f"user {_shown(user)} forgets round {of_round} in round {number}: before its add")
+            self._wrong.append(f"user {_shown(user)} forgets round {of_round} in round {number}: before its add")
         elif of_round is not None and not left.get(of_round):
-            self._here.append(f"user {_shown(user)} has nothing left of round {of_round}")
+            self._wrong.append(f"user {_shown(user)} has nothing left of round {of_round}")
         elif of_round is not None and count is not None and count > left[of_round]:
-            self._here.append(f"user {_shown(user)} has {left[of_round]} samples left of round {of_round}, not {count}")
+            self._wrong.append(
+                f"user {_shown(user)} has {left[of_round]} samples left of round {of_round}, not {count}"
+            )
         else:
             self._take(left, of_round, count)
             rounds = None if of_round is None else (of_round,)
@@ -269,7 +288,7 @@ class _Reader:
     def _whole(self, fields: dict[str, Any], name: str, least: int, most: int) -> int | None:
         value = fields.get(name)
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            self._here.append(f"'{name}' must be a whole number from {least} to {most:,}, not {_shown(value)}")
+            self._wrong.append(f"'{name}' must be a whole number from {least} to {most:,}, not {_shown(value)}")
             return None
         return value
 
@@ -287,11 +306,11 @@ def _decoded(line: str | bytes) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
         raise _Unreadable(f"{_shown(next(name for name in names if names.count(name) > 1))} is given twice")
-    return made
+    return fields
 
 
 def _shown(value: object, most: int = 60) -> str:
@@ -310,5 +329,5 @@ def _printable(text: str) -> str:
 
 
 def write_trace(trace: Trace, path: str | Path) -> None:
-    """Write a trace file, whole or not at all."""
+    """Write a trace file. If it fails, no part of it is left."""
     write_text(path, "".join(f"{line}\n" for line in trace.lines()))

@@ -1,4 +1,4 @@
-"""Users with real data: a trace whose samples are rows of a data set, so that labels and sizes differ by user."""
+"""Users with real data: traces whose samples are rows of a data set, so that labels and sizes differ by user."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """A trace with the data behind it: a real run takes `uploads`, a simulation the trace alone."""
+    """A trace with its data: a real run learns `uploads`, a simulation takes the trace alone."""
 
     trace: Trace
     x: NDArray[Any]
     y: NDArray[np.int64]
-    rows: dict[tuple[str, int], Rows]  # of each upload, in the order of its positions
+    rows: dict[tuple[str, int], Rows]  # by user and round, in the order of the upload's positions
 
     def uploads(self, round_: Round) -> list[TraceRows]:
-        """A round's uploads with their data."""
+        """Return the uploads of a round with their data."""
         return [TraceRows(upload, self.x, self.y, self.rows[upload.user, upload.round]) for upload in round_.uploads()]
 
 
@@ -43,14 +43,41 @@ def share_out(
     alpha: float = 0.5,
     seed: int = 0,
 ) -> Shared:
-    """Give real samples to the users of the paper's workload; none is given twice.
+    """Distribute real samples over the users of the paper's workload; no sample is used twice.
 
-    The trace is that of `Workload` with these numbers (all samples, unless `samples` says fewer): the same users,
-    sizes, rounds and requests. Only its labels are bound to the data. Where the users together want more of a class
-    than there is, chance decides whose wish is met (each wish with the same probability), and the others get, again by
-    chance, what is left over of all classes; the same seed decides the same way. How many that were is a matter of α:
-    see `unmet`. All that is drawn here comes from a generator of its own, so the workload is not disturbed.
+    The trace is that of `Workload` with these numbers: the same users, sizes, rounds and requests. Only its labels come
+    from the data. Where the workload has more samples of a class than the data, a random part of them gets that class
+    (each with the same probability), and the others get random samples of what is left; `unmet` counts them, and how
+    many there are depends on α. A separate random generator is used, so the workload is that of the seed.
 
+    Parameters
+    ----------
+    x
+        The inputs of the data set.
+    y
+        Its labels.
+    classes
+        The number of classes.
+    users
+        How many users are drawn.
+    rounds
+        The number of rounds.
+    samples
+        How many samples are distributed; by default all.
+    rho
+        The probability that a user asks in a round.
+    alpha
+        How even the labels of a user are.
+    seed
+        The seed of the workload and of the distribution.
+
+    Raises
+    ------
+    InputError
+        If inputs and labels do not fit, or there are too few samples.
+
+    Examples
+    --------
     >>> shared = share_out(np.zeros((60, 2)), np.arange(60) % 3, classes=3, users=4, rounds=2, seed=1)
     >>> shared.trace.samples, len(set(np.concatenate(list(shared.rows.values())).tolist()))
     (60, 60)
@@ -60,11 +87,11 @@ def share_out(
         raise InputError(f"there are {len(x)} inputs and {len(labels)} labels to share out: one label for each input")
     if labels.max() >= classes:
         raise InputError(f"label {labels.max()}, but there are {classes} classes (from 0)")
-    wanted = len(labels) if samples is None else samples
-    if not 1 <= wanted <= len(labels):
-        raise InputError(f"from 1 to {len(labels):,} samples can be shared out, not {wanted:,}")
-    drawn = Workload(users=users, rounds=rounds, samples=wanted, classes=classes, rho=rho, alpha=alpha, seed=seed)
-    trace = drawn.trace()
+    count = len(labels) if samples is None else samples
+    if not 1 <= count <= len(labels):
+        raise InputError(f"from 1 to {len(labels):,} samples can be shared out, not {count:,}")
+    workload = Workload(users=users, rounds=rounds, samples=count, classes=classes, rho=rho, alpha=alpha, seed=seed)
+    trace = workload.trace()
     rng = np.random.default_rng([seed, 1])
     adds = [(round_.number, add) for round_ in trace.rounds for add in round_.adds]
     return _shared(trace, adds, _granted(_wishes(adds), labels, classes, rng), x, labels)
@@ -79,7 +106,28 @@ def share_own(
     rho: float = 0.1,
     seed: int = 0,
 ) -> Shared:
-    """Spread the samples of the data's own users over rounds at random, and draw their requests as in the workload."""
+    """Spread the samples of a data set with users over rounds at random, and draw requests as in the workload.
+
+    Parameters
+    ----------
+    x
+        The inputs of the data set.
+    y
+        Its labels.
+    owners
+        The user of each sample.
+    rounds
+        The number of rounds.
+    rho
+        The probability that a user asks in a round.
+    seed
+        The seed of all random choices.
+
+    Raises
+    ------
+    InputError
+        If there is not one input, label and user for each sample.
+    """
     Workload(rounds=rounds, rho=rho, seed=seed)  # the same limits
     if not len(x) == len(y) == len(owners) > 0:
         raise InputError(f"{len(x)} inputs, {len(y)} labels and {len(owners)} users: one of each for a sample")
@@ -92,10 +140,10 @@ def share_own(
     left: list[dict[int, int]] = [{} for _ in names]
     users = [str(name) for name in names]
     number_of = {user: index for index, user in enumerate(users)}
-    for own in np.split(order, cuts):
-        user, number = int(owner[own[0]]), int(when[own[0]]) + 1
-        trace.rounds[number - 1].adds.append(Add(users[user], Part(len(own), _runs(y[own]))))
-        rows[users[user], number] = own
+    for rows_of_upload in np.split(order, cuts):
+        user, number = int(owner[rows_of_upload[0]]), int(when[rows_of_upload[0]]) + 1
+        trace.rounds[number - 1].adds.append(Add(users[user], Part(len(rows_of_upload), _runs(y[rows_of_upload]))))
+        rows[users[user], number] = rows_of_upload
     for round_ in trace.rounds:
         for add in round_.adds:
             left[number_of[add.user]][round_.number] = add.part.count
@@ -104,32 +152,32 @@ def share_own(
 
 
 def unmet(shared: Shared, wanted: Trace) -> int:
-    """How many of a workload's samples have another label in the data that was shared out for it."""
+    """Return how many samples of a workload got another label when data was distributed for it."""
     missed = 0
-    for got, asked in zip(shared.trace.rounds, wanted.rounds, strict=True):
-        for mine, wish in zip(got.adds, asked.adds, strict=True):
-            have, want = dict(mine.part.labels or ()), dict(wish.part.labels or ())
-            missed += sum(max(0, count - have.get(label, 0)) for label, count in want.items())
+    for shared_round, wanted_round in zip(shared.trace.rounds, wanted.rounds, strict=True):
+        for given, wished in zip(shared_round.adds, wanted_round.adds, strict=True):
+            given_labels, wished_labels = dict(given.part.labels or ()), dict(wished.part.labels or ())
+            missed += sum(max(0, count - given_labels.get(label, 0)) for label, count in wished_labels.items())
     return missed
 
 
 def _wishes(adds: Sequence[tuple[int, Add]]) -> NDArray[np.int64]:
-    """The label that each place of each upload wants."""
+    """Return the label of each sample of each upload in the workload."""
     runs = [run for _, add in adds for run in add.part.labels or ()]
     labels, counts = np.array(runs, dtype=np.int64).T
     return np.repeat(labels, counts)
 
 
 def _granted(wishes: NDArray[np.int64], labels: NDArray[np.int64], classes: int, rng: np.random.Generator) -> Rows:
-    """A row for each place: of the wanted class while there are any, then of what is left."""
+    """Return a row for each sample: of its class while there are any, then of what is left."""
     rows = np.full(len(wishes), -1, dtype=np.int64)
     left = []
     for label in range(classes):
         supply = rng.permutation(np.flatnonzero(labels == label))
         places = rng.permutation(np.flatnonzero(wishes == label))
-        met = min(len(supply), len(places))
-        rows[places[:met]] = supply[:met]
-        left.append(supply[met:])
+        count = min(len(supply), len(places))
+        rows[places[:count]] = supply[:count]
+        left.append(supply[count:])
     short = np.flatnonzero(rows < 0)
     rows[short] = rng.permutation(np.concatenate(left))[: len(short)]
     return rows
@@ -139,13 +187,13 @@ def _shared(
     trace: Trace, adds: Sequence[tuple[int, Add]], granted: Rows, x: NDArray[Any], y: NDArray[np.int64]
 ) -> Shared:
     rows: dict[tuple[str, int], Rows] = {}
-    bound = Trace([Round(round_.number, [], round_.forgets) for round_ in trace.rounds])
+    bound_trace = Trace([Round(round_.number, [], round_.forgets) for round_ in trace.rounds])
     ends = np.cumsum([add.part.count for _, add in adds])
-    for (number, add), own in zip(adds, np.split(granted, ends[:-1]), strict=True):
-        own = own[np.lexsort((own, y[own]))]  # positions follow labels in ascending order
-        bound.rounds[number - 1].adds.append(Add(add.user, Part(len(own), _runs(y[own]))))
-        rows[add.user, number] = own
-    return Shared(bound, x, y, rows)
+    for (number, add), taken in zip(adds, np.split(granted, ends[:-1]), strict=True):
+        taken = taken[np.lexsort((taken, y[taken]))]  # positions follow labels in ascending order
+        bound_trace.rounds[number - 1].adds.append(Add(add.user, Part(len(taken), _runs(y[taken]))))
+        rows[add.user, number] = taken
+    return Shared(bound_trace, x, y, rows)
 
 
 def _runs(labels: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:

@@ -1,4 +1,4 @@
-"""The paper's synthetic workload: who uploads how much in which round, and who asks to forget what."""
+"""The paper's synthetic workload: random uploads and erasure requests of users over rounds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,10 +55,10 @@ class Workload:
             raise InputError(f"a seed must not be negative: {self.seed}")
 
     def trace(self, progress: Progress | None = None) -> Trace:
-        """Draw it."""
+        """Draw the trace of this workload; the same seed gives the same trace."""
         rng = np.random.default_rng(self.seed)
         sizes = scaled(rng.integers(10, 10_001, size=self.users), self.samples)
-        tastes = rng.dirichlet(np.full(self.classes, self.alpha), size=self.users)
+        label_shares = rng.dirichlet(np.full(self.classes, self.alpha), size=self.users)
         share = np.full(self.rounds, 1 / self.rounds)
         per_round = np.stack([rng.multinomial(size, share) for size in sizes])
         left: list[dict[int, int]] = [{} for _ in range(self.users)]
@@ -69,7 +69,7 @@ class Workload:
             for user in range(self.users):
                 count = int(per_round[user, number - 1])
                 if count:
-                    labels = rng.multinomial(count, tastes[user])
+                    labels = rng.multinomial(count, label_shares[user])
                     runs = tuple((int(label), int(labels[label])) for label in np.flatnonzero(labels))
                     round_.adds.append(Add(names[user], Part(count, runs)))
                     left[user][number] = count
@@ -83,13 +83,25 @@ class Workload:
 def ask_some(
     names: Sequence[str], left: Sequence[dict[int, int]], rho: float, rng: np.random.Generator
 ) -> list[Request]:
-    """A round's requests: each user who has anything left asks with probability ρ."""
-    asking = rng.permutation(np.flatnonzero(rng.random(len(names)) < rho)).tolist()
-    return [ask(names[user], left[user], rng) for user in asking if left[user]]
+    """Draw the requests of a round: each user who has samples left asks with probability ρ.
+
+    Parameters
+    ----------
+    names
+        The users.
+    left
+        For each user, the samples left by round; reduced by the requests.
+    rho
+        The probability.
+    rng
+        The random generator.
+    """
+    users_who_ask = rng.permutation(np.flatnonzero(rng.random(len(names)) < rho)).tolist()
+    return [ask(names[user], left[user], rng) for user in users_who_ask if left[user]]
 
 
 def ask(user: str, left: dict[int, int], rng: np.random.Generator) -> Request:
-    """A request for a random part of one of the rounds that a user has samples left of."""
+    """Draw a request for a random part of one of the user's rounds, and take it out of `left`."""
     of_round = list(left)[rng.integers(len(left))]
     count = int(rng.integers(1, left[of_round] + 1))
     left[of_round] -= count
@@ -99,7 +111,7 @@ def ask(user: str, left: dict[int, int], rng: np.random.Generator) -> Request:
 
 
 def scaled(weights: NDArray[np.int64], total: int) -> NDArray[np.int64]:
-    """Whole numbers in proportion to the weights that add up to the total.
+    """Return whole numbers in proportion to the weights that add up to the total.
 
     >>> scaled(np.array([1, 1, 2]), 10)
     array([2, 3, 5])

@@ -36,16 +36,6 @@ def describe(learner: Learner) -> dict[str, Any]:
 def build(description: Mapping[str, Any]) -> Learner:
     """Return the learner of plain data, as `describe` returns it.
 
-<<<<<<< HEAD
-    Raises
-    ------
-    InputError
-        If the data does not describe a learner.
-
-    Examples
-    --------
-||||||| 3182a16
-=======
     Parameters
     ----------
     description
@@ -58,7 +48,6 @@ def build(description: Mapping[str, Any]) -> Learner:
 
     Examples
     --------
->>>>>>> face
     >>> build({"kind": "sklearn", "estimator": "GaussianNB", "classes": 10, "features": 64}).classes
     10
     """
@@ -108,13 +97,6 @@ def _sklearn(**parts: Any) -> Learner:
         return SklearnLearner(family(**settings), **parts)
     except TypeError as error:
         raise InputError(f"not settings of {name}: {error}") from None
-<<<<<<< HEAD
-||||||| 3182a16
-
-
-def _check(parts: Mapping[str, Any], known: set[str], what: str) -> None:
-    refuse_unknown(what, parts, known)
-=======
 
 
 def _check(parts: Mapping[str, Any], known: set[str], what: str) -> None:
@@ -124,4 +106,3 @@ def _check(parts: Mapping[str, Any], known: set[str], what: str) -> None:
 OURS: Mapping[str, Callable[..., Learner]] = {"torch": _torch, "sklearn": _sklearn}
 LEARNERS: Registry[Callable[..., Learner]] = Registry("learner", OURS, group="cause.learners")
 """What makes a learner of the rest of its description, by kind."""
->>>>>>> face

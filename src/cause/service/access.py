@@ -1,4 +1,4 @@
-"""Which token may use a route."""
+"""Route dependencies that check a token's scopes."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
@@ -18,37 +18,47 @@ UserId = Annotated[
         examples=["alice"],
     ),
 ]
-NO = "this token does not allow it"
+FORBIDDEN = "this token does not allow it"
 
 
-def allowed(*scopes: str) -> Any:
-    """A token with one of these scopes; the token itself."""
+def require_scope(*scopes: str) -> Any:
+    """Return a dependency that requires a token with one of these scopes (403 otherwise) and yields the token."""
 
     async def check(request: Request) -> Token:
         token: Token = request.state.token
         if not token.scopes & set(scopes):
-            raise ProblemError(403, NO)
+            raise ProblemError(403, FORBIDDEN)
         return token
 
-    return _told(check, scopes)
+    return _dependency(check, scopes)
 
 
-def for_user(tokens: Tokens, *scopes: str) -> Any:
-    """A token with one of these scopes, or one of the very user. Nobody is looked up to decide it."""
+def require_user(tokens: Tokens, *scopes: str) -> Any:
+    """Return a dependency that requires a token with one of these scopes, or the token of the user in the path.
+
+    Whether the user exists is not looked up, so a refusal does not reveal it.
+
+    Parameters
+    ----------
+    tokens
+        Decides whether a token was made for the user.
+    scopes
+        Scopes that may act for every user.
+    """
 
     async def check(request: Request) -> Token:
         token: Token = request.state.token
-        own = tokens.is_of(token, str(request.path_params.get("user", "")))
-        if not (token.scopes & set(scopes) or ("user" in token.scopes and own)):
-            raise ProblemError(403, NO)
+        is_users_token = tokens.belongs_to(token, str(request.path_params.get("user", "")))
+        if not (token.scopes & set(scopes) or ("user" in token.scopes and is_users_token)):
+            raise ProblemError(403, FORBIDDEN)
         return token
 
-    return _told(check, ("user", *scopes))
+    return _dependency(check, ("user", *scopes))
 
 
 ANY = SCOPES
 
 
-def _told(check: Callable[[Request], Awaitable[Token]], scopes: tuple[str, ...]) -> Any:
-    check.scopes = scopes  # type: ignore[attr-defined]  # for the schema, and for tests that go through all routes
+def _dependency(check: Callable[[Request], Awaitable[Token]], scopes: tuple[str, ...]) -> Any:
+    check.scopes = scopes  # type: ignore[attr-defined]  # tests read it from all routes
     return Depends(check)

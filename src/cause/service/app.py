@@ -18,9 +18,9 @@ from starlette.staticfiles import StaticFiles
 from cause.common.version import __version__
 from cause.errors import BudgetError, CauseError, EmptyRoundError, InputError, RequestError
 from cause.service import problems
-from cause.service.middleware import Gate
-from cause.service.predictor_cache import NobodyVotesError
-from cause.service.redact import kind_of, where
+from cause.service.middleware import ServiceMiddleware
+from cause.service.predictor_cache import NoVotersError
+from cause.service.redact import redacted_message, redacted_traceback
 from cause.service.routes import device, evidence, meta, predictions, quarantine, users
 from cause.service.schemas import Problem
 from cause.service.service import Service
@@ -29,12 +29,12 @@ log = logging.getLogger("cause.serve")
 STATIC = Path(__file__).parent / "static"
 PUBLIC = ("/healthz", "/readyz")
 UNTRACED: Any = {"tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False}
-"""Spans would name paths, and users' names are in there."""
-TAKEN = (*PUBLIC, "/metrics", "/openapi.json", "/v1")
+"""Telemetry is off: spans would contain paths, and paths contain user ids."""
+API_PATHS = (*PUBLIC, "/metrics", "/openapi.json", "/v1")
 
 
 def make_app(service: Service) -> FastAPI:
-    """An application for one device."""
+    """Return the application that serves one device."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -55,72 +55,73 @@ def make_app(service: Service) -> FastAPI:
     for part in (users, predictions, device, quarantine, evidence, meta):
         app.router.routes.extend(part.router(service).routes)
     app.router.routes.append(Pages("/", StaticFiles(directory=STATIC, html=True), name="static"))
-    _handle(app)
+    _add_exception_handlers(app)
     app.openapi = lambda: _schema(app)  # type: ignore[method-assign]
-    app.add_middleware(Gate, tokens=service.tokens, metrics=service.metrics, settings=service.settings)
+    app.add_middleware(ServiceMiddleware, tokens=service.tokens, metrics=service.metrics, settings=service.settings)
     return app
 
 
 class Pages(Mount):
-    """Static files: whatever path is nobody else's."""
+    """Static files, on every path that is not one of the API's."""
 
     def matches(self, scope: Any) -> tuple[Match, Any]:
+        """Match no path of the API: an unknown one is answered as a problem, not as a missing file."""
         path = scope.get("path", "")
-        if path in TAKEN or path.startswith("/v1/"):
+        if path in API_PATHS or path.startswith("/v1/"):
             return Match.NONE, {}
         return super().matches(scope)
 
 
 def _methods(app: FastAPI, scope: Any) -> str:
-    """What a path can be asked with."""
-    found: set[str] = set()
+    """Return the methods that a path allows, for the header Allow."""
+    methods: set[str] = set()
     for route in app.routes:
         if route.matches(scope)[0] is not Match.NONE:
-            found |= getattr(route, "methods", None) or {"GET", "HEAD"}
-    return ", ".join(sorted(found))
+            methods |= getattr(route, "methods", None) or {"GET", "HEAD"}
+    return ", ".join(sorted(methods))
 
 
-def _handle(app: FastAPI) -> None:
+def _add_exception_handlers(app: FastAPI) -> None:
     @app.exception_handler(problems.ProblemError)
     async def _(request: Request, error: problems.ProblemError) -> Response:
-        return problems.answer(error.status, error.detail, error.headers, error.errors)
+        return problems.problem_response(error.status, error.detail, error.headers, error.errors)
 
     @app.exception_handler(RequestValidationError)
     async def _(request: Request, error: RequestValidationError) -> Response:
-        wrong = [{"where": ".".join(map(str, each["loc"])), "message": each["msg"]} for each in error.errors()[:20]]
-        return problems.answer(422, "the request is not as the schema says", errors=wrong)
+        errors = [{"where": ".".join(map(str, item["loc"])), "message": item["msg"]} for item in error.errors()[:20]]
+        return problems.problem_response(422, "the request is not as the schema says", errors=errors)
 
     @app.exception_handler(HTTPException)
     async def _(request: Request, error: HTTPException) -> Response:
         detail = {404: "there is nothing here", 405: "not with this method"}.get(error.status_code, str(error.detail))
         allow = {"Allow": _methods(app, request.scope)} if error.status_code == 405 else {}
-        return problems.answer(error.status_code, detail, dict(error.headers or {}) | allow)
+        return problems.problem_response(error.status_code, detail, dict(error.headers or {}) | allow)
 
     @app.exception_handler(CauseError)
     async def _(request: Request, error: CauseError) -> Response:
         if isinstance(error, BudgetError):
-            return problems.answer(409, str(error), kind=problems.STORAGE_FULL)
-        if isinstance(error, RequestError | NobodyVotesError | EmptyRoundError):
-            return problems.answer(409, str(error))
+            return problems.problem_response(409, str(error), kind=problems.STORAGE_FULL)
+        if isinstance(error, RequestError | NoVotersError | EmptyRoundError):
+            return problems.problem_response(409, str(error))
         if isinstance(error, InputError):
-            return problems.answer(422, str(error))
-        log.error("a request failed: %s", kind_of(error), extra={"detail": where(error)})
-        return problems.answer(503, "the device cannot do this now: its log tells more", {"Retry-After": "5"})
+            return problems.problem_response(422, str(error))
+        log.error("a request failed: %s", redacted_message(error), extra={"detail": redacted_traceback(error)})
+        return problems.problem_response(503, "the device cannot do this now: its log tells more", {"Retry-After": "5"})
 
 
 def _schema(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
-        made = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
-        parts = made.setdefault("components", {})
-        parts.setdefault("schemas", {})["Problem"] = Problem.model_json_schema()
+        schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+        components = schema.setdefault("components", {})
+        components.setdefault("schemas", {})["Problem"] = Problem.model_json_schema()
         for unused in ("HTTPValidationError", "ValidationError"):
-            parts["schemas"].pop(unused, None)
-        parts["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
-        for path, methods in made["paths"].items():
+            components["schemas"].pop(unused, None)
+        components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+        for path, methods in schema["paths"].items():
             for operation in methods.values():
                 if path not in PUBLIC:
                     operation["security"] = [{"bearer": []}]
                     if "get" in methods and operation is methods["get"] and "200" in operation["responses"]:
                         operation["responses"].setdefault("304", {"description": "The client has it already"})
-        app.openapi_schema = made
+        app.openapi_schema = schema
     return app.openapi_schema

@@ -1,4 +1,4 @@
-"""What the paper's systems would have retrained on this device's own history: simulated in a process of its own."""
+"""What the paper's systems would have retrained on this device's history, simulated in another process."""
 
 import multiprocessing
 import threading
@@ -13,65 +13,67 @@ from cause.errors import CauseError
 from cause.lab.home_trace import history
 from cause.lab.simulate import Setting, simulate
 from cause.lab.trace import Trace
-from cause.service.redact import kind_of
+from cause.service.redact import redacted_message
 from cause.service.schemas import Baseline, Baselines
 
 SYSTEMS = ("cause", "sisa", "arcane", "omp-70", "omp-95", "frugal")
 
 
-def simulated(trace: Trace, setting: Setting) -> list[dict[str, Any]]:
-    """Every system on one trace."""
-    return [_simulated(trace, name, setting) for name in SYSTEMS]
+def simulate_systems(trace: Trace, setting: Setting) -> list[dict[str, Any]]:
+    """Simulate every system on one trace; return the fields of a `Baseline` for each."""
+    return [_simulate_system(trace, name, setting) for name in SYSTEMS]
 
 
-def _simulated(trace: Trace, name: str, setting: Setting) -> dict[str, Any]:
+def _simulate_system(trace: Trace, name: str, setting: Setting) -> dict[str, Any]:
     try:
-        done = simulate(trace, name, PRESETS[name], setting)
-    except CauseError as error:  # a system by class needs labels, and those of what was forgotten are gone
+        result = simulate(trace, name, PRESETS[name], setting)
+    except CauseError as error:  # a partition by class needs labels, and those of forgotten samples are deleted
         return {"system": name, "unknown": str(error)}
-    return {"system": name, "rsn": done.rsn, "rsn_per_round": done.rsn_per_round, "floor_rsn": done.floor_rsn}
+    return {"system": name, "rsn": result.rsn, "rsn_per_round": result.rsn_per_round, "floor_rsn": result.floor_rsn}
 
 
 class Comparison:
-    """Computed when asked for, and again when the history has grown."""
+    """Computes the baselines in the background when they are read and the history has grown."""
 
     def __init__(self, device: Cause, model: EnergyModel | None = None) -> None:
         self._device, self._model = device, model
         self._lock = threading.Lock()
-        self._of: tuple[int, int] | None = None
+        self._version: tuple[int, int] | None = None
         self._pool: ProcessPoolExecutor | None = None
         self._future: Future[list[dict[str, Any]]] | None = None
 
-    def now(self) -> Baselines:
-        """What is known, and whether it is of this moment."""
+    def current(self) -> Baselines:
+        """Return the baselines, or that they are being computed, or why they cannot be."""
         home = home_of(self._device)
         with self._lock:
-            newest, own = home.queries.last_history(), home.queries.retrained_total()
+            newest, retrained = home.queries.last_history(), home.queries.retrained_total()
             round_ = self._device.ledger.round
-            if self._of != (newest, round_) and (self._future is None or self._future.done()):
+            if self._version != (newest, round_) and (self._future is None or self._future.done()):
                 self._begin((newest, round_))
             assert self._future is not None
             if not self._future.done():
-                return Baselines(state="computing", round=round_, systems=[], **self._cost(own))
+                return Baselines(state="computing", round=round_, systems=[], **self._device_cost(retrained))
             self._end_pool()
             error = self._future.exception()
             if error is not None:
-                detail = kind_of(error)
-                return Baselines(state="failed", round=round_, systems=[], detail=detail, **self._cost(own))
-            systems = [Baseline(**each, **self._line(each.get("rsn"))) for each in self._future.result()]
-            return Baselines(state="ready", round=round_, systems=systems, **self._cost(own))
+                detail = redacted_message(error)
+                return Baselines(
+                    state="failed", round=round_, systems=[], detail=detail, **self._device_cost(retrained)
+                )
+            systems = [Baseline(**fields, **self._cost_of(fields.get("rsn"))) for fields in self._future.result()]
+            return Baselines(state="ready", round=round_, systems=systems, **self._device_cost(retrained))
 
-    def _line(self, rsn: int | None) -> dict[str, Any]:
-        """What so many retrained samples take here, without the fixed cost of each training: RSN does not tell it."""
+    def _cost_of(self, rsn: int | None) -> dict[str, Any]:
+        """Return what so many retrained samples cost on this machine, without the fixed cost of each training."""
         if rsn is None:
             return {}
         cost = estimated(0, rsn, rsn, self._model)
         return {"seconds": cost.seconds, "joules": cost.joules}
 
-    def _cost(self, own: int) -> dict[str, Any]:
-        return {"rsn": own, **self._line(own), "energy_unknown": estimated(0, own, own, self._model).unknown}
+    def _device_cost(self, rsn: int) -> dict[str, Any]:
+        return {"rsn": rsn, **self._cost_of(rsn), "energy_unknown": estimated(0, rsn, rsn, self._model).unknown}
 
-    def _begin(self, of: tuple[int, int]) -> None:
+    def _begin(self, version: tuple[int, int]) -> None:
         device, home = self._device, home_of(self._device)
         trace = history(home)
         memory = device.memory
@@ -82,22 +84,23 @@ class Comparison:
             sub_model_bytes=device.learner.sub_model_bytes,
             classes=device.classes,
         )
-        self._of = of
+        self._version = version
         if not trace.rounds:
             self._future = Future()
             self._future.set_result([])
             return
         if self._pool is None:
             self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
-        self._future = self._pool.submit(simulated, trace, setting)
+        self._future = self._pool.submit(simulate_systems, trace, setting)
 
     def _end_pool(self) -> None:
-        """The process is not kept: it is seldom needed and takes memory."""
+        """End the process, which is seldom needed and takes memory."""
         if self._pool is not None:
             self._pool.shutdown(wait=False)
             self._pool = None
 
     def close(self) -> None:
+        """Kill the simulation under way."""
         with self._lock:
             if self._pool is not None:
                 for process in list((self._pool._processes or {}).values()):

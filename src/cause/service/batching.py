@@ -1,8 +1,8 @@
-"""Predictions that wait together are made together, by one thread. Nobody waits for company.
+"""Predictions in batches: requests that wait at the same time are predicted together, by one thread.
 
-What waits is bounded in bytes. A batch is small, so that many inputs of one request are answered in several: half of
-each is the oldest request's, the rest goes to the shortest. So a short request waits for one batch, and no request for
-ever.
+No request waits for others to arrive. The inputs that wait are limited in bytes. A batch is small, so a request with
+many inputs takes several batches: half of each batch belongs to the oldest request, the rest to the shortest ones. So a
+short request waits for one batch, and every request makes progress.
 """
 
 import asyncio
@@ -17,97 +17,123 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cause.errors import CauseError
-from cause.service.memory_budget import Room, Share
-from cause.service.predictor_cache import Answer, Heads
+from cause.service.limits import MemoryBudget, Reservation
+from cause.service.predictor_cache import Prediction, PredictorCache
 from cause.service.problems import ProblemError
 
-MOST = 512
-"""Samples predicted at once."""
+MOST_SAMPLES = 512
+"""In one batch."""
 MOST_BYTES = 8 << 20
-"""And of their inputs; a single one may have more."""
+"""Of the inputs in one batch; a single input may have more."""
 TRIES = 20
-"""How often a request of several batches begins again, because others vote than at its beginning."""
+"""How often a request of several batches starts again because the voters changed between two of them."""
 
 
 @dataclass(frozen=True)
-class Predicted:
-    """An answer, and the memory that it and its inputs are counted with: let it go when the answer is sent."""
+class ReservedPrediction:
+    """A prediction and the memory that is reserved for it: release it when the response is sent."""
 
-    answer: Answer
-    share: Share
+    prediction: Prediction
+    reservation: Reservation
 
 
 @dataclass(eq=False)
-class _Asked:
+class _Job:
+    """The inputs of one request, the spans of rows still to predict, and the predictions so far."""
+
     x: NDArray[Any]
     loop: asyncio.AbstractEventLoop
-    future: "asyncio.Future[Answer]"
+    future: "asyncio.Future[Prediction]"
     todo: deque[tuple[int, int]] = field(default_factory=deque)
-    parts: dict[tuple[int, int], Answer] = field(default_factory=dict)
+    parts: dict[tuple[int, int], Prediction] = field(default_factory=dict)
     tries: int = 0
 
     @property
-    def left(self) -> int:
+    def rows_left(self) -> int:
         return sum(stop - start for start, stop in self.todo)
 
-    def answered(self, span: tuple[int, int], answer: Answer) -> None:
-        """A part. All of them must come from the same voters: whoever serves at the end saw nothing erased before."""
-        if self.parts and _who(next(iter(self.parts.values()))) != _who(answer):
+    def add(self, span: tuple[int, int], part: Prediction) -> None:
+        """Add a part. All parts must come from the same voters: those of the last part saw nothing that was erased."""
+        if self.parts and _voters_of(next(iter(self.parts.values()))) != _voters_of(part):
             self.tries += 1
             self.todo.extend(sorted(self.parts))
             self.parts.clear()
-        self.parts[span] = answer
+        self.parts[span] = part
 
-    def whole(self) -> Answer:
+    def joined(self) -> Prediction:
         parts = [self.parts[span] for span in sorted(self.parts)]
         if len(parts) == 1:
             return parts[0]
         labels = np.concatenate([part.labels for part in parts])
-        return Answer(labels, np.concatenate([part.probabilities for part in parts], axis=1), parts[0].voters)
+        return Prediction(labels, np.concatenate([part.probabilities for part in parts], axis=1), parts[0].voters)
 
 
 @dataclass(frozen=True)
 class _Piece:
-    asked: _Asked
+    """Rows of one job in one batch."""
+
+    job: _Job
     span: tuple[int, int]
 
     @property
     def x(self) -> NDArray[Any]:
-        return self.asked.x[slice(*self.span)]
+        return self.job.x[slice(*self.span)]
 
 
-class Batches:
-    """A thread that predicts."""
+class PredictionBatcher:
+    """A thread that predicts for all requests.
 
-    def __init__(self, heads: Heads, waiting_bytes: int, answer_bytes: int) -> None:
-        """`answer_bytes` is what the answer for one sample takes, from all heads and as text."""
-        self._heads, self._answer_bytes = heads, answer_bytes
-        self._room = Room(waiting_bytes)
-        self._waiting: list[_Asked] = []  # the oldest first
-        self._ended, self._changed = False, threading.Condition()
+    Parameters
+    ----------
+    predictors
+        Makes the predictions.
+    waiting_bytes
+        What all inputs that wait may take, with their predictions.
+    bytes_per_prediction
+        What the prediction for one sample takes, from all heads and as text.
+    """
+
+    def __init__(self, predictors: PredictorCache, waiting_bytes: int, bytes_per_prediction: int) -> None:
+        self._predictors, self._bytes_per_prediction = predictors, bytes_per_prediction
+        self._budget = MemoryBudget(waiting_bytes)
+        self._jobs: list[_Job] = []  # the oldest first
+        self._closing, self._changed = False, threading.Condition()
         self._thread = threading.Thread(target=self._run, name="predictions", daemon=True)
         self._thread.start()
 
-    async def predict(self, x: NDArray[Any], who: str) -> Predicted:
-        """What the heads say to these inputs; a 503 when too much waits already, of all or of who asks."""
-        share = self._room.share(who)
-        if not share.hold(x.nbytes + len(x) * self._answer_bytes):
+    async def predict(self, x: NDArray[Any], token: str) -> ReservedPrediction:
+        """Return the prediction for these inputs.
+
+        Parameters
+        ----------
+        x
+            Inputs, one row a sample.
+        token
+            The id of the client's token.
+
+        Raises
+        ------
+        ProblemError
+            503 if too many inputs wait, of all clients or of this one, or if the voters change too often.
+        """
+        reservation = self._budget.reserve(token)
+        if not reservation.resize(x.nbytes + len(x) * self._bytes_per_prediction):
             raise ProblemError(503, "too many inputs wait for their prediction: ask again", {"Retry-After": "1"})
         try:
             loop = asyncio.get_running_loop()
-            asked = _Asked(x, loop, loop.create_future(), deque([(0, len(x))]))
+            job = _Job(x, loop, loop.create_future(), deque([(0, len(x))]))
             with self._changed:
-                self._waiting.append(asked)
+                self._jobs.append(job)
                 self._changed.notify()
-            return Predicted(await asked.future, share)
+            return ReservedPrediction(await job.future, reservation)
         except BaseException:
-            share.let_go()
+            reservation.release()
             raise
 
     def close(self) -> None:
-        """What waits is answered first."""
+        """Finish the jobs that wait, and end the thread."""
         with self._changed:
-            self._ended = True
+            self._closing = True
             self._changed.notify()
         self._thread.join(timeout=10)
 
@@ -115,99 +141,101 @@ class Batches:
         while pieces := self._next():
             groups: dict[tuple[Any, ...], list[_Piece]] = {}
             for piece in pieces:
-                groups.setdefault((piece.asked.x.dtype, piece.asked.x.shape[1:]), []).append(piece)
+                groups.setdefault((piece.job.x.dtype, piece.job.x.shape[1:]), []).append(piece)
             try:
                 for group in groups.values():
-                    self._answer(group)
-                self._settle({piece.asked for piece in pieces})
-            except Exception as error:  # this thread goes on, whatever happens: nobody else predicts
-                for asked in {piece.asked for piece in pieces}:
-                    self._end(asked, error)
-            pieces = groups = {}  # type: ignore[assignment]  # nobody's inputs are kept while it waits
+                    self._predict(group)
+                self._finish({piece.job for piece in pieces})
+            except Exception as error:  # this thread must go on whatever happens: no other one predicts
+                for job in {piece.job for piece in pieces}:
+                    self._end(job, error)
+            pieces = groups = {}  # type: ignore[assignment]  # keep no inputs while waiting
 
     def _next(self) -> list[_Piece]:
-        """The next batch; empty at the end."""
+        """Return the next batch; an empty one at the end."""
         with self._changed:
             while True:
-                self._waiting = [asked for asked in self._waiting if not asked.future.done()]  # the client went away
-                if self._waiting or self._ended:
-                    return batch(self._waiting)
+                self._jobs = [job for job in self._jobs if not job.future.done()]  # drop those whose client went away
+                if self._jobs or self._closing:
+                    return take_batch(self._jobs)
                 self._changed.wait()
 
-    def _answer(self, group: list[_Piece]) -> None:
+    def _predict(self, group: list[_Piece]) -> None:
         try:
-            answer = self._heads.predict(np.concatenate([each.x for each in group]) if len(group) > 1 else group[0].x)
+            x = np.concatenate([piece.x for piece in group]) if len(group) > 1 else group[0].x
+            prediction = self._predictors.predict(x)
         except Exception as error:
             if len(group) > 1 and isinstance(error, CauseError):
-                for each in group:  # one of them may be the reason
-                    self._answer([each])
+                for piece in group:  # the inputs of one request may be the reason
+                    self._predict([piece])
                 return
-            for asked in {each.asked for each in group}:
-                self._end(asked, error)
+            for job in {piece.job for piece in group}:
+                self._end(job, error)
             return
         start = 0
-        for each in group:
-            own = slice(start, start + each.span[1] - each.span[0])
-            start = own.stop
-            each.asked.answered(each.span, Answer(answer.labels[own], answer.probabilities[:, own], answer.voters))
+        for piece in group:
+            rows = slice(start, start + piece.span[1] - piece.span[0])
+            start = rows.stop
+            part = Prediction(prediction.labels[rows], prediction.probabilities[:, rows], prediction.voters)
+            piece.job.add(piece.span, part)
 
-    def _settle(self, asked: Iterable[_Asked]) -> None:
-        for each in asked:
-            if each.tries > TRIES:
-                told = "the heads change faster than so many inputs are predicted: send fewer at once"
-                self._end(each, ProblemError(503, told, {"Retry-After": "5"}))
-            elif not each.todo and each.parts:
-                self._end(each, each.whole())
+    def _finish(self, jobs: Iterable[_Job]) -> None:
+        for job in jobs:
+            if job.tries > TRIES:
+                detail = "the heads change faster than so many inputs are predicted: send fewer at once"
+                self._end(job, ProblemError(503, detail, {"Retry-After": "5"}))
+            elif not job.todo and job.parts:
+                self._end(job, job.joined())
 
-    def _end(self, asked: _Asked, told: Answer | Exception) -> None:
+    def _end(self, job: _Job, result: Prediction | Exception) -> None:
         with self._changed:
-            if asked not in self._waiting:
+            if job not in self._jobs:
                 return  # another part of it failed before
-            self._waiting.remove(asked)
+            self._jobs.remove(job)
 
-        def settle() -> None:
-            if asked.future.done():
+        def set_result() -> None:
+            if job.future.done():
                 return
-            if isinstance(told, Answer):
-                asked.future.set_result(told)
+            if isinstance(result, Prediction):
+                job.future.set_result(result)
             else:
-                asked.future.set_exception(told)
+                job.future.set_exception(result)
 
-        with contextlib.suppress(RuntimeError):  # the service has stopped
-            asked.loop.call_soon_threadsafe(settle)
+        with contextlib.suppress(RuntimeError):  # the event loop is closed: the service has stopped
+            job.loop.call_soon_threadsafe(set_result)
 
 
-def batch(waiting: list[_Asked]) -> list[_Piece]:
-    """A batch of what waits, which is marked as taken."""
+def take_batch(jobs: list[_Job]) -> list[_Piece]:
+    """Return the next batch, and remove its rows from what the jobs still have to do."""
     pieces: list[_Piece] = []
-    samples, size = MOST, MOST_BYTES
+    samples, size = MOST_SAMPLES, MOST_BYTES
 
-    def take(asked: _Asked, most: int, most_bytes: int) -> None:
+    def take(job: _Job, most: int, most_bytes: int) -> None:
         nonlocal samples, size
-        row = max(1, asked.x[:1].nbytes)
-        while asked.todo:
-            start, stop = asked.todo.popleft()
-            fits = max(min(most_bytes, size) // row, 0 if pieces else 1)
+        row_bytes = max(1, job.x[:1].nbytes)
+        while job.todo:
+            start, stop = job.todo.popleft()
+            fits = max(min(most_bytes, size) // row_bytes, 0 if pieces else 1)
             count = min(stop - start, most, samples, fits)
             if count < stop - start:
-                asked.todo.appendleft((start + count, stop))
+                job.todo.appendleft((start + count, stop))
             if count <= 0:
                 return
-            pieces.append(_Piece(asked, (start, start + count)))
+            pieces.append(_Piece(job, (start, start + count)))
             samples, most = samples - count, most - count
-            size, most_bytes = size - count * row, most_bytes - count * row
+            size, most_bytes = size - count * row_bytes, most_bytes - count * row_bytes
 
-    if waiting:
-        oldest, *others = waiting
-        share = 2 if others else 1
-        take(oldest, MOST // share, MOST_BYTES // share)
-        for other in sorted(others, key=lambda asked: asked.left):
+    if jobs:
+        oldest, *others = jobs
+        divisor = 2 if others else 1
+        take(oldest, MOST_SAMPLES // divisor, MOST_BYTES // divisor)
+        for job in sorted(others, key=lambda job: job.rows_left):
             if not samples:
                 break
-            take(other, samples, size)
+            take(job, samples, size)
         take(oldest, samples, size)
     return pieces
 
 
-def _who(answer: Answer) -> list[tuple[Any, ...]]:
-    return [(voter.sub_model.key, voter.sub_model.identity, voter.weight) for voter in answer.voters]
+def _voters_of(prediction: Prediction) -> list[tuple[Any, ...]]:
+    return [(voter.sub_model.key, voter.sub_model.identity, voter.weight) for voter in prediction.voters]

@@ -1,4 +1,4 @@
-"""What happens, told to whoever listens: numbered, the last of them kept for those who come back."""
+"""Server-sent events: numbered, with the last ones kept for listeners that reconnect."""
 
 import asyncio
 import json
@@ -10,25 +10,25 @@ from typing import Any
 
 KEPT = 1_000
 BEHIND = 1_000
-"""A listener that is so many events behind is let go; it can come back with the last id it saw."""
+"""A listener that is so many events behind is disconnected; it can reconnect with the last id it saw."""
 BEAT_S = 15.0
 
 
 @dataclass(frozen=True)
 class Event:
-    """One of them."""
+    """One event: a number, what happened, and its data."""
 
     id: int
     kind: str
     data: dict[str, Any]
 
     def text(self) -> str:
-        """As server-sent events are written."""
+        """Return the event in the text format of server-sent events."""
         return f"id: {self.id}\nevent: {self.kind}\ndata: {json.dumps(self.data)}\n\n"
 
 
 class Listener:
-    """One who listens, on an event loop of its own."""
+    """One open stream: a queue of events on the event loop of the stream. None in the queue ends the stream."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -36,16 +36,16 @@ class Listener:
 
 
 class Events:
-    """Told from any thread."""
+    """Passes events on to all listeners. Events may be published from any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a signal may come, and `close`, while its thread is in here
+        self._lock = threading.RLock()  # a signal handler may call `close` while its thread holds the lock
         self._next, self._closed = 1, False
         self._kept: deque[Event] = deque(maxlen=KEPT)
         self._listeners: set[Listener] = set()
 
-    def tell(self, kind: str, **data: Any) -> None:
-        """Something happened."""
+    def publish(self, kind: str, **data: Any) -> None:
+        """Send an event to all listeners and keep it for those that reconnect."""
         with self._lock:
             event = Event(self._next, kind, data)
             self._next += 1
@@ -59,11 +59,11 @@ class Events:
             event = None
         try:
             listener.loop.call_soon_threadsafe(listener.queue.put_nowait, event)
-        except RuntimeError:  # its loop is gone
+        except RuntimeError:  # its loop is closed
             self._listeners.discard(listener)
 
     def close(self) -> None:
-        """The service stops: streams end."""
+        """End all streams, and all that are opened later."""
         with self._lock:
             self._closed = True
             for listener in list(self._listeners):
@@ -73,7 +73,17 @@ class Events:
     async def stream(
         self, after: int | None, hello: dict[str, Any], allowed: Callable[[], bool] = lambda: True
     ) -> AsyncIterator[str]:
-        """The events after one that was seen, or from now on, as long as that is allowed."""
+        """Yield events as text, and a comment every `BEAT_S` seconds without one.
+
+        Parameters
+        ----------
+        after
+            The id of the last event that the client saw: kept events after it come first. None: new events only.
+        hello
+            The data of the first event.
+        allowed
+            Asked before each event; the stream ends when it returns False.
+        """
         listener = Listener()
         with self._lock:
             missed = [] if after is None else [event for event in self._kept if event.id > after]
@@ -85,8 +95,8 @@ class Events:
                 yield event.text()
             while not self._closed:
                 try:
-                    told = await asyncio.wait_for(listener.queue.get(), BEAT_S)
-                    text = None if told is None else told.text()
+                    received = await asyncio.wait_for(listener.queue.get(), BEAT_S)
+                    text = None if received is None else received.text()
                 except TimeoutError:
                     text = ": still here\n\n"
                 if text is None or not allowed():

@@ -1,4 +1,4 @@
-"""What is in a request's body: read in memory only, never more than a limit, nothing evaluated."""
+"""Parsing request bodies: in memory, with limits on sizes, and without unpickling or evaluating anything."""
 
 import io
 import json
@@ -26,16 +26,17 @@ from cause.service.schemas import CloseRound, Erasure
 
 MOST_SAMPLES = 100_000
 MOST_JSON = 4_096
+"""Samples in one JSON body."""
 MOST_LISTS = 2 * (MOST_JSON + 1)
-"""Lists and objects of so many samples, and of the body itself."""
+"""Lists and objects that so many samples and the body itself consist of."""
 MOST_PAIRS = 10_000
-"""Of round and position, in an erasure."""
+"""Pairs of round and position in one erasure."""
 PICTURES = ("image/png", "image/jpeg", "image/webp", "image/bmp")
 NPZ, TENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "application/json"
-LARGEST = 1e9  # of a number in JSON: float32 holds it
+LARGEST = 1e9  # number in JSON; float32 can hold it
 HEADER_BYTES = 65_536
 ENTRY = b"PK\x01\x02"
-"""Begins each line of a zip file's table."""
+"""The first bytes of each entry in the directory of a zip file."""
 TENSOR_TYPES = {
     "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4", "U64": "<u8", "I64": "<i8",
     "F16": "<f2", "F32": "<f4", "F64": "<f8", "BOOL": "?",
@@ -44,8 +45,8 @@ TENSOR_TYPES = {
 Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
 Row = Annotated[list[Number], Field(min_length=1, max_length=2**20)]
 
-READ = 16
-"""Bytes that a byte of JSON may take once it is read: two of them make a number, and that is an object of its own."""
+PARSED_BYTES = 16
+"""Memory that a byte of JSON may take once it is parsed: two bytes can be a number, and a number is an object."""
 
 
 class _Body(BaseModel):
@@ -76,16 +77,18 @@ class _Inputs(_Body):
 
 
 @dataclass(frozen=True)
-class Form:
-    """What inputs of a device look like, as far as its learner says."""
+class InputLayout:
+    """The shape of a device's inputs, as far as its settings or its learner fix it, and the number of classes."""
 
     values: int | None
+    """Values of one input; None if any number is accepted."""
     shape: tuple[int, ...] | None
+    """Shape of one input; None if it is a plain row."""
     classes: int
 
     @classmethod
-    def of(cls, learner: Learner, classes: int, shape: tuple[int, ...] | None = None) -> "Form":
-        """As the device is set, or as its learner has it."""
+    def of(cls, learner: Learner, classes: int, shape: tuple[int, ...] | None = None) -> "InputLayout":
+        """Return the layout of a device: of the shape in its settings, or else of its learner."""
         if shape is not None:
             return cls(math.prod(shape), shape, classes)
         if learner.recipe is not None:
@@ -94,39 +97,59 @@ class Form:
         return cls(learner.features, None, classes)
 
 
-class Named(io.BytesIO):
-    """Bytes that are called what a message should call them."""
+class NamedBytes(io.BytesIO):
+    """A body that error messages call "the body"."""
 
     def __str__(self) -> str:
         return "the body"
 
 
-class Reader:
-    """Reads bodies for one device."""
+class SampleReader:
+    """Reads samples out of bodies for one device. All methods raise a `ProblemError` for a body that does not fit.
 
-    def __init__(self, form: Form, unpacked_bytes: int) -> None:
-        self.form, self._most = form, unpacked_bytes
+    Parameters
+    ----------
+    layout
+        What the inputs must look like.
+    unpacked_bytes
+        What the samples of one body may take in memory.
+    """
 
-    def labelled(
+    def __init__(self, layout: InputLayout, unpacked_bytes: int) -> None:
+        self.layout, self._most_bytes = layout, unpacked_bytes
+
+    def read_labelled(
         self, kind: str, body: bytes, label: int | None, *, one_user: bool = False
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Inputs and labels. For `one_user`, a body that says itself whose its samples are is refused."""
+        """Return inputs and labels.
+
+        Parameters
+        ----------
+        kind
+            The content type.
+        body
+            The body.
+        label
+            The label of a picture, from the query; None for other forms.
+        one_user
+            Refuse a body that names users itself.
+        """
         x, y = self._read(kind, body, label, labels=True, refused=("users", "user") if one_user else ())
         assert y is not None
-        return self._fitting(x, y)
+        return self._check_labels(x, y)
 
-    def owned(self, kind: str, body: bytes) -> tuple[NDArray[Any], NDArray[np.int64], list[str]]:
-        """Inputs, labels, and whose each sample is, in normal form."""
+    def read_bulk(self, kind: str, body: bytes) -> tuple[NDArray[Any], NDArray[np.int64], list[str]]:
+        """Return inputs, labels, and the user of each sample in normal form."""
         kind = kind.partition(";")[0].strip().lower()
         try:
             if kind == JSON:
-                x, y, users = self._owned_json(body)
+                x, y, users = self._bulk_json(body)
             elif kind == NPZ:
-                x, y, users = self._owned_npz(body)
+                x, y, users = self._bulk_npz(body)
             else:
                 forms = f"{JSON}, {NPZ}"
                 raise ProblemError(415, f"samples of several users come as {forms}", {"Accept-Post": forms})
-            x, y = self._fitting(self._checked(x), y)
+            x, y = self._check_labels(self._check_inputs(x), y)
             if len(users) != len(y):
                 raise ProblemError(422, f"{len(y)} samples, but {len(users)} users")
             names = {user: normal_name(user) for user in set(users)}
@@ -134,27 +157,27 @@ class Reader:
             raise ProblemError(422, str(error)) from None
         return x, y, [names[user] for user in users]
 
-    def rows(self, kind: str, body: bytes) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
-        """Inputs to compare with samples, and labels where there are some."""
+    def read_rows(self, kind: str, body: bytes) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
+        """Return inputs, and labels if the body has some."""
         x, y = self._read(kind, body, None, labels=None)
-        return (x, None) if y is None else self._fitting(x, y)
+        return (x, None) if y is None else self._check_labels(x, y)
 
-    def _fitting(self, x: NDArray[Any], y: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    def _check_labels(self, x: NDArray[Any], y: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         if len(x) != len(y):
             raise ProblemError(422, f"{len(x)} inputs, but {len(y)} labels")
-        if len(y) and int(y.max()) >= self.form.classes:
-            told = f"label {int(y.max())}, but there are {self.form.classes} classes (from 0)"
-            raise ProblemError(422, f"{told}: row {int(y.argmax())}")
+        if len(y) and int(y.max()) >= self.layout.classes:
+            detail = f"label {int(y.max())}, but there are {self.layout.classes} classes (from 0)"
+            raise ProblemError(422, f"{detail}: row {int(y.argmax())}")
         return x, y
 
-    def inputs(self, kind: str, body: bytes) -> NDArray[Any]:
-        """Inputs alone."""
+    def read_inputs(self, kind: str, body: bytes) -> NDArray[Any]:
+        """Return inputs; a body with labels is refused where the form allows to tell."""
         return self._read(kind, body, None, labels=False)[0]
 
     def _read(
         self, kind: str, body: bytes, label: int | None, *, labels: bool | None, refused: Sequence[str] = ()
     ) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
-        """Inputs, and labels: where they must be there, must not be, or may be (None)."""
+        """Return inputs and labels: `labels` says that they must be there, must not, or may (None)."""
         kind = kind.partition(";")[0].strip().lower()
         if label is not None and kind not in PICTURES:
             raise ProblemError(422, "?label= is for one picture: other forms bring their labels along")
@@ -172,18 +195,18 @@ class Reader:
                 raise ProblemError(415, f"samples come as {forms}", {"Accept-Post": forms})
         except InputError as error:
             raise ProblemError(422, str(error)) from None
-        return self._checked(x), y
+        return self._check_inputs(x), y
 
-    def _owned_json(self, body: bytes) -> tuple[NDArray[Any], NDArray[np.int64], list[str]]:
+    def _bulk_json(self, body: bytes) -> tuple[NDArray[Any], NDArray[np.int64], list[str]]:
         self._refuse_long_json(body)
         try:
-            told = _NamedSamples.model_validate_json(body)
+            parsed = _NamedSamples.model_validate_json(body)
         except ValidationError as error:
-            raise ProblemError(422, "the body is not as the schema says", errors=told_of(error)) from None
-        x = self._rows([sample.x for sample in told.samples], told.dtype)
-        return x, np.array([s.y for s in told.samples], dtype=np.int64), [s.user for s in told.samples]
+            raise ProblemError(422, "the body is not as the schema says", errors=validation_errors(error)) from None
+        x = self._rows([sample.x for sample in parsed.samples], parsed.dtype)
+        return x, np.array([s.y for s in parsed.samples], dtype=np.int64), [s.user for s in parsed.samples]
 
-    def _owned_npz(self, body: bytes) -> tuple[NDArray[Any], NDArray[np.int64], list[str]]:
+    def _bulk_npz(self, body: bytes) -> tuple[NDArray[Any], NDArray[np.int64], list[str]]:
         arrays = self._arrays(body, ("x", "y", "users"))
         users = arrays["users"]
         if users.ndim != 1 or users.dtype.kind not in "Uiu":
@@ -191,28 +214,28 @@ class Reader:
         return self._numbers(arrays["x"]), labels_of(arrays["y"], "the body"), users.astype(np.str_).tolist()
 
     def _refuse_long_json(self, body: bytes) -> None:
-        if len(body) * READ > self._most:
-            most = self._most // READ
+        if len(body) * PARSED_BYTES > self._most_bytes:
+            most = self._most_bytes // PARSED_BYTES
             raise ProblemError(413, f"{len(body):,} bytes of JSON are more than {most:,}: send npz or safetensors")
-        if body.count(b"[") + body.count(b"{") > MOST_LISTS:  # before it is read: two bytes make a list, of 256
+        if body.count(b"[") + body.count(b"{") > MOST_LISTS:  # two bytes of JSON can be a list of 256
             raise ProblemError(422, f"at most {MOST_JSON:,} samples come as JSON: send npz or safetensors")
 
     def _json(self, body: bytes, labels: bool | None) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
         self._refuse_long_json(body)
         if labels is None:
-            labels = b'"samples"' in body  # inputs alone are called otherwise
+            labels = b'"samples"' in body  # inputs without labels have another key
         try:
             if labels:
-                told = _Samples.model_validate_json(body)
-                x = self._rows([sample.x for sample in told.samples], told.dtype)
-                return x, np.array([sample.y for sample in told.samples], dtype=np.int64)
-            asked = _Inputs.model_validate_json(body)
-            return self._rows(asked.inputs, asked.dtype), None
+                parsed = _Samples.model_validate_json(body)
+                x = self._rows([sample.x for sample in parsed.samples], parsed.dtype)
+                return x, np.array([sample.y for sample in parsed.samples], dtype=np.int64)
+            unlabelled = _Inputs.model_validate_json(body)
+            return self._rows(unlabelled.inputs, unlabelled.dtype), None
         except ValidationError as error:
-            raise ProblemError(422, "the body is not as the schema says", errors=told_of(error)) from None
+            raise ProblemError(422, "the body is not as the schema says", errors=validation_errors(error)) from None
 
     def _rows(self, rows: list[list[float]], dtype: str) -> NDArray[Any]:
-        values = self.form.values or len(rows[0])
+        values = self.layout.values or len(rows[0])
         for row in rows:
             if len(row) != values:
                 raise ProblemError(422, f"an input has {len(row)} values, not {values}")
@@ -224,12 +247,12 @@ class Reader:
         else:
             x = numbers.astype(np.float32)
         wipe_arrays(numbers)
-        return x if self.form.shape is None else x.reshape(-1, *self.form.shape)
+        return x if self.layout.shape is None else x.reshape(-1, *self.layout.shape)
 
     def _arrays(self, body: bytes, needed: Sequence[str]) -> Arrays:
-        if body.count(ENTRY) > MOST_ENTRIES:  # before they are read: a body of nothing else takes seconds
+        if body.count(ENTRY) > MOST_ENTRIES:  # checked before parsing: a body full of entries takes seconds
             raise ProblemError(422, f"an npz file has at most {MOST_ENTRIES:,} arrays")
-        arrays = Arrays(Named(body), self._most)
+        arrays = Arrays(NamedBytes(body), self._most_bytes)
         for name in needed:
             if name not in arrays:
                 raise ProblemError(422, f"there is no array {name!r} in the npz file")
@@ -240,28 +263,28 @@ class Reader:
     ) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
         arrays = self._arrays(body, ("x", "y") if labels else ("x",))
         _refuse_users(refused, arrays)
-        known = labels or (labels is None and "y" in arrays)
-        return self._numbers(arrays["x"]), labels_of(arrays["y"], "the body") if known else None
+        has_labels = labels or (labels is None and "y" in arrays)
+        return self._numbers(arrays["x"]), labels_of(arrays["y"], "the body") if has_labels else None
 
     def _numbers(self, x: NDArray[Any]) -> NDArray[Any]:
-        return inputs_of(x, Named())  # type: ignore[arg-type]
+        return inputs_of(x, NamedBytes())  # type: ignore[arg-type]
 
     def _tensors(
         self, body: bytes, labels: bool | None, refused: Sequence[str]
     ) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
-        tensors = _safetensors(body, self._most)
+        tensors = _safetensors(body, self._most_bytes)
         _refuse_users(refused, tensors)
         for name in ("x", "y") if labels else ("x",):
             if name not in tensors:
                 raise ProblemError(422, f"there is no tensor {name!r}")
-        known = labels or (labels is None and "y" in tensors)
-        return self._numbers(tensors["x"]), labels_of(tensors["y"], "the body") if known else None
+        has_labels = labels or (labels is None and "y" in tensors)
+        return self._numbers(tensors["x"]), labels_of(tensors["y"], "the body") if has_labels else None
 
     def _picture(self, body: bytes, label: int | None, labels: bool) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
         if labels and label is None:
             raise ProblemError(422, "a picture needs its label: ?label=3")
-        x = decode(body, "the body", max(1, self._most // 12))[None]
-        shape = self.form.shape
+        x = decode(body, "the body", max(1, self._most_bytes // 12))[None]
+        shape = self.layout.shape
         if shape is not None and len(shape) == 3:
             if x.ndim == 3 and shape[0] == 3:
                 x = np.stack([x] * 3, axis=-1)
@@ -272,19 +295,19 @@ class Reader:
                 raise ProblemError(422, f"a picture of {wide}×{high} pixels, not {shape[2]}×{shape[1]}")
         return x, None if label is None else np.array([label], dtype=np.int64)
 
-    def _checked(self, x: NDArray[Any]) -> NDArray[Any]:
+    def _check_inputs(self, x: NDArray[Any]) -> NDArray[Any]:
         if x.ndim < 2 or not x.size:
             raise ProblemError(422, f"inputs of shape {x.shape}: one row a sample is needed")
         if len(x) > MOST_SAMPLES:
             raise ProblemError(413, f"{len(x):,} samples at once: at most {MOST_SAMPLES:,}")
-        if x.nbytes > self._most:
-            raise ProblemError(413, f"inputs of {format_bytes(x.nbytes)}: at most {format_bytes(self._most)}")
+        if x.nbytes > self._most_bytes:
+            raise ProblemError(413, f"inputs of {format_bytes(x.nbytes)}: at most {format_bytes(self._most_bytes)}")
         if x.dtype.kind == "f" and not np.isfinite(x).all():
             row = int(np.argmin(np.isfinite(x).reshape(len(x), -1).all(axis=1)))
             raise ProblemError(422, f"inputs must be finite: row {row} is not")
         values = math.prod(x.shape[1:])
-        if self.form.values is not None and values != self.form.values:
-            raise ProblemError(422, f"an input has {values} values, not {self.form.values}")
+        if self.layout.values is not None and values != self.layout.values:
+            raise ProblemError(422, f"an input has {values} values, not {self.layout.values}")
         return x
 
 
@@ -299,7 +322,7 @@ def _refuse_users(refused: Sequence[str], names: Container[str]) -> None:
 
 
 def _safetensors(body: bytes, most: int) -> dict[str, NDArray[Any]]:
-    """Raw tensors by name: a length, a header in JSON, the bytes."""
+    """Return tensors by name. The format is a length, a header in JSON, and the bytes of the tensors."""
     if len(body) < 8:
         raise ProblemError(422, "not safetensors: too short")
     (length,) = struct.unpack_from("<Q", body)
@@ -311,98 +334,98 @@ def _safetensors(body: bytes, most: int) -> dict[str, NDArray[Any]]:
         items = list(header.items())
         if len(items) > 16:
             raise ValueError
-        found = {}
-        for name, told in items:
-            kind, shape, (start, stop) = np.dtype(TENSOR_TYPES[told["dtype"]]), told["shape"], told["data_offsets"]
+        tensors = {}
+        for name, entry in items:
+            dtype, shape, (start, stop) = np.dtype(TENSOR_TYPES[entry["dtype"]]), entry["shape"], entry["data_offsets"]
             sides = [int(side) for side in shape]
-            room = len(body) - 8 - length
-            if min(sides, default=0) < 0 or len(sides) > 8 or not 0 <= start <= stop <= room:
+            data_bytes = len(body) - 8 - length
+            if min(sides, default=0) < 0 or len(sides) > 8 or not 0 <= start <= stop <= data_bytes:
                 raise ValueError
-            if math.prod(sides) * kind.itemsize != stop - start or stop - start > most:
+            if math.prod(sides) * dtype.itemsize != stop - start or stop - start > most:
                 raise ValueError
-            values = np.frombuffer(body, kind, offset=8 + length + start, count=math.prod(sides))
-            found[str(name)] = values.reshape(sides)
-        return found
+            values = np.frombuffer(body, dtype, offset=8 + length + start, count=math.prod(sides))
+            tensors[str(name)] = values.reshape(sides)
+        return tensors
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         raise ProblemError(422, "not safetensors, or damaged") from None
 
 
-def erasure_of(kind: str, body: bytes) -> Erasure:
-    """What is to be forgotten."""
+def parse_erasure(kind: str, body: bytes) -> Erasure:
+    """Return the erasure in a body; a `ProblemError` 422 if it is not one."""
     kind = kind.partition(";")[0].strip().lower()
     if kind != JSON and not kind.endswith("+json"):
         raise ProblemError(422, f"what to forget comes as {JSON}")
-    if body.count(b"[") + body.count(b"{") > MOST_PAIRS + 3:  # before it is read, as samples are
+    if body.count(b"[") + body.count(b"{") > MOST_PAIRS + 3:  # checked before parsing, as for samples
         raise ProblemError(422, f"at most {MOST_PAIRS:,} samples are named at once")
     try:
         return Erasure.model_validate_json(body)
     except ValidationError as error:
-        raise ProblemError(422, "the request is not as the schema says", errors=told_of(error)) from None
+        raise ProblemError(422, "the request is not as the schema says", errors=validation_errors(error)) from None
 
 
 def erasure_schema() -> dict[str, Any]:
-    """The request body of an erasure, for the schema."""
+    """Return the OpenAPI schema of the body of an erasure."""
     return {"required": True, "content": {JSON: {"schema": Erasure.model_json_schema()}}}
 
 
-def close_round_of(body: bytes) -> CloseRound:
-    """How a round is to be closed; an empty body says nothing special.
+def parse_close_round(body: bytes) -> CloseRound:
+    """Return how a round is to be closed; an empty body means the defaults.
 
-    >>> close_round_of(b"").empty, close_round_of(b'{"empty": true}').empty
+    >>> parse_close_round(b"").empty, parse_close_round(b'{"empty": true}').empty
     (False, True)
     """
     try:
         return CloseRound.model_validate_json(body or b"{}")
     except ValidationError as error:
-        raise ProblemError(422, "the request is not as the schema says", errors=told_of(error)) from None
+        raise ProblemError(422, "the request is not as the schema says", errors=validation_errors(error)) from None
 
 
 def close_round_schema() -> dict[str, Any]:
-    """The request body that closes a round, for the schema."""
+    """Return the OpenAPI schema of the body that closes a round."""
     return {"required": False, "content": {JSON: {"schema": CloseRound.model_json_schema()}}}
 
 
-def told_of(error: ValidationError) -> list[dict[str, Any]]:
-    """What is wrong and where, without what was sent."""
+def validation_errors(error: ValidationError) -> list[dict[str, Any]]:
+    """Return what is wrong and where, without the values that were sent."""
     return [
-        {"where": ".".join(map(str, each["loc"])), "message": each["msg"]}
-        for each in error.errors(include_url=False, include_context=False, include_input=False)[:20]
+        {"where": ".".join(map(str, item["loc"])), "message": item["msg"]}
+        for item in error.errors(include_url=False, include_context=False, include_input=False)[:20]
     ]
 
 
-def owned_schema(form: Form) -> dict[str, Any]:
-    """The request body of samples of several users, for the schema."""
-    found = schema(form, labels=True)
-    for each in found["content"][JSON]["schema"]["anyOf"]:
-        sample = each["properties"]["samples"]["items"]
+def bulk_schema(layout: InputLayout) -> dict[str, Any]:
+    """Return the OpenAPI schema of the body of samples of several users."""
+    body = schema(layout, labels=True)
+    for variant in body["content"][JSON]["schema"]["anyOf"]:
+        sample = variant["properties"]["samples"]["items"]
         sample["properties"]["user"] = {"type": "string", "minLength": 1, "maxLength": LONGEST_USER_ID}
         sample["required"] = ["x", "y", "user"]
-    found["content"][JSON]["example"]["samples"][0]["user"] = "alice"
-    return {"required": True, "content": {kind: found["content"][kind] for kind in (JSON, NPZ)}}
+    body["content"][JSON]["example"]["samples"][0]["user"] = "alice"
+    return {"required": True, "content": {kind: body["content"][kind] for kind in (JSON, NPZ)}}
 
 
-def rows_schema(form: Form) -> dict[str, Any]:
-    """The request body of rows with labels or without, for the schema."""
-    found, inputs = schema(form, labels=True), schema(form, labels=False)
-    found["content"][JSON]["schema"]["anyOf"] += inputs["content"][JSON]["schema"]["anyOf"]
-    return found
+def rows_schema(layout: InputLayout) -> dict[str, Any]:
+    """Return the OpenAPI schema of the body of rows with labels or without."""
+    body, unlabelled = schema(layout, labels=True), schema(layout, labels=False)
+    body["content"][JSON]["schema"]["anyOf"] += unlabelled["content"][JSON]["schema"]["anyOf"]
+    return body
 
 
-def schema(form: Form, *, labels: bool) -> dict[str, Any]:
-    """The request body of this device, for the schema."""
-    values = [0.0] * (form.values or 4)
+def schema(layout: InputLayout, *, labels: bool) -> dict[str, Any]:
+    """Return the OpenAPI schema of the body of samples, with labels or without."""
+    values = [0.0] * (layout.values or 4)
     example: Any = {"samples": [{"x": values, "y": 0}]} if labels else {"inputs": [values]}
     floats = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
     octets = {"type": "integer", "minimum": 0, "maximum": 255}
-    either = [_variant(form, labels, floats, "float32"), _variant(form, labels, octets, "uint8")]
+    variants = [_variant(layout, labels, floats, "float32"), _variant(layout, labels, octets, "uint8")]
     binary = {"schema": {"type": "string", "format": "binary"}}
-    content = {JSON: {"schema": {"anyOf": either}, "example": example}, NPZ: binary, TENSORS: binary}
+    content = {JSON: {"schema": {"anyOf": variants}, "example": example}, NPZ: binary, TENSORS: binary}
     return {"required": True, "content": content | dict.fromkeys(PICTURES, binary)}
 
 
-def _variant(form: Form, labels: bool, number: dict[str, Any], dtype: str) -> dict[str, Any]:
-    row = {"type": "array", "items": number, "minItems": form.values or 1, "maxItems": form.values or 2**20}
-    label = {"type": "integer", "minimum": 0, "maximum": form.classes - 1}
+def _variant(layout: InputLayout, labels: bool, number: dict[str, Any], dtype: str) -> dict[str, Any]:
+    row = {"type": "array", "items": number, "minItems": layout.values or 1, "maxItems": layout.values or 2**20}
+    label = {"type": "integer", "minimum": 0, "maximum": layout.classes - 1}
     sample = {"type": "object", "properties": {"x": row, "y": label}, "required": ["x", "y"]}
     name, item = ("samples", sample | {"additionalProperties": False}) if labels else ("inputs", row)
     listed = {"type": "array", "items": item, "minItems": 1, "maxItems": MOST_JSON}

@@ -1,4 +1,4 @@
-"""The home's journal, with somebody who hears of what it writes down."""
+"""A journal that writes to the home and publishes events."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,12 +14,21 @@ from cause.engine.samples import SegmentKey
 from cause.service.events import Events
 
 
-class TellingJournal(Journal):
-    """Writes to the home first; what is told has happened, durably."""
+class PublishingJournal(Journal):
+    """Writes to the home first, then publishes an event: what an event says is durable.
 
-    def __init__(self, home: Home, events: Events, forgotten: Callable[[], None]) -> None:
-        """`forgotten` is called whenever something was, whoever asked for it: a user, the schedule, a start."""
-        self._home, self._events, self._forgotten = home, events, forgotten
+    Parameters
+    ----------
+    home
+        The journal that is written to.
+    events
+        Where events are published.
+    on_forget
+        Called after every erasure, whether a user, the retention schedule or a start caused it.
+    """
+
+    def __init__(self, home: Home, events: Events, on_forget: Callable[[], None]) -> None:
+        self._home, self._events, self._on_forget = home, events, on_forget
         self.retrained = 0
         """Samples that were trained again since the service started."""
 
@@ -44,32 +53,32 @@ class TellingJournal(Journal):
         try:
             staged = self._home.effect(ids, selection, plans, dropped)
         finally:
-            self._forgotten()
+            self._on_forget()
         samples = self._home.queries.request_samples(ids[0])
-        told = {"requests": list(ids), "samples": samples, "shards": [plan.shard for plan in plans]}
+        counts = {"requests": list(ids), "samples": samples, "shards": [plan.shard for plan in plans]}
         rsn = sum(plan.rsn for plan in plans)
-        self._events.tell("forget.effective", **told, dropped=[list(key) for key in dropped], rsn_planned=rsn)
+        self._events.publish("forget.effective", **counts, dropped=[list(key) for key in dropped], rsn_planned=rsn)
         for key in dropped:
-            self._events.tell("sub_model.dropped", segment=list(key), why="forgotten")
+            self._events.publish("sub_model.dropped", segment=list(key), why="forgotten")
         return staged
 
     def trained(self, segment: SegmentKey, evicted: Sequence[SegmentKey] = (), retrained: int = 0) -> None:
         self._home.trained(segment, evicted, retrained)
         self.retrained += retrained
-        self._events.tell("segment.trained", segment=list(segment), retrained=retrained)
+        self._events.publish("segment.trained", segment=list(segment), retrained=retrained)
         kept = self._home.memory[segment]
         slot = self._home.memory.slot_of(segment)
-        self._events.tell("sub_model.admitted", segment=list(segment), size_bytes=kept.size_bytes, slot=slot)
+        self._events.publish("sub_model.admitted", segment=list(segment), size_bytes=kept.size_bytes, slot=slot)
         for key in sorted(evicted):
-            self._events.tell("sub_model.dropped", segment=list(key), why="evicted")
+            self._events.publish("sub_model.dropped", segment=list(key), why="evicted")
 
     def discarded(self, key: SegmentKey) -> None:
         self._home.discarded(key)
-        self._events.tell("sub_model.dropped", segment=list(key), why="damaged")
+        self._events.publish("sub_model.dropped", segment=list(key), why="damaged")
 
     def quarantined(self, key: SegmentKey, uploads: int) -> None:
         self._home.quarantined(key, uploads)
-        self._events.tell("upload.quarantined", segment=list(key), uploads=uploads)
+        self._events.publish("upload.quarantined", segment=list(key), uploads=uploads)
 
     def failed(self, errors: Mapping[int, str]) -> None:
         self._home.failed(errors)
@@ -79,7 +88,7 @@ class TellingJournal(Journal):
         self._home.caught_up(behind)
         for request in unrepaired:
             if self._home.queries.is_repaired(request):
-                self._events.tell("request.repaired", request=request)
+                self._events.publish("request.repaired", request=request)
 
     def close(self) -> None:
         self._home.close()

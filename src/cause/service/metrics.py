@@ -1,4 +1,4 @@
-"""Figures for Prometheus, in its text form."""
+"""Metrics in the text format of Prometheus."""
 
 import threading
 from bisect import bisect_left
@@ -8,7 +8,7 @@ BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 class Metrics:
-    """Counts requests and how long they took, by route; nothing of what was in them.
+    """Counts requests and their durations by route; keeps nothing of their content.
 
     >>> metrics = Metrics()
     >>> metrics.request("GET", "/v1/status", 200, 0.003)
@@ -22,7 +22,7 @@ class Metrics:
         self._times: dict[str, tuple[list[int], list[float]]] = {}
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """One was answered."""
+        """Count a request that was answered."""
         with self._lock:
             key = method, route, status
             self._counts[key] = self._counts.get(key, 0) + 1
@@ -31,6 +31,7 @@ class Metrics:
             total[0] += seconds
 
     def lines(self) -> Iterable[str]:
+        """Yield the lines of the counters and histograms."""
         with self._lock:
             counts, times = dict(self._counts), {route: (list(b), t[0]) for route, (b, t) in self._times.items()}
         yield "# TYPE cause_requests_total counter"
@@ -38,14 +39,14 @@ class Metrics:
             yield f'cause_requests_total{{method="{method}",route="{route}",status="{status}"}} {count}'
         yield "# TYPE cause_request_seconds histogram"
         for route, (buckets, total) in sorted(times.items()):
-            so_far = 0
+            cumulated = 0
             for bound, count in zip((*map(str, BOUNDS), "+Inf"), buckets, strict=True):
-                so_far += count
-                yield f'cause_request_seconds_bucket{{route="{route}",le="{bound}"}} {so_far}'
-            yield f'cause_request_seconds_count{{route="{route}"}} {so_far}'
+                cumulated += count
+                yield f'cause_request_seconds_bucket{{route="{route}",le="{bound}"}} {cumulated}'
+            yield f'cause_request_seconds_count{{route="{route}"}} {cumulated}'
             yield f'cause_request_seconds_sum{{route="{route}"}} {total:.6f}'
 
 
 def gauge(name: str, value: float | None) -> list[str]:
-    """One value; nothing at all where it is not known."""
+    """Return the lines of a gauge; none if its value is unknown."""
     return [] if value is None else [f"# TYPE cause_{name} gauge", f"cause_{name} {value:g}"]

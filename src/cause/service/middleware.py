@@ -1,4 +1,4 @@
-"""What every request passes before anything is read: sizes, token, rates, security headers, the access log."""
+"""The middleware that every request passes: sizes, tokens, rates, security headers, metrics and the access log."""
 
 import asyncio
 import logging
@@ -11,10 +11,9 @@ from starlette.requests import ClientDisconnect
 
 from cause.errors import HomeError
 from cause.service import problems
-from cause.service.concurrency import Crowd
-from cause.service.limits import Rate
+from cause.service.limits import ConcurrencyLimit, RateLimiter
 from cause.service.metrics import Metrics
-from cause.service.redact import kind_of, where
+from cause.service.redact import redacted_message, redacted_traceback
 from cause.service.settings import ServeSettings
 from cause.service.tokens import Token, Tokens
 
@@ -26,14 +25,13 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 HEADER_BYTES = 16_384
 SMALL_BODY_BYTES = 1 << 18
-"""For requests that carry no samples: an erasure that names as many as it may."""
+"""The limit for requests without samples. The longest erasure fits into it."""
 LARGE = ("/samples", "/samples/matching", "/predictions", "/evaluations")
-GUARDED = ("/v1", "/metrics")
 STREAM = "/v1/events"
 ALIVE = ("/healthz", "/readyz")
-"""Answered however many requests there are, or a busy device would be taken for a dead one."""
+"""Answered however many requests are under way; otherwise a busy device would look like a dead one."""
 BODY_BYTES_S = 65_536
-"""A body that comes so fast has all the time it needs."""
+"""A body that arrives at this rate or faster never times out."""
 log, access = logging.getLogger("cause.serve"), logging.getLogger("cause.serve.access")
 
 SECURITY = (
@@ -52,148 +50,162 @@ TLS_ONLY = (b"strict-transport-security", b"max-age=31536000")
 
 
 class TooLargeError(HTTPException):
-    """More came than was allowed."""
+    """The body is longer than is allowed."""
 
     def __init__(self, most: int) -> None:
         super().__init__(413, f"a request has at most {most:,} bytes", {"Connection": "close"})
 
 
 class TooSlowError(HTTPException):
-    """It did not come in time."""
+    """The body did not arrive in time."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(408, f"the body did not come within {seconds:.3g} s", {"Connection": "close"})
 
 
-class Gate:
-    """Wraps the application."""
+class ServiceMiddleware:
+    """ASGI middleware: checks a request, passes it on, and answers errors as problems.
+
+    Parameters
+    ----------
+    app
+        The application to pass requests on to.
+    tokens
+        Where tokens are looked up.
+    metrics
+        Counts every request.
+    settings
+        The limits.
+    """
 
     def __init__(self, app: App, tokens: Tokens, metrics: Metrics, settings: ServeSettings) -> None:
         self._app, self._tokens, self._metrics = app, tokens, metrics
         self._body_bytes, self._slow_s = settings.body_bytes, settings.slow_s
-        self._rate, self._attempts = Rate(settings.rate), Rate(settings.attempts)
-        self._requests = Crowd("requests", settings.requests, settings.requests_each)
-        self._streams = Crowd("streams", settings.streams, settings.streams_each)
+        self._rates, self._failed_attempts = RateLimiter(settings.rate), RateLimiter(settings.attempts)
+        self._requests = ConcurrencyLimit("requests", settings.requests, settings.requests_per_token)
+        self._streams = ConcurrencyLimit("streams", settings.streams, settings.streams_per_token)
         self._headers = list(SECURITY) if settings.tls_cert is None else [*SECURITY, TLS_ONLY]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request; other events (the lifespan) are passed on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         start, status = time.perf_counter(), 500
         path = scope["path"]
-        guarded = path == GUARDED[0] or path.startswith(("/v1/", "/metrics"))
-        begun = False
+        guarded = path == "/v1" or path.startswith(("/v1/", "/metrics"))
+        response_started = False
 
-        async def sending(message: Message) -> None:
-            nonlocal status, begun
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status, response_started
             if message["type"] == "http.response.start":
-                begun, status = True, message["status"]
+                response_started, status = True, message["status"]
                 headers = list(message.get("headers", ()))
                 headers += self._headers
                 if not any(name == b"cache-control" for name, _ in headers):
-                    # the dashboard's files are asked for again, by ETag: those of two versions do not go together
+                    # browsers must revalidate the dashboard's files by ETag: files of two versions do not fit together
                     headers.append((b"cache-control", b"no-store" if guarded else b"no-cache"))
                 message = {**message, "headers": headers}
             await send(message)
 
         token: Token | None = None
-        crowd: Crowd | None = None
+        entered: ConcurrencyLimit | None = None
         try:
-            refusal = self._refused(scope, guarded)
-            if isinstance(refusal, problems.ProblemError):
-                raise refusal
-            token = refusal
+            token = self._check(scope, guarded)
             if path not in ALIVE:
-                wanted = self._streams if path == STREAM else self._requests
-                if full := wanted.enter(None if token is None else token.id):
-                    raise full
-                crowd = wanted
+                limit = self._streams if path == STREAM else self._requests
+                if problem := limit.enter(None if token is None else token.id):
+                    raise problem
+                entered = limit
             scope.setdefault("state", {})["token"] = token
-            await self._app(scope, self._counted(scope, receive), sending)
+            await self._app(scope, self._limited(scope, receive), send_with_headers)
         except ClientDisconnect:
-            status = 400  # nobody is there to be answered
-        except problems.ProblemError as problem:
-            answer = problems.answer(problem.status, problem.detail, problem.headers, problem.errors)
-            await answer(scope, receive, sending)
+            status = 400  # for metrics and log: the client is gone
+        except problems.ProblemError as error:
+            response = problems.problem_response(error.status, error.detail, error.headers, error.errors)
+            await response(scope, receive, send_with_headers)
         except Exception as error:
-            # where it happened, but not what it says: that may name somebody
-            log.error("unexpected %s", type(error).__name__, extra={"detail": where(error)})
-            if begun:
+            # without the error's message, which may contain user ids
+            log.error("unexpected %s", type(error).__name__, extra={"detail": redacted_traceback(error)})
+            if response_started:
                 raise
-            await problems.answer(500, "something went wrong here: the log tells more")(scope, receive, sending)
+            await problems.problem_response(500, "something went wrong here: the log tells more")(
+                scope, receive, send_with_headers
+            )
         finally:
-            if crowd is not None:
-                crowd.leave(None if token is None else token.id)
+            if entered is not None:
+                entered.leave(None if token is None else token.id)
             took = time.perf_counter() - start
             route = _route(scope, path, guarded)
             self._metrics.request(scope["method"] if scope["method"].isalpha() else "?", route, status, took)
             if access.isEnabledFor(logging.INFO):
-                told = {"method": scope["method"][:16], "route": route, "status": status, "ms": round(1e3 * took, 2)}
-                access.info("request", extra=told | {"token": None if token is None else token.id})
+                fields = {"method": scope["method"][:16], "route": route, "status": status, "ms": round(1e3 * took, 2)}
+                access.info("request", extra=fields | {"token": None if token is None else token.id})
 
-    def _refused(self, scope: Scope, guarded: bool) -> "problems.ProblemError | Token | None":
-        """A problem, or whose request this is."""
+    def _check(self, scope: Scope, guarded: bool) -> Token | None:
+        """Return the token of a request, None where none is needed; raise a `ProblemError` to refuse the request."""
         if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_BYTES:
-            return problems.ProblemError(431, f"the headers have more than {HEADER_BYTES:,} bytes")
-        most = self._most(scope)
+            raise problems.ProblemError(431, f"the headers have more than {HEADER_BYTES:,} bytes")
+        most = self._most_body_bytes(scope)
         length = _header(scope, b"content-length")
         if length is not None and (not length.isdigit() or len(length) > 18 or int(length) > most):
-            return problems.ProblemError(413, f"a request has at most {most:,} bytes", {"Connection": "close"})
+            raise problems.ProblemError(413, f"a request has at most {most:,} bytes", {"Connection": "close"})
         if not guarded:
             return None
         address = (scope.get("client") or ("?",))[0]
-        kind, _, secret = (_header(scope, b"authorization") or b"").partition(b" ")
+        scheme, _, secret = (_header(scope, b"authorization") or b"").partition(b" ")
         try:
-            token = self._tokens.find(secret.strip().decode("latin-1")) if kind.lower() == b"bearer" else None
-        except HomeError as error:  # a command may hold their file for long
-            log.error("the tokens cannot be read: %s", kind_of(error), extra={"detail": where(error)})
-            return problems.ProblemError(503, "no token can be looked up now: the log tells more", {"Retry-After": "5"})
+            token = self._tokens.find(secret.strip().decode("latin-1")) if scheme.lower() == b"bearer" else None
+        except HomeError as error:  # a command may hold the file of the tokens for long
+            log.error(
+                "the tokens cannot be read: %s", redacted_message(error), extra={"detail": redacted_traceback(error)}
+            )
+            detail = "no token can be looked up now: the log tells more"
+            raise problems.ProblemError(503, detail, {"Retry-After": "5"}) from None
         if token is None:
-            # a valid token passes whatever others do from its address: behind a proxy all have the same one
-            if wait := self._attempts.taken(address):
-                return problems.ProblemError(
+            # a valid token is not limited by failed attempts from its address: behind a proxy all clients share one
+            if wait := self._failed_attempts.take(address):
+                raise problems.ProblemError(
                     429, "too many failed attempts from this address", {"Retry-After": str(wait)}
                 )
-            return problems.ProblemError(401, "send Authorization: Bearer SECRET", {"WWW-Authenticate": "Bearer"})
-        wait = self._rate.taken(token.id)
+            raise problems.ProblemError(401, "send Authorization: Bearer SECRET", {"WWW-Authenticate": "Bearer"})
+        wait = self._rates.take(token.id)
         if wait:
-            return problems.ProblemError(429, "too many requests with this token", {"Retry-After": str(wait)})
+            raise problems.ProblemError(429, "too many requests with this token", {"Retry-After": str(wait)})
         return token
 
-    def _most(self, scope: Scope) -> int:
+    def _most_body_bytes(self, scope: Scope) -> int:
         return self._body_bytes if scope["path"].endswith(LARGE) else min(self._body_bytes, SMALL_BODY_BYTES)
 
-    def _counted(self, scope: Scope, receive: Receive) -> Receive:
-        """Never more than is allowed, nor slower."""
-        most, seen, start, whole = self._most(scope), 0, time.monotonic(), False
+    def _limited(self, scope: Scope, receive: Receive) -> Receive:
+        """Return a `receive` that fails when the body is too long or arrives too slowly."""
+        most, received, start, complete = self._most_body_bytes(scope), 0, time.monotonic(), False
 
-        async def receiving() -> Message:
-            nonlocal seen, whole
-            if whole:  # what comes now is that the client went away
+        async def receive_limited() -> Message:
+            nonlocal received, complete
+            if complete:  # the next message says that the client went away, however late
                 return await receive()
-            allowed = self._slow_s + seen / BODY_BYTES_S
+            allowed_s = self._slow_s + received / BODY_BYTES_S
             try:
-                async with asyncio.timeout(start + allowed - time.monotonic()):
+                async with asyncio.timeout(start + allowed_s - time.monotonic()):
                     message = await receive()
             except TimeoutError:
-                raise TooSlowError(allowed) from None
-            seen += len(message.get("body", b""))
-            whole = not message.get("more_body", False)
-            if seen > most:
+                raise TooSlowError(allowed_s) from None
+            received += len(message.get("body", b""))
+            complete = not message.get("more_body", False)
+            if received > most:
                 raise TooLargeError(most)
             return message
 
-        return receiving
+        return receive_limited
 
 
 def _header(scope: Scope, name: bytes) -> bytes | None:
-    found = [value for each, value in scope["headers"] if each == name]
-    return found[0] if found else None
+    return next((value for header, value in scope["headers"] if header == name), None)
 
 
 def _route(scope: Scope, path: str, guarded: bool) -> str:
-    """A route's pattern, never the path itself: users' names are in there."""
+    """Return a route's pattern, never the path itself, which may contain a user id."""
     route = scope.get("route")
     pattern = getattr(route, "path", None)
     if isinstance(pattern, str) and pattern:

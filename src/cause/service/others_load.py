@@ -1,4 +1,4 @@
-"""How busy the machine is with the work of others: what this service and its workers do does not count."""
+"""How busy other processes keep the machine; this service and its workers do not count."""
 
 import os
 import time
@@ -11,9 +11,9 @@ from pathlib import Path
 from cause.device.schedule import IDLE_LOAD
 
 WINDOW_S = 60.0
-"""Over how long the load is averaged."""
+"""The load is averaged over so many seconds."""
 LEAST_S = 3.0
-"""For how long it must have been watched before the machine can count as idle."""
+"""Before the machine counts as idle it must have been watched for so many seconds."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,18 @@ class Reading:
 class OthersLoad:
     """The processor time that other processes took, on average over the last minute.
 
-    `idle` is asked again and again; each question takes a reading. The load average of the system would count the
-    service's own trainings and predictions, so that a service in use would never find its machine idle.
+    Each call of `idle` takes a reading. The load average of the system is not used: it counts the service's own
+    trainings and predictions, so a service in use would never find its machine idle.
 
+    Parameters
+    ----------
+    cores
+        The number of cores; by default that of this machine.
+    read
+        Takes a reading; by default `take_reading`.
+
+    Examples
+    --------
     >>> readings = iter([Reading(0.0, 100.0, 50.0), Reading(10.0, 120.0, 69.0), Reading(20.0, 139.0, 70.0)])
     >>> load = OthersLoad(cores=2, read=lambda: next(readings))
     >>> load.idle(), load.idle(), load.idle()  # too early, 1 of 20 seconds, 19 of 40 seconds on both cores
@@ -43,29 +52,29 @@ class OthersLoad:
         self._readings: deque[Reading] = deque()
 
     def idle(self) -> bool:
-        """Whether others take less than half of the machine; not before it was watched for a few seconds."""
+        """Return whether others take less than half of the machine; False in the first seconds."""
         now = self._read()
         while self._readings and now.at - self._readings[0].at > WINDOW_S:
             self._readings.popleft()
-        if self._readings and now.machine < self._readings[-1].machine:  # the counters began anew
+        if self._readings and now.machine < self._readings[-1].machine:  # the counters were reset
             self._readings.clear()
         self._readings.append(now)
         first = self._readings[0]
         elapsed = now.at - first.at
         if elapsed < LEAST_S:
             return False
-        # a worker that ended took its time with it: the difference is never below none
+        # the time of a worker that ended may be missing: the difference is never negative
         others = (now.machine - first.machine) - max(0.0, now.own - first.own)
         return max(0.0, others) / elapsed / self._cores < IDLE_LOAD
 
 
 def take_reading() -> Reading:
-    """What the kernel counts; where there is no /proc, the load average stands in for the time of the machine."""
+    """Return what the kernel counts; without /proc, the load average replaces the time of the machine."""
     now = time.monotonic()
     try:
         ticks = os.sysconf("SC_CLK_TCK")
         fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
-        user, nice, system, _idle, _iowait, irq, softirq, steal = (int(each) for each in fields[:8])
+        user, nice, system, _idle, _iowait, irq, softirq, steal = (int(ticks_) for ticks_ in fields[:8])
         machine = (user + nice + system + irq + softirq + steal) / ticks
         return Reading(now, machine, _own_seconds(ticks))
     except (OSError, ValueError):
@@ -73,19 +82,22 @@ def take_reading() -> Reading:
 
 
 def _own_seconds(ticks: int) -> float:
-    """Of this process and of the processes that it started: those that ended, and those that run."""
+    """Return the processor time of this process and of its children, ended and running."""
     spent = os.times()
     total = spent.user + spent.system + spent.children_user + spent.children_system
     return total + sum(_of_process(pid, ticks) for pid in _children())
 
 
 def _children() -> list[int]:
-    """Not by `multiprocessing.active_children`: that collects the ended ones, which is for their executor to do."""
-    found: list[int] = []
+    """Return the ids of child processes.
+
+    `multiprocessing.active_children` would join those that ended, which their executor must do.
+    """
+    pids: list[int] = []
     for path in Path("/proc/self/task").glob("*/children"):
-        with suppress(OSError):  # the thread ended meanwhile
-            found += [int(pid) for pid in path.read_text().split()]
-    return found
+        with suppress(OSError):  # the thread has ended
+            pids += [int(pid) for pid in path.read_text().split()]
+    return pids
 
 
 def _of_process(pid: int, ticks: int) -> float:
@@ -93,4 +105,4 @@ def _of_process(pid: int, ticks: int) -> float:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / ticks  # utime and stime
     except (OSError, ValueError, IndexError):
-        return 0.0  # it ended meanwhile
+        return 0.0  # the process has ended

@@ -27,7 +27,19 @@ STORAGE_FULL = "storage-full", "There is no room for more samples"
 
 
 class ProblemError(Exception):
-    """An answer that says why not."""
+    """A refusal, answered as a problem.
+
+    Parameters
+    ----------
+    status
+        The HTTP status.
+    detail
+        One sentence for the client.
+    headers
+        Headers of the response.
+    errors
+        What is wrong in the body, for each place.
+    """
 
     def __init__(
         self, status: int, detail: str, headers: Mapping[str, str] | None = None, errors: list[Any] | None = None
@@ -36,14 +48,28 @@ class ProblemError(Exception):
         self.status, self.detail, self.headers, self.errors = status, detail, dict(headers or {}), errors
 
 
-def answer(
+def problem_response(
     status: int,
     detail: str,
     headers: Mapping[str, str] | None = None,
     errors: list[Any] | None = None,
     kind: tuple[str, str] | None = None,
 ) -> JSONResponse:
-    """The response."""
+    """Return a problem as a response.
+
+    Parameters
+    ----------
+    status
+        The HTTP status.
+    detail
+        One sentence for the client.
+    headers
+        Headers of the response.
+    errors
+        What is wrong in the body, for each place.
+    kind
+        Name and title of the problem; by default those of the status.
+    """
     name, title = kind or KINDS.get(status, ("bad-request", "The request cannot be served"))
     body: dict[str, Any] = {"type": PREFIX + name, "title": title, "status": status, "detail": detail}
     if errors:
@@ -51,19 +77,19 @@ def answer(
     return JSONResponse(body, status, dict(headers or {}), media_type="application/problem+json")
 
 
-def text(kind: str, what: str) -> Documented:
-    """For the schema: an answer that is not JSON."""
-    return {200: {"description": what, "content": {kind: {"schema": {"type": "string"}}}}}
+def text(media_type: str, description: str) -> Documented:
+    """Return the schema of a response that is text and not JSON."""
+    return {200: {"description": description, "content": {media_type: {"schema": {"type": "string"}}}}}
 
 
 def documented(*statuses: int) -> Documented:
-    """For the schema: what a route may refuse with."""
-    told: Documented = {}
+    """Return the schemas of the problems that a route may answer with: these statuses and those of every route."""
+    responses: Documented = {}
     for status in sorted({400, 401, 403, 413, 429, 431, 503, *statuses}):
         kind, title = KINDS[status]
         example = {"type": PREFIX + kind, "title": title, "status": status, "detail": title}
         content = {"schema": {"$ref": "#/components/schemas/Problem"}, "example": example}
-        told[status] = {"description": title, "content": {"application/problem+json": content}}
+        responses[status] = {"description": title, "content": {"application/problem+json": content}}
         if status in (429, 503):
-            told[status]["headers"] = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds"}}
-    return told
+            responses[status]["headers"] = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds"}}
+    return responses

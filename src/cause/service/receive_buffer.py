@@ -1,7 +1,7 @@
-"""Overwrite the buffer into which the event loop receives.
+"""Overwriting the buffer into which the event loop receives.
 
-uvloop receives from all sockets into one buffer of 256,000 bytes that it keeps, and copies from there. So the last long
-request stays in it, all but its beginning, until another one is as long. Receiving zeros overwrites it.
+uvloop receives from all sockets into one buffer of 256,000 bytes, which it keeps, and copies from there. So the end of
+the last long request stays in the buffer until another request is as long. Receiving zeros overwrites it.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import socket
 from contextlib import suppress
 
 RECEIVE_BYTES = 256_000
-"""As uvloop has it (UV_STREAM_RECV_BUF_SIZE)."""
+"""The size of uvloop's buffer (UV_STREAM_RECV_BUF_SIZE)."""
 
 
 class _Discard(asyncio.Protocol):
@@ -22,27 +22,27 @@ class _Discard(asyncio.Protocol):
 
 
 async def overwrite_receive_buffer() -> int:
-    """Let the running loop receive zeros, as many as its buffer holds.
+    """Let the running loop receive as many zeros as its buffer holds.
 
     Returns
     -------
-    How many were received at once: fewer where the system allows sockets only small buffers.
+    How many zeros were received at once: fewer than the buffer holds where the system limits the buffers of sockets.
     """
     loop = asyncio.get_running_loop()
-    ours, theirs = socket.socketpair()
+    sender, receiver = socket.socketpair()
     sent = 0
     try:
-        with ours:
-            ours.setblocking(False)
-            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * RECEIVE_BYTES)
+        with sender:
+            sender.setblocking(False)
+            sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * RECEIVE_BYTES)
             with suppress(BlockingIOError):
                 while sent < RECEIVE_BYTES:
-                    sent += ours.send(bytes(RECEIVE_BYTES - sent))
+                    sent += sender.send(bytes(RECEIVE_BYTES - sent))
     except BaseException:
-        theirs.close()
+        receiver.close()
         raise
     done = loop.create_future()
-    transport, _ = await loop.create_connection(lambda: _Discard(done), sock=theirs)
+    transport, _ = await loop.create_connection(lambda: _Discard(done), sock=receiver)
     try:
         await done
     finally:

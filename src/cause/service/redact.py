@@ -1,4 +1,4 @@
-"""Errors without their text, for logs and for those who may not know of whom it speaks: it may name somebody."""
+"""Error messages without user ids, for logs and for clients that may not see other users' ids."""
 
 import re
 import traceback
@@ -31,32 +31,32 @@ KINDS: tuple[tuple[type[CauseError], str], ...] = (
     (RequestError, "a request cannot be served"),
     (InputError, "something does not fit the device"),
 )
-"""The narrower ones first."""
+"""Message by error type. Subclasses stand before their base classes: the first match is used."""
 _WORKER = re.compile(r"training failed in a worker: ([A-Za-z_][A-Za-z0-9_]{0,60}):")
 
 
-def kind_of(error: BaseException) -> str:
-    """What kind of error it is.
+def redacted_message(error: BaseException) -> str:
+    """Return what kind of error it is, without the error's own text, which may contain user ids.
 
     >>> from cause.errors import RequestError
-    >>> kind_of(RequestError("unknown user 'alice'"))
+    >>> redacted_message(RequestError("unknown user 'alice'"))
     'a request cannot be served (RequestError)'
-    >>> kind_of(LearnerError("training failed in a worker: MemoryError: of alice"))
+    >>> redacted_message(LearnerError("training failed in a worker: MemoryError: of alice"))
     'the learner failed (MemoryError)'
     """
-    for kind, told in KINDS:
-        if isinstance(error, kind):
-            inner = _WORKER.match(str(error))
-            return f"{told} ({type(error).__name__ if inner is None else inner[1]})"
+    for type_, message in KINDS:
+        if isinstance(error, type_):
+            in_worker = _WORKER.match(str(error))
+            return f"{message} ({type(error).__name__ if in_worker is None else in_worker[1]})"
     return f"an unexpected error ({type(error).__name__})"
 
 
-def where(error: BaseException | None) -> str:
-    """Where it happened, and those before it that led to it: files, lines and kinds, but no text and no values."""
-    told: list[str] = []
+def redacted_traceback(error: BaseException | None) -> str:
+    """Return the traceback of an error and of its causes: files, lines and types, without messages and values."""
+    parts: list[str] = []
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        told.append("".join(traceback.format_tb(error.__traceback__)) + type(error).__name__)
+        parts.append("".join(traceback.format_tb(error.__traceback__)) + type(error).__name__)
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return "\nafter\n".join(told)
+    return "\nafter\n".join(parts)

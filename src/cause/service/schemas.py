@@ -1,4 +1,4 @@
-"""The shapes of answers. `docs/service.md` says what they mean."""
+"""The bodies of requests and responses. `docs/service.md` says what their fields mean."""
 
 from typing import Annotated, Any, Literal
 
@@ -11,14 +11,14 @@ Time = Annotated[str, Field(examples=["2026-01-31T12:00:00.000Z"])]
 Id = Annotated[str, Field(examples=["6f1e1cf83eab4c0aa0ffb5d0f9e8a4f5"])]
 
 
-class Shape(BaseModel):
-    """Of an answer."""
+class ResponseModel(BaseModel):
+    """The base class of all bodies of responses."""
 
     model_config = ConfigDict(frozen=True)
 
 
-class Problem(Shape):
-    """RFC 9457."""
+class Problem(ResponseModel):
+    """An error, as in RFC 9457."""
 
     type: str
     title: str
@@ -27,11 +27,15 @@ class Problem(Shape):
     errors: list[dict[str, Any]] | None = None
 
 
-class Health(Shape):
+class Health(ResponseModel):
+    """Whether the service is up."""
+
     status: Literal["ok", "ready", "starting", "stopping"]
 
 
-class Token(Shape):
+class Token(ResponseModel):
+    """A token, without its secret."""
+
     id: str
     scopes: list[str]
     note: str
@@ -39,7 +43,9 @@ class Token(Shape):
     expires: Time
 
 
-class Upload(Shape):
+class Upload(ResponseModel):
+    """Samples of one user that arrived in one request."""
+
     id: Id
     state: Literal["staged", "learned", "erased"]
     samples: int
@@ -52,11 +58,13 @@ class Upload(Shape):
 
 
 class UserUpload(Upload):
+    """One user's part of an upload of several users."""
+
     user: str
     handles: list[str] = Field([], description="One for each row of this user, in the order of the upload")
 
 
-class Uploads(Shape):
+class Uploads(ResponseModel):
     """Samples of several users that arrived in one request."""
 
     samples: int
@@ -64,19 +72,23 @@ class Uploads(Shape):
     handles: list[str] = Field([], description="One for each row of the request, in its order; empty as in `Upload`")
 
 
-class HeldSample(Shape):
+class HeldSample(ResponseModel):
+    """One sample that the device holds."""
+
     round: int | None = Field(description="None while it waits for a round")
     handle: str
     label: int
     arrived: Time
 
 
-class HeldSamples(Shape):
+class HeldSamples(ResponseModel):
+    """A page of a user's samples."""
+
     items: list[HeldSample]
     next: int | None
 
 
-class Matched(Shape):
+class Matched(ResponseModel):
     """The samples of a user that equal given rows."""
 
     rows: int
@@ -84,21 +96,27 @@ class Matched(Shape):
     handles: list[str] = Field(description="Of all samples that equal a row; for an erasure")
 
 
-class UserRound(Shape):
+class UserRound(ResponseModel):
+    """What is held of a user of one round."""
+
     round: int
     samples: int
     shards: list[int]
 
 
-class UserStaged(Shape):
+class UserStaged(ResponseModel):
+    """What of a user waits for the next round."""
+
     uploads: int
     samples: int
 
 
-class User(Shape):
+class User(ResponseModel):
+    """What is held of a user."""
+
     samples: int
     quarantined: int
-    """Of the samples: those that no training can bear."""
+    """How many of the samples are in quarantine."""
     rounds: list[UserRound]
     staged: UserStaged
 
@@ -136,7 +154,9 @@ class Erasure(BaseModel):
     )
 
 
-class Request(Shape):
+class Request(ResponseModel):
+    """An erasure and its state."""
+
     id: Id
     state: Literal["accepted", "in_effect", "repaired"]
     received: Time
@@ -151,12 +171,16 @@ class Request(Shape):
     note: str | None = Field(None, description="To an operator who asked: that nothing was held of the user")
 
 
-class Requests(Shape):
+class Requests(ResponseModel):
+    """A page of erasures."""
+
     items: list[Request]
     next: int | None
 
 
-class PlanShard(Shape):
+class PlanShard(ResponseModel):
+    """What an erasure would do in one shard."""
+
     shard: int
     samples: int
     first: Segment
@@ -165,7 +189,9 @@ class PlanShard(Shape):
     rsn: int
 
 
-class Plan(Shape):
+class Plan(ResponseModel):
+    """What an erasure would delete and cost."""
+
     samples: int
     staged: int
     rsn: int
@@ -176,13 +202,17 @@ class Plan(Shape):
     unknown: str | None
 
 
-class Predictions(Shape):
+class Predictions(ResponseModel):
+    """The predicted labels, one for each input."""
+
     labels: list[int]
     voters: int
     probabilities: list[list[float]] | None = None
 
 
-class Round(Shape):
+class Round(ResponseModel):
+    """One round and the state of its training."""
+
     round: int
     closed: Time | None
     users: int
@@ -204,46 +234,62 @@ class CloseRound(BaseModel):
     )
 
 
-class Rounds(Shape):
+class Rounds(ResponseModel):
+    """A page of rounds."""
+
     items: list[Round]
     next: int | None
 
 
-class Inputs(Shape):
+class Inputs(ResponseModel):
+    """What the device takes as an input."""
+
     values: int | None
     shape: list[int] | None
 
 
-class Staged(Shape):
+class Staged(ResponseModel):
+    """What waits for the next round."""
+
     uploads: int
     users: int
     samples: int
     bytes: int
 
 
-class Memory(Shape):
+class Memory(ResponseModel):
+    """The memory of sub-models and its budget."""
+
     sub_models: int
     slots: int | None
     used_bytes: int
     budget_bytes: int | None
 
 
-class Storage(Shape):
+class Storage(ResponseModel):
+    """The disk space of samples and its budget."""
+
     used_bytes: int
     budget_bytes: int | None
 
 
-class RoundRsn(Shape):
+class RoundRsn(ResponseModel):
+    """Samples that were trained again while a round was the newest."""
+
     round: int
     rsn: int
 
 
-class Rsn(Shape):
+class Rsn(ResponseModel):
+    """Samples that were trained again so far."""
+
     total: int
     by_round: list[RoundRsn]
 
 
-class Repair(Shape):
+class Repair(ResponseModel):
+    """What it takes to train everything that waits."""
+
     waiting: list[int]
     trainings: int
     samples: int
@@ -253,14 +299,16 @@ class Repair(Shape):
     unknown: str | None
 
 
-class OpenRequests(Shape):
+class OpenRequests(ResponseModel):
+    """Erasures that are not yet repaired."""
+
     open: int
     overdue: int
     due_soon: int
     next_deadline: Time | None
 
 
-class Degraded(Shape):
+class Degraded(ResponseModel):
     """Shards that hold samples and do not vote."""
 
     not_voting: list[int]
@@ -268,17 +316,21 @@ class Degraded(Shape):
     since: Time | None
 
 
-class Expiring(Shape):
+class Expiring(ResponseModel):
+    """Samples that will be deleted together."""
+
     samples: int
     users: int
     rounds: list[int]
 
 
 class ExpiringAt(Expiring):
+    """Samples that will be deleted at a time."""
+
     at: Time
 
 
-class Retention(Shape):
+class Retention(ResponseModel):
     """What the home deletes next because of its age."""
 
     retain: str | None
@@ -286,7 +338,9 @@ class Retention(Shape):
     next: ExpiringAt | None
 
 
-class Training(Shape):
+class Training(ResponseModel):
+    """The training under way."""
+
     segment: Segment
     epoch: int
     epochs: int
@@ -294,23 +348,29 @@ class Training(Shape):
     total: int
 
 
-class Export(Shape):
+class Export(ResponseModel):
+    """A copy of the ensemble that left the device."""
+
     id: str
     made: Time
     form: str
     tainted: Time | None
 
 
-class Schedule(Shape):
+class Schedule(ResponseModel):
+    """When rounds are closed and shards are repaired."""
+
     close_every_s: float | None
     close_samples: int | None
     repair: Literal["now", "idle", "deadline", "never"]
 
 
-class QuarantinedUpload(Shape):
+class QuarantinedUpload(ResponseModel):
+    """Samples of an upload that make trainings fail."""
+
     upload: int
     user: str | None
-    """None for who may not know."""
+    """None unless the token is an operator's."""
     round: int
     shard: int
     samples: int
@@ -318,13 +378,17 @@ class QuarantinedUpload(Shape):
     since: Time | None
 
 
-class Quarantine(Shape):
+class Quarantine(ResponseModel):
+    """All samples in quarantine."""
+
     uploads: int
     samples: int
     items: list[QuarantinedUpload]
 
 
-class Status(Shape):
+class Status(ResponseModel):
+    """The state of the device."""
+
     version: str
     system: str
     round: int
@@ -349,7 +413,9 @@ class Status(Shape):
     schedule: Schedule
 
 
-class ShardSegment(Shape):
+class ShardSegment(ResponseModel):
+    """One segment of a shard."""
+
     segment: Segment
     samples: int
     trained: bool
@@ -357,7 +423,9 @@ class ShardSegment(Shape):
     head: bool
 
 
-class Shard(Shape):
+class Shard(ResponseModel):
+    """One shard with its segments."""
+
     shard: int
     active: bool
     samples: int
@@ -369,11 +437,15 @@ class Shard(Shape):
     segments: list[ShardSegment]
 
 
-class Shards(Shape):
+class Shards(ResponseModel):
+    """All shards that have samples."""
+
     shards: list[Shard]
 
 
-class SubModel(Shape):
+class SubModel(ResponseModel):
+    """One stored sub-model."""
+
     segment: Segment
     size_bytes: int
     slot: int
@@ -382,16 +454,22 @@ class SubModel(Shape):
     environment: str
 
 
-class SubModels(Shape):
+class SubModels(ResponseModel):
+    """All stored sub-models."""
+
     sub_models: list[SubModel]
 
 
-class Repairs(Shape):
+class Repairs(ResponseModel):
+    """Whether a repair was started, and which shards wait."""
+
     state: Literal["started", "nothing waits"]
     waiting: list[int]
 
 
-class Receipt(Shape):
+class Receipt(ResponseModel):
+    """What a receipt says."""
+
     number: int
     kind: Literal["effect", "repair", "restore"]
     request: Id
@@ -403,23 +481,31 @@ class Receipt(Shape):
     shards: list[int]
 
 
-class Receipts(Shape):
+class Receipts(ResponseModel):
+    """A page of receipts."""
+
     items: list[Receipt]
     next: int | None
 
 
-class Bundle(Shape):
+class Bundle(ResponseModel):
+    """A receipt with its proof and a signed checkpoint of the log."""
+
     number: int
     receipt: str
     proof: list[str]
     checkpoint: str
 
 
-class Bundles(Shape):
+class Bundles(ResponseModel):
+    """The receipts of one request."""
+
     receipts: list[Bundle]
 
 
-class Verification(Shape):
+class Verification(ResponseModel):
+    """A verification by replay and its result."""
+
     id: Id
     receipt: int | None
     state: Literal["running", "holds", "mismatch", "failed"]
@@ -433,31 +519,41 @@ class Verification(Shape):
     detail: str | None = None
 
 
-class Log(Shape):
+class Log(ResponseModel):
+    """The signed head of the log, and the key to check it with."""
+
     verifier: str
     size: int
     checkpoint: str
 
 
-class Consistency(Shape):
+class Consistency(ResponseModel):
+    """The proof that the log has only grown."""
+
     since: int
     size: int
     proof: list[str]
 
 
-class ClassAccuracy(Shape):
+class ClassAccuracy(ResponseModel):
+    """The accuracy on the samples of one class."""
+
     label: int
     samples: int
     accuracy: float
 
 
-class HeadAccuracy(Shape):
+class HeadAccuracy(ResponseModel):
+    """The accuracy of one head alone."""
+
     shard: int
     segment: Segment
     accuracy: float
 
 
-class Evaluation(Shape):
+class Evaluation(ResponseModel):
+    """The accuracy on labelled samples."""
+
     id: int
     at: Time
     round: int
@@ -468,12 +564,16 @@ class Evaluation(Shape):
     heads: list[HeadAccuracy]
 
 
-class Evaluations(Shape):
+class Evaluations(ResponseModel):
+    """A page of evaluations."""
+
     items: list[Evaluation]
     next: int | None
 
 
-class Baseline(Shape):
+class Baseline(ResponseModel):
+    """What one of the paper's systems would have retrained."""
+
     system: str
     rsn: int | None = None
     seconds: float | None = None
@@ -483,7 +583,9 @@ class Baseline(Shape):
     unknown: str | None = None
 
 
-class Baselines(Shape):
+class Baselines(ResponseModel):
+    """The paper's systems on this device's history."""
+
     state: Literal["computing", "ready", "failed"]
     round: int
     rsn: int
@@ -494,13 +596,17 @@ class Baselines(Shape):
     detail: str | None = None
 
 
-class EnergyRepair(Shape):
+class EnergyRepair(ResponseModel):
+    """The estimated cost of the repair."""
+
     seconds: float | None
     joules: float | None
     unknown: str | None
 
 
-class Energy(Shape):
+class Energy(ResponseModel):
+    """The energy meter, and the estimated cost of the repair."""
+
     meter: str | None
     unavailable: str | None
     calibrated: bool

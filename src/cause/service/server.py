@@ -1,4 +1,4 @@
-"""Running the service: uvicorn, with bounded headers, JSON logs and an orderly end."""
+"""Running the service with uvicorn: limits on connections, JSON logs, TLS and a graceful stop."""
 
 import json
 import logging
@@ -15,8 +15,8 @@ import uvicorn
 
 from cause.errors import InputError
 from cause.service.app import make_app
-from cause.service.protocol import bounded
-from cause.service.redact import where
+from cause.service.protocol import bounded_protocol
+from cause.service.redact import redacted_traceback
 from cause.service.service import Service
 from cause.service.settings import ServeSettings
 
@@ -24,32 +24,50 @@ EXTRA = ("method", "route", "status", "ms", "token", "detail")
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line; of an error where it happened, but not what it says: that may name somebody."""
+    """Formats a log record as one line of JSON. Tracebacks are redacted: messages may contain user ids."""
 
     def format(self, record: logging.LogRecord) -> str:
-        told: dict[str, Any] = {
+        """Return the line."""
+        entry: dict[str, Any] = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
-        told |= {name: getattr(record, name) for name in EXTRA if hasattr(record, name)}
+        entry |= {name: getattr(record, name) for name in EXTRA if hasattr(record, name)}
         if record.exc_info:
-            told["error"] = where(record.exc_info[1])
-        return json.dumps(told)
+            entry["error"] = redacted_traceback(record.exc_info[1])
+        return json.dumps(entry)
 
 
 class _Server(uvicorn.Server):
     service: Service
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.service.stopping()
+        self.service.begin_shutdown()
         super().handle_exit(sig, frame)
 
 
 def serve(home: Path, settings: ServeSettings, *, quiet: bool = False) -> None:
-    """Serve a home until somebody says stop."""
-    _log(quiet)
+    """Serve a home until SIGTERM or SIGINT.
+
+    Parameters
+    ----------
+    home
+        The folder of the home.
+    settings
+        Address, limits and schedule.
+    quiet
+        Log warnings and errors only.
+
+    Raises
+    ------
+    InputError
+        If the certificate cannot be used, or the address cannot be listened on.
+    HomeError
+        If the home cannot be opened.
+    """
+    _set_up_logging(quiet)
     _check_tls(settings)
     service = Service(home, settings)
     try:
@@ -57,7 +75,7 @@ def serve(home: Path, settings: ServeSettings, *, quiet: bool = False) -> None:
             make_app(service),
             host=settings.host,
             port=settings.port,
-            http=bounded(settings.connections, settings.slow_s),
+            http=bounded_protocol(settings.connections, settings.slow_s),
             log_config=None,
             access_log=False,
             server_header=False,
@@ -69,8 +87,8 @@ def serve(home: Path, settings: ServeSettings, *, quiet: bool = False) -> None:
         )
         server = _Server(config)
         server.service = service
-        for each in (signal.SIGTERM, signal.SIGINT):  # uvicorn hands the signal on when it is done
-            signal.signal(each, lambda *_: None)
+        for signal_ in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises the signal again after it has stopped
+            signal.signal(signal_, lambda *_: None)
         server.run()
     finally:
         service.close()
@@ -78,21 +96,21 @@ def serve(home: Path, settings: ServeSettings, *, quiet: bool = False) -> None:
         raise InputError(f"cannot listen on {settings.host}:{settings.port}: the log tells why")
 
 
-def _log(quiet: bool) -> None:
+def _set_up_logging(quiet: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    sys.excepthook = _unforeseen
-    threading.excepthook = lambda args: _unforeseen(args.exc_type, args.exc_value, args.exc_traceback)
+    sys.excepthook = _log_uncaught
+    threading.excepthook = lambda args: _log_uncaught(args.exc_type, args.exc_value, args.exc_traceback)
     logging.getLogger("cause.serve").setLevel(logging.WARNING if quiet else logging.INFO)
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING if quiet else logging.INFO)
 
 
-def _unforeseen(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
-    """What nobody caught, told as all else is."""
-    detail = kind.__name__ if error is None else where(error)
+def _log_uncaught(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+    """Log an uncaught exception in the same form as everything else."""
+    detail = kind.__name__ if error is None else redacted_traceback(error)
     logging.getLogger("cause.serve").error("unexpected %s", kind.__name__, extra={"detail": detail})
 
 

@@ -1,4 +1,4 @@
-"""One device and all that serves it."""
+"""The service of one device: the device and everything that the routes use."""
 
 import asyncio
 import gc
@@ -22,30 +22,43 @@ from cause.device.store.retrying import retried
 from cause.errors import HomeError
 from cause.executors import Processes
 from cause.service.baselines import Comparison
-from cause.service.batching import Batches
-from cause.service.bodies import Bodies
-from cause.service.erasing import Erasures
+from cause.service.batching import PredictionBatcher
+from cause.service.body_reader import BodyReader
+from cause.service.erasures import Erasures
 from cause.service.events import Events
-from cause.service.input_spec import Kind
-from cause.service.inputs import Form, Reader
-from cause.service.journal import TellingJournal
+from cause.service.input_spec import InputConverter
+from cause.service.inputs import InputLayout, SampleReader
+from cause.service.journal import PublishingJournal
 from cause.service.metrics import Metrics
-from cause.service.predictor_cache import Heads
+from cause.service.predictor_cache import PredictorCache
 from cause.service.problems import ProblemError
 from cause.service.receive_buffer import overwrite_receive_buffer
 from cause.service.settings import ServeSettings
 from cause.service.tokens import Tokens
 from cause.service.trainer import Trainer
-from cause.service.verifying import Verifications
+from cause.service.verifications import Verifications
 
 REMEMBERED_S = 86_400.0
 MOST_REMEMBERED = 100_000
 NUMBER_BYTES = 24
-"""Of a probability, as text."""
+"""Length of a probability as text."""
 
 
 class Service:
-    """What the routes work with."""
+    """A device with its queues, limits, tokens and events, as the routes use them.
+
+    Parameters
+    ----------
+    folder
+        The folder of the home.
+    settings
+        How the service runs.
+
+    Raises
+    ------
+    HomeError
+        If the home cannot be opened, for instance because another process has it open.
+    """
 
     def __init__(self, folder: Path, settings: ServeSettings) -> None:
         self.settings, self.folder = settings, folder
@@ -55,25 +68,27 @@ class Service:
         try:
             self.home: Home = home_of(self.device)
             self.events, self.metrics = Events(), Metrics()
-            self.heads = Heads(self.device)
+            self.predictors = PredictorCache(self.device)
             self._lock = threading.Lock()
             self._bodies: dict[str, OrderedDict[str, tuple[float, bytes]]] = {}
             self._loop: asyncio.AbstractEventLoop | None = None
             self._overwriting: set[asyncio.Task[int]] = set()
             self.verifications = Verifications(self.device, self.events, settings.verify_processes)
-            self.journal = TellingJournal(self.home, self.events, self._forgotten)
+            self.journal = PublishingJournal(self.home, self.events, self._on_forget)
             self.device.journal = self.journal
             self.tokens = Tokens(folder, token_key(self.home), tidy=self.home.time.doubt() is None)
             self._call_key = self.home.vault.commit(DEVICE_KEY, digest("calls of the service"))
             shape, dtype = config.settings.input_shape, config.settings.input_dtype
-            self.reader = Reader(Form.of(self.device.learner, self.device.classes, shape), settings.unpacked_bytes)
+            self.reader = SampleReader(
+                InputLayout.of(self.device.learner, self.device.classes, shape), settings.unpacked_bytes
+            )
             policy = settings.repair or ("now" if config.settings.repair == "now" else "deadline")
             self.trainer = Trainer(self.device, self.events, settings, policy)
-            self.kind = Kind.of(self.reader.form, dtype or settings.samples)
-            self.erasures = Erasures(self.device, self.heads)
-            self.bodies = Bodies(settings.arriving_bytes, settings.unpackings)
-            said = self.device.classes * (8 * self.device.controller.most + NUMBER_BYTES)
-            self.batches = Batches(self.heads, settings.waiting_bytes, said)
+            self.converter = InputConverter.of(self.reader.layout, dtype or settings.samples)
+            self.erasures = Erasures(self.device, self.predictors)
+            self.body_reader = BodyReader(settings.arriving_bytes, settings.unpackings)
+            bytes_per_prediction = self.device.classes * (8 * self.device.controller.most + NUMBER_BYTES)
+            self.batcher = PredictionBatcher(self.predictors, settings.waiting_bytes, bytes_per_prediction)
             self.comparison = Comparison(self.device, self.model)
             self.ready = False
         except BaseException:
@@ -81,50 +96,71 @@ class Service:
             raise
 
     def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Begin to train and to take requests, which a loop receives."""
+        """Start to train and to take requests; `loop` is the event loop that receives them."""
         self._loop = loop
         gc.collect()
-        gc.freeze()  # what was imported stays: collecting after an erasure then takes less time
+        gc.freeze()  # imported objects stay: collections after an erasure then take less time
         self.trainer.start()
         self.ready = True
 
-    def stopping(self) -> None:
-        """No more work is taken on; streams end."""
+    def begin_shutdown(self) -> None:
+        """Report that the service is not ready, and end the event streams. A second call changes nothing."""
         self.ready = False
         self.events.close()
 
     def close(self) -> None:
-        """Finish what is under way, or leave it for the next start; nothing is lost either way."""
-        self.stopping()
+        """Stop all threads and close the home. A training that takes too long is continued at the next start."""
+        self.begin_shutdown()
         self.erasures.close()
-        self.batches.close()
+        self.batcher.close()
         self.trainer.stop(self.settings.grace_s)
         self.verifications.close()
         self.comparison.close()
         self.tokens.close()
         self.device.close()
 
-    def _forgotten(self) -> None:
-        """Something was: what saw it votes no more and is replayed no more, and no digest of an upload is kept."""
-        self.heads.purge()
-        self.verifications.forgotten()
+    def _on_forget(self) -> None:
+        """After an erasure: drop decoded sub-models, running replays and digests of uploads that saw the samples."""
+        self.predictors.purge()
+        self.verifications.restart()
         with self._lock:
             for kind in ("upload", "bulk"):
                 self._bodies.pop(kind, None)
         if self._loop is not None:
-            with suppress(RuntimeError):  # it was closed
-                self._loop.call_soon_threadsafe(self._overwrite)
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._overwrite_buffer)
 
-    def _overwrite(self) -> None:
-        """On the loop: the end of an upload may still be where it was received."""
+    def _overwrite_buffer(self) -> None:
+        """Overwrite the loop's receive buffer, which may still hold the end of an upload. Call it on the loop."""
         task = asyncio.get_running_loop().create_task(overwrite_receive_buffer())
         self._overwriting.add(task)  # a loop holds its tasks weakly
         task.add_done_callback(self._overwriting.discard)
 
     def call_id(self, token: str, kind: str, key: str | None, body: bytes, *, bound: bool = False) -> str | None:
-        """The id that a call with an idempotency key has, always the same; None without a key.
+        """Return the id of a call with an idempotency key: the same key always gives the same id.
 
-        One that is bound is also of this body: should nobody remember the first, another one is another call.
+        Parameters
+        ----------
+        token
+            The id of the client's token.
+        kind
+            What is called; the same key may be used once for each kind.
+        key
+            The idempotency key that the client sent, or None.
+        body
+            What the client sent; remembered for a day, as a digest.
+        bound
+            Let the id depend on the body too, so that another body is another call even after the first one is no
+            longer remembered.
+
+        Returns
+        -------
+        The id, or None without a key.
+
+        Raises
+        ------
+        ProblemError
+            422 if the key is not printable or too long, or if it came with another body before.
         """
         if key is None:
             return None
@@ -132,31 +168,37 @@ class Service:
             raise ProblemError(422, "an Idempotency-Key is a text of 1 to 128 printable characters")
         name = "\0".join((token, kind, key)).encode()
         id_ = hmac.digest(self._call_key, name, "sha256").hex()[:32]
-        seen, now = hashlib.sha256(body).digest(), time.monotonic()
+        body_digest, now = hashlib.sha256(body).digest(), time.monotonic()
         with self._lock:
             bodies = self._bodies.setdefault(kind, OrderedDict())
             while bodies and now - next(iter(bodies.values()))[0] >= REMEMBERED_S:
                 bodies.popitem(last=False)
-            if bodies.get(id_, (now, seen))[1] != seen:
+            if bodies.get(id_, (now, body_digest))[1] != body_digest:
                 raise ProblemError(422, "this Idempotency-Key came with another request before")
-            bodies[id_] = (now, seen)
+            bodies[id_] = (now, body_digest)
             bodies.move_to_end(id_)
             while len(bodies) > MOST_REMEMBERED:
                 bodies.popitem(last=False)
-        return hmac.digest(self._call_key, name + b"\0" + seen, "sha256").hex()[:32] if bound else id_
+        return hmac.digest(self._call_key, name + b"\0" + body_digest, "sha256").hex()[:32] if bound else id_
 
-    def part_of(self, call: str, user: str) -> str:
-        """The id of one user's part of a call that brought samples of several."""
+    def part_id(self, call: str, user: str) -> str:
+        """Return the id of one user's part of a call that uploads samples of several users."""
         return hmac.digest(self._call_key, b"\0".join((b"part", call.encode(), user.encode())), "sha256").hex()[:32]
 
 
 def token_key(home: Home) -> bytes:
-    """The key of users' codes in tokens that earlier versions made."""
+    """Return the key with which earlier versions coded the users of tokens."""
     return home.vault.commit(DEVICE_KEY, digest("tokens of the service"))
 
 
 def tokens_of(folder: Path) -> Tokens:
-    """The tokens of a home, for a command: the home may be in use."""
+    """Open the tokens of a home, which may be in use by a service.
+
+    Raises
+    ------
+    HomeError
+        If the folder is not a home, or its keys cannot be read.
+    """
     layout = Layout(folder)
     if not layout.config.exists():
         raise HomeError(f"{str(folder)!r} is not a home: `cause init` makes one")

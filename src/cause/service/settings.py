@@ -1,4 +1,4 @@
-"""How the service runs: defaults, a TOML file, the environment (`CAUSE_SERVE_…`), options. The later ones win."""
+"""Settings of the service: defaults, then a TOML file, the environment (`CAUSE_SERVE_…`) and options; the last wins."""
 
 import os
 import tomllib
@@ -14,16 +14,21 @@ from cause.errors import InputError
 
 PREFIX = "CAUSE_SERVE_"
 REPAIRS = (*TIMES, "never")
-LARGEST_BYTES = 1 << 20  # of a configuration
-
-
+LARGEST_BYTES = 1 << 20  # of a TOML file
 SAMPLES = ("float32", "uint8")
 
 
 @dataclass(frozen=True)
 class ServeSettings:
-    """The table `[serve]`.
+    """The settings of a service, as in the table `[serve]` of a TOML file.
 
+    Raises
+    ------
+    InputError
+        If a value is out of range.
+
+    Examples
+    --------
     >>> ServeSettings(close_every="1h").close_every_s, ServeSettings().body_bytes
     (3600.0, 33554432)
     """
@@ -31,15 +36,15 @@ class ServeSettings:
     host: str = "127.0.0.1"
     port: int = 8470
     workers: int = 1
-    """Processes that train."""
+    """Worker processes that train."""
     close_every: str | None = None
     """Close a round when so much time has passed and something is staged: "1h"."""
     close_samples: int | None = None
     """Close a round when so many samples are staged."""
     repair: str | None = None
-    """When what was forgotten is repaired: now, idle, deadline or never; None: as the home is configured."""
+    """When shards are repaired after an erasure: now, idle, deadline or never; None: as the home is configured."""
     samples: str = "float32"
-    """What numbers uploads are kept as: float32, or uint8 for pictures of bytes, in a quarter of the room."""
+    """The dtype in which uploads are kept: float32, or uint8 for pictures, which takes a quarter of the space."""
     body: str = "32MB"
     """The largest request."""
     unpacked: str = "64MB"
@@ -51,26 +56,27 @@ class ServeSettings:
     waiting: str = "64MB"
     """The most that all inputs that wait for their prediction may take, with their answers."""
     connections: int = 256
-    """Open at once."""
+    """Connections that may be open at once."""
     requests: int = 160
-    """Under way at once; three quarters of them for one token."""
+    """Requests that may be under way at once; one token may have three quarters of them."""
     streams: int = 32
-    """Of events, at once; a quarter of them for one token."""
+    """Event streams that may be open at once; one token may have a quarter of them."""
     slow: str = "30s"
-    """How long headers may take to arrive, and a body, and an answer to be read; large bodies have more."""
+    """How long headers and bodies may take to arrive, and responses to be read; large bodies have more time."""
     rate: float = 1000.0
     """Requests a second for each token; the burst is twice that."""
     erasures: int = 60
-    """An hour for each user's own token, all at once if it likes: each leaves a receipt for ever."""
+    """Erasures an hour for each user's token, in one burst or not: each leaves a receipt that is kept for ever."""
     attempts: float = 5.0
     """Failed attempts a second for each address."""
     tls_cert: str | None = None
     tls_key: str | None = None
     calibration: str | None = None
-    """What a sample costs here: a file of `cause calibrate --out`."""
+    """A file of `cause calibrate --out`: what a sample costs on this machine."""
     grace: str = "20s"
-    """How long a stop waits for a segment's end; what is not done by then is trained after the next start."""
+    """How long a stop waits for the end of a segment; an unfinished one is trained after the next start."""
     verify_processes: int = 1
+    """Processes that replay for a verification."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.port < 65_536:
@@ -97,56 +103,81 @@ class ServeSettings:
 
     @property
     def close_every_s(self) -> float | None:
+        """`close_every` in seconds."""
         return None if self.close_every is None else parse_duration(self.close_every)
 
     @property
     def grace_s(self) -> float:
+        """`grace` in seconds."""
         return parse_duration(self.grace)
 
     @property
     def slow_s(self) -> float:
+        """`slow` in seconds."""
         return parse_duration(self.slow)
 
     @property
     def arriving_bytes(self) -> int:
+        """`arriving` in bytes."""
         return parse_bytes(self.arriving)
 
     @property
     def waiting_bytes(self) -> int:
+        """`waiting` in bytes."""
         return parse_bytes(self.waiting)
 
     @property
-    def requests_each(self) -> int:
+    def requests_per_token(self) -> int:
+        """Requests that one token may have under way."""
         return max(1, self.requests * 3 // 4)
 
     @property
-    def streams_each(self) -> int:
+    def streams_per_token(self) -> int:
+        """Event streams that one token may have open."""
         return max(1, self.streams // 4)
 
     @property
     def body_bytes(self) -> int:
+        """`body` in bytes."""
         return parse_bytes(self.body)
 
     @property
     def unpacked_bytes(self) -> int:
+        """`unpacked` in bytes."""
         return parse_bytes(self.unpacked)
 
 
 def read_settings(
     file: Path | None = None, environment: Mapping[str, str] = os.environ, **options: Any
 ) -> ServeSettings:
-    """The settings in force.
+    """Return the settings of a service.
 
+    Parameters
+    ----------
+    file
+        A TOML file with the table `[serve]`.
+    environment
+        The environment variables.
+    options
+        Options of the command; those that are None are not set.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a name or value is wrong.
+
+    Examples
+    --------
     >>> read_settings(environment={"CAUSE_SERVE_PORT": "9000"}, host=None).port
     9000
     """
-    told = _table(file)
+    values = _table(file)
     for field in fields(ServeSettings):
         value = environment.get(PREFIX + field.name.upper())
         if value is not None:
-            told[field.name] = _parsed(field.name, value, str(field.type))
-    told |= {name: value for name, value in options.items() if value is not None}
-    return ServeSettings(**told)
+            values[field.name] = _parse(field.name, value, str(field.type))
+    values |= {name: value for name, value in options.items() if value is not None}
+    return ServeSettings(**values)
 
 
 def _table(file: Path | None) -> dict[str, Any]:
@@ -166,13 +197,13 @@ def _table(file: Path | None) -> dict[str, Any]:
     for name, value in table.items():
         if name not in kinds:
             raise InputError(f"{str(file)!r}: [serve] has no {name!r}{nearest(name, kinds)}")
-        wanted: Any = str if "str" in kinds[name] else (int, float) if "float" in kinds[name] else int
-        if not isinstance(value, wanted) or isinstance(value, bool):
+        expected: Any = str if "str" in kinds[name] else (int, float) if "float" in kinds[name] else int
+        if not isinstance(value, expected) or isinstance(value, bool):
             raise InputError(f"{str(file)!r}: {name} must be {kinds[name]}, not {value!r}")
     return dict(table)
 
 
-def _parsed(name: str, value: str, kind: str) -> Any:
+def _parse(name: str, value: str, kind: str) -> Any:
     if "str" in kind:
         return value
     try:

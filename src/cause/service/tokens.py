@@ -1,9 +1,9 @@
-"""Tokens: who may do what. The file names nobody, and confirms no guess of a name.
+"""Tokens of clients. Their file contains no user ids and cannot confirm a guessed one.
 
-A secret is kept as its digest, and a token's user as a code under a key that only the secret yields: without the
-secret, no name fits better than any other, whatever other keys one has. Files of earlier versions have codes under a
-key of the device, which confirm a guess to whoever has that key; such a code is replaced when the token is first used,
-and removed when the token is revoked or has expired.
+The file keeps a digest of each secret, and a token's user as an HMAC under a key that is derived from the secret:
+without the secret, no user id can be checked against it. Files of earlier versions have HMACs under a key of the
+device, with which a guess can be confirmed; such an HMAC is replaced when the token is first used, and removed when the
+token is revoked or has expired.
 """
 
 import base64
@@ -28,43 +28,60 @@ SCOPES = ("user", "ingest", "predict", "operator", "auditor")
 FILE = "access.db"
 EXPIRES_S = 90 * 86_400.0
 LOCKED_S = 2.0
-"""How long to wait while somebody else has the file; the service looks tokens up before it does anything else."""
+"""How long to wait for another process that has locked the file; every request of the service waits for it."""
 _PREFIX = "cause"
 _NOBODY = bytes(32)
 _CODE = b"\x02"
-"""What a code begins with; those of earlier versions are 32 bytes without it."""
+"""The first byte of a user's code; codes of earlier versions are 32 bytes without it."""
 _OLD_CODE_BYTES = 32
 
 
 @dataclass(frozen=True)
 class Token:
-    """What a secret stands for."""
+    """A token without its secret."""
 
     id: str
     scopes: frozenset[str]
     user: bytes | None
-    """A code of the user for whom it was made."""
+    """A code of the token's user; None for tokens of no user."""
     note: str
     created: float
     expires: float
     revoked: float | None = None
     key: bytes = field(default=b"", repr=False, compare=False)
-    """What the user's code is made with: known while somebody shows the secret."""
+    """The key of the user's code; empty unless the secret was shown."""
 
     def valid(self, now: float) -> bool:
+        """Return whether the token is neither revoked nor expired."""
         return self.revoked is None and now < self.expires
 
 
 class Tokens:
-    """The tokens of a home, in a file of their own, so that they can be made and revoked while the home is in use."""
+    """The tokens of a home, in a separate file: they can be created and revoked while a service has the home open.
+
+    Parameters
+    ----------
+    folder
+        The folder of the home.
+    key
+        Checks users' codes of earlier versions.
+    clock
+        Returns seconds since 1970.
+    tidy
+        Remove the codes of earlier versions from tokens that have expired. Only where the clock can be trusted.
+
+    Raises
+    ------
+    HomeError
+        If the file cannot be used.
+    """
 
     def __init__(self, folder: Path, key: bytes, clock: Callable[[], float] = time.time, *, tidy: bool = False) -> None:
-        """`key` checks codes of earlier versions; `tidy` removes those of tokens that have expired, by this clock."""
         self._key, self._clock, self._lock = key, clock, threading.RLock()
-        self._known: dict[str, tuple[bytes, Token]] = {}
+        self._tokens: dict[str, tuple[bytes, Token]] = {}
         self._version = -1
         path = folder / FILE
-        with _failing(path):
+        with _as_home_error(path):
             if not path.exists():
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=LOCKED_S)
@@ -81,14 +98,37 @@ class Tokens:
     def create(
         self, scopes: Iterable[str], *, user: str | None = None, note: str = "", expires_s: float = EXPIRES_S
     ) -> tuple[Token, str]:
-        """A new token and its secret, which is shown only now."""
-        wanted = frozenset(scopes)
-        for scope in wanted:
+        """Create a token.
+
+        Parameters
+        ----------
+        scopes
+            Some of `SCOPES`.
+        user
+            The user of a token with the scope `user`; None without that scope.
+        note
+            A line that `cause token list` shows.
+        expires_s
+            Seconds until it expires.
+
+        Returns
+        -------
+        The token and its secret, which is not kept and cannot be shown again.
+
+        Raises
+        ------
+        InputError
+            If the scopes, the user or the note are wrong.
+        HomeError
+            If the file cannot be written.
+        """
+        scopes = frozenset(scopes)
+        for scope in scopes:
             if scope not in SCOPES:
                 raise InputError(f"a scope is one of {', '.join(SCOPES)}, not {scope!r}")
-        if not wanted:
+        if not scopes:
             raise InputError(f"a token needs a scope: {', '.join(SCOPES)}")
-        if ("user" in wanted) != (user is not None):
+        if ("user" in scopes) != (user is not None):
             raise InputError("the scope 'user' goes with the user whom the token is for, and only that scope does")
         user = None if user is None else normal_name(user)
         if len(note) > 200 or not note.isprintable():
@@ -96,77 +136,88 @@ class Tokens:
         now, id_ = self._clock(), token_hex(8)
         secret = f"{_PREFIX}_{id_}_" + base64.urlsafe_b64encode(os.urandom(32)).rstrip(b"=").decode()
         key = _user_key(secret)
-        token = Token(id_, wanted, None if user is None else _code(key, user), note, now, now + expires_s, key=key)
-        row = [id_, _digest(secret), json.dumps(sorted(wanted)), token.user, note, now, token.expires]
-        with self._lock, _failing(self._path):
+        token = Token(id_, scopes, None if user is None else _code(key, user), note, now, now + expires_s, key=key)
+        row = [id_, _digest(secret), json.dumps(sorted(scopes)), token.user, note, now, token.expires]
+        with self._lock, _as_home_error(self._path):
             self._connection.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, NULL)", row)
             self._version = -1
         return token, secret
 
     def revoke(self, id_: str) -> None:
-        """From now on it opens nothing."""
-        with self._lock, _failing(self._path):
-            done = self._connection.execute("UPDATE tokens SET revoked=?, user=NULL WHERE id=?", [self._clock(), id_])
+        """Revoke a token. A service that is running refuses it at once.
+
+        Raises
+        ------
+        InputError
+            If there is no such token.
+        """
+        with self._lock, _as_home_error(self._path):
+            cursor = self._connection.execute("UPDATE tokens SET revoked=?, user=NULL WHERE id=?", [self._clock(), id_])
             self._version = -1
-        if not done.rowcount:
+        if not cursor.rowcount:
             raise InputError(f"there is no token {id_[:40]!r}: `cause token list` shows them")
 
-    def listed(self) -> list[Token]:
-        """All of them, oldest first."""
+    def list_all(self) -> list[Token]:
+        """Return all tokens, the oldest first, revoked and expired ones too."""
         with self._lock:
-            self._look()
-            return [token for _, token in self._known.values()]
+            self._reload()
+            return [token for _, token in self._tokens.values()]
 
     def find(self, secret: str) -> Token | None:
-        """The token of a secret, if it is valid. The work is the same whether there is one or not."""
+        """Return the valid token of a secret, or None. Both take the same time."""
         parts = secret.split("_", 2)
         with self._lock:
-            self._look()
-            digest, token = self._known.get(parts[1] if len(parts) == 3 else "", (_NOBODY, None))
+            self._reload()
+            digest, token = self._tokens.get(parts[1] if len(parts) == 3 else "", (_NOBODY, None))
         same = hmac.compare_digest(_digest(secret), digest)
         key = _user_key(secret)
         return replace(token, key=key) if token is not None and same and token.valid(self._clock()) else None
 
-    def holds(self, token: Token) -> bool:
-        """Whether a token that was found is valid still."""
+    def is_valid(self, token: Token) -> bool:
+        """Return whether a token that `find` returned is still valid."""
         with self._lock:
-            self._look()
-            _, known = self._known.get(token.id, (_NOBODY, None))
-        return known is not None and known.valid(self._clock())
+            self._reload()
+            _, current = self._tokens.get(token.id, (_NOBODY, None))
+        return current is not None and current.valid(self._clock())
 
-    def is_of(self, token: Token, user: str) -> bool:
-        """Whether a token that `find` returned was made for this user; nobody is looked up to decide it.
+    def belongs_to(self, token: Token, user: str) -> bool:
+        """Return whether a token that `find` returned was made for this user. The device's users are not looked up.
 
-        The name counts in Unicode's normal forms C and D, too: tokens of earlier versions have it as it was given.
+        The user id is also compared in Unicode's normal forms C and D: earlier versions did not normalise it.
         """
         forms = {user: None, **{unicodedata.normalize(form, user): None for form in ("NFC", "NFD")}}
-        return any(self._is_of(token, name) for name in forms)
+        return any(self._belongs_to(token, name) for name in forms)
 
-    def _is_of(self, token: Token, user: str) -> bool:
+    def _belongs_to(self, token: Token, user: str) -> bool:
         code = _code(token.key, user)
         if token.user is None or len(token.user) != _OLD_CODE_BYTES:
             return hmac.compare_digest(code, token.user or _NOBODY)
         old = hmac.digest(self._key, b"user\0" + _encoded(user), "sha256")
         if not hmac.compare_digest(old, token.user):
             return False
-        with contextlib.suppress(HomeError), self._lock, _failing(self._path):  # if not now, the next time
+        with (
+            contextlib.suppress(HomeError),
+            self._lock,
+            _as_home_error(self._path),
+        ):  # else at the next use
             self._connection.execute("UPDATE tokens SET user=? WHERE id=? AND user=?", [code, token.id, token.user])
             self._version = -1
         return True
 
-    def _look(self) -> None:
-        """Another process may have made or revoked one."""
-        with _failing(self._path):
+    def _reload(self) -> None:
+        """Read the file again if another process has changed it."""
+        with _as_home_error(self._path):
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
             if version == self._version:
                 return
             rows = self._connection.execute("SELECT * FROM tokens ORDER BY created, id").fetchall()
-        self._known = {
+        self._tokens = {
             row[0]: (bytes(row[1]), Token(row[0], frozenset(json.loads(row[2])), row[3], *row[4:])) for row in rows
         }
         self._version = version
 
     def close(self) -> None:
+        """Close the file."""
         self._connection.close()
 
 
@@ -175,7 +226,7 @@ def _digest(secret: str) -> bytes:
 
 
 def _user_key(secret: str) -> bytes:
-    """What a user's code is made with: only whoever has the secret has it, for the file keeps another digest."""
+    """Return the key of the user's code. It cannot be derived from the digest of the secret in the file."""
     return hashlib.sha256(b"cause: the user of a token\0" + _encoded(secret)).digest()
 
 
@@ -188,7 +239,7 @@ def _encoded(text: str) -> bytes:
 
 
 @contextlib.contextmanager
-def _failing(path: Path) -> Iterator[None]:
+def _as_home_error(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:

@@ -1,4 +1,4 @@
-"""The thread that lets rounds be closed, trained and repaired, when it is time to. Training itself is in workers."""
+"""The thread that closes rounds, trains and repairs on a schedule. The training itself runs in worker processes."""
 
 import logging
 import math
@@ -14,87 +14,104 @@ from cause.engine.progress import Step
 from cause.errors import CauseError
 from cause.service.events import Events
 from cause.service.others_load import OthersLoad
-from cause.service.redact import kind_of, where
+from cause.service.redact import redacted_message, redacted_traceback
 from cause.service.settings import ServeSettings
 
 LOOK_S = 1.0
-"""How often it looks whether it is time."""
-AGAIN_S = 5.0
-"""How long it waits after an error."""
-LONGEST_S = 600.0
-"""The longest time after which a shard whose training fails is tried again."""
-TIDY_S = 3600.0
-"""How often what is too old goes, also where nobody uploads anything."""
+"""Seconds between two checks whether something is due."""
+RETRY_S = 5.0
+"""Seconds of pause after an error."""
+LONGEST_RETRY_S = 600.0
+"""The longest pause before a shard whose training fails is tried again."""
+EXPIRE_S = 3600.0
+"""Seconds between two expiries of old samples, also without uploads."""
 QUIET_S, PATIENCE_S = 0.2, 3.0
+"""Repairs start after so many seconds without an erasure, and after so many seconds at the latest."""
 log = logging.getLogger("cause.serve")
 
 
 @dataclass(frozen=True)
-class Problem:
+class TrainingProblem:
     """Why training fails."""
 
     kind: str
-    """Names nobody."""
+    """Without user ids."""
     text: str
-    """May name a user: for who may know them all."""
+    """May contain user ids: for operators only."""
 
 
 @dataclass(frozen=True)
-class Behind:
-    """Shards that wait."""
+class Backlog:
+    """Shards that wait for a training."""
 
     fresh: tuple[int, ...]
-    """For their first training: always trained at once."""
+    """Shards with new samples only: always trained at once."""
     repair: tuple[int, ...]
-    """To be trained again."""
+    """Shards to train again after an erasure."""
     with_fresh: tuple[int, ...] = ()
-    """Those to be trained again for which samples of a new round wait, too: one training does both."""
+    """Those of `repair` that have samples of a new round, too: one training does both."""
 
-    def without(self, shards: Collection[int]) -> "Behind":
-        """The others."""
-        return Behind(
+    def without(self, shards: Collection[int]) -> "Backlog":
+        """Return the backlog without these shards."""
+        return Backlog(
             *(
-                tuple(shard for shard in each if shard not in shards)
-                for each in (self.fresh, self.repair, self.with_fresh)
+                tuple(shard for shard in waiting_shards if shard not in shards)
+                for waiting_shards in (self.fresh, self.repair, self.with_fresh)
             )
         )
 
 
 class Trainer:
-    """Closes rounds on a schedule and keeps the shards up to date."""
+    """Closes rounds on a schedule and keeps the shards up to date.
+
+    Parameters
+    ----------
+    device
+        The device; its `watch` is set to this trainer.
+    events
+        Where progress is published.
+    settings
+        When rounds are closed.
+    repair
+        When shards are repaired: now, idle, deadline or never.
+    """
 
     def __init__(self, device: Cause, events: Events, settings: ServeSettings, repair: str) -> None:
         self.device, self._events, self._settings = device, events, settings
         self.repair = repair
-        self.now: Step | None = None
-        """How far the training under way is."""
-        self.problem: Problem | None = None
+        self.progress: Step | None = None
+        """The progress of the training under way; None when there is none."""
+        self.problem: TrainingProblem | None = None
         self.load = OthersLoad()
-        """How busy the machine is with the work of others."""
-        self._wake, self._stopping, self._asked = threading.Event(), threading.Event(), threading.Event()
+        """Tells whether other processes leave the machine idle."""
+        self._wake, self._stopping = threading.Event(), threading.Event()
+        self._repair_requested = threading.Event()
         self._erased = threading.Event()
         self._closed_at = time.monotonic()
-        self._tidied_at = -math.inf
-        self._failing: dict[int, tuple[int, float, float]] = {}  # by shard: changes, when it is tried again, the pause
+        self._expired_at = -math.inf
+        self._failing: dict[
+            int, tuple[int, float, float]
+        ] = {}  # by shard: the device's changes, time of the retry, pause
         device.watch = self._watch
         self._thread = threading.Thread(target=self._run, name="trainer", daemon=True)
 
     def start(self) -> None:
+        """Start the thread."""
         self._thread.start()
 
     def wake(self, *, repair: bool = False) -> None:
-        """There may be something to do; also a repair for which it is not time yet."""
+        """Check now whether there is something to do; with `repair`, repair even if it is not due yet."""
         if repair:
-            self._asked.set()
+            self._repair_requested.set()
         self._wake.set()
 
     def erased(self) -> None:
-        """Something was forgotten, and what trained on it stopped. Others may follow: they are repaired together."""
+        """Note an erasure. The repair waits a short time for further ones, which are then repaired together."""
         self._erased.set()
         self._wake.set()
 
     def stop(self, grace_s: float) -> None:
-        """Let the segment under way come to its end; if that takes too long, the next start trains it."""
+        """Stop after the segment under way; cancel it if it takes longer than `grace_s`. The next start continues."""
         self._stopping.set()
         self._wake.set()
         if self._thread.ident is None:
@@ -105,34 +122,46 @@ class Trainer:
             self._thread.join(10)
 
     def close_round(self, call: str | None = None, *, empty: bool = False) -> Arrived:
-        """Make a round of what is staged, and let it be trained; see `Cause.close_round`."""
+        """Close a round of all staged samples, expire old ones, and let the round be trained.
+
+        Parameters
+        ----------
+        call
+            The id of the call, so that a repeated one closes no second round.
+        empty
+            Close a round even if nothing is staged.
+
+        Returns
+        -------
+        What `Cause.close_round` returns; it also says what can fail.
+        """
         arrived = self.device.close_round(call=call, expire=False, empty=empty)
         self._closed_at = time.monotonic()
-        told = {"samples": arrived.samples, "users": arrived.users, "active_shards": arrived.active_shards}
-        self._events.tell("round.closed", round=arrived.round, **told)
+        counts = {"samples": arrived.samples, "users": arrived.users, "active_shards": arrived.active_shards}
+        self._events.publish("round.closed", round=arrived.round, **counts)
         try:
-            self.device.expire(repair="later")  # before anything is trained on what goes
-        except Exception as error:  # the round is closed all the same
-            self._failed(error, f"what is too old could not be let go: {kind_of(error)}", "expiry")
-            self._tidied_at = -math.inf  # the next turn begins with it
+            self.device.expire(repair="later")  # before any training uses samples that expire
+        except Exception as error:  # the round stays closed
+            self._failed(error, f"old samples could not be deleted: {redacted_message(error)}", "expiry")
+            self._expired_at = -math.inf  # try again in the next turn
         self.wake()
         return arrived
 
-    def behind(self) -> Behind:
-        """Which shards wait, and for what."""
+    def backlog(self) -> Backlog:
+        """Return the shards that wait for a training."""
         with self.device.lock:
             segments = waiting(self.device)
-        shards = {each.segment.shard for each in segments}
-        again = {each.segment.shard for each in segments if each.again}
-        fresh = {each.segment.shard for each in segments if not each.again}
-        return Behind(tuple(sorted(shards - again)), tuple(sorted(again)), tuple(sorted(again & fresh)))
+        shards = {waiting_.segment.shard for waiting_ in segments}
+        again = {waiting_.segment.shard for waiting_ in segments if waiting_.again}
+        fresh = {waiting_.segment.shard for waiting_ in segments if not waiting_.again}
+        return Backlog(tuple(sorted(shards - again)), tuple(sorted(again)), tuple(sorted(again & fresh)))
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self._tidy_if_due()
+                self._expire_if_due()
                 self._close_if_due()
-                self._let_come()
+                self._wait_for_quiet()
                 if not self._work():
                     self._wake.wait(LOOK_S)
                     self._wake.clear()
@@ -140,19 +169,19 @@ class Trainer:
                     self.problem = None
             except CauseError as error:
                 self._failed(error, str(error))
-                self._stopping.wait(AGAIN_S)
+                self._stopping.wait(RETRY_S)
             except Exception as error:
                 self._failed(error, "an unexpected error: the log tells more")
-                self._stopping.wait(AGAIN_S)
+                self._stopping.wait(RETRY_S)
 
     def _failed(self, error: Exception, text: str, what: str = "training") -> None:
-        self.problem = Problem(kind_of(error), text)
-        log.error("%s failed: %s", what, kind_of(error), extra={"detail": where(error)})
+        self.problem = TrainingProblem(redacted_message(error), text)
+        log.error("%s failed: %s", what, redacted_message(error), extra={"detail": redacted_traceback(error)})
 
-    def _tidy_if_due(self) -> None:
-        if time.monotonic() - self._tidied_at >= TIDY_S:
+    def _expire_if_due(self) -> None:
+        if time.monotonic() - self._expired_at >= EXPIRE_S:
             self.device.expire(repair="later")
-            self._tidied_at = time.monotonic()
+            self._expired_at = time.monotonic()
             if doubt := home_of(self.device).time.doubt():
                 log.warning("nothing expires", extra={"detail": doubt})
 
@@ -166,77 +195,79 @@ class Trainer:
             self.close_round()
 
     def _work(self) -> bool:
-        """Train what may be trained now; whether there was anything."""
-        behind, resting = self.behind(), self._resting()
-        behind = behind.without(resting)
-        repairing = self._to_repair(behind)
-        if not behind.fresh and not repairing:
-            self._asked.clear()
-            self._settle()
+        """Train what may be trained now; return whether there was anything."""
+        resting = self._resting()
+        backlog = self.backlog().without(resting)
+        repairing = self._to_repair(backlog)
+        if not backlog.fresh and not repairing:
+            self._repair_requested.clear()
+            self._finish_requests()
             return False
-        what, shards = ("repair" if repairing else "round"), sorted({*behind.fresh, *repairing})
-        self._events.tell("training.started", what=what, shards=shards)
+        what, shards = ("repair" if repairing else "round"), sorted({*backlog.fresh, *repairing})
+        self._events.publish("training.started", what=what, shards=shards)
         trained = rsn = 0
         try:
-            left_out = [*resting, *(shard for shard in behind.repair if shard not in repairing)]
+            left_out = [*resting, *(shard for shard in backlog.repair if shard not in repairing)]
             trained, rsn = self.device.catch_up(stop=self._stopping.is_set, except_=left_out)
         finally:
             self._rest()
-            self.now = None
-            self._events.tell("training.finished", what=what, trained=trained, rsn=rsn, waiting=self.device.waiting())
+            self.progress = None
+            self._events.publish(
+                "training.finished", what=what, trained=trained, rsn=rsn, waiting=self.device.waiting()
+            )
         return True
 
     def _resting(self) -> set[int]:
-        """Shards whose training failed a short time ago, and nothing of them was forgotten since: others come first."""
-        if self._asked.is_set():
+        """Return the shards whose training failed recently and that did not change since: others come first."""
+        if self._repair_requested.is_set():
             return set()
         now, current = time.monotonic(), self.device.current
         return {shard for shard, (since, until, _) in self._failing.items() if now < until and current(shard, since)}
 
     def _rest(self) -> None:
-        """After a training: shards that failed again are tried after twice the time of before."""
+        """After a training: double the pause of shards that failed again."""
         now, changes = time.monotonic(), self.device.changes
         failing = {}
         for shard in self.device.engine.training.failed:
-            since, until, pause = self._failing.get(shard, (changes, 0.0, AGAIN_S / 2))
+            since, until, pause = self._failing.get(shard, (changes, 0.0, RETRY_S / 2))
             again = until <= now or not self.device.current(shard, since)
-            pause = min(pause * 2, LONGEST_S) if again else pause
+            pause = min(pause * 2, LONGEST_RETRY_S) if again else pause
             failing[shard] = (changes, now + pause, pause) if again else (since, until, pause)
         self._failing = failing
 
-    def _let_come(self) -> None:
-        """Wait for a moment in which nothing is forgotten, but not for long: a worker takes seconds to start."""
+    def _wait_for_quiet(self) -> None:
+        """Wait until erasures pause, but not for long: each restart of a worker takes seconds."""
         end = time.monotonic() + PATIENCE_S
         while self._erased.is_set() and time.monotonic() < end and not self._stopping.is_set():
             self._erased.clear()
             self._erased.wait(QUIET_S)
         self._erased.clear()
 
-    def _settle(self) -> None:
-        """Serve what an error kept from taking effect; requests that left nothing to train again are done with."""
+    def _finish_requests(self) -> None:
+        """Serve requests that an error kept from taking effect; mark those as repaired that left nothing to train."""
         home = home_of(self.device)
         if home.queries.has_unserved():
             with self.device.lock:
-                everything = self.device.ledger.shards()
-            self.device.catch_up(except_=everything)
+                all_shards = self.device.ledger.shards()
+            self.device.catch_up(except_=all_shards)
         with self.device.lock:
-            behind = set(self.device.waiting())
-            if any(not behind & shards for shards in home.queries.shards_of_unrepaired()):
-                self.device.journal.caught_up(sorted(behind))
+            waiting_shards = set(self.device.waiting())
+            if any(not waiting_shards & shards for shards in home.queries.shards_of_unrepaired()):
+                self.device.journal.caught_up(sorted(waiting_shards))
 
-    def _to_repair(self, behind: Behind) -> tuple[int, ...]:
-        """The shards that are trained again now."""
-        if not behind.repair or self._asked.is_set():
-            return behind.repair
+    def _to_repair(self, backlog: Backlog) -> tuple[int, ...]:
+        """Return the shards to train again now."""
+        if not backlog.repair or self._repair_requested.is_set():
+            return backlog.repair
         if may_begin(self.repair, is_idle=self.load.idle, is_due=self._due):
-            return behind.repair
-        return behind.with_fresh if self.repair == "idle" else ()
+            return backlog.repair
+        return backlog.with_fresh if self.repair == "idle" else ()
 
     def _due(self) -> bool:
         home = home_of(self.device)
         return due(home.queries.open_deadlines(), home.clock(), margin_of(home.deadline_s))
 
     def _watch(self, step: Step) -> None:
-        self.now = step
-        told = {"epoch": step.epoch, "epochs": step.epochs, "done": step.done, "total": step.total}
-        self._events.tell("segment.epoch", segment=list(step.segment), **told)
+        self.progress = step
+        counts = {"epoch": step.epoch, "epochs": step.epochs, "done": step.done, "total": step.total}
+        self._events.publish("segment.epoch", segment=list(step.segment), **counts)

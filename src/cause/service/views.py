@@ -1,4 +1,4 @@
-"""The device as answers show it. Each view is of one moment."""
+"""The bodies of responses, made from the device. What belongs together is read under the device's lock."""
 
 import json
 from collections.abc import Sequence
@@ -12,41 +12,41 @@ from cause.device.store.listing import page
 from cause.device.store.queries import RequestRow, RoundRow
 from cause.engine.ledger import Quarantined
 from cause.engine.presets import system_text
-from cause.engine.requests import Request as Asked
+from cause.engine.requests import Request as ForgetRequest
 from cause.engine.samples import SegmentKey
 from cause.service import schemas as s
-from cause.service.responses import maybe, moment
+from cause.service.responses import optional_timestamp, timestamp
 from cause.service.service import Service
-from cause.service.trainer import Problem
+from cause.service.trainer import TrainingProblem
 
 TOO_LONG_S = 3600.0
-"""For how long shards may leave the vote before that is a problem."""
+"""Seconds for which shards may be missing from the vote before the status shows a problem."""
 
 
-def key(segment: SegmentKey | None) -> list[int] | None:
+def _key(segment: SegmentKey | None) -> list[int] | None:
     return None if segment is None else list(segment)
 
 
 def status(service: Service, *, names: bool) -> s.Status:
-    """At a glance; `names` for who may know the users."""
+    """Return the status of the device; with `names`, messages may contain user ids."""
     device, home, trainer = service.device, service.home, service.trainer
     with device.lock:
-        found = device.status(service.model)
+        state = device.status(service.model)
         uploads = home.inbox.uploads()
         behind = device.waiting()
     rows = home.queries.retrained()
-    now, step, form = home.clock(), trainer.now, service.reader.form
-    endless = found.slots >= ENDLESS
-    deadlines = [request.deadline for request in found.requests]
+    now, step, layout = home.clock(), trainer.progress, service.reader.layout
+    endless = state.slots >= ENDLESS
+    deadlines = [request.deadline for request in state.requests]
     return s.Status(
         version=__version__,
         system=system_text(device.system),
-        round=found.round,
-        samples=found.samples,
+        round=state.round,
+        samples=state.samples,
         classes=device.classes,
-        voting=found.voting,
-        active_shards=device.controller.at(max(1, found.round)),
-        inputs=s.Inputs(values=form.values, shape=None if form.shape is None else list(form.shape)),
+        voting=state.voting,
+        active_shards=device.controller.at(max(1, state.round)),
+        inputs=s.Inputs(values=layout.values, shape=None if layout.shape is None else list(layout.shape)),
         staged=s.Staged(
             uploads=len(uploads),
             users=len({upload.user for upload in uploads}),
@@ -54,32 +54,34 @@ def status(service: Service, *, names: bool) -> s.Status:
             bytes=sum(upload.bytes for upload in uploads),
         ),
         memory=s.Memory(
-            sub_models=found.sub_models,
-            slots=None if endless else found.slots,
-            used_bytes=found.memory_bytes,
-            budget_bytes=None if endless else found.memory_budget_bytes,
+            sub_models=state.sub_models,
+            slots=None if endless else state.slots,
+            used_bytes=state.memory_bytes,
+            budget_bytes=None if endless else state.memory_budget_bytes,
         ),
-        storage=s.Storage(used_bytes=found.storage_bytes, budget_bytes=found.storage_budget_bytes),
+        storage=s.Storage(used_bytes=state.storage_bytes, budget_bytes=state.storage_budget_bytes),
         rsn=s.Rsn(
             total=sum(samples for _, samples in rows),
             by_round=[s.RoundRsn(round=round_, rsn=samples) for round_, samples in rows],
         ),
-        repair=_repair(found.repair, behind),
+        repair=_repair(state.repair, behind),
         requests=s.OpenRequests(
-            open=len(found.requests),
-            overdue=found.overdue,
-            due_soon=found.due_soon,
-            next_deadline=maybe(min(deadlines, default=None)),
+            open=len(state.requests),
+            overdue=state.overdue,
+            due_soon=state.due_soon,
+            next_deadline=optional_timestamp(min(deadlines, default=None)),
         ),
-        degraded=_degraded(found.degraded),
-        retention=_retention(found.retention),
+        degraded=_degraded(state.degraded),
+        retention=_retention(state.retention),
         training=None if step is None else _training(step),
-        problem=_problem(trainer.problem, found, now, names=names),
-        quarantine=_quarantine(found.quarantined, names),
-        clock=found.clock,
+        problem=_problem(trainer.problem, state, now, names=names),
+        quarantine=_quarantine(state.quarantined, names),
+        clock=state.clock,
         exports=[
-            s.Export(id=each.id, made=moment(each.made), form=each.form, tainted=maybe(each.tainted))
-            for each in found.exports
+            s.Export(
+                id=export.id, made=timestamp(export.made), form=export.form, tainted=optional_timestamp(export.tainted)
+            )
+            for export in state.exports
         ],
         schedule=s.Schedule(
             close_every_s=service.settings.close_every_s,
@@ -89,53 +91,55 @@ def status(service: Service, *, names: bool) -> s.Status:
     )
 
 
-def _problem(problem: Problem | None, found: Status, now: float, *, names: bool) -> str | None:
-    """Why training fails; or else what waits for too long."""
+def _problem(problem: TrainingProblem | None, state: Status, now: float, *, names: bool) -> str | None:
+    """Return why training fails, or else what has waited for too long, or None."""
     if problem is not None:
         return problem.text if names else problem.kind
-    if found.overdue:
-        return f"{found.overdue} requests are past their deadline and not repaired: repair now"
-    silent = found.degraded
-    if silent is not None and silent.since is not None and now - silent.since > TOO_LONG_S:
-        return f"{len(silent.not_voting)} of {silent.of} shards have not voted for more than an hour: repair now"
+    if state.overdue:
+        return f"{state.overdue} requests are past their deadline and not repaired: repair now"
+    degraded = state.degraded
+    if degraded is not None and degraded.since is not None and now - degraded.since > TOO_LONG_S:
+        return f"{len(degraded.not_voting)} of {degraded.of} shards have not voted for more than an hour: repair now"
     return None
 
 
-def _degraded(found: Degraded | None) -> s.Degraded | None:
-    if found is None:
+def _degraded(degraded: Degraded | None) -> s.Degraded | None:
+    if degraded is None:
         return None
-    return s.Degraded(not_voting=list(found.not_voting), of=found.of, since=maybe(found.since))
+    since = optional_timestamp(degraded.since)
+    return s.Degraded(not_voting=list(degraded.not_voting), of=degraded.of, since=since)
 
 
-def _retention(found: Retention) -> s.Retention:
-    soon, later = found.next_round, None
-    if found.next is not None:
-        own = found.next
-        later = s.ExpiringAt(samples=own.samples, users=own.users, rounds=list(own.rounds), at=moment(own.at))
+def _retention(retention: Retention) -> s.Retention:
+    in_round, by_age = retention.next_round, retention.next
     return s.Retention(
-        retain=found.retain,
-        next_round=s.Expiring(samples=soon.samples, users=soon.users, rounds=list(soon.rounds)),
-        next=later,
+        retain=retention.retain,
+        next_round=s.Expiring(samples=in_round.samples, users=in_round.users, rounds=list(in_round.rounds)),
+        next=None
+        if by_age is None
+        else s.ExpiringAt(
+            samples=by_age.samples, users=by_age.users, rounds=list(by_age.rounds), at=timestamp(by_age.at)
+        ),
     )
 
 
 def quarantine(service: Service, *, names: bool) -> s.Quarantine:
-    """What is in quarantine; `names` for who may know the users."""
+    """Return what is in quarantine; user ids only with `names`."""
     with service.device.lock:
-        found = service.device.ledger.quarantined()
-    return _quarantine(found, names)
+        pieces = service.device.ledger.quarantined()
+    return _quarantine(pieces, names)
 
 
-def _quarantine(found: Sequence[Quarantined], names: bool) -> s.Quarantine:
+def _quarantine(pieces: Sequence[Quarantined], names: bool) -> s.Quarantine:
     items = [
         s.QuarantinedUpload(
-            upload=each.upload or 0, user=each.user if names else None, round=each.round, shard=each.segment.shard,
-            samples=each.samples, verdict=each.verdict, since=maybe(each.since),
+            upload=piece.upload or 0, user=piece.user if names else None, round=piece.round, shard=piece.segment.shard,
+            samples=piece.samples, verdict=piece.verdict, since=optional_timestamp(piece.since),
         )
-        for each in found
+        for piece in pieces
     ]  # fmt: skip
-    uploads = len({each.upload for each in found})
-    return s.Quarantine(uploads=uploads, samples=sum(each.samples for each in found), items=items)
+    uploads = len({piece.upload for piece in pieces})
+    return s.Quarantine(uploads=uploads, samples=sum(piece.samples for piece in pieces), items=items)
 
 
 def _repair(cost: RepairCost, behind: list[int]) -> s.Repair:
@@ -152,8 +156,9 @@ def _training(step: Any) -> s.Training:
 
 
 def shards(service: Service) -> list[s.Shard]:
+    """Return all shards that have samples, with their segments."""
     device = service.device
-    found = []
+    shown = []
     with device.lock:
         waiting_since = service.home.queries.behind()
         active = device.controller.at(max(1, device.ledger.round))
@@ -163,69 +168,72 @@ def shards(service: Service) -> list[s.Shard]:
             stored = set(device.memory.stored_of(shard))
             behind = len(lineage.after(serving))
             since, problem = waiting_since.get(shard, (None, None)) if behind else (None, None)
-            found.append(
+            shown.append(
                 s.Shard(
                     shard=shard,
                     active=shard < active,
                     samples=lineage.samples,
-                    head=key(serving),
-                    newest=key(lineage.last),
+                    head=_key(serving),
+                    newest=_key(lineage.last),
                     behind=behind,
-                    since=maybe(since),
+                    since=optional_timestamp(since),
                     problem=problem,
                     segments=[
                         s.ShardSegment(
-                            segment=list(each.key), samples=each.count, trained=each.trained, stored=each.key in stored,
-                            head=each.key == serving,
+                            segment=list(segment.key), samples=segment.count, trained=segment.trained,
+                            stored=segment.key in stored, head=segment.key == serving,
                         )
-                        for each in lineage
+                        for segment in lineage
                     ],
                 )
             )  # fmt: skip
-    return found
+    return shown
 
 
 def sub_models(service: Service) -> s.SubModels:
+    """Return all stored sub-models."""
     device = service.device
     with device.lock:
         heads = {head.key for head in device.heads().values()}
-        found = []
-        for each in device.memory.stored():
-            kept = device.memory[each]
-            found.append(
+        shown = []
+        for key in device.memory.stored():
+            sub_model = device.memory[key]
+            shown.append(
                 s.SubModel(
-                    segment=list(each), size_bytes=kept.size_bytes, slot=device.memory.slot_of(each),
-                    head=each in heads, samples=device.ledger.lineage(each.shard).samples_upto(each),
-                    environment=kept.environment,
+                    segment=list(key), size_bytes=sub_model.size_bytes, slot=device.memory.slot_of(key),
+                    head=key in heads, samples=device.ledger.lineage(key.shard).samples_upto(key),
+                    environment=sub_model.environment,
                 )
             )  # fmt: skip
-    return s.SubModels(sub_models=found)
+    return s.SubModels(sub_models=shown)
 
 
 def rounds(service: Service, before: int | None, limit: int) -> s.Rounds:
+    """Return a page of rounds, the newest first: at most `limit`, of those before round `before`."""
     newest = service.device.ledger.round
     first = newest if before is None else min(newest, before - 1)
-    wanted = list(range(first, max(0, first - limit), -1))
-    items = _rounds(service, wanted)
-    return s.Rounds(items=items, next=wanted[-1] if wanted and wanted[-1] > 1 else None)
+    numbers = list(range(first, max(0, first - limit), -1))
+    items = _rounds(service, numbers)
+    return s.Rounds(items=items, next=numbers[-1] if numbers and numbers[-1] > 1 else None)
 
 
 def round_(service: Service, number: int) -> s.Round | None:
+    """Return one round; None if there is none with this number."""
     if not 1 <= number <= service.device.ledger.round:
         return None
     return _rounds(service, [number])[0]
 
 
-def _rounds(service: Service, wanted: list[int]) -> list[s.Round]:
+def _rounds(service: Service, numbers: list[int]) -> list[s.Round]:
     device = service.device
-    if not wanted:
+    if not numbers:
         return []
-    rows = service.home.queries.rounds(min(wanted), max(wanted))
+    rows = service.home.queries.rounds(min(numbers), max(numbers))
     segments: dict[int, list[tuple[int, bool]]] = {}
     with device.lock:
-        behind = service.trainer.behind()
-        also = {"now": behind.repair, "idle": behind.with_fresh}.get(service.trainer.repair, ())
-        busy = {*behind.fresh, *also}
+        backlog = service.trainer.backlog()
+        repairing = {"now": backlog.repair, "idle": backlog.with_fresh}.get(service.trainer.repair, ())
+        busy = {*backlog.fresh, *repairing}
         states = set()
         for shard in device.ledger.shards():
             head = device.memory.head(shard)
@@ -234,106 +242,137 @@ def _rounds(service: Service, wanted: list[int]) -> list[s.Round]:
                 segments.setdefault(segment.key.round, []).append((segment.count, done))
                 if not done:
                     states.add((segment.key.round, shard in busy))
-    found = []
-    for number in wanted:
-        own = segments.get(number, [])
+    shown = []
+    for number in numbers:
+        in_round = segments.get(number, [])
         row = rows.get(number, RoundRow())
-        state = "empty" if not own else "training" if (number, True) in states else "trained"
+        state = "empty" if not in_round else "training" if (number, True) in states else "trained"
         state = "waiting" if (number, False) in states else state
-        found.append(
+        shown.append(
             s.Round(
-                round=number, closed=maybe(row.closed), users=row.users, samples=row.samples,
-                retained=sum(count for count, _ in own), segments=len(own), trained=sum(done for _, done in own),
-                rsn=row.retrained, state=state,  # type: ignore[arg-type]
+                round=number, closed=optional_timestamp(row.closed), users=row.users, samples=row.samples,
+                retained=sum(count for count, _ in in_round), segments=len(in_round),
+                trained=sum(done for _, done in in_round), rsn=row.retrained, state=state,  # type: ignore[arg-type]
             )
         )  # fmt: skip
-    return found
+    return shown
 
 
 def requests(service: Service, state: str | None, before: int | None, limit: int) -> s.Requests:
+    """Return a page of requests, the newest first.
+
+    Parameters
+    ----------
+    service
+        The service.
+    state
+        Only requests in this state: accepted, in_effect or repaired; None for all.
+    before
+        The `next` of the page before; None for the first page.
+    limit
+        The most requests on the page.
+    """
     rows = service.home.queries.requests(state, before, limit + 1)
     items = [_request(service, row) for row in rows[:limit]]
     return s.Requests(items=items, next=rows[limit - 1].number if len(rows) > limit else None)
 
 
 def request(service: Service, id_: str) -> s.Request | None:
+    """Return one request; None if there is none with this id."""
     row = service.home.queries.request(id_)
     return None if row is None else _request(service, row)
 
 
 def _request(service: Service, row: RequestRow) -> s.Request:
-    covered = json.loads(row.covered) if row.covered else {}
+    summary = json.loads(row.covered) if row.covered else {}
     state: Any = "accepted" if row.effective is None else "in_effect" if row.repaired is None else "repaired"
     return s.Request(
-        id=row.id, state=state, received=moment(row.received), deadline=moment(row.deadline),
-        effective=maybe(row.effective), repaired=maybe(row.repaired), samples=row.samples,
-        staged=covered.get("staged", 0), shards=covered.get("shards", []), rsn_planned=covered.get("rsn"),
+        id=row.id, state=state, received=timestamp(row.received), deadline=timestamp(row.deadline),
+        effective=optional_timestamp(row.effective), repaired=optional_timestamp(row.repaired), samples=row.samples,
+        staged=summary.get("staged", 0), shards=summary.get("shards", []), rsn_planned=summary.get("rsn"),
         receipts=service.home.receipts.numbers(row.id), note=None,
     )  # fmt: skip
 
 
 def user(service: Service, name: str) -> s.User:
+    """Return what is held of a user; zeros if nothing is."""
     device = service.device
     with device.lock:
         pieces: dict[int, list[tuple[int, int]]] = {}
         for stored in device.ledger.names_like(name):
             for number in device.ledger.rounds_of(stored):
-                own = device.ledger.pieces_of(stored, number)
-                pieces.setdefault(number, []).extend((segment.shard, len(held)) for segment, held in own)
+                in_round = device.ledger.pieces_of(stored, number)
+                pieces.setdefault(number, []).extend((segment.shard, len(held)) for segment, held in in_round)
         rounds_ = [
             s.UserRound(
-                round=number, samples=sum(count for _, count in own), shards=sorted({shard for shard, _ in own})
+                round=number, samples=sum(count for _, count in counts), shards=sorted({shard for shard, _ in counts})
             )
-            for number, own in sorted(pieces.items())
+            for number, counts in sorted(pieces.items())
         ]
         staged = service.home.inbox.like(name)
-        like = set(device.ledger.names_like(name))
-        aside = sum(each.samples for each in device.ledger.quarantined() if each.user in like)
+        names = set(device.ledger.names_like(name))
+        quarantined = sum(piece.samples for piece in device.ledger.quarantined() if piece.user in names)
     return s.User(
-        samples=sum(each.samples for each in rounds_),
-        quarantined=aside,
+        samples=sum(round_.samples for round_ in rounds_),
+        quarantined=quarantined,
         rounds=rounds_,
         staged=s.UserStaged(uploads=len(staged), samples=sum(upload.samples for upload in staged)),
     )
 
 
 def samples(service: Service, name: str, round_: int | None, before: int | None, limit: int) -> s.HeldSamples:
-    """A page of a user's samples, the newest first."""
+    """Return a page of a user's samples, the newest first.
+
+    Parameters
+    ----------
+    service
+        The service.
+    name
+        The user.
+    round_
+        Only samples of this round; None for all.
+    before
+        The `next` of the page before; None for the first page.
+    limit
+        The most samples on the page.
+    """
     with service.device.lock:
         _, total = page(service.home, name, round_=round_, most=0)
         end = total if before is None else min(before, total)
         start = max(0, end - limit)
-        found, _ = page(service.home, name, round_=round_, first=start, most=end - start)
-    items = [s.HeldSample(round=e.round, handle=e.handle, label=e.label, arrived=moment(e.arrived)) for e in found]
+        listed, _ = page(service.home, name, round_=round_, first=start, most=end - start)
+    items = [
+        s.HeldSample(round=held.round, handle=held.handle, label=held.label, arrived=timestamp(held.arrived))
+        for held in listed
+    ]
     return s.HeldSamples(items=items[::-1], next=start or None)
 
 
-def plan(service: Service, asked: Asked) -> s.Plan:
+def plan(service: Service, request: ForgetRequest) -> s.Plan:
+    """Return what an erasure would delete and cost. Nothing is changed."""
     device = service.device
     with device.lock:
-        held = bool(device.ledger.names_like(device.name_of(asked.user)))
-        found = device.plan(asked) if held or not asked.everything else []
-        staged = service.home.inbox.count(asked)
-        destroyed = [
-            list(each) for shard in found for each in device.memory.stored_of(shard.shard) if each >= shard.first
-        ]
+        held = bool(device.ledger.names_like(device.name_of(request.user)))
+        plans = device.plan(request) if held or not request.everything else []
+        staged = service.home.inbox.count(request)
+        destroyed = [list(key) for plan in plans for key in device.memory.stored_of(plan.shard) if key >= plan.first]
         left = sum(
-            sum(segment.count for segment in device.ledger.lineage(shard.shard).after(shard.restart)) - shard.forgotten
-            for shard in found
+            sum(segment.count for segment in device.ledger.lineage(plan.shard).after(plan.restart)) - plan.forgotten
+            for plan in plans
         )
-    rsn = sum(shard.rsn for shard in found)
-    cost = estimated(sum(len(shard.replay) for shard in found), max(rsn, left), rsn, service.model)
+    rsn = sum(plan.rsn for plan in plans)
+    cost = estimated(sum(len(plan.replay) for plan in plans), max(rsn, left), rsn, service.model)
     return s.Plan(
-        samples=sum(shard.forgotten for shard in found),
+        samples=sum(plan.forgotten for plan in plans),
         staged=staged,
         rsn=rsn,
         destroyed=destroyed,
         shards=[
             s.PlanShard(
-                shard=each.shard, samples=each.forgotten, first=list(each.first), restart=key(each.restart),
-                replay=[list(segment) for segment in each.replay], rsn=each.rsn,
+                shard=plan.shard, samples=plan.forgotten, first=list(plan.first), restart=_key(plan.restart),
+                replay=[list(segment) for segment in plan.replay], rsn=plan.rsn,
             )
-            for each in found
+            for plan in plans
         ],
         seconds=cost.seconds,
         joules=cost.joules,
@@ -342,30 +381,32 @@ def plan(service: Service, asked: Asked) -> s.Plan:
 
 
 def receipts(service: Service, before: int | None, limit: int) -> s.Receipts:
+    """Return a page of receipts, the newest first: at most `limit`, with numbers below `before`."""
     rows = service.home.receipts.table.newest_bodies(before, limit + 1)
     items = [_receipt(number, body) for number, body in rows[:limit]]
     return s.Receipts(items=items, next=rows[limit - 1][0] if len(rows) > limit else None)
 
 
 def _receipt(number: int, body: bytes) -> s.Receipt:
-    told = json.loads(body.split(b"\n", 1)[0])  # signed by this device, checked when it is verified
+    receipt = json.loads(body.split(b"\n", 1)[0])  # its signature is checked when it is verified, not here
     return s.Receipt(
-        number=number, kind=told["kind"], request=told["request"], received=told["received"],
-        in_effect=told["in_effect"], repaired=told.get("repaired"), samples=told["samples"],
-        destroyed=sum(len(shard.get("destroyed", ())) for shard in told["shards"]),
-        shards=[shard["shard"] for shard in told["shards"]],
+        number=number, kind=receipt["kind"], request=receipt["request"], received=receipt["received"],
+        in_effect=receipt["in_effect"], repaired=receipt.get("repaired"), samples=receipt["samples"],
+        destroyed=sum(len(shard.get("destroyed", ())) for shard in receipt["shards"]),
+        shards=[shard["shard"] for shard in receipt["shards"]],
     )  # fmt: skip
 
 
 def energy(service: Service) -> s.Energy:
+    """Return the energy meter of this machine and the estimated cost of the repair."""
     from cause.device.energy.find import find_meter
 
     device = service.device
     meter = find_meter(device.learner.device_type)
     with device.lock:
         segments = waiting(device)
-    rsn = sum(each.samples for each in segments if each.again)
-    cost = estimated(len(segments), sum(each.samples for each in segments), rsn, service.model)
+    rsn = sum(segment.samples for segment in segments if segment.again)
+    cost = estimated(len(segments), sum(segment.samples for segment in segments), rsn, service.model)
     return s.Energy(
         meter=meter.source if meter.unavailable is None else None,
         unavailable=meter.unavailable,

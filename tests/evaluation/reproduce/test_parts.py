@@ -132,9 +132,9 @@ def test_less_energy_than_idle_is_unknown():
 
     bill = Bill(SampledMeter("a meter", 0.001, Tally, idle_watts=1e6))
     bill.serve(Device(), [])
-    told = bill.as_dict()
-    assert told["joules"] is None
-    assert "something else used the device" in told["unavailable"]
+    result = bill.as_dict()
+    assert result["joules"] is None
+    assert "something else used the device" in result["unavailable"]
 
 
 def test_a_copy_without_its_repository_says_its_commit(monkeypatch):

@@ -51,7 +51,7 @@ def test_what_was_stopped_goes_on_where_it_was(tmp_path, ran):
         raise Stopped
 
     with pytest.raises(Stopped):
-        reproduce(POLICIES, TINY, Place(), tmp_path, told=stop)
+        reproduce(POLICIES, TINY, Place(), tmp_path, on_done=stop)
     assert len(ran) == len(list((tmp_path / "cells").iterdir())) == 1
     report = reproduce(POLICIES, TINY, Place(), tmp_path)
     assert (report.found, report.ran) == (1, 17)
@@ -262,9 +262,9 @@ def test_nothing_begins_without_its_data(tmp_path, monkeypatch, ran):
 def test_the_command_tells_what_it_did(capsys, tmp_path):
     with pytest.raises(SystemExit) as ended:
         main(["reproduce", "sc-function", "--json", "--out", str(tmp_path)])
-    told = json.loads(capsys.readouterr().out)
-    assert (ended.value.code, told["ran"]) == (0, 10)
-    assert told["results"]["sc-function"]["claims"][0]["ours"] == "3 3 2 2 2 2 2 2 2 2"
+    result = json.loads(capsys.readouterr().out)
+    assert (ended.value.code, result["ran"]) == (0, 10)
+    assert result["results"]["sc-function"]["claims"][0]["ours"] == "3 3 2 2 2 2 2 2 2 2"
     with pytest.raises(SystemExit) as ended:
         main(["reproduce", "--report", "--out", str(tmp_path)])
     assert ended.value.code == 0
@@ -323,7 +323,7 @@ def test_what_another_call_added_meanwhile_stays(tmp_path):
         if not ended:
             ended.append(reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["16"]}))
 
-    reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["8"]}, told=meanwhile)
+    reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["8"]}, on_done=meanwhile)
     assert {done["slots"] for done in Archive(tmp_path).of_result("policies")} == {8, 16}
 
 
@@ -357,9 +357,9 @@ def test_runs_of_an_older_format_are_made_again(tmp_path, monkeypatch):
 
 def test_runs_without_a_format_are_of_the_one_before_it_was_written_down(tmp_path, monkeypatch):
     settings = {"shards": 4, "p": 0.5, "gamma": 0.5, "rounds": 2}
-    told = {"kind": "control", "settings": settings, "seconds": 0.1, "result": {"active": [3, 3]}, "source": {}}
+    result = {"kind": "control", "settings": settings, "seconds": 0.1, "result": {"active": [3, 3]}, "source": {}}
     (tmp_path / "cells").mkdir()
-    (tmp_path / "cells" / "old.json").write_text(json.dumps(told))
+    (tmp_path / "cells" / "old.json").write_text(json.dumps(result))
     assert Cell("control", settings) in Archive(tmp_path)
     monkeypatch.setattr(archive_, "FORMAT", 3)
     assert Cell("control", settings) not in Archive(tmp_path)

@@ -1,4 +1,4 @@
-"""A membership-inference audit: can anybody tell forgotten samples from samples that were never there?"""
+"""A membership-inference audit: can forgotten samples be told from samples that were never learned?"""
 
 from cause.lab.audit.attacks import ask, attack, calibrated_scores, loss_scores
 from cause.lab.audit.findings import Finding, finding, problems

@@ -1,7 +1,7 @@
-"""Two attacks. Each gives a score for every sample: the higher, the more it looks as if the model had seen it.
+"""Two membership-inference attacks. A higher score means that the model more likely was trained on the sample.
 
-They take probabilities (one row a sample, one column a class) and the labels that were uploaded, so anything that
-answers with probabilities can be audited. Neither trains a model of its own.
+They take probabilities (one row a sample, one column a class) and the uploaded labels, so every model that returns
+probabilities can be audited. Neither attack trains a model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,13 +19,13 @@ Probabilities = NDArray[np.floating]
 Scores = NDArray[np.float64]
 
 LEAST = float(np.finfo(np.float32).tiny)
-"""Stands for a probability that a network rounded to 0, so that its logarithm is a number."""
+"""Replaces a probability that a network rounded to 0, so that its logarithm is finite."""
 ROUNDING = 1e-3
-"""How far a row's sum may be from 1 before it is taken for something other than probabilities."""
+"""How far the sum of a row may be from 1; otherwise it is refused as not being probabilities."""
 
 
 def loss_scores(probabilities: ArrayLike, labels: ArrayLike) -> Scores:
-    """The loss-threshold attack: minus the cross-entropy loss of each sample's label.
+    """Return the scores of the loss-threshold attack: minus the cross-entropy loss of each sample's label.
 
     >>> loss_scores([[0.5, 0.5], [1.0, 0.0]], [1, 0]).round(2).tolist()
     [-0.69, 0.0]
@@ -34,12 +34,28 @@ def loss_scores(probabilities: ArrayLike, labels: ArrayLike) -> Scores:
 
 
 def calibrated_scores(suspect: ArrayLike, references: Sequence[ArrayLike], labels: ArrayLike) -> Scores:
-    """The calibrated attack: how much more probable the label is to the suspect than to models that never saw it.
+    """Return the scores of the calibrated attack: the label's probability minus its mean over reference models.
 
-    A sample that every model finds easy (or hard) says nothing about who saw it: the references' mean probability is
-    what its label is worth to a model that did not. Probabilities are compared, not their logarithms: those of
-    overtrained networks differ by tens where nothing was memorised, and a few references would drown the signal.
+    The references never saw the sample, so their mean shows how easy the sample is for any model. Probabilities are
+    compared, not their logarithms: those of overtrained networks differ by tens where nothing was memorised, and a few
+    references would hide the signal.
 
+    Parameters
+    ----------
+    suspect
+        The probabilities of the audited model.
+    references
+        The probabilities of models that never saw the samples.
+    labels
+        The uploaded labels.
+
+    Raises
+    ------
+    InputError
+        If there is no reference, or something is not probabilities.
+
+    Examples
+    --------
     >>> suspect, reference = [[0.9, 0.1], [0.9, 0.1]], [[0.9, 0.1], [0.2, 0.8]]
     >>> calibrated_scores(suspect, [reference], [0, 0]).round(2).tolist()
     [0.0, 0.7]
@@ -51,12 +67,27 @@ def calibrated_scores(suspect: ArrayLike, references: Sequence[ArrayLike], label
 
 
 def attack(heads: Mapping[int, ArrayLike], labels: ArrayLike, shards: ArrayLike) -> dict[str, Scores]:
-    """Both attacks on what serves: "loss" on the mean of all answers, "calibrated" on each sample's own shard.
+    """Return the scores of both attacks on an ensemble: "loss" on the mean of all heads, "calibrated" on each shard.
 
-    `heads` are the answers of each shard that votes; `shards` names, for each sample, the shard that holds it, or would
-    hold it had it been uploaded. Shards are disjoint, so the other shards' heads never saw the sample: they are its
-    references. Where nothing votes for a sample's shard, nothing is to be learned about it, and it scores 0.
+    Shards are disjoint, so the heads of other shards never saw a sample: they are its references. If no head votes for
+    a sample's shard, nothing can be learned about the sample, and it scores 0.
 
+    Parameters
+    ----------
+    heads
+        The probabilities of each shard that votes.
+    labels
+        The uploaded labels.
+    shards
+        For each sample, the shard that holds it, or would hold it if it had been uploaded.
+
+    Raises
+    ------
+    InputError
+        If fewer than two shards vote, or the parts do not fit together.
+
+    Examples
+    --------
     >>> heads = {0: [[0.9, 0.1], [0.5, 0.5]], 1: [[0.5, 0.5], [0.5, 0.5]]}
     >>> {name: scores.round(2).tolist() for name, scores in attack(heads, [0, 0], [0, 1]).items()}
     {'loss': [-0.36, -0.69], 'calibrated': [0.4, 0.0]}
@@ -66,28 +97,28 @@ def attack(heads: Mapping[int, ArrayLike], labels: ArrayLike, shards: ArrayLike)
             f"the audit needs at least 2 shards that vote, not {len(heads)}: the others are references; "
             "for a single model give calibrated_scores another one that never saw the samples"
         )
-    given, home = np.asarray(labels), np.asarray(shards)
-    if home.shape != given.shape:
-        raise InputError(f"each sample needs a shard: {len(given)} labels and {len(home)} shards were given")
-    answers = {shard: _checked(answer, given) for shard, answer in heads.items()}
-    calibrated = np.zeros(len(given))
-    for shard, answer in answers.items():
-        own = home == shard
-        others = [other[own] for name, other in answers.items() if name != shard]
-        calibrated[own] = calibrated_scores(answer[own], others, given[own])
-    mean = np.mean(list(answers.values()), axis=0)
-    return {"loss": loss_scores(mean, given), "calibrated": calibrated}
+    labels_, shard_of = np.asarray(labels), np.asarray(shards)
+    if shard_of.shape != labels_.shape:
+        raise InputError(f"each sample needs a shard: {len(labels_)} labels and {len(shard_of)} shards were given")
+    probabilities = {shard: _checked(of_shard, labels_) for shard, of_shard in heads.items()}
+    calibrated = np.zeros(len(labels_))
+    for shard, of_shard in probabilities.items():
+        in_shard = shard_of == shard
+        others = [other[in_shard] for name, other in probabilities.items() if name != shard]
+        calibrated[in_shard] = calibrated_scores(of_shard[in_shard], others, labels_[in_shard])
+    mean = np.mean(list(probabilities.values()), axis=0)
+    return {"loss": loss_scores(mean, labels_), "calibrated": calibrated}
 
 
 def ask(device: "Cause", x: Any) -> dict[int, Probabilities]:
-    """What each sub-model that votes now says of these samples, by shard: a head, or what stands in for it."""
+    """Return the probabilities of each voting sub-model for these samples, by shard."""
     learner, shelf = device.learner, device.memory.shelf
     return {shard: learner.predict(learner.decode(shelf.get(head.key)), x) for shard, head in device.heads().items()}
 
 
 def _of_label(probabilities: ArrayLike, labels: ArrayLike) -> Scores:
-    given = np.asarray(labels)
-    return np.asarray(_checked(probabilities, given)[np.arange(len(given)), given])
+    labels_ = np.asarray(labels)
+    return np.asarray(_checked(probabilities, labels_)[np.arange(len(labels_)), labels_])
 
 
 def _checked(probabilities: ArrayLike, labels: NDArray[Any]) -> Scores:

@@ -1,4 +1,4 @@
-"""What an audit found, and whether that is what forgetting must look like."""
+"""The results of an audit, and whether they are what forgetting must look like."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ from cause.lab.audit.roc import Estimate, auc_difference, auc_interval, tpr_at
 
 CHANCE = 0.5
 VISIBLE = 0.6
-"""Below this lower bound before forgetting, there was too little to see for chance afterwards to say anything."""
+"""If the lower bound before forgetting is below it, chance level after forgetting proves nothing."""
 LOW_FPR = 0.05
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one attack achieves: its AUC, and the share of members it finds when 5 % of the others may be taken too."""
+    """The result of one attack: its AUC, and the share of members it finds at 5 % false positives."""
 
     auc: Estimate
     tpr: float
 
 
 def finding(scores: ArrayLike, member: ArrayLike) -> Finding:
-    """Of an attack's scores."""
+    """Return the result of an attack from its scores; `member` is True for members."""
     return Finding(auc_interval(scores, member), tpr_at(scores, member, LOW_FPR))
 
 
@@ -31,21 +31,32 @@ Scored = Mapping[str, NDArray[np.float64]]
 
 
 def problems(before: Scored, after: Scored, retrained: Scored, member: ArrayLike) -> list[str]:
-    """Everything that speaks against the samples being forgotten: nothing, if all is well.
+    """Return everything that speaks against the samples being forgotten; an empty list if nothing does.
 
-    Each attack must see the members before forgetting; must not tell them from samples never seen afterwards, neither
-    by higher scores nor by lower ones (a model that was pushed away from a sample gives it away as well); and must do
-    as well on a model that was retrained without them. An attack on a clean model fails the second by chance once in
-    20 audits.
+    Each attack must find the members before forgetting. Afterwards it must not tell them from samples never seen,
+    neither by higher scores nor by lower ones (a model that was pushed away from a sample reveals it, too), and must do
+    as well on a model that was retrained without them. On a clean model the second check fails by chance once in 20
+    audits.
+
+    Parameters
+    ----------
+    before
+        The scores of each attack before forgetting.
+    after
+        The scores after forgetting.
+    retrained
+        The scores on a model that was retrained without the samples.
+    member
+        Whether each sample was a member.
     """
-    found = []
+    lines = []
     for name in before:
-        seen, now = auc_interval(before[name], member), auc_interval(after[name], member)
+        old, new = auc_interval(before[name], member), auc_interval(after[name], member)
         gap = auc_difference(after[name], retrained[name], member)
-        if seen.low <= VISIBLE:
-            found.append(f"{name}: the audit sees too little before forgetting: AUC {seen:.3f}, wanted above {VISIBLE}")
-        if CHANCE not in now:
-            found.append(f"{name}: forgotten samples differ from samples never seen: AUC {now:.3f}, wanted {CHANCE}")
+        if old.low <= VISIBLE:
+            lines.append(f"{name}: the audit sees too little before forgetting: AUC {old:.3f}, wanted above {VISIBLE}")
+        if CHANCE not in new:
+            lines.append(f"{name}: forgotten samples differ from samples never seen: AUC {new:.3f}, wanted {CHANCE}")
         if 0 not in gap:
-            found.append(f"{name}: the AUC differs from that of the retrained model by {gap:+.3f}, wanted 0")
-    return found
+            lines.append(f"{name}: the AUC differs from that of the retrained model by {gap:+.3f}, wanted 0")
+    return lines

@@ -1,4 +1,4 @@
-"""How well scores tell members from others, and how sure that is. Closed formulas: nothing here is drawn at random."""
+"""How well scores tell members from others, with confidence intervals in closed form."""
 
 import math
 from dataclasses import dataclass
@@ -33,16 +33,16 @@ class Estimate:
 
 
 def auc(scores: ArrayLike, member: ArrayLike) -> float:
-    """How often a member scores higher than another sample, ties counting half: 0.5 is chance.
+    """Return how often a member scores higher than another sample, ties counting half: 0.5 is chance.
 
     >>> auc([3.0, 1.0, 2.0, 1.0], [True, True, False, False])
     0.625
     """
-    return float(_placements(*_divided(scores, member))[0].mean())
+    return float(_placements(*_split(scores, member))[0].mean())
 
 
 def auc_interval(scores: ArrayLike, member: ArrayLike) -> Estimate:
-    """The AUC with the wider of two intervals: Newcombe's score interval and DeLong's.
+    """Return the AUC with the wider of two intervals: Newcombe's score interval and DeLong's.
 
     Newcombe's (his method 5) are the values that would not be rejected, each with the variance it would have itself
     after Hanley and McNeil: at 0.5 that of the Mann-Whitney test, and not nothing where all members score higher than
@@ -51,7 +51,7 @@ def auc_interval(scores: ArrayLike, member: ArrayLike) -> Estimate:
     >>> f"{auc_interval(range(20), [i >= 10 for i in range(20)]):.2f}"
     '1.00 [0.80, 1.00]'
     """
-    members, others = _divided(scores, member)
+    members, others = _split(scores, member)
     placed = _placements(members, others)
     value, sizes = float(placed[0].mean()), (len(members), len(others))
     half = 0.0 if min(sizes) < 2 else _half_width(placed)
@@ -60,12 +60,12 @@ def auc_interval(scores: ArrayLike, member: ArrayLike) -> Estimate:
 
 
 def auc_difference(scores: ArrayLike, baseline: ArrayLike, member: ArrayLike) -> Estimate:
-    """The AUC of some scores minus that of others for the same samples, paired (DeLong).
+    """Return the AUC of some scores minus that of others for the same samples, paired (DeLong).
 
     >>> auc_difference([3, 1, 2, 1], [3, 1, 2, 1], [True, True, False, False])
     Estimate(value=0.0, low=0.0, high=0.0)
     """
-    one, other = _placements(*_divided(scores, member)), _placements(*_divided(baseline, member))
+    one, other = _placements(*_split(scores, member)), _placements(*_split(baseline, member))
     gains = one[0] - other[0], one[1] - other[1]
     if min(map(len, gains)) < 2:
         raise InputError(f"a difference needs 2 members and 2 others, not {len(gains[0])} and {len(gains[1])}")
@@ -75,20 +75,20 @@ def auc_difference(scores: ArrayLike, baseline: ArrayLike, member: ArrayLike) ->
 
 
 def tpr_at(scores: ArrayLike, member: ArrayLike, fpr: float = 0.05) -> float:
-    """The share of members above a threshold that at most the share `fpr` of the others passes: chance gives `fpr`.
+    """Return the share of members above a threshold that at most `fpr` of the others pass: chance gives `fpr`.
 
     >>> tpr_at([9, 8, 1, 7, 2, 2], [True, True, True, False, False, False], fpr=0.34)
     0.666...
     """
     if not 0 <= fpr < 1:
         raise InputError(f"a false positive rate is from 0 to below 1, not {fpr}")
-    members, others = _divided(scores, member)
+    members, others = _split(scores, member)
     falling = np.sort(others)[::-1]
     return float((members > falling[math.floor(fpr * len(others))]).mean())
 
 
 def detectable_auc(members: int, others: int, power: float = 0.8) -> float:
-    """The AUC that an audit of this size would most likely (`power`) tell from chance: what it can see at all.
+    """Return the smallest AUC that an audit of this size tells from chance with probability `power`.
 
     >>> round(detectable_auc(200, 200), 2), round(detectable_auc(20, 20), 2)
     (0.58, 0.76)
@@ -100,7 +100,7 @@ def _z() -> float:
     return NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
-def _divided(scores: ArrayLike, member: ArrayLike) -> tuple[Floats, Floats]:
+def _split(scores: ArrayLike, member: ArrayLike) -> tuple[Floats, Floats]:
     values, chosen = np.asarray(scores, dtype=np.float64), np.asarray(member)
     if chosen.dtype != np.bool_ or values.ndim != 1 or values.shape != chosen.shape:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Where finished runs are kept: one file each, so that a run that was stopped goes on where it was."""
+"""The files of finished runs, one each: a reproduction that was stopped continues from them."""
 
 import fcntl
 import json
@@ -24,23 +24,23 @@ class Archive:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._found = {done.cell.key: done for done in self._read()}
+        self._runs = {done.cell.key: done for done in self._read()}
 
     def __contains__(self, cell: Cell) -> bool:
-        return cell.key in self._found
+        return cell.key in self._runs
 
     def __getitem__(self, cell: Cell) -> Done:
-        return self._found[cell.key]
+        return self._runs[cell.key]
 
     def add(self, done: Done) -> None:
-        """Keep a finished run, whole or not at all."""
-        told = json.dumps(done.as_dict(), indent=1, ensure_ascii=False)
-        write_text(self.folder / CELLS / f"{done.cell.kind}-{done.cell.key}.json", told + "\n")
-        self._found[done.cell.key] = done
+        """Write a finished run to its file. If it fails, no part of the file is left."""
+        text = json.dumps(done.as_dict(), indent=1, ensure_ascii=False)
+        write_text(self.folder / CELLS / f"{done.cell.kind}-{done.cell.key}.json", text + "\n")
+        self._runs[done.cell.key] = done
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """No other process changes a result meanwhile: it is read, added to, and written again."""
+        """Lock the folder, so that no other process changes a result while it is read and written again."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             folder = os.open(self.folder, os.O_RDONLY)
@@ -54,7 +54,7 @@ class Archive:
             os.close(folder)
 
     def of_result(self, name: str) -> list[Done]:
-        """The runs that a result was made from."""
+        """Return the runs of a result file."""
         return list(_of_result(load(self.folder / f"{name}.json")))
 
     def _read(self) -> Iterator[Done]:
@@ -65,25 +65,25 @@ class Archive:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """A file's object; nothing where it is missing or damaged: that run is then made again."""
+    """Return the object in a JSON file; an empty one if it is missing or damaged: its runs are then made again."""
     try:
-        told = json.loads(path.read_bytes())
+        value = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
-def _of_result(told: dict[str, Any]) -> Iterator[Done]:
-    result = told.get("result")
+def _of_result(record: dict[str, Any]) -> Iterator[Done]:
+    result = record.get("result")
     if not isinstance(result, dict):
         return
-    cells, sources = (found if isinstance(found := result.get(name), list) else [] for name in ("cells", "sources"))
-    for each in cells:
-        if isinstance(each, dict) and each.get("source") in range(len(sources)):
-            yield from _run({**each, "source": sources[each["source"]]})
+    cells, sources = (items if isinstance(items := result.get(name), list) else [] for name in ("cells", "sources"))
+    for cell in cells:
+        if isinstance(cell, dict) and cell.get("source") in range(len(sources)):
+            yield from _run({**cell, "source": sources[cell["source"]]})
 
 
-def _run(told: dict[str, Any]) -> Iterator[Done]:
-    """The run that this is, if it is one, and of a kind that still means the same."""
-    if told.get("format", UNMARKED) == FORMAT and all(isinstance(told.get(n), kind) for n, kind in _PARTS.items()):
-        yield Done.from_dict(told)
+def _run(record: dict[str, Any]) -> Iterator[Done]:
+    """Yield the run of a record, if it is one of the current format."""
+    if record.get("format", UNMARKED) == FORMAT and all(isinstance(record.get(n), kind) for n, kind in _PARTS.items()):
+        yield Done.from_dict(record)

@@ -1,4 +1,4 @@
-"""One run with its settings, and what came of it."""
+"""`Cell`, a run with its settings, and `Done`, a finished run with its result."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,14 +7,14 @@ from hashlib import sha256
 from typing import Any
 
 FORMAT = 2
-"""Counted up when a kind of run comes to mean something else: what was run before is then run again."""
+"""Increased when the meaning of a kind of run changes: earlier runs are then made again."""
 UNMARKED = 2
-"""The format of runs that do not say theirs: they were kept before it was written down."""
+"""The format of files without one: they were written before it was recorded."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """A run to make: its kind, and everything that decides its outcome. Two with the same key are the same run.
+    """A run to make: its kind, and all settings that decide its result. Cells with the same key are the same run.
 
     >>> one, other = Cell("count", {"system": "cause", "rho": 0.1}), Cell("count", {"system": "cause", "rho": 0.2})
     >>> one.key == other.key, one.key == Cell("count", {"rho": 0.1, "system": "cause"}).key
@@ -26,9 +26,9 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """Names the run's file."""
-        told = json.dumps([FORMAT, self.kind, self.settings], sort_keys=True)
-        return sha256(told.encode()).hexdigest()[:20]
+        """A digest of the run, which names its file."""
+        text = json.dumps([FORMAT, self.kind, self.settings], sort_keys=True)
+        return sha256(text.encode()).hexdigest()[:20]
 
     def __str__(self) -> str:
         shown = ("dataset", "backbone", "system", "pruning", "method", "rate", "shards", "slots", "memory", "rho")
@@ -38,7 +38,7 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Done:
-    """A finished run: what it gave, how long it took, and where it was made."""
+    """A finished run: its result, how long it took, and where it was made."""
 
     cell: Cell
     result: dict[str, Any]
@@ -47,44 +47,44 @@ class Done:
     """Command, commit, date and machine."""
 
     def __getitem__(self, name: str) -> Any:
-        """A setting."""
+        """Return a setting of the run."""
         return self.cell.settings[name]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        own = {"kind": self.cell.kind, "settings": dict(self.cell.settings)}
-        made = {"seconds": round(self.seconds, 3), "result": self.result, "source": self.source}
-        return {"format": FORMAT, **own, **made}
+        """Return the run for JSON."""
+        run = {"kind": self.cell.kind, "settings": dict(self.cell.settings)}
+        outcome = {"seconds": round(self.seconds, 3), "result": self.result, "source": self.source}
+        return {"format": FORMAT, **run, **outcome}
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> "Done":
-        """From what `as_dict` gave."""
-        return cls(Cell(told["kind"], told["settings"]), told["result"], told["seconds"], told["source"])
+    def from_dict(cls, fields: Mapping[str, Any]) -> "Done":
+        """Return the run that `as_dict` wrote."""
+        return cls(Cell(fields["kind"], fields["settings"]), fields["result"], fields["seconds"], fields["source"])
 
 
 def unique(cells: Iterable[Cell]) -> list[Cell]:
-    """The cells without repetitions, in order."""
+    """Return the cells without repetitions, in order."""
     return list({cell.key: cell for cell in cells}.values())
 
 
 def of_kind(done: Iterable[Done], kind: str) -> list[Done]:
-    """The finished runs of a kind."""
-    return [each for each in done if each.cell.kind == kind]
+    """Return the finished runs of a kind."""
+    return [run for run in done if run.cell.kind == kind]
 
 
 def by(done: Iterable[Done], *names: str) -> dict[tuple[Any, ...], list[Done]]:
-    """Finished runs by some of their settings, in the order in which they were made."""
-    found: dict[tuple[Any, ...], list[Done]] = {}
-    for each in done:
-        found.setdefault(tuple(each.cell.settings.get(name) for name in names), []).append(each)
-    return found
+    """Group finished runs by the values of some settings, in their order."""
+    groups: dict[tuple[Any, ...], list[Done]] = {}
+    for run in done:
+        groups.setdefault(tuple(run.cell.settings.get(name) for name in names), []).append(run)
+    return groups
 
 
 def values(done: Sequence[Done], name: str) -> list[Any]:
-    """The values that a setting takes, each once, in order.
+    """Return the different values of a setting, in order.
 
     >>> cells = [Cell("count", {"shards": shards}) for shards in (4, 1, 4)]
     >>> values([Done(cell, {}, 0.0, {}) for cell in cells], "shards")
     [4, 1]
     """
-    return list(dict.fromkeys(each[name] for each in done))
+    return list(dict.fromkeys(run[name] for run in done))

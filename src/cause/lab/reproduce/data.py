@@ -1,4 +1,4 @@
-"""The data sets of a reproduction: the paper's where they are given, scikit-learn's digits where not."""
+"""The data sets of a reproduction: the paper's if they are available, else scikit-learn's digits."""
 
 import os
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ PAPER_SETS = ("cifar10", "svhn", "cifar100")
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A data set to learn, and what it is tested on."""
+    """A data set: training samples and test samples."""
 
     name: str
     x: NDArray[Any]
@@ -29,7 +29,7 @@ class Split:
     brightest: float
 
     def tests(self, most: int | None) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """So many test samples, always the same; all of them without a number."""
+        """Return `most` test samples, always the same; all of them for None."""
         if most is None or most >= len(self.y_test):
             return self.x_test, self.y_test
         chosen = np.sort(np.random.default_rng(0).permutation(len(self.y_test))[:most])
@@ -37,7 +37,7 @@ class Split:
 
 
 def load_split(name: str, root: str | None) -> Split:
-    """A data set by name; `digits32` are the digits blown up to the size of the paper's images."""
+    """Return a data set by name; `digits32` are the digits enlarged to the size of the paper's images."""
     if name in ("digits", "digits32"):
         x, y = digits.load_digits()
         shape: tuple[int, ...] = digits.SHAPE
@@ -53,26 +53,26 @@ def load_split(name: str, root: str | None) -> Split:
 
 
 def at_hand(root: str | None) -> tuple[str, ...]:
-    """What a quick run can learn: the paper's data sets that are in the folder, or the digits."""
+    """Return the data sets of a quick run: those of the paper that are in the folder; without a folder, the digits."""
     where = root or os.environ.get(ROOT)
     if not where:
         return ("digits",)
     if not Path(where).is_dir():
         raise InputError(f"--data: {where!r} is not a folder (or CAUSE_DATA names none)")
-    found = []
+    names = []
     for name in PAPER_SETS:
         try:
             find(name, root=where)
         except InputError:
             continue
-        found.append(name)
-    if not found:
+        names.append(name)
+    if not names:
         raise InputError(f"--data: none of {', '.join(PAPER_SETS)} is in {where!r}; leave it out to take the digits")
-    return tuple(found)
+    return tuple(names)
 
 
 def check_there(names: set[str], root: str | None) -> None:
-    """Refuse to begin what lacks its data."""
+    """Raise an `InputError` if a data set is missing."""
     for name in sorted(names - {"digits", "digits32"}):
         try:
             find(name, root=root)

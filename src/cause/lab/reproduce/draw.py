@@ -1,4 +1,4 @@
-"""Pictures from panels. The paper's points are hollow, on dotted lines."""
+"""Drawing panels. The paper's points are hollow, on dotted lines."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -12,12 +12,12 @@ MOST_COLUMNS = 3
 
 
 def can_draw() -> bool:
-    """Is matplotlib here?"""
+    """Return whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 
 def draw(panels: Sequence[Panel], path: Path) -> None:
-    """Draw them side by side, in rows."""
+    """Draw panels side by side, in rows, and write them to a file."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -35,7 +35,7 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
 
 
 def ticks_of(panel: Panel) -> list[Any]:
-    """What stands on the x axis: numbers in their order, names in that of the lines.
+    """Return the ticks of the x axis: numbers sorted, names in the order of the lines.
 
     >>> from cause.lab.reproduce.summary import Series
     >>> ticks_of(Panel("", "", "", [Series("ours", [70], [0.5]), Series("theirs", [10, 70], [0.5, 0.6])]))

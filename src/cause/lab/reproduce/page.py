@@ -1,4 +1,4 @@
-"""The report: one page made of the result files alone, so that it can be made again at any time."""
+"""The report: one page that is written from the result files alone."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,11 +18,11 @@ energies were measured. Where energy is a product of simulated samples and a mea
 
 
 def write_page(folder: Path, order: Sequence[str]) -> Path:
-    """Write the page of a folder's results."""
-    there = {name: load(folder / f"{name}.json") for name in order if (folder / f"{name}.json").exists()}
-    whole = {name: record for name, record in there.items() if _is_whole(record)}
+    """Write the page of the results in a folder; return its path."""
+    records = {name: load(folder / f"{name}.json") for name in order if (folder / f"{name}.json").exists()}
+    whole = {name: record for name, record in records.items() if _is_whole(record)}
     path = folder / NAME
-    write_text(path, page(whole, folder, damaged=[name for name in there if name not in whole]))
+    write_text(path, page(whole, folder, damaged=[name for name in records if name not in whole]))
     return path
 
 
@@ -32,7 +32,7 @@ def _is_whole(record: Mapping[str, Any]) -> bool:
 
 
 def page(results: Mapping[str, dict[str, Any]], folder: Path, damaged: Sequence[str] = ()) -> str:
-    """The page."""
+    """Return the page in Markdown."""
     summary = [
         [f"[{record['result']['title']}](#{name})", claim["claim"], claim["paper"], claim["ours"], claim["size"]]
         for name, record in results.items()
@@ -64,14 +64,14 @@ def _section(name: str, result: dict[str, Any], drawn: bool) -> list[str]:
 
 
 def source_line(source: Mapping[str, Any]) -> str:
-    """Where a result was made."""
+    """Return one line that says how and where a result was made."""
     machine = source["machine"]
     where = ", ".join(filter(None, [machine.get("card"), machine["processor"], f"{machine['cores']} cores"]))
     return f"`{source['command']}`, commit `{short(source['commit'])}`, {source['date']}, {where}"
 
 
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> str:
-    """A table: the first columns are names, to the left; the others to the right.
+    """Return a table in Markdown: the first `names` columns are left-aligned, the others right-aligned.
 
     >>> print(markdown(["S", "RSN"], [["4", "10"]]))
     | S | RSN |

@@ -1,4 +1,4 @@
-"""The paper's figures, each with the table or figure that it stands in. Nothing here was measured by us.
+"""All numbers of the paper that the laboratory uses, each with its table or figure. Nothing here was measured by us.
 
 Figures are numbered in the order of the paper's source.
 """
@@ -6,10 +6,15 @@ Figures are numbered in the order of the paper's source.
 from dataclasses import dataclass
 from typing import Any
 
+EPOCHS_PER_ROUND = 80
+"""Section V-A."""
+BATCH_SIZES = {"resnet34": 256, "vgg16": 512, "mobilenetv2": 128, "densenet121": 128}
+"""By network, section V-A; that of DenseNet-121 is from the table of pruning settings."""
+
 
 @dataclass(frozen=True)
 class Reported:
-    """What the paper says about one table or figure."""
+    """What the paper says in one table or figure: where, in words, and in numbers."""
 
     where: str
     says: str

@@ -1,4 +1,4 @@
-"""Where cells run: the data, the device and the workers of this machine. None of it changes what comes out."""
+"""Where cells run: the data, the device and the workers of this machine. They do not change the results."""
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -12,36 +12,36 @@ from cause.lab.reproduce.data import Split, load_split
 
 @dataclass(frozen=True)
 class Place:
-    """This machine, as cells see it."""
+    """The data, device and workers that runs use on this machine."""
 
     root: str | None = None
     device: str = "cpu"
     workers: int = 1
     together: int = 1
-    """Trainings at once, but for those that measure energy or time."""
+    """Trainings at once, except those that measure energy or time."""
 
     def data(self, name: str) -> Split:
-        """A data set; the last one stays in memory."""
-        return _kept(name, self.root)
+        """Return a data set; the last one stays in memory."""
+        return _cached_split(name, self.root)
 
     @cached_property
     def executor(self) -> Executor:
-        """One for all cells: its worker processes stay warm."""
+        """The executor of all cells, so that its worker processes are reused."""
         return Processes(self.workers) if self.workers > 1 else Here()
 
     def close(self) -> None:
-        """End the workers."""
+        """End the worker processes."""
         if isinstance(self.executor, Processes):
             self.executor.close()
 
 
 @lru_cache(maxsize=1)
-def _kept(name: str, root: str | None) -> Split:
+def _cached_split(name: str, root: str | None) -> Split:
     return load_split(name, root)
 
 
 def check_trainable(device: str, digits: bool) -> None:
-    """Refuse to begin where nothing could be trained."""
+    """Raise an `InputError` if a package or the device for training is missing."""
     for module in ("torch", "torch_pruning", "safetensors", "zstandard", *(("sklearn",) if digits else ())):
         if find_spec(module) is None:
             raise InputError(f"training needs {module}: pip install 'cause[demo]'")

@@ -1,4 +1,4 @@
-"""What is trained, and how: by the paper's recipe or by ours. The one place where a run's recipe is decided."""
+"""The recipe of a run: the paper's or ours."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,15 +8,16 @@ from cause.common.registry import Registry
 from cause.engine.presets import System, parse_system
 from cause.lab import recipes
 from cause.lab.reproduce.data import Split
+from cause.lab.reproduce.paper import BATCH_SIZES
 from cause.learners.recipe import Recipe
 
 Composed = tuple[Recipe, System]
 
 
 def paper(data: Split, backbone: str, system: str, epochs: int) -> Composed:
-    """Adam (SGD for ARCANE) at a constant rate of 0.001, no augmentation."""
+    """Return the paper's recipe and the system: Adam (SGD for ARCANE) at a rate of 0.001, without augmentation."""
     sgd = system.partition(":")[0] == "arcane"
-    small = {} if backbone in recipes.BATCH else {"batch_size": 32, "lr": 3e-3}
+    small = {} if backbone in BATCH_SIZES else {"batch_size": 32, "lr": 3e-3}
     optimizer = "sgd" if sgd else "adam"
     recipe = recipes.paper(
         backbone, data.classes, data.shape, epochs=epochs, optimizer=optimizer, **scaling(data), **small
@@ -25,12 +26,12 @@ def paper(data: Split, backbone: str, system: str, epochs: int) -> Composed:
 
 
 def scaling(data: Split) -> dict[str, Any]:
-    """Constants, fitted to nobody's data."""
+    """Return the constants that scale the inputs; they are not fitted to the data."""
     return recipes.BYTES if data.brightest == 255 else {"mean": data.brightest / 2, "std": data.brightest / 4}
 
 
 def ours(data: Split, backbone: str, system: str, epochs: int) -> Composed:
-    """Crops and flips, a warm cosine, rehearsal and a soft vote, at no more visits than the epochs allow without."""
+    """Return our recipe and the system with rehearsal and a soft vote; it visits no more samples than the paper's."""
     plain, composed = paper(data, backbone, system, epochs)
     flat = data.name.startswith("digits")
     recipe = recipes.ours(

@@ -1,4 +1,4 @@
-"""Runs what is missing, keeps each run as it ends, and makes the results of all that is there."""
+"""Makes missing runs, keeps each when it ends, and writes the results of all runs."""
 
 import json
 import multiprocessing
@@ -27,33 +27,33 @@ from cause.lab.reproduce.size import Size
 from cause.lab.reproduce.summary import panels_of
 
 ALL = "all"
-Told = Callable[[Done, int, int], None]
-"""Called with a run that has ended, how many have, and how many there are."""
+OnDone = Callable[[Done, int, int], None]
+"""Called after each run with the run, the number of finished runs, and the number of all runs."""
 Only = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was done."""
+    """What `reproduce` did."""
 
     ran: int = 0
     found: int = 0
     left: int = 0
-    """Not begun, because time was up."""
+    """Runs that were not started because time was up."""
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
     page: Path | None = None
 
 
 def chosen(names: Sequence[str]) -> list[Figure]:
-    """The tables and figures by name; `all` of them."""
+    """Return the tables and figures with these names; `all` returns every one."""
     if not names:
         raise InputError(f"say what to make: {ALL}, or some of {', '.join(FIGURES)}")
-    wanted = list(FIGURES) if ALL in names else list(dict.fromkeys(names))
-    return [FIGURES[name] for name in wanted]
+    selected = list(FIGURES) if ALL in names else list(dict.fromkeys(names))
+    return [FIGURES[name] for name in selected]
 
 
 def wanted_cells(figure: Figure, size: Size, only: Only) -> list[Cell]:
-    """The runs of a figure whose settings are among those asked for; a run without such a setting stays."""
+    """Return the runs of a figure that `only` selects; a run without a selected setting stays."""
     return [cell for cell in unique(figure.cells(size)) if _is_among(cell, only)]
 
 
@@ -62,21 +62,21 @@ def _is_among(cell: Cell, only: Only) -> bool:
 
 
 def _settings(cell: Cell) -> dict[str, Any]:
-    """What a cell can be chosen by."""
+    """Return the settings that `--only` can select a run by."""
     return {**cell.settings, "kind": cell.kind}
 
 
 def parse_only(texts: Sequence[str], cells: Sequence[Cell]) -> dict[str, list[str]]:
-    """Read setting=value,value; what no run has is a mistake.
+    """Parse setting=value,value; raise an `InputError` for what no run has.
 
     >>> parse_only(["shards=1,4"], [Cell("train", {"shards": 4})])
     {'shards': ['1', '4']}
     """
     only: dict[str, list[str]] = {}
-    known = sorted({name for cell in cells for name in _settings(cell)})
+    settings = sorted({name for cell in cells for name in _settings(cell)})
     for text in texts:
         name, _, listed = text.partition("=")
-        check_choice("setting in --only", name, known)
+        check_choice("setting in --only", name, settings)
         only[name] = [*only.get(name, []), *filter(None, listed.split(","))]
         if not only[name]:
             raise InputError(f"--only needs values: {name}=…,…")
@@ -93,30 +93,53 @@ def reproduce(
     out: Path,
     *,
     only: Only | None = None,
-    told: Told | None = None,
+    on_done: OnDone | None = None,
     minutes: float | None = None,
 ) -> Report:
-    """Run what these figures lack, and make their results."""
+    """Make the missing runs of these figures, and write their results.
+
+    Parameters
+    ----------
+    figures
+        The tables and figures.
+    size
+        How large the runs are.
+    place
+        Where they run.
+    out
+        The folder of the results.
+    only
+        The values of settings to run; others are left out.
+    on_done
+        Called after each run.
+    minutes
+        Start no run after so many minutes.
+
+    Raises
+    ------
+    InputError
+        If data or a package is missing, or the folder cannot be written.
+    """
     only = only or {}
     if minutes is not None and not minutes >= 0:
         raise InputError(f"--minutes must be 0 or more, not {minutes}")
     cells = {figure.name: wanted_cells(figure, size, only) for figure in figures}
     check_writable(out / "cells" / "x.json")
     archive = Archive(out)
-    wanted = unique(cell for own in cells.values() for cell in own)
-    missing = [cell for cell in wanted if cell not in archive]
+    needed = unique(cell for cells_of_figure in cells.values() for cell in cells_of_figure)
+    missing = [cell for cell in needed if cell not in archive]
     trained = [cell for cell in missing if kinds.TRAINS[cell.kind]]
-    if trained and minutes != 0:  # nothing begins that cannot end
+    if trained and minutes != 0:  # check before the first run starts
         datasets = {cell.settings["dataset"] for cell in trained}
         check_trainable(place.device, digits=any(name.startswith("digits") for name in datasets))
         check_there(datasets, place.root)
-    ran, found, failed = 0, len(wanted) - len(missing), list[Exception]()
+    ran, found, failed = 0, len(needed) - len(missing), list[Exception]()
     until = None if minutes is None else time.monotonic() + 60 * minutes
     for done in _run(missing, place, until, failed.append) if minutes != 0 else ():
         archive.add(done)
         ran += 1
-        if told:
-            told(done, found + ran, len(wanted))
+        if on_done:
+            on_done(done, found + ran, len(needed))
     written = {figure.name: write_figure(figure, archive, cells[figure.name]) for figure in figures}
     results = {name: result for name, result in written.items() if result}
     page = write_page(out, list(FIGURES))
@@ -126,51 +149,55 @@ def reproduce(
 
 
 def rewrite(figures: Sequence[Figure], out: Path, others: Sequence[Path] = ()) -> Report:
-    """Make results, pictures and page anew from what is in the folder, and in others. Runs nothing."""
+    """Write results, plots and page again from the runs in a folder, and in others. Nothing is run."""
     archive = Archive(out)
     taken: dict[str, list[Cell]] = {figure.name: [] for figure in figures}
     for other in map(Archive, others):
-        found = {figure.name: other.of_result(figure.name) for figure in figures}
-        if not any(found.values()):
+        runs = {figure.name: other.of_result(figure.name) for figure in figures}
+        if not any(runs.values()):
             raise InputError(f"--take: there are no such results in {str(other.folder)!r}")
-        for name, done in found.items():
-            taken[name] += [each.cell for each in done]
-            for each in done:
-                if each.cell not in archive:
-                    archive.add(each)
-    there = [figure for figure in figures if taken[figure.name] or archive.of_result(figure.name)]
-    if not there:
+        for name, runs_of_figure in runs.items():
+            taken[name] += [run.cell for run in runs_of_figure]
+            for run in runs_of_figure:
+                if run.cell not in archive:
+                    archive.add(run)
+    available = [figure for figure in figures if taken[figure.name] or archive.of_result(figure.name)]
+    if not available:
         raise InputError(f"--report: there are no results in {str(out)!r} (give their folder with --out)")
-    results = {figure.name: write_figure(figure, archive, taken[figure.name]) for figure in there}
+    results = {figure.name: write_figure(figure, archive, taken[figure.name]) for figure in available}
     return Report(results=results, page=write_page(out, list(FIGURES)))
 
 
-def write_figure(figure: Figure, archive: Archive, wanted: Sequence[Cell]) -> dict[str, Any]:
-    """A figure's result, from all of its runs that are there: those wanted now, and those of other calls.
+def write_figure(figure: Figure, archive: Archive, needed: Sequence[Cell]) -> dict[str, Any]:
+    """Write the result of a figure from all its runs: those of this call and those of others.
 
-    Other calls may have ended since this one began: what they added to the result stays in it.
+    Other calls may have added runs since this one started; they stay in the result.
+
+    Returns
+    -------
+    The table, claims and notes; empty if there is no run.
     """
     with archive.alone():
-        return _written(figure, archive, wanted)
+        return _written(figure, archive, needed)
 
 
-def _written(figure: Figure, archive: Archive, wanted: Sequence[Cell]) -> dict[str, Any]:
-    made = {each.cell.key: each for each in archive.of_result(figure.name)}
-    made |= {cell.key: archive[cell] for cell in wanted if cell in archive}
-    done = list(made.values())
+def _written(figure: Figure, archive: Archive, needed: Sequence[Cell]) -> dict[str, Any]:
+    runs = {run.cell.key: run for run in archive.of_result(figure.name)}
+    runs |= {cell.key: archive[cell] for cell in needed if cell in archive}
+    done = list(runs.values())
     if not done:
         return {}
     sources: list[dict[str, Any]] = []
-    kept = []
-    for each in done:
-        if each.source not in sources:
-            sources.append(each.source)
-        kept.append({**each.as_dict(), "source": sources.index(each.source)})
+    cells = []
+    for run in done:
+        if run.source not in sources:
+            sources.append(run.source)
+        cells.append({**run.as_dict(), "source": sources.index(run.source)})
     summary = figure.summarise(done).as_dict()
     reported = figure.reported
     result = {"name": figure.name, "title": figure.title, "where": reported.where, "says": reported.says}
     newest = max(sources, key=lambda source: str(source["date"]))
-    record = {**newest, "result": {**result, "summary": summary, "sources": sources, "cells": kept}}
+    record = {**newest, "result": {**result, "summary": summary, "sources": sources, "cells": cells}}
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
     write_text(archive.folder / f"{figure.name}.json", text)
     if can_draw() and summary["panels"]:
@@ -179,7 +206,7 @@ def _written(figure: Figure, archive: Archive, wanted: Sequence[Cell]) -> dict[s
 
 
 def run_cell(cell: Cell, place: Place) -> Done:
-    """Make one run, here."""
+    """Make one run in this process."""
     started = time.perf_counter()
     result = kinds.run(cell.kind, cell.settings, place)
     return Done(cell, result, time.perf_counter() - started, {})
@@ -188,9 +215,9 @@ def run_cell(cell: Cell, place: Place) -> Done:
 def _run(
     missing: Sequence[Cell], place: Place, until: float | None, failed: Callable[[Exception], None]
 ) -> Iterator[Done]:
-    """Simulations several at once, what is measured alone, then the other trainings; none is begun when time is up.
+    """Run simulations several at once, then measurements one by one, then the other trainings, until time is up.
 
-    What fails is told, and does not keep the others from their end.
+    An error is passed to `failed`, and the other runs go on.
     """
     source = provenance()
     if place.device.startswith("cuda") and any(kinds.TRAINS[cell.kind] for cell in missing):
@@ -214,7 +241,7 @@ def _run(
 
 
 def _longest_first(cell: Cell) -> tuple[str, int]:
-    """A data set after the other, since each process reads it; many shards are many trainings."""
+    """Sort by data set, since each process reads it, and by length: many shards are many trainings."""
     return cell.settings["dataset"], -100 if cell.kind == "prune" else -cell.settings["shards"]
 
 
@@ -236,9 +263,9 @@ def _is_over(until: float | None) -> bool:
 
 
 def _several(cells: Sequence[Cell], place: Place, at_once: int, until: float | None) -> Iterator[Done]:
-    """In processes of their own. One that fails does not keep the others from their end.
+    """Make runs in several processes. If one fails, the others go on, and the error is raised at the end.
 
-    None is handed out before a process is free for it: when time is up, those under way end and are kept.
+    A run is submitted only when a process is free: when time is up, those under way end and are kept.
     """
     spawn = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(at_once, len(cells)), spawn, initializer=_end_with_parent)
@@ -263,7 +290,7 @@ def _several(cells: Sequence[Cell], place: Place, at_once: int, until: float | N
                 except Exception as error:
                     failed = failed or error
     finally:
-        if under_way:  # stopped: without this the interpreter would wait for runs that nobody keeps
+        if under_way:  # stopped: the interpreter would wait for these runs
             for process in list((pool._processes or {}).values()):
                 process.kill()
         pool.shutdown(wait=False, cancel_futures=True)
@@ -272,7 +299,7 @@ def _several(cells: Sequence[Cell], place: Place, at_once: int, until: float | N
 
 
 def _end_with_parent() -> None:
-    """In a process of the pool: when the one that asked was killed, do not keep a card busy for nobody."""
+    """End this process of the pool when its parent is killed, so that it does not keep a card busy."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -1,4 +1,4 @@
-"""How large the runs are: on a processor in minutes, on a card in about an hour, or as in the paper."""
+"""How large the runs are: minutes on a processor, about an hour on a card, or as in the paper."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -7,30 +7,30 @@ from cause.engine.presets import BACKBONES
 from cause.errors import InputError
 from cause.lab.compare import MOST_SEEDS
 from cause.lab.reproduce.cell import Cell
+from cause.lab.reproduce.paper import EPOCHS_PER_ROUND
 
 SHARDS = (1, 2, 4, 8, 16)
-PAPER_EPOCHS = 80
 SYSTEMS = ("cause", "sisa", "arcane", "omp-70", "omp-95")
 SMALL_SETS = {"digits": 1.0}
-"""Data sets that are small already: a quick run takes all of them."""
+"""The share of small data sets that a quick run takes."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """Everything that makes a reproduction larger or smaller. What the paper states is the default."""
+    """Everything that makes a reproduction larger or smaller. The defaults are the paper's."""
 
     name: str = "full"
     share: float = 1.0
     """Of the training samples."""
     cut: bool = False
-    """Whether that share was asked for: then small data sets are cut, too."""
-    epochs: int = PAPER_EPOCHS
+    """Whether the user has set the share: small data sets are then cut, too."""
+    epochs: int = EPOCHS_PER_ROUND
     rounds: int = 10
     users: int = 100
     tests: int | None = None
     """Test samples; all of them without a number."""
     seeds: int = 30
-    """Of simulations: each draws a workload."""
+    """Seeds of simulations; each draws a workload."""
     workload: int = 50_000
     """Samples of a simulated workload."""
     trainings: int = 1
@@ -44,17 +44,17 @@ class Size:
     cost_repeats: int = 3
     cost_epochs: int = 1
     backbones: tuple[str, ...] = tuple(BACKBONES)
-    """Whose retraining is measured."""
+    """The backbones whose retraining is measured."""
     energy_backbones: tuple[str, ...] = tuple(BACKBONES)
-    """Whose energy is calculated: each needs simulations and measurements of its own."""
+    """The backbones whose energy is calculated; each needs simulations and measurements."""
     network: str | None = None
-    """Trained instead of the paper's backbones where accuracy is asked for."""
+    """The network to train instead of the paper's backbones where accuracy is measured."""
     recipe: str = "paper"
     device: str = "cpu"
     datasets: tuple[str, ...] | None = None
-    """Those at hand, instead of the ones that are asked for."""
+    """The data sets that are available, instead of the paper's."""
     verify: int = 2
-    """Segments that are replayed after a training, to see the same bits."""
+    """Segments that are replayed after a training and compared bit by bit."""
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
@@ -65,28 +65,28 @@ class Size:
         if not 1 <= self.seeds <= MOST_SEEDS:
             raise InputError(f"--seeds must be from 1 to {MOST_SEEDS:,}, not {self.seeds}")
 
-    def changed(self, **given: Any) -> "Size":
-        """With other values where some are given. Epochs are those of every training."""
-        own = {name: value for name, value in given.items() if value is not None}
-        if "epochs" in own:
-            own["prune_epochs"] = own["cost_epochs"] = own["epochs"]
-        if "share" in own:
-            own["cut"] = True
-        return replace(self, **own)
+    def changed(self, **changes: Any) -> "Size":
+        """Return a size with other values where they are not None; `epochs` applies to every kind of training."""
+        values = {name: value for name, value in changes.items() if value is not None}
+        if "epochs" in values:
+            values["prune_epochs"] = values["cost_epochs"] = values["epochs"]
+        if "share" in values:
+            values["cut"] = True
+        return replace(self, **values)
 
-    def sets(self, *wanted: tuple[str, str]) -> list[tuple[str, str]]:
-        """Pairs of data set and backbone: as wanted, or what a quick run has for them."""
-        there = [(d, b) for d, b in wanted if self.datasets is None or d in self.datasets]
-        chosen = there or [(dataset, wanted[0][1]) for dataset in (self.datasets or ())[:1]]
+    def sets(self, *pairs: tuple[str, str]) -> list[tuple[str, str]]:
+        """Return pairs of data set and backbone: those that are available, or what a quick run has instead."""
+        available = [(d, b) for d, b in pairs if self.datasets is None or d in self.datasets]
+        chosen = available or [(dataset, pairs[0][1]) for dataset in (self.datasets or ())[:1]]
         return list(dict.fromkeys((dataset, self.network or backbone) for dataset, backbone in chosen))
 
     def part(self, dataset: str) -> float:
-        """The share of a data set's samples."""
+        """Return the share of a data set's samples to train on."""
         whole = self.name == "quick" and not self.cut
         return SMALL_SETS.get(dataset, self.share) if whole else self.share
 
     def counting(self, system: str, **settings: Any) -> Cell:
-        """A simulation on the paper's workload, with some settings changed."""
+        """Return a simulation on the paper's workload, with some settings changed."""
         usual = {"shards": 4, "memory": "2GB", "slots": None, "backbone": "resnet34", "rho": 0.1}
         workload = {
             "users": 100,
@@ -99,7 +99,7 @@ class Size:
         return Cell("count", {"system": system, **usual, **workload, **settings})
 
     def training(self, dataset: str, backbone: str, system: str, **settings: Any) -> list[Cell]:
-        """Real learning, round after round, once for each seed."""
+        """Return the trainings of a system, round after round, one for each seed."""
         usual = {
             "dataset": dataset, "backbone": backbone, "system": system, "shards": 4, "rounds": self.rounds,
             "users": self.users, "alpha": 0.5, "rho": 0.0, "memory": "2GB", "recipe": self.recipe,
@@ -109,7 +109,7 @@ class Size:
         return [Cell("train", {**usual, **settings, "seed": seed}) for seed in range(self.trainings)]
 
     def cost(self, backbone: str, pruning: str, dataset: str = "cifar10") -> Cell:
-        """Time and energy of retraining, on this machine."""
+        """Return the measurement of time and energy of retraining."""
         ((chosen, _),) = self.sets((dataset, backbone))
         return Cell(
             "cost",
@@ -122,7 +122,7 @@ class Size:
 
 
 def _as_images(dataset: str) -> str:
-    """The paper's backbones want 32×32 pixels."""
+    """Return the data set in 32×32 pixels, which the paper's backbones need."""
     return "digits32" if dataset == "digits" else dataset
 
 

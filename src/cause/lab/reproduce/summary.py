@@ -1,4 +1,4 @@
-"""What becomes of finished runs: a table, pictures, and the paper's claims beside what we found. All of it is JSON."""
+"""Summaries of finished runs: a table, plots, and the paper's claims with our results. All of it can be JSON."""
 
 import json
 from collections import Counter
@@ -14,7 +14,7 @@ UNKNOWN = "–"
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper, its figure, ours, the size of our runs, and a sentence."""
+    """A claim of the paper, its number, ours, the size of our runs, and a sentence."""
 
     claim: str
     paper: str
@@ -25,7 +25,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one line in a picture; the paper's are drawn apart."""
+    """The points of one line in a plot; those of the paper are drawn differently."""
 
     name: str
     x: list[Any]
@@ -36,7 +36,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One part of a picture."""
+    """One part of a plot."""
 
     title: str
     xlabel: str
@@ -44,14 +44,14 @@ class Panel:
     series: list[Series]
     log: bool = False
     bars: bool = False
-    """Nothing lies between two points: they are different things, not more or less of one."""
+    """Draw bars: the points are different things, with nothing in between."""
     to_scale: bool = False
-    """Points lie as far apart as their numbers are, not side by side: for a line that is said to be straight."""
+    """Place points by their numbers, not side by side: for a line that should be straight."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A table, a picture and the claims."""
+    """A table, plots and claims."""
 
     columns: list[str]
     rows: list[list[str]]
@@ -60,23 +60,23 @@ class Summary:
     notes: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the summary for JSON."""
         return asdict(self)
 
 
-def panels_of(told: Sequence[dict[str, Any]]) -> list[Panel]:
-    """From JSON."""
-    return [Panel(**{**panel, "series": [Series(**line) for line in panel["series"]]}) for panel in told]
+def panels_of(panels: Sequence[dict[str, Any]]) -> list[Panel]:
+    """Return the panels that JSON describes."""
+    return [Panel(**{**panel, "series": [Series(**line) for line in panel["series"]]}) for panel in panels]
 
 
 def mean_of(done: Sequence[Done], name: str) -> Mean:
-    """The mean of a result: over cells, and over the seeds within them."""
-    found = [each.result[name] for each in done]
-    return Mean.of([value for each in found for value in (each if isinstance(each, list) else [each])])
+    """Return the mean of a result over all runs and over the seeds in each."""
+    results = [run.result[name] for run in done]
+    return Mean.of([value for run in results for value in (run if isinstance(run, list) else [run])])
 
 
 def trained_size(done: Sequence[Done]) -> str:
-    """How large real trainings were: share of the samples, epochs, rounds, seeds, recipe.
+    """Return how large trainings were: share of the samples, epochs, rounds, seeds, recipe.
 
     >>> from cause.lab.reproduce.cell import Cell
     >>> trained_size([Done(Cell("train", {"share": 0.2, "epochs": 20, "rounds": 10, "device": "cpu"}), {}, 0.0, {})])
@@ -93,24 +93,24 @@ def trained_size(done: Sequence[Done]) -> str:
     if "users" in done[0].cell.settings:
         parts.append(_counted(_listed(done, "users"), "user"))
     parts.append(_counted(_seeds(done), "seed"))
-    if any(each.cell.settings.get("recipe", "paper") != "paper" for each in done):
+    if any(run.cell.settings.get("recipe", "paper") != "paper" for run in done):
         parts.append(f"recipe {_listed(done, 'recipe')}")
     devices = _listed(done, "device")
     return ", ".join([*parts, devices] if devices else parts)
 
 
 def counted_size(done: Sequence[Done]) -> str:
-    """How large simulations were."""
+    """Return how large simulations were."""
     if not done:
         return "not run"
     return f"simulated, {_listed(done, 'seeds')} seeds, {_listed(done, 'samples', lambda n: f'{n:,}')} samples"
 
 
 def _seeds(done: Sequence[Done]) -> str:
-    """How many seeds each run was made with: where they differ, all of these numbers."""
+    """Return the number of seeds of each run; all different numbers where they differ."""
     same = Counter(
-        json.dumps({name: value for name, value in each.cell.settings.items() if name != "seed"}, sort_keys=True)
-        for each in done
+        json.dumps({name: value for name, value in run.cell.settings.items() if name != "seed"}, sort_keys=True)
+        for run in done
     )
     return " and ".join(map(str, sorted(set(same.values()))))
 
@@ -120,12 +120,12 @@ def _counted(number: str, what: str) -> str:
 
 
 def _listed(done: Sequence[Done], name: str, form: Any = str) -> str:
-    values = sorted({each.cell.settings[name] for each in done if name in each.cell.settings})
+    values = sorted({run.cell.settings[name] for run in done if name in run.cell.settings})
     return " and ".join(map(form, values))
 
 
 def ratio(part: float, whole: float) -> float | None:
-    """A share; none of nothing.
+    """Return a share; None if the whole is 0.
 
     >>> ratio(1, 4), print(ratio(1, 0))
     None
@@ -135,7 +135,7 @@ def ratio(part: float, whole: float) -> float | None:
 
 
 def percent(value: float | None, digits: int = 1) -> str:
-    """A share as a percentage.
+    """Format a share as a percentage.
 
     >>> percent(0.8075), percent(None)
     ('80.8 %', '–')
@@ -144,10 +144,10 @@ def percent(value: float | None, digits: int = 1) -> str:
 
 
 def accuracy(value: float | Mean | None) -> str:
-    """An accuracy with three digits."""
+    """Format an accuracy with three digits."""
     return UNKNOWN if value is None else f"{value:.3f}"
 
 
 def thousands(value: float | Mean | None) -> str:
-    """A count."""
+    """Format a count with thousands separators."""
     return UNKNOWN if value is None else f"{value:,.0f}"

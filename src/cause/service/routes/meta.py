@@ -1,4 +1,4 @@
-"""Health, metrics, events, and who is asking."""
+"""Routes for health, metrics, events and the caller's token."""
 
 from functools import partial
 from typing import Annotated
@@ -7,40 +7,41 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.responses import StreamingResponse
 
 from cause.service import schemas as s
-from cause.service.access import ANY, allowed
+from cause.service.access import ANY, require_scope
 from cause.service.metrics import gauge
 from cause.service.problems import documented, text
-from cause.service.responses import moment, reply
+from cause.service.responses import json_response, timestamp
 from cause.service.service import Service
 from cause.service.tokens import Token
 
-Looking = Annotated[Token, allowed("operator", "auditor")]
+Inspector = Annotated[Token, require_scope("operator", "auditor")]
 
 
 def router(service: Service) -> APIRouter:
+    """Return the routes of health, metrics, events and tokens."""
     routes = APIRouter(tags=["service"])
 
     @routes.get("/healthz", response_model=s.Health)
     async def health(request: Request) -> Response:
         """Whether the process answers."""
-        return reply(request, s.Health(status="ok"))
+        return json_response(request, s.Health(status="ok"))
 
     @routes.get("/readyz", response_model=s.Health, responses={503: {"model": s.Health, "description": "Not now"}})
     async def ready(request: Request) -> Response:
-        """Whether it takes work."""
+        """Whether the service takes requests."""
         if service.ready:
-            return reply(request, s.Health(status="ready"))
+            return json_response(request, s.Health(status="ready"))
         return Response(s.Health(status="stopping").model_dump_json(), 503, media_type="application/json")
 
     @routes.get("/metrics", response_class=Response, responses=documented() | text("text/plain", "Metrics"))
-    def metrics(token: Looking) -> Response:
-        """For Prometheus."""
+    def metrics(token: Inspector) -> Response:
+        """Metrics for Prometheus."""
         device, home = service.device, service.home
         with device.lock:
             staged = sum(upload.samples for upload in home.inbox.uploads())
             voting, waiting = len(device.heads()), len(device.waiting())
             silent = sum(device.memory.head(shard) is None for shard in device.ledger.shards())
-            aside, failing = device.ledger.quarantined(), len(device.engine.training.failed)
+            quarantined, failing = device.ledger.quarantined(), len(device.engine.training.failed)
             retained = sum(device.ledger.lineage(shard).samples for shard in device.ledger.shards())
         now, deadlines = home.clock(), home.queries.open_deadlines()
         overdue = sum(deadline < now for deadline in deadlines)
@@ -53,8 +54,8 @@ def router(service: Service) -> APIRouter:
             *gauge("waiting_shards", waiting),
             *gauge("degraded_shards", silent),
             *gauge("failing_shards", failing),
-            *gauge("quarantined_uploads", len({each.upload for each in aside})),
-            *gauge("quarantined_samples", sum(each.samples for each in aside)),
+            *gauge("quarantined_uploads", len({upload.upload for upload in quarantined})),
+            *gauge("quarantined_samples", sum(upload.samples for upload in quarantined)),
             *gauge("sub_models", len(device.memory)),
             *gauge("memory_bytes", device.memory.used_bytes),
             *gauge("storage_bytes", home.stored_bytes),
@@ -64,19 +65,19 @@ def router(service: Service) -> APIRouter:
             *gauge("next_deadline_seconds", min(deadlines) - now if deadlines else None),
             *gauge("retrained_samples", home.queries.retrained_total()),
             *gauge("receipts", home.receipts.size),
-            *gauge("training", 0 if service.trainer.now is None else 1),
+            *gauge("training", 0 if service.trainer.progress is None else 1),
             *gauge("training_failing", 0 if service.trainer.problem is None else 1),
         ]
         return Response("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @routes.get("/v1/token", response_model=s.Token, responses=documented())
-    async def token(request: Request, token: Annotated[Token, allowed(*ANY)]) -> Response:
+    async def token(request: Request, token: Annotated[Token, require_scope(*ANY)]) -> Response:
         """What the caller's token may do."""
-        told = s.Token(
-            id=token.id, scopes=sorted(token.scopes), note=token.note, created=moment(token.created),
-            expires=moment(token.expires),
+        shown = s.Token(
+            id=token.id, scopes=sorted(token.scopes), note=token.note, created=timestamp(token.created),
+            expires=timestamp(token.expires),
         )  # fmt: skip
-        return reply(request, told)
+        return json_response(request, shown)
 
     @routes.get(
         "/v1/events",
@@ -84,14 +85,14 @@ def router(service: Service) -> APIRouter:
         responses=documented(422) | text("text/event-stream", "A stream"),
     )
     async def events(
-        token: Looking,
+        token: Inspector,
         after: Annotated[int | None, Query(ge=0, le=2**53, description="The last event that was seen")] = None,
         last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", pattern=r"^[0-9]{1,15}$")] = None,
     ) -> StreamingResponse:
-        """What happens, as it happens."""
-        seen = after if last_event_id is None else int(last_event_id)
+        """A stream of events: rounds, trainings, erasures, sub-models."""
+        last_seen = after if last_event_id is None else int(last_event_id)
         hello = {"round": service.device.ledger.round}
-        told = service.events.stream(seen, hello, partial(service.tokens.holds, token))
-        return StreamingResponse(told, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        stream = service.events.stream(last_seen, hello, partial(service.tokens.is_valid, token))
+        return StreamingResponse(stream, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     return routes

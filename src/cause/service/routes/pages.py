@@ -1,4 +1,4 @@
-"""How lists are cut into pages."""
+"""Query parameters of lists that are returned in pages."""
 
 from typing import Annotated
 

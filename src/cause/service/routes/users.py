@@ -1,4 +1,4 @@
-"""A user's own: uploads, what is held, erasures."""
+"""Routes of one user's data: uploads, what is held, erasures."""
 
 from collections.abc import Mapping
 from secrets import token_hex
@@ -12,16 +12,16 @@ from cause.common.names import normal_name
 from cause.common.zeroize import wipe_arrays
 from cause.device.store.inbox import Called
 from cause.device.vault.secrets_in_memory import wipe, wiping
-from cause.engine.requests import Request as Asked
+from cause.engine.requests import Request as ForgetRequest
 from cause.errors import ArrivalError, InputError
 from cause.service import schemas as s
 from cause.service import views
-from cause.service.access import UserId, allowed, for_user
-from cause.service.inputs import erasure_of, erasure_schema, owned_schema, rows_schema, schema
-from cause.service.limits import Rate
+from cause.service.access import UserId, require_scope, require_user
+from cause.service.inputs import bulk_schema, erasure_schema, parse_erasure, rows_schema, schema
+from cause.service.limits import RateLimiter
 from cause.service.problems import ProblemError, documented
-from cause.service.redact import kind_of
-from cause.service.responses import reply
+from cause.service.redact import redacted_message
+from cause.service.responses import json_response
 from cause.service.routes.pages import Before, Limit
 from cause.service.service import Service
 from cause.service.tokens import Token
@@ -32,22 +32,23 @@ NOTHING_HELD = "nothing was held of this user: is the name right?"
 
 
 def router(service: Service) -> APIRouter:
+    """Return the routes of users' data."""
     routes = APIRouter(tags=["users"])
-    upload = for_user(service.tokens, "ingest", "operator")
-    own = for_user(service.tokens, "operator")
-    often = Rate(service.settings.erasures / 3600, service.settings.erasures)
+    may_upload = require_user(service.tokens, "ingest", "operator")
+    may_manage = require_user(service.tokens, "operator")
+    erasure_rates = RateLimiter(service.settings.erasures / 3600, service.settings.erasures)
 
     @routes.post(
         "/v1/users/{user}/samples",
         status_code=201,
         response_model=s.Upload,
         responses=documented(408, 409, 415, 422),
-        openapi_extra={"requestBody": schema(service.reader.form, labels=True)},
+        openapi_extra={"requestBody": schema(service.reader.layout, labels=True)},
     )
     async def upload_samples(
         user: UserId,
         request: Request,
-        token: Annotated[Token, upload],
+        token: Annotated[Token, may_upload],
         label: Annotated[int | None, Query(ge=0, le=service.device.classes - 1, description="Of a picture")] = None,
         idempotency_key: Key = None,
     ) -> Response:
@@ -55,35 +56,35 @@ def router(service: Service) -> APIRouter:
         kind = request.headers.get("content-type", "")
 
         def work(body: bytes) -> tuple[s.Upload, bool]:
-            with wiping(body):  # nobody else holds it, and small ones would stay in memory
+            with wiping(body):  # no one else refers to it, and freed memory is not overwritten
                 return stage(body)
 
         def stage(body: bytes) -> tuple[s.Upload, bool]:
             name = normal_name(user)
-            x, y = service.reader.labelled(kind, body, label, one_user=True)
-            seen = b"\0".join((user.encode(), kind.encode(), str(label).encode(), body))
-            call = service.call_id(token.id, "upload", idempotency_key, seen)
-            wipe(seen)
-            known = call is not None and service.home.inbox.called(call) is not None
-            made = service.kind.made(x, service.settings.unpacked_bytes)
-            done = _staged(service, token, {name: (made, y)}, {} if call is None else {name: call})[name]
-            wipe_arrays(x, made)
-            if not known:
-                _tell_staged(service, done.samples)
-            return s.Upload(**_shown(service, done, len(y))), known
+            x, y = service.reader.read_labelled(kind, body, label, one_user=True)
+            call_body = b"\0".join((user.encode(), kind.encode(), str(label).encode(), body))
+            call = service.call_id(token.id, "upload", idempotency_key, call_body)
+            wipe(call_body)
+            repeated = call is not None and service.home.inbox.called(call) is not None
+            converted = service.converter.convert(x, service.settings.unpacked_bytes)
+            staged = _stage(service, token, {name: (converted, y)}, {} if call is None else {name: call})[name]
+            wipe_arrays(x, converted)
+            if not repeated:
+                _publish_staged(service, staged.samples)
+            return s.Upload(**_upload_fields(service, staged, len(y))), repeated
 
-        told, known = await service.bodies.unpacked(request, work)
-        return reply(request, told, 201, REPLAYED if known else None)
+        shown, repeated = await service.body_reader.unpack(request, work)
+        return json_response(request, shown, 201, REPLAYED if repeated else None)
 
     @routes.post(
         "/v1/samples",
         status_code=201,
         response_model=s.Uploads,
         responses=documented(408, 409, 415, 422),
-        openapi_extra={"requestBody": owned_schema(service.reader.form)},
+        openapi_extra={"requestBody": bulk_schema(service.reader.layout)},
     )
     async def upload_samples_of_several_users(
-        request: Request, token: Annotated[Token, allowed("ingest", "operator")], idempotency_key: Key = None
+        request: Request, token: Annotated[Token, require_scope("ingest", "operator")], idempotency_key: Key = None
     ) -> Response:
         """Stage samples of several users for the next round, all of them or none: each row says whose it is."""
         kind = request.headers.get("content-type", "")
@@ -93,69 +94,69 @@ def router(service: Service) -> APIRouter:
                 return stage(body)
 
         def stage(body: bytes) -> tuple[s.Uploads, bool]:
-            x, y, users = service.reader.owned(kind, body)
-            seen = b"\0".join((kind.encode(), body))
-            call = service.call_id(token.id, "bulk", idempotency_key, seen)
-            wipe(seen)
-            made = service.kind.made(x, service.settings.unpacked_bytes)
+            x, y, users = service.reader.read_bulk(kind, body)
+            call_body = b"\0".join((kind.encode(), body))
+            call = service.call_id(token.id, "bulk", idempotency_key, call_body)
+            wipe(call_body)
+            converted = service.converter.convert(x, service.settings.unpacked_bytes)
             rows: dict[str, list[int]] = {}
             for at, user in enumerate(users):
                 rows.setdefault(user, []).append(at)
-            calls = {} if call is None else {user: service.part_of(call, user) for user in rows}
-            known = any(service.home.inbox.called(each) is not None for each in calls.values())
-            done = _staged(service, token, {user: (made[own], y[own]) for user, own in rows.items()}, calls)
-            wipe_arrays(x, made)
-            if not known:
-                _tell_staged(service, len(y))
-            uploads = {user: _shown(service, done[user], len(own)) for user, own in rows.items()}
-            left = {user: iter(each["handles"]) for user, each in uploads.items()}
-            whole = all(each["handles"] for each in uploads.values())
-            told = s.Uploads(
-                samples=sum(each.samples for each in done.values()),
-                uploads=[s.UserUpload(user=user, **each) for user, each in uploads.items()],
-                handles=[next(left[user]) for user in users] if whole else [],
+            calls = {} if call is None else {user: service.part_id(call, user) for user in rows}
+            repeated = any(service.home.inbox.called(id_) is not None for id_ in calls.values())
+            staged = _stage(service, token, {user: (converted[at], y[at]) for user, at in rows.items()}, calls)
+            wipe_arrays(x, converted)
+            if not repeated:
+                _publish_staged(service, len(y))
+            uploads = {user: _upload_fields(service, staged[user], len(at)) for user, at in rows.items()}
+            handles = {user: iter(fields["handles"]) for user, fields in uploads.items()}
+            complete = all(fields["handles"] for fields in uploads.values())
+            shown = s.Uploads(
+                samples=sum(upload.samples for upload in staged.values()),
+                uploads=[s.UserUpload(user=user, **fields) for user, fields in uploads.items()],
+                handles=[next(handles[user]) for user in users] if complete else [],
             )
-            return told, known
+            return shown, repeated
 
-        told, known = await service.bodies.unpacked(request, work)
-        return reply(request, told, 201, REPLAYED if known else None)
+        shown, repeated = await service.body_reader.unpack(request, work)
+        return json_response(request, shown, 201, REPLAYED if repeated else None)
 
     @routes.get("/v1/users/{user}", response_model=s.User, responses=documented(422))
-    def look(user: UserId, request: Request, token: Annotated[Token, own]) -> Response:
+    def look(user: UserId, request: Request, token: Annotated[Token, may_manage]) -> Response:
         """What is held of a user. Of a user of whom nothing is held: zeros."""
-        return reply(request, views.user(service, service.device.name_of(user)))
+        return json_response(request, views.user(service, service.device.name_of(user)))
 
     @routes.get("/v1/users/{user}/samples", response_model=s.HeldSamples, responses=documented(422))
     def samples(
         user: UserId,
         request: Request,
-        token: Annotated[Token, own],
+        token: Annotated[Token, may_manage],
         round: Annotated[int | None, Query(ge=1, lt=2**31, description="Only of this round")] = None,  # noqa: A002
         before: Before = None,
         limit: Limit = 50,
     ) -> Response:
         """What is held of a user, sample by sample, the newest first: rounds, handles and labels."""
-        return reply(request, views.samples(service, service.device.name_of(user), round, before, limit))
+        return json_response(request, views.samples(service, service.device.name_of(user), round, before, limit))
 
     @routes.post(
         "/v1/users/{user}/samples/matching",
         response_model=s.Matched,
         responses=documented(408, 415, 422),
-        openapi_extra={"requestBody": rows_schema(service.reader.form)},
+        openapi_extra={"requestBody": rows_schema(service.reader.layout)},
     )
-    async def match(user: UserId, request: Request, token: Annotated[Token, own]) -> Response:
+    async def match(user: UserId, request: Request, token: Annotated[Token, may_manage]) -> Response:
         """Which samples of a user equal these rows: their handles, for an erasure. Changes and keeps nothing."""
         kind = request.headers.get("content-type", "")
 
         def work(body: bytes) -> s.Matched:
             with wiping(body):
-                x, y = service.reader.rows(kind, body)
-                made = service.kind.made(x, service.settings.unpacked_bytes)
-                found = service.device.match(user, made, y)
-                wipe_arrays(x, made)
-            return s.Matched(rows=found.rows, unmatched=len(found.unmatched), handles=list(found.handles))
+                x, y = service.reader.read_rows(kind, body)
+                converted = service.converter.convert(x, service.settings.unpacked_bytes)
+                matches = service.device.match(user, converted, y)
+                wipe_arrays(x, converted)
+            return s.Matched(rows=matches.rows, unmatched=len(matches.unmatched), handles=list(matches.handles))
 
-        return reply(request, await service.bodies.unpacked(request, work))
+        return json_response(request, await service.body_reader.unpack(request, work))
 
     @routes.post(
         "/v1/users/{user}/erasures",
@@ -165,29 +166,29 @@ def router(service: Service) -> APIRouter:
         openapi_extra={"requestBody": erasure_schema()},
     )
     async def erase(
-        user: UserId, request: Request, token: Annotated[Token, own], idempotency_key: Key = None
+        user: UserId, request: Request, token: Annotated[Token, may_manage], idempotency_key: Key = None
     ) -> Response:
         """Forget. When this answers it is in effect: nothing that is stored or served has seen the samples."""
-        if "operator" not in token.scopes and (wait := often.taken(token.id)):
+        if "operator" not in token.scopes and (wait := erasure_rates.take(token.id)):
             raise ProblemError(429, "too many erasures with this token", {"Retry-After": str(wait)})
 
         def work(body: bytes) -> Response:
-            wanted = erasure_of(request.headers.get("content-type", ""), body)
-            asked = _asked(user, wanted)
-            later = {"nonce", "handles"} & {name for name, value in wanted if value is None}
-            asks = wanted.model_dump_json(exclude=later)  # a repeated request of an earlier version is the same
-            seen = b"\0".join((user.encode(), asks.encode()))
-            # bound: of another user's erasure it must never be said that it was done before
-            id_ = service.call_id(token.id, "erasure", idempotency_key, seen, bound=True) or token_hex(16)
-            new = service.erasures.erase(asked, id_)
+            erasure = parse_erasure(request.headers.get("content-type", ""), body)
+            to_forget = _request_of(user, erasure)
+            # without fields that earlier versions did not have: a request that they sent and repeat stays the same
+            unset = {"nonce", "handles"} & {name for name, value in erasure if value is None}
+            call_body = b"\0".join((user.encode(), erasure.model_dump_json(exclude=unset).encode()))
+            # bound: the erasure of another user must never be taken for a repeated one
+            id_ = service.call_id(token.id, "erasure", idempotency_key, call_body, bound=True) or token_hex(16)
+            new = service.erasures.erase(to_forget, id_)
             service.trainer.erased()
-            told = views.request(service, id_)
-            assert told is not None
-            if "operator" in token.scopes and asked.everything and told.samples == 0:
-                told = told.model_copy(update={"note": NOTHING_HELD})
-            return reply(request, told, 202, {"Location": f"/v1/requests/{id_}"} | ({} if new else REPLAYED))
+            shown = views.request(service, id_)
+            assert shown is not None
+            if "operator" in token.scopes and to_forget.everything and shown.samples == 0:
+                shown = shown.model_copy(update={"note": NOTHING_HELD})
+            return json_response(request, shown, 202, {"Location": f"/v1/requests/{id_}"} | ({} if new else REPLAYED))
 
-        return await service.bodies.read(request, work)
+        return await service.body_reader.read(request, work)
 
     @routes.post(
         "/v1/users/{user}/erasures/plan",
@@ -195,19 +196,19 @@ def router(service: Service) -> APIRouter:
         responses=documented(408, 409, 422),
         openapi_extra={"requestBody": erasure_schema()},
     )
-    async def plan(user: UserId, request: Request, token: Annotated[Token, own]) -> Response:
+    async def plan(user: UserId, request: Request, token: Annotated[Token, may_manage]) -> Response:
         """What an erasure would touch and cost. Changes nothing."""
 
         def work(body: bytes) -> Response:
-            wanted = erasure_of(request.headers.get("content-type", ""), body)
-            return reply(request, views.plan(service, _asked(user, wanted)))
+            erasure = parse_erasure(request.headers.get("content-type", ""), body)
+            return json_response(request, views.plan(service, _request_of(user, erasure)))
 
-        return await service.bodies.read(request, work)
+        return await service.body_reader.read(request, work)
 
     return routes
 
 
-def _staged(
+def _stage(
     service: Service,
     token: Token,
     uploads: Mapping[str, tuple[NDArray[Any], NDArray[np.int64]]],
@@ -215,31 +216,31 @@ def _staged(
 ) -> dict[str, Called]:
     try:
         return service.device.stage_all(uploads, calls=calls)
-    except ArrivalError as error:  # it speaks of these uploads alone
+    except ArrivalError as error:  # its message is about these uploads alone
         raise ProblemError(422, str(error)) from None
     except InputError as error:
-        # it may be of another user's request that was served first, or of what this user staged before
+        # its message may be about another user's request that was served first: only operators may read it
         if "operator" in token.scopes:
             raise
-        raise ProblemError(409, f"these samples cannot be staged now: {kind_of(error)}") from None
+        raise ProblemError(409, f"these samples cannot be staged now: {redacted_message(error)}") from None
 
 
-def _shown(service: Service, done: Called, rows: int) -> dict[str, Any]:
-    """An upload, as the answer has it. Handles go with rows: where a row is missing there are none."""
-    staged = service.home.inbox.waits(done.id)
-    state = "staged" if staged else "learned" if done.round is not None else "erased"
-    handles = list(done.handles) if len(done.handles) == rows else []
-    return {"id": done.id, "state": state, "samples": done.samples, "round": done.round, "handles": handles}
+def _upload_fields(service: Service, upload: Called, rows: int) -> dict[str, Any]:
+    """Return the fields of `s.Upload`. Handles correspond to rows: if one row was forgotten, none are returned."""
+    waits = service.home.inbox.waits(upload.id)
+    state = "staged" if waits else "learned" if upload.round is not None else "erased"
+    handles = list(upload.handles) if len(upload.handles) == rows else []
+    return {"id": upload.id, "state": state, "samples": upload.samples, "round": upload.round, "handles": handles}
 
 
-def _tell_staged(service: Service, samples: int) -> None:
-    total = sum(each.samples for each in service.home.inbox.uploads())
-    service.events.tell("upload.staged", samples=samples, staged=total)
+def _publish_staged(service: Service, samples: int) -> None:
+    total = sum(upload.samples for upload in service.home.inbox.uploads())
+    service.events.publish("upload.staged", samples=samples, staged=total)
     service.trainer.wake()
 
 
-def _asked(user: str, body: s.Erasure) -> Asked:
+def _request_of(user: str, body: s.Erasure) -> ForgetRequest:
     samples = None if body.samples is None else tuple((pair[0], pair[1]) for pair in body.samples)
     rounds = None if body.rounds is None else tuple(body.rounds)
     handles = None if body.handles is None else tuple(body.handles)
-    return Asked(user, rounds, body.count, samples, handles, body.nonce)
+    return ForgetRequest(user, rounds, body.count, samples, handles, body.nonce)

@@ -1,4 +1,4 @@
-"""The paper's tables and figures: one a file. A new one is a file and a line here."""
+"""The paper's tables and figures, one a file. To add one, write a file and add a line here."""
 
 from cause.common.registry import Registry
 from cause.lab.reproduce.figures import (
@@ -25,6 +25,6 @@ _ALL = (
     energy_shards, energy_rho, forgetting, partitions,
 )  # fmt: skip
 
-FIGURES: Registry[Figure] = Registry("table or figure", {each.FIGURE.name: each.FIGURE for each in _ALL})
+FIGURES: Registry[Figure] = Registry("table or figure", {module.FIGURE.name: module.FIGURE for module in _ALL})
 
 __all__ = ["FIGURES", "Figure"]

@@ -1,22 +1,22 @@
-"""What a table or figure of the paper is made of: the runs that it needs, and what becomes of them."""
+"""`Figure`, a table or figure of the paper: the runs that it needs and how they are summarised; and helpers."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cause.lab.reproduce.cell import Cell, Done, by
-from cause.lab.reproduce.paper import Reported
-from cause.lab.reproduce.size import PAPER_EPOCHS, SHARDS, Size
+from cause.lab.reproduce.paper import EPOCHS_PER_ROUND, Reported
+from cause.lab.reproduce.size import SHARDS, Size
 from cause.lab.reproduce.summary import Summary, trained_size
 
 PAPER_DATASETS = ("cifar10", "svhn", "cifar100")
 SIZE = ("share", "epochs", "rounds", "users", "recipe", "device")
-"""What makes trainings comparable: systems are compared only at the same size."""
+"""Settings that must be equal for trainings to be compared."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One of them."""
+    """A table or figure of the paper: what the paper reports, the runs that it needs, and their summary."""
 
     name: str
     title: str
@@ -26,26 +26,26 @@ class Figure:
 
 
 def largest(done: Iterable[Done]) -> list[Done]:
-    """Of simulations that differ only in the number of seeds, the one with most."""
-    found: dict[tuple[Any, ...], Done] = {}
-    for each in done:
-        same = tuple((name, value) for name, value in sorted(each.cell.settings.items()) if name != "seeds")
-        if same not in found or found[same]["seeds"] < each["seeds"]:
-            found[same] = each
-    return list(found.values())
+    """Return, of simulations that differ only in the number of seeds, the one with the most."""
+    best: dict[tuple[Any, ...], Done] = {}
+    for run in done:
+        same = tuple((name, value) for name, value in sorted(run.cell.settings.items()) if name != "seeds")
+        if same not in best or best[same]["seeds"] < run["seeds"]:
+            best[same] = run
+    return list(best.values())
 
 
 def evenly(done: Sequence[Done]) -> list[Done]:
-    """Simulations cut to the seeds that all of them have: only on the same workloads can systems be compared."""
-    fewest = min((each["seeds"] for each in done), default=0)
+    """Cut simulations to the seeds that all have, since systems are compared on the same workloads."""
+    fewest = min((run["seeds"] for run in done), default=0)
     return [
         Done(
-            Cell(each.cell.kind, {**each.cell.settings, "seeds": fewest}),
-            {name: by_seed[:fewest] for name, by_seed in each.result.items()},
-            each.seconds,
-            each.source,
+            Cell(run.cell.kind, {**run.cell.settings, "seeds": fewest}),
+            {name: by_seed[:fewest] for name, by_seed in run.result.items()},
+            run.seconds,
+            run.source,
         )
-        for each in done
+        for run in done
     ]
 
 
@@ -61,38 +61,38 @@ class Group:
 
     @property
     def name(self) -> str:
-        """For a table or a picture."""
+        """The name of the group in tables and plots."""
         return f"{self.backbone} on {self.dataset}" + ("" if self.recipe == "paper" else f", recipe {self.recipe}")
 
     def theirs(self, text: str) -> str:
-        """A figure that the paper has for ResNet-34 on CIFAR-10 only, marked where ours is of something else."""
+        """Return a number that the paper has for ResNet-34 on CIFAR-10 only, marked if ours is of something else."""
         same = (self.backbone, self.dataset) == ("resnet34", "cifar10")
         return text if same else f"{text} (resnet34 on cifar10)"
 
     @property
     def visits(self) -> str:
-        """Why accuracy may be lower than the paper's on this data set: how much less was learned from."""
+        """A sentence that says how many fewer samples were visited than in the paper; empty if not fewer."""
         if self.dataset not in PAPER_DATASETS:
             return ""
-        share = self.done[0]["share"] * self.done[0]["epochs"] / PAPER_EPOCHS
+        share = self.done[0]["share"] * self.done[0]["epochs"] / EPOCHS_PER_ROUND
         return "" if share >= 1 else f" Our trainings visit {100 * share:.3g} % as many samples as the paper's."
 
 
 def machine_of(done: Done) -> str:
-    """Where it was made: times and energies of different machines are not compared."""
+    """Return the card or processor of a run: times and energies of different machines are not compared."""
     machine = done.source.get("machine", {})
     on_card = str(done["device"]).startswith("cuda")
     return str(machine.get("card" if on_card else "processor", "unknown"))
 
 
 def groups(done: Sequence[Done]) -> list[Group]:
-    """Trainings by data set, backbone and size."""
-    found = by(done, "dataset", "backbone", *SIZE)
-    return [Group(key[0], key[1], trained_size(own), own[0]["recipe"], own) for key, own in found.items()]
+    """Group trainings by data set, backbone and size."""
+    by_size = by(done, "dataset", "backbone", *SIZE)
+    return [Group(key[0], key[1], trained_size(runs), runs[0]["recipe"], runs) for key, runs in by_size.items()]
 
 
 def over_shards(text: str, few: int, many: int) -> str:
-    """A change that the paper has from its fewest shards to its most, marked where ours is between others.
+    """Return a change that the paper has from its fewest shards to its most, marked if ours is between others.
 
     >>> over_shards("16.9 %", 1, 16), over_shards("16.9 %", 4, 16)
     ('16.9 %', '16.9 % (S = 1 to 16)')
@@ -102,7 +102,7 @@ def over_shards(text: str, few: int, many: int) -> str:
 
 
 def beside(ours: str, paper: str | None) -> str:
-    """Ours with the paper's behind it.
+    """Return our number with the paper's in brackets.
 
     >>> beside("0.70", "0.69"), beside("0.70", None)
     ('0.70 (paper 0.69)', '0.70')

@@ -15,7 +15,7 @@ PAIR = ("cause", "cause-no-sc")
 
 
 def cells(size: Size) -> list[Cell]:
-    """With and without, trained and simulated."""
+    """Return the runs: with and without the controller, trained and simulated."""
     trained = [
         cell
         for dataset, backbone in size.sets(("cifar10", "resnet34"))
@@ -27,22 +27,22 @@ def cells(size: Size) -> list[Cell]:
 
 
 def summarise(done: Sequence[Done]) -> Summary:
-    """Both halves of the paper's table."""
+    """Summarise both halves of the paper's table."""
     trained, counted = groups(of_kind(done, "train")), largest(of_kind(done, "count"))
     columns, rows, panels = accuracy_table(trained)
-    found, reported = rsn_of(counted, "shards"), paper.CONTROLLER.values["rsn"]
+    rsn_by_point, reported = rsn_of(counted, "shards"), paper.CONTROLLER.values["rsn"]
     shards = [int(name.removeprefix("S = ")) for name in columns[2:]]
-    shards += [s for s in sorted({s for _, s in found}) if s not in shards]
+    shards += [s for s in sorted({s for _, s in rsn_by_point}) if s not in shards]
     shards.sort()
     rows = [_spread(row, columns, shards) for row in rows]
     lines = []
-    for system in dict.fromkeys(system for system, _ in found):
-        own = {s: found[system, s] for s in shards if (system, s) in found}
+    for system in dict.fromkeys(system for system, _ in rsn_by_point):
+        ours = {s: rsn_by_point[system, s] for s in shards if (system, s) in rsn_by_point}
         theirs = {int(s): float(n) for s, n in reported[system].items()}
-        rsn = [beside(thousands(own[s]), thousands(theirs.get(s))) if s in own else "–" for s in shards]
-        rows.append([f"RSN, {system}", counted_size(counted), *rsn])
+        cells_ = [beside(thousands(ours[s]), thousands(theirs.get(s))) if s in ours else "–" for s in shards]
+        rows.append([f"RSN, {system}", counted_size(counted), *cells_])
         lines.append(
-            Series(system, list(own), [m.value for m in own.values()], [m.half_width or 0.0 for m in own.values()])
+            Series(system, list(ours), [m.value for m in ours.values()], [m.half_width or 0.0 for m in ours.values()])
         )
         lines.append(Series(system, list(theirs), list(theirs.values()), paper=True))
     panels.append(Panel("RSN", "S", "retrained samples", lines, log=True))
@@ -58,26 +58,26 @@ def _spread(row: list[str], columns: Sequence[str], shards: Sequence[int]) -> li
 
 
 def _gains(group: Group) -> list[Claim]:
-    found = {(k[0], k[1]): mean_of(own, "accuracy").value for k, own in by(group.done, "system", "shards").items()}
+    by_point = {(k[0], k[1]): mean_of(runs, "accuracy").value for k, runs in by(group.done, "system", "shards").items()}
     reported = paper.CONTROLLER.values["accuracy"]
     claims = []
-    for s in sorted({s for _, s in found}):
-        if all((system, s) in found for system in PAIR):
+    for s in sorted({s for _, s in by_point}):
+        if all((system, s) in by_point for system in PAIR):
             theirs = [reported[system][str(s)] for system in PAIR] if str(s) in reported["cause"] else None
-            on, off = (found[system, s] for system in PAIR)
+            on, off = (by_point[system, s] for system in PAIR)
             sentence = f"{100 * (on - off):+.1f} points by the controller.{group.visits}"
-            told = group.theirs(f"{theirs[0]:.3f} / {theirs[1]:.3f}") if theirs else "–"
+            their_text = group.theirs(f"{theirs[0]:.3f} / {theirs[1]:.3f}") if theirs else "–"
             what = f"accuracy with / without SC, S = {s}, {group.name}"
-            claims.append(Claim(what, told, f"{on:.3f} / {off:.3f}", group.size, sentence))
+            claims.append(Claim(what, their_text, f"{on:.3f} / {off:.3f}", group.size, sentence))
     return claims
 
 
-def _rsn_claims(found: dict[tuple[str, int], Mean], size: str) -> list[Claim]:
+def _rsn_claims(rsn: dict[tuple[str, int], Mean], size: str) -> list[Claim]:
     reported = paper.CONTROLLER.values["rsn"]
     claims = []
-    for s in sorted({s for _, s in found}):
-        if s > 1 and all((system, s) in found for system in PAIR):
-            on, off = (found[system, s].value for system in PAIR)
+    for s in sorted({s for _, s in rsn}):
+        if s > 1 and all((system, s) in rsn for system in PAIR):
+            on, off = (rsn[system, s].value for system in PAIR)
             theirs = reported["cause"][str(s)] / reported["cause-no-sc"][str(s)]
             sentence = (
                 "The controller saves." if on < off else "Fewer open shards mean that a request replays a larger one."

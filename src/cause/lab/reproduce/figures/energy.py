@@ -18,36 +18,36 @@ NOTE = (
 
 
 def energy_cells(size: Size, setting: str, at: Sequence[Any], fixed: Mapping[str, Any]) -> list[Cell]:
-    """Simulations with the sizes of each backbone, and the cost of each kind of network."""
-    made = []
+    """Return the runs: simulations with the sizes of each backbone, and the cost of each kind of network."""
+    cells = []
     for backbone in size.energy_backbones:
         for system in SYSTEMS:
-            made.append(size.cost(backbone, _pruning(system)))
-            made += [size.counting(system, backbone=backbone, **fixed, **{setting: point}) for point in at]
-    return made
+            cells.append(size.cost(backbone, _pruning(system)))
+            cells += [size.counting(system, backbone=backbone, **fixed, **{setting: point}) for point in at]
+    return cells
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What a sample costs, measured alike: on one machine, with the same data, sizes and epochs."""
+    """Costs of a sample that may be compared: measured on one machine, with the same data, sizes and epochs."""
 
     machine: str
     size: str
     of: dict[tuple[str, str], Done]
-    """By backbone and pruning."""
+    """The measurements by backbone and pruning."""
 
     @property
     def unit(self) -> str:
-        """Joules of every network, or seconds when they are unknown for one."""
+        """J, or s if the joules of a network are unknown."""
         return "J" if all(map(joules_line, self.of.values())) else "s"
 
     def slope(self, backbone: str, system: str) -> float | None:
-        """Of a sample; none where it was not measured, or did not grow with the samples."""
+        """Return the cost of a sample; None if it was not measured, or did not grow with the samples."""
         cost = self.of.get((backbone, _pruning(system)))
         return self._slope(cost) if cost and self._slope(cost) > 0 else None
 
     def useless(self) -> list[str]:
-        """The networks whose cost did not grow with the samples."""
+        """Return the networks whose cost did not grow with the samples."""
         return [f"{backbone}, {pruning}" for (backbone, pruning), cost in self.of.items() if self._slope(cost) <= 0]
 
     def _slope(self, cost: Done) -> float:
@@ -57,18 +57,18 @@ class Costs:
 
 
 def costs_of(done: Sequence[Done]) -> list[Costs]:
-    """Measurements that may be compared, those of the most samples last."""
-    found: dict[tuple[str, str, str], dict[tuple[str, str], Done]] = {}
-    for each in sorted(of_kind(done, "cost"), key=_total):
-        alike = machine_of(each), f"{cost_size(each)}, {machine_of(each)}"
-        found.setdefault((*alike, each["dataset"]), {})[each["backbone"], each["pruning"]] = each
-    return [Costs(machine, size, own) for (machine, size, _), own in found.items()]
+    """Group measurements that may be compared; those of the most samples come last."""
+    alike_runs: dict[tuple[str, str, str], dict[tuple[str, str], Done]] = {}
+    for run in sorted(of_kind(done, "cost"), key=_total):
+        alike = machine_of(run), f"{cost_size(run)}, {machine_of(run)}"
+        alike_runs.setdefault((*alike, run["dataset"]), {})[run["backbone"], run["pruning"]] = run
+    return [Costs(machine, size, of_network) for (machine, size, _), of_network in alike_runs.items()]
 
 
 def energy_summary(
     done: Sequence[Done], setting: str, label: str, shares: Mapping[str, float], last: Any = None
 ) -> Summary:
-    """CAUSE's energy as a share of the others', mean over the backbones and points; or at the last point.
+    """Summarise CAUSE's energy as a share of the others', mean over the backbones and points; or at the last point.
 
     Where the paper has the shares at one point only, `last` says which: they are marked where ours are at another.
     """
@@ -79,25 +79,25 @@ def energy_summary(
     mark = "" if last is None or chosen == [last] else f" ({label} = {last})"
     rows, panels, claims = [], [], []
     for cost in costs:
-        found: dict[tuple[str, str, Any], float] = {}
-        for (backbone,), own in by(counted, "backbone").items():
+        energy: dict[tuple[str, str, Any], float] = {}
+        for (backbone,), of_backbone in by(counted, "backbone").items():
             lines = []
-            for (system,), runs in by(own, "system").items():
+            for (system,), runs in by(of_backbone, "system").items():
                 slope = cost.slope(backbone, system)
                 if slope is None:
                     continue
-                at = {each[setting]: mean_of([each], "rsn").value * slope for each in runs}
-                found.update({(backbone, system, point): value for point, value in at.items()})
-                told = [f"{at[p]:,.1f} {cost.unit}" if p in at else "–" for p in points]
-                rows.append([f"{backbone}, {system}", cost.size, f"{1e3 * slope:.3g} m{cost.unit}", *told])
-                there = [point for point in points if point in at]
-                lines.append(Series(system, there, [at[point] for point in there]))
+                at = {run[setting]: mean_of([run], "rsn").value * slope for run in runs}
+                energy.update({(backbone, system, point): value for point, value in at.items()})
+                shown = [f"{at[p]:,.1f} {cost.unit}" if p in at else "–" for p in points]
+                rows.append([f"{backbone}, {system}", cost.size, f"{1e3 * slope:.3g} m{cost.unit}", *shown])
+                simulated = [point for point in points if point in at]
+                lines.append(Series(system, simulated, [at[point] for point in simulated]))
             if lines:
                 panels.append(Panel(f"{backbone}, {cost.machine}", label, f"{cost.unit}, calculated", lines, log=True))
         what = "energy" if cost.unit == "J" else "time"
         for other, claimed in shares.items():
-            pairs = [(b, p) for b, s, p in found if s == "cause" and p in chosen and (b, other, p) in found]
-            ratios = [found[b, "cause", p] / found[b, other, p] for b, p in pairs if found[b, other, p] > 0]
+            pairs = [(b, p) for b, s, p in energy if s == "cause" and p in chosen and (b, other, p) in energy]
+            ratios = [energy[b, "cause", p] / energy[b, other, p] for b, p in pairs if energy[b, other, p] > 0]
             if ratios:
                 claim, ours = f"CAUSE's {what} as a share of {other}'s, {where}", percent(sum(ratios) / len(ratios))
                 backbones = ", ".join(dict.fromkeys(b for b, _ in pairs))
@@ -105,14 +105,12 @@ def energy_summary(
                 claims.append(Claim(claim, percent(claimed) + mark, ours, size, f"Calculated, mean of {backbones}."))
     reasons = sorted({unknown_energy(c) for cost in costs for c in cost.of.values() if not joules_line(c)})
     notes = [NOTE, *(f"Energy is unknown here, so seconds are shown instead: {reason}." for reason in reasons)]
-    notes += [
-        f"Left out, for it did not grow with the samples: {each}; {c.size}." for c in costs for each in c.useless()
-    ]
+    notes += [f"Left out, for it did not grow with the samples: {run}; {c.size}." for c in costs for run in c.useless()]
     return Summary(["", "size", "a sample", *(f"{label} = {p}" for p in points)], rows, panels, claims, notes)
 
 
 def _total(done: Done) -> int:
-    """The largest measurement comes last, and counts."""
+    """Sort key: the largest measurement comes last and replaces smaller ones."""
     return int(done["total"])
 
 

@@ -12,12 +12,12 @@ from cause.lab.reproduce.summary import Summary
 
 
 def cells(size: Size) -> list[Cell]:
-    """S = 8, as in the paper."""
+    """Return the runs at S = 8, as in the paper."""
     return energy_cells(size, "rho", RHOS if size.name != "quick" else RHOS[::2], {"shards": 8})
 
 
 def summarise(done: Sequence[Done]) -> Summary:
-    """Mean over ρ, as in the paper."""
+    """Summarise the mean over ρ, as in the paper."""
     shares = {other: 1 - less for other, less in paper.ENERGY_RHO.values["less"].items()}
     return energy_summary(done, "rho", "ρ", shares)
 

@@ -11,12 +11,12 @@ from cause.lab.reproduce.summary import Summary
 
 
 def cells(size: Size) -> list[Cell]:
-    """ρ = 0.3, as in the paper."""
+    """Return the runs at ρ = 0.3, as in the paper."""
     return energy_cells(size, "shards", size.shards, {"rho": 0.3})
 
 
 def summarise(done: Sequence[Done]) -> Summary:
-    """At the most shards, as in the paper."""
+    """Summarise the energy at the most shards, as in the paper."""
     return energy_summary(done, "shards", "S", paper.ENERGY_SHARDS.values["share"], last=SHARDS[-1])
 
 

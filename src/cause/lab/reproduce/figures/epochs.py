@@ -12,27 +12,27 @@ BACKBONES, DATASETS = ("resnet34", "vgg16", "mobilenetv2"), ("cifar10", "svhn", 
 
 
 def cells(size: Size) -> list[Cell]:
-    """Three backbones, three data sets, five systems."""
+    """Return the runs: three backbones, three data sets, five systems."""
     pairs = size.sets(*((dataset, backbone) for dataset in DATASETS for backbone in BACKBONES))
-    made = []
+    planned = []
     for dataset, backbone in pairs:
         for system in SYSTEMS:
             for cell in size.training(dataset, backbone, system):
                 left_out = ("rounds", "rho", "memory", "verify")
-                made.append(Cell("curve", {n: v for n, v in cell.settings.items() if n not in left_out}))
-    return made
+                planned.append(Cell("curve", {n: v for n, v in cell.settings.items() if n not in left_out}))
+    return planned
 
 
 def summarise(done: Sequence[Done]) -> Summary:
-    """Curves, and how much higher CAUSE ends."""
+    """Summarise the curves, and how much higher CAUSE ends."""
     rows, panels, claims = [], [], []
-    for key, own in by(of_kind(done, "curve"), "dataset", "backbone", "share", "epochs", "recipe", "device").items():
-        dataset, backbone, size = key[0], key[1], trained_size(own)
+    for key, group in by(of_kind(done, "curve"), "dataset", "backbone", "share", "epochs", "recipe", "device").items():
+        dataset, backbone, size = key[0], key[1], trained_size(group)
         name = f"{backbone} on {dataset}" + ("" if key[4] == "paper" else f", recipe {key[4]}")
-        curves = {k[0]: _mean([each.result["curve"] for each in runs]) for k, runs in by(own, "system").items()}
+        curves = {k[0]: _mean([run.result["curve"] for run in runs]) for k, runs in by(group, "system").items()}
         reported = paper.EPOCHS.values.get(f"{backbone} {dataset}", {})
         for system, curve in curves.items():
-            seen = mean_of([each for each in own if each["system"] == system], "samples").value
+            seen = mean_of([run for run in group if run["system"] == system], "samples").value
             shown = f"{accuracy(curve[-1])} after {len(curve)} epochs, best {accuracy(max(curve))}"
             compared = "cause" in curves and system != "cause"
             share = ratio(curves["cause"][-1], curve[-1]) if compared else None

@@ -15,7 +15,7 @@ SYSTEMS = ("cause", "cause-u", "cause-c")
 
 
 def cells(size: Size) -> list[Cell]:
-    """Accuracy over S; RSN over S and over ρ."""
+    """Return the runs: accuracy over S, RSN over S and over ρ."""
     trained = [
         cell
         for dataset, backbone in size.sets(("cifar10", "resnet34"))
@@ -27,7 +27,7 @@ def cells(size: Size) -> list[Cell]:
 
 
 def summarise(done: Sequence[Done]) -> Summary:
-    """One table of the three measures."""
+    """Summarise the three measures in one table."""
     trained, counted = groups(of_kind(done, "train")), largest(of_kind(done, "count"))
     columns, rows, panels = accuracy_table(trained)
     claims = [claim for group in trained for claim in _lost(group)]
@@ -35,21 +35,21 @@ def summarise(done: Sequence[Done]) -> Summary:
     table = [["accuracy of", *columns[1:]], *rows] if rows else []
     for setting, label in (("shards", "S"), ("rho", "ρ")):
         fixed = {"shards": ("rho", 0.1), "rho": ("shards", 4)}[setting]
-        own = [each for each in counted if each[fixed[0]] == fixed[1]]
-        if own:
-            made = table_of(own, setting, label)
-            table += [[f"RSN, {label}", counted_size(own), *made.columns[1:]]]
-            table += [[row[0], "", *row[1:]] for row in made.rows]
-            panels += made.panels
-            claims += _least(own, setting, label)
+        of_setting = [run for run in counted if run[fixed[0]] == fixed[1]]
+        if of_setting:
+            part = table_of(of_setting, setting, label)
+            table += [[f"RSN, {label}", counted_size(of_setting), *part.columns[1:]]]
+            table += [[row[0], "", *row[1:]] for row in part.rows]
+            panels += part.panels
+            claims += _least(of_setting, setting, label)
     padded = [[*row, *[""] * (width - len(row))] for row in table]
     return Summary(["", "size", *[""] * (width - 2)], padded, panels, claims)
 
 
 def _lost(group: Group) -> list[Claim]:
     claims = []
-    for (system,), own in by(group.done, "system").items():
-        at = {key[0]: mean_of(each, "accuracy").value for key, each in by(own, "shards").items()}
+    for (system,), runs in by(group.done, "system").items():
+        at = {key[0]: mean_of(of_shards, "accuracy").value for key, of_shards in by(runs, "shards").items()}
         few, many = min(at), max(at)
         if few < many:
             share = ratio(at[many], at[few])
@@ -67,18 +67,18 @@ def _lost(group: Group) -> list[Claim]:
 
 
 def _least(done: Sequence[Done], setting: str, label: str) -> list[Claim]:
-    """Where all that were run can be compared."""
+    """Return the claim about who retrains least, at the points that all systems have."""
     done = evenly(done)
-    found = rsn_of(done, setting)
-    names = list(dict.fromkeys(name for name, _ in found))
-    points = [point for point in sorted({p for _, p in found}) if all((name, point) in found for name in names)]
+    rsn = rsn_of(done, setting)
+    names = list(dict.fromkeys(name for name, _ in rsn))
+    points = [point for point in sorted({p for _, p in rsn}) if all((name, point) in rsn for name in names)]
     if len(names) < 2 or not points:
         return []
-    least = [min((m.value, name) for (name, p), m in found.items() if p == point)[1] for point in points]
-    told = ", ".join(f"{label} = {point}: {name}" for point, name in zip(points, least, strict=True))
-    apart = "; ".join(f"{name} {found[name, points[-1]].value:,.0f}" for name in names)
+    least = [min((m.value, name) for (name, p), m in rsn.items() if p == point)[1] for point in points]
+    winners = ", ".join(f"{label} = {point}: {name}" for point, name in zip(points, least, strict=True))
+    apart = "; ".join(f"{name} {rsn[name, points[-1]].value:,.0f}" for name in names)
     sentence = f"At {label} = {points[-1]}: {apart}."
-    return [Claim(f"who retrains least, over {label}", "CAUSE (UCDP)", told, counted_size(done), sentence)]
+    return [Claim(f"who retrains least, over {label}", "CAUSE (UCDP)", winners, counted_size(done), sentence)]
 
 
 FIGURE = Figure("partitions", "Partitions: CAUSE, CAUSE-U, CAUSE-C", paper.PARTITIONS, cells, summarise)

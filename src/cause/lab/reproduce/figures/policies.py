@@ -1,4 +1,4 @@
-"""FiboR against other policies, where memory is plenty and where it binds."""
+"""FiboR and other policies, with plenty of memory and with little."""
 
 from collections.abc import Sequence
 
@@ -14,38 +14,37 @@ SLOTS = (None, 16, 8)
 
 
 def cells(size: Size) -> list[Cell]:
-    """CAUSE with each policy, at 2 GB and at 16 and 8 slots."""
+    """Return the runs: CAUSE with each policy, at 2 GB and at 16 and 8 slots."""
     return [size.counting(f"cause:policy={policy}", slots=slots) for policy in POLICIES for slots in SLOTS]
 
 
 def summarise(done: Sequence[Done]) -> Summary:
-    """RSN by policy and memory; FiboR against random by pairs of the same seed."""
+    """Summarise RSN by policy and memory, and FiboR against random on pairs of the same seed."""
     counted = evenly(largest(of_kind(done, "count")))
-    found = {(_policy(key[0]), key[1]): own for key, own in by(counted, "system", "slots").items()}
+    runs = {(_policy(key[0]), key[1]): group for key, group in by(counted, "system", "slots").items()}
     names = {slots: "2 GB (67 slots)" if slots is None else f"{slots} slots" for slots in SLOTS}
-    policies = list(dict.fromkeys(policy for policy, _ in found))
+    policies = list(dict.fromkeys(policy for policy, _ in runs))
     rows = [
-        [policy, *(thousands(mean_of(found[policy, s], "rsn")) if (policy, s) in found else "–" for s in SLOTS)]
+        [policy, *(thousands(mean_of(runs[policy, s], "rsn")) if (policy, s) in runs else "–" for s in SLOTS)]
         for policy in policies
     ]
     lines = []
     for policy in policies:
-        own = [(names[s], mean_of(found[policy, s], "rsn")) for s in SLOTS if (policy, s) in found]
+        means = [(names[s], mean_of(runs[policy, s], "rsn")) for s in SLOTS if (policy, s) in runs]
         lines.append(
-            Series(policy, [n for n, _ in own], [m.value for _, m in own], [m.half_width or 0.0 for _, m in own])
+            Series(policy, [n for n, _ in means], [m.value for _, m in means], [m.half_width or 0.0 for _, m in means])
         )
     reported = paper.POLICIES.values
     claims = []
     for slots, name in names.items():
-        if ("fibor", slots) in found and ("random", slots) in found:
-            pairs = zip(_rsn(found["random", slots]), _rsn(found["fibor", slots]), strict=True)
+        if ("fibor", slots) in runs and ("random", slots) in runs:
+            pairs = zip(_rsn(runs["random", slots]), _rsn(runs["fibor", slots]), strict=True)
             saved = Mean.of([1 - mine / other if other else 0.0 for other, mine in pairs])
-            means = " against ".join(
-                thousands(mean_of(found[name, slots], "rsn").value) for name in ("fibor", "random")
-            )
-            means = f"Mean RSN {means}."
+            both = " against ".join(thousands(mean_of(runs[name, slots], "rsn").value) for name in ("fibor", "random"))
             less = "less" if saved.value >= 0 else "more"
-            sentence = "Memory does not bind there: every policy keeps everything." if slots is None else means
+            sentence = (
+                "Memory does not bind there: every policy keeps everything." if slots is None else f"Mean RSN {both}."
+            )
             claims.append(
                 Claim(
                     f"FiboR retrains less than random, {name}",
@@ -66,7 +65,7 @@ def _policy(system: str) -> str:
 
 
 def _rsn(done: Sequence[Done]) -> list[int]:
-    return [rsn for each in done for rsn in each.result["rsn"]]
+    return [rsn for run in done for rsn in run.result["rsn"]]
 
 
 FIGURE = Figure("policies", "FiboR and other policies", paper.POLICIES, cells, summarise)

@@ -14,10 +14,10 @@ MB = 2**20
 
 
 def cells(size: Size) -> list[Cell]:
-    """Every backbone unpruned, and by both methods at every rate."""
-    wanted = [(values["dataset"], backbone) for backbone, values in paper.PRUNING.values.items()]
-    made = []
-    for dataset, backbone in size.sets(*wanted):
+    """Return the runs: every backbone unpruned, and pruned by both methods at every rate."""
+    pairs = [(values["dataset"], backbone) for backbone, values in paper.PRUNING.values.items()]
+    planned = []
+    for dataset, backbone in size.sets(*pairs):
         optimizer, batch_size, epochs = paper.PRUNING_SETTINGS.get(backbone, ("adam", 32, 10))
         usual = {
             "dataset": dataset, "backbone": backbone, "optimizer": optimizer, "batch_size": batch_size,
@@ -25,33 +25,33 @@ def cells(size: Size) -> list[Cell]:
             "device": size.device,
         }  # fmt: skip
         for seed in range(size.trainings):
-            made.append(Cell("prune", {**usual, "method": "none", "rate": 0, "seed": seed}))
-            made += [
+            planned.append(Cell("prune", {**usual, "method": "none", "rate": 0, "seed": seed}))
+            planned += [
                 Cell("prune", {**usual, "method": method, "rate": rate, "seed": seed})
                 for method in METHODS
                 for rate in RATES
             ]
-    return made
+    return planned
 
 
 def summarise(done: Sequence[Done]) -> Summary:
-    """Accuracy, parameters, file size and time, with what was lost."""
+    """Summarise accuracy, parameters, file size and time, and what was lost."""
     rows, panels, claims = [], [], []
-    for key, own in by(of_kind(done, "prune"), "backbone", "dataset", "share", "epochs", "device").items():
-        backbone, name, size = key[0], f"{key[0]} on {key[1]}", trained_size(own)
+    for key, group in by(of_kind(done, "prune"), "backbone", "dataset", "share", "epochs", "device").items():
+        backbone, name, size = key[0], f"{key[0]} on {key[1]}", trained_size(group)
         reported = paper.PRUNING.values.get(backbone, {})
-        found = {(k[0], k[1]): _means(runs) for k, runs in by(own, "method", "rate").items()}
-        whole = found.get(("none", 0))
+        means = {(k[0], k[1]): _means(runs) for k, runs in by(group, "method", "rate").items()}
+        whole = means.get(("none", 0))
         lines = []
         for method, shown in METHODS.items():
-            rates = [rate for rate in RATES if (method, rate) in found]
-            lines.append(Series(shown, rates, [found[method, rate]["accuracy"] for rate in rates]))
+            rates = [rate for rate in RATES if (method, rate) in means]
+            lines.append(Series(shown, rates, [means[method, rate]["accuracy"] for rate in rates]))
         theirs = [(rate, reported[str(rate)][0]) for rate in RATES if str(rate) in reported]
         if theirs:
             lines.append(Series("RCMP", [r for r, _ in theirs], [a for _, a in theirs], paper=True))
         panels.append(Panel(name, "pruned, %", "accuracy", lines))
-        for method, rate in sorted(found, key=lambda each: (list(METHODS).index(each[0]) if each[1] else -1, each[1])):
-            mean = found[method, rate]
+        for method, rate in sorted(means, key=lambda key_: (list(METHODS).index(key_[0]) if key_[1] else -1, key_[1])):
+            mean = means[method, rate]
             paper_row = reported.get("original" if method == "none" else str(rate)) if method != "one-shot" else None
             rows.append(_row(name, METHODS.get(method, "unpruned"), rate, mean, whole, paper_row, size))
             if rate == 70 and whole is not None:
@@ -71,15 +71,15 @@ def summarise(done: Sequence[Done]) -> Summary:
         "training, s",
         "pruning, s",
     ]
-    at_once = sorted({each.result.get("together", 1) for each in of_kind(done, "prune")} - {1})
-    told = "Times were taken beside other trainings on the device, up to {} at once: alone they are shorter."
-    timed = [told.format(most) for most in at_once[-1:]]
+    at_once = sorted({key_.result.get("together", 1) for key_ in of_kind(done, "prune")} - {1})
+    text = "Times were taken beside other trainings on the device, up to {} at once: alone they are shorter."
+    timed = [text.format(most) for most in at_once[-1:]]
     return Summary(columns, rows, panels, claims, [note, *timed])
 
 
 def _means(done: Sequence[Done]) -> dict[str, float]:
     names = ("accuracy", "parameters", "bytes", "train_s", "prune_s")
-    return {name: sum(each.result[name] or 0 for each in done) / len(done) for name in names}
+    return {name: sum(run.result[name] or 0 for run in done) / len(done) for name in names}
 
 
 def _row(
@@ -114,9 +114,9 @@ def _claims(
     size: str,
 ) -> list[Claim]:
     lost, file = 100 * (whole["accuracy"] - mean["accuracy"]), mean["bytes"] / whole["bytes"]
-    known = reported if method == "iterative" else {}
-    theirs = f"{100 * (known['original'][0] - known['70'][0]):.2f} points" if known else "–"
-    paper_file = percent(known["70"][2] / known["original"][2]) if known else "–"
+    stated = reported if method == "iterative" else {}
+    theirs = f"{100 * (stated['original'][0] - stated['70'][0]):.2f} points" if stated else "–"
+    paper_file = percent(stated["70"][2] / stated["original"][2]) if stated else "–"
     shown = METHODS[method]
     return [
         Claim(

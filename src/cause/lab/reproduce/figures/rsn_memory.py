@@ -10,7 +10,7 @@ MEMORIES = ("0.5GB", "1GB", "2GB", "3GB", "4GB")
 
 
 def cells(size: Size) -> list[Cell]:
-    """From 0.5 to 4 GB."""
+    """Return the runs: memories from 0.5 to 4 GB."""
     return swept(size, "memory", MEMORIES)
 
 

@@ -10,7 +10,7 @@ RHOS = (0.1, 0.2, 0.3, 0.4, 0.5)
 
 
 def cells(size: Size) -> list[Cell]:
-    """From 0.1 to 0.5."""
+    """Return the runs: ρ from 0.1 to 0.5."""
     return swept(size, "rho", RHOS)
 
 

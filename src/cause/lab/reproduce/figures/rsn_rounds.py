@@ -12,26 +12,25 @@ from cause.lab.reproduce.summary import Claim, Panel, Series, Summary, counted_s
 
 
 def cells(size: Size) -> list[Cell]:
-    """Every system at the defaults."""
+    """Return the runs: every system at the defaults."""
     return [size.counting(system) for system in (*SYSTEMS, OURS)]
 
 
 def summarise(done: Sequence[Done]) -> Summary:
-    """RSN of each round, and what CAUSE retrains in the end as a share of the others."""
+    """Summarise the RSN of each round, and CAUSE's in the last round as a share of the others'."""
     counted = evenly(largest(of_kind(done, "count")))
-    found = {
-        each["system"]: [Mean.of(column) for column in zip(*each.result["rsn_per_round"], strict=True)]
-        for each in counted
+    by_system = {
+        run["system"]: [Mean.of(column) for column in zip(*run.result["rsn_per_round"], strict=True)] for run in counted
     }
-    rounds = list(range(1, 1 + max((len(means) for means in found.values()), default=0)))
-    rows = [[system, *(thousands(mean.value) for mean in means)] for system, means in found.items()]
+    rounds = list(range(1, 1 + max((len(means) for means in by_system.values()), default=0)))
+    rows = [[system, *(thousands(mean.value) for mean in means)] for system, means in by_system.items()]
     lines = [
         Series(system, rounds, [m.value for m in means], [m.half_width or 0.0 for m in means])
-        for system, means in found.items()
+        for system, means in by_system.items()
     ]
     claims, size, reported = [], counted_size(counted), paper.ROUNDS.values
-    if "cause" in found:
-        first, last = found["cause"][0].value, found["cause"][-1].value
+    if "cause" in by_system:
+        first, last = by_system["cause"][0].value, by_system["cause"][-1].value
         claims.append(
             Claim(
                 "CAUSE's RSN in the first and the last round",
@@ -42,9 +41,9 @@ def summarise(done: Sequence[Done]) -> Summary:
             )
         )
         for other, share in reported["share"].items():
-            if other in found:
-                ours = ratio(last, found[other][-1].value)
-                sentence = f"{thousands(last)} against {thousands(found[other][-1].value)} samples."
+            if other in by_system:
+                ours = ratio(last, by_system[other][-1].value)
+                sentence = f"{thousands(last)} against {thousands(by_system[other][-1].value)} samples."
                 claims.append(
                     Claim(f"CAUSE's last round as a share of {other}'s", percent(share), percent(ours), size, sentence)
                 )

@@ -12,20 +12,20 @@ from cause.lab.reproduce.summary import Claim, Series, Summary, counted_size, pe
 
 
 def cells(size: Size) -> list[Cell]:
-    """From 1 to 16."""
+    """Return the runs: from 1 to 16 shards."""
     return swept(size, "shards", SHARDS)
 
 
 def summarise(done: Sequence[Done]) -> Summary:
-    """How RSN changes from the fewest shards to the most."""
+    """Summarise how RSN changes from the fewest shards to the most."""
     counted = largest(of_kind(done, "count"))
     even = evenly(counted)
-    made, found = table_of(counted, "shards", "S"), rsn_of(even, "shards")
+    table, rsn = table_of(counted, "shards", "S"), rsn_of(even, "shards")
     claims = []
     for system in SYSTEMS:
-        points = sorted(shards for name, shards in found if name == system)
+        points = sorted(shards for name, shards in rsn if name == system)
         if len(points) > 1:
-            change = found[system, points[-1]].value / found[system, points[0]].value - 1
+            change = rsn[system, points[-1]].value / rsn[system, points[0]].value - 1
             claimed = f"−{percent(paper.RSN_SHARDS.values['fall'], 2)}" if system == "cause" else "grows"
             claimed = over_shards(claimed, points[0], points[-1])
             claims.append(
@@ -39,8 +39,8 @@ def summarise(done: Sequence[Done]) -> Summary:
             )
     reported = paper.RSN_SHARDS.values["cause"]
     theirs = Series("cause", [int(s) for s in reported], [float(n) for n in reported.values()], paper=True)
-    panels = [replace(panel, series=[*panel.series, theirs]) for panel in made.panels]
-    return replace(made, panels=panels, claims=claims)
+    panels = [replace(panel, series=[*panel.series, theirs]) for panel in table.panels]
+    return replace(table, panels=panels, claims=claims)
 
 
 def _why(system: str) -> str:

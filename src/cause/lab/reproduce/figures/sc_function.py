@@ -9,11 +9,11 @@ from cause.lab.reproduce.size import Size
 from cause.lab.reproduce.summary import Claim, Panel, Series, Summary
 
 VARIANTS = ((0.5, 0.5), (0.25, 0.5), (1.0, 0.5), (0.5, 0.25), (0.5, 1.0))
-"""p and γ; the paper's first."""
+"""Pairs of p and γ; the paper's is the first."""
 
 
 def cells(size: Size) -> list[Cell]:
-    """S_t over ten rounds."""
+    """Return the runs: S_t over ten rounds."""
     return [
         Cell("control", {"shards": shards, "p": p, "gamma": gamma, "rounds": 10})
         for shards in (4, 16)
@@ -22,11 +22,10 @@ def cells(size: Size) -> list[Cell]:
 
 
 def summarise(done: Sequence[Done]) -> Summary:
-    """S_t by round."""
+    """Summarise S_t by round."""
     rounds = list(range(1, 11))
     rows = [
-        [f"S = {each['shards']}, p = {each['p']}, γ = {each['gamma']}", *map(str, each.result["active"])]
-        for each in done
+        [f"S = {run['shards']}, p = {run['p']}, γ = {run['gamma']}", *map(str, run.result["active"])] for run in done
     ]
     lines = [Series(row[0], rounds, [float(n) for n in row[1:]]) for row in rows]
     panels = [
@@ -36,14 +35,14 @@ def summarise(done: Sequence[Done]) -> Summary:
     ]
     claims = [
         Claim(
-            f"S_t at S = {each['shards']}, p = γ = 0.5",
-            f"from {each['shards']} towards {each['gamma'] * each['shards']:g}",
-            " ".join(map(str, each.result["active"])),
+            f"S_t at S = {run['shards']}, p = γ = 0.5",
+            f"from {run['shards']} towards {run['gamma'] * run['shards']:g}",
+            " ".join(map(str, run.result["active"])),
             "computed",
             "The formula rounded to whole shards, at t = 1 to 10.",
         )
-        for each in done
-        if each["p"] == each["gamma"] == 0.5
+        for run in done
+        if run["p"] == run["gamma"] == 0.5
     ]
     return Summary(["", *(f"t = {t}" for t in rounds)], rows, panels, claims)
 

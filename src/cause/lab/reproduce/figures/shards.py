@@ -12,7 +12,7 @@ SETS = (("cifar10", "resnet34"), ("svhn", "resnet34"), ("cifar100", "vgg16"), ("
 
 
 def cells(size: Size) -> list[Cell]:
-    """The five systems, on the paper's four pairs of data set and backbone."""
+    """Return the runs: the five systems on the paper's four pairs of data set and backbone."""
     return [
         cell
         for dataset, backbone in size.sets(*SETS)
@@ -23,25 +23,25 @@ def cells(size: Size) -> list[Cell]:
 
 
 def reported(group: Group, system: str, shards: int) -> float | None:
-    """The paper's accuracy, where it states one."""
-    found = None
+    """Return the accuracy that the paper states; None if it states none."""
+    value = None
     if group.backbone == "resnet34":
         if system == "cause":
-            found = paper.SHARDS.values["figure 5"].get(group.dataset, {}).get(str(shards))
-        found = found or paper.SHARDS.values.get(group.dataset, {}).get(system, {}).get(str(shards))
+            value = paper.SHARDS.values["figure 5"].get(group.dataset, {}).get(str(shards))
+        value = value or paper.SHARDS.values.get(group.dataset, {}).get(system, {}).get(str(shards))
         if group.dataset == "cifar10":
-            found = paper.CONTROLLER.values["accuracy"].get(system, {}).get(str(shards), found)
-    return found
+            value = paper.CONTROLLER.values["accuracy"].get(system, {}).get(str(shards), value)
+    return value
 
 
 def accuracy_table(all_groups: Sequence[Group]) -> tuple[list[str], list[list[str]], list[Panel]]:
-    """Vote and, in brackets, the mean of single sub-models; the paper's figure beside it."""
-    shards = sorted({each["shards"] for group in all_groups for each in group.done})
+    """Return columns, rows and panels: accuracy of the vote, in brackets the mean of single sub-models, the paper's."""
+    shards = sorted({run["shards"] for group in all_groups for run in group.done})
     rows, panels = [], []
     for group in all_groups:
         lines = []
-        for (system,), own in by(group.done, "system").items():
-            at = {key[0]: each for key, each in by(own, "shards").items()}
+        for (system,), runs in by(group.done, "system").items():
+            at = {key[0]: run for key, run in by(runs, "shards").items()}
             row = [f"{group.name}, {system}", group.size]
             for s in shards:
                 theirs = reported(group, system, s)
@@ -51,26 +51,26 @@ def accuracy_table(all_groups: Sequence[Group]) -> tuple[list[str], list[list[st
                     else "–"
                 )
             rows.append(row)
-            there = sorted(at)
-            lines.append(Series(system, there, [mean_of(at[s], "accuracy").value for s in there]))
-            known = [(s, theirs) for s in there if (theirs := reported(group, system, s)) is not None]
-            if known:
-                lines.append(Series(system, [s for s, _ in known], [v for _, v in known], paper=True))
+            tested = sorted(at)
+            lines.append(Series(system, tested, [mean_of(at[s], "accuracy").value for s in tested]))
+            stated = [(s, theirs) for s in tested if (theirs := reported(group, system, s)) is not None]
+            if stated:
+                lines.append(Series(system, [s for s, _ in stated], [v for _, v in stated], paper=True))
         panels.append(Panel(group.name, "S", "accuracy", lines))
     return ["", "size", *(f"S = {s}" for s in shards)], rows, panels
 
 
 def summarise(done: Sequence[Done]) -> Summary:
-    """How far accuracy falls, and whether CAUSE is above the others."""
-    found = groups(of_kind(done, "train"))
-    columns, rows, panels = accuracy_table(found)
-    claims = [claim for group in found for claim in [*_falls(group), *_above(group)]]
+    """Summarise how far accuracy falls, and whether CAUSE is above the others."""
+    trained = groups(of_kind(done, "train"))
+    columns, rows, panels = accuracy_table(trained)
+    claims = [claim for group in trained for claim in [*_falls(group), *_above(group)]]
     note = "Accuracy of the vote after the last round; in square brackets the mean of the single sub-models."
     return Summary(columns, rows, panels, claims, [note])
 
 
 def _falls(group: Group) -> list[Claim]:
-    at = {key[0]: own for key, own in by([e for e in group.done if e["system"] == "cause"], "shards").items()}
+    at = {key[0]: runs for key, runs in by([run for run in group.done if run["system"] == "cause"], "shards").items()}
     return [
         Claim(
             f"CAUSE's accuracy at S = {s}, {group.name}",
@@ -91,21 +91,23 @@ def _against(ours: float, theirs: float | None, group: Group) -> str:
 
 def _above(group: Group) -> list[Claim]:
     claims = []
-    for (s,), own in sorted(by(group.done, "shards").items()):
-        at = {key[0]: mean_of(each, "accuracy").value for key, each in by(own, "system").items()}
+    for (s,), runs in sorted(by(group.done, "shards").items()):
+        at = {key[0]: mean_of(of_system, "accuracy").value for key, of_system in by(runs, "system").items()}
         others = {name: value for name, value in at.items() if name != "cause"}
         if s > 1 and "cause" in at and others:
             best = max(others, key=lambda name: others[name])
-            told = f"{at['cause']:.3f} against {others[best]:.3f} ({best})"
+            compared = f"{at['cause']:.3f} against {others[best]:.3f} ({best})"
             sentence = "CAUSE is above." if at["cause"] > others[best] else f"CAUSE is not above.{_reason(group, best)}"
-            claims.append(Claim(f"CAUSE above all others at S = {s}, {group.name}", "yes", told, group.size, sentence))
+            claims.append(
+                Claim(f"CAUSE above all others at S = {s}, {group.name}", "yes", compared, group.size, sentence)
+            )
     return claims
 
 
 def _reason(group: Group, best: str) -> str:
-    """What the one part makes in which two systems differ when there is one shard, where that speaks for the other."""
+    """Return the effect of the one part in which two systems with one shard differ, if it explains the result."""
     parts = {"sisa": ("CAUSE's pruning", "cause", -1), "arcane": ("ARCANE's optimizer", "arcane", 1)}
-    alone = {key[0]: own for key, own in by([e for e in group.done if e["shards"] == 1], "system").items()}
+    alone = {key[0]: runs for key, runs in by([run for run in group.done if run["shards"] == 1], "system").items()}
     if group.recipe != "paper" or best not in parts:
         return ""
     part, with_it, sign = parts[best]
@@ -116,11 +118,11 @@ def _reason(group: Group, best: str) -> str:
 
 
 def _seeds(done: Sequence[Done]) -> set[int]:
-    return {each["seed"] for each in done}
+    return {run["seed"] for run in done}
 
 
 def _single(done: Sequence[Done]) -> float:
-    heads: list[float] = [value for each in done for value in each.result["accuracy_of_heads"]]
+    heads: list[float] = [value for run in done for value in run.result["accuracy_of_heads"]]
     return sum(heads) / len(heads)
 
 

@@ -11,46 +11,46 @@ from cause.lab.reproduce.size import SYSTEMS, Size
 from cause.lab.reproduce.summary import Claim, Panel, Series, Summary, counted_size, mean_of, percent, thousands
 
 OURS = "frugal"
-"""Shown too, as what goes further."""
+"""Our system, which is shown with the paper's."""
 
 
 def swept(size: Size, setting: str, at: Sequence[Any], systems: Sequence[str] = (*SYSTEMS, OURS)) -> list[Cell]:
-    """Every system at every point."""
+    """Return the runs: every system at every point of a setting."""
     return [size.counting(system, **{setting: point}) for system in systems for point in at]
 
 
 def rsn_of(done: Sequence[Done], setting: str) -> dict[tuple[str, Any], Mean]:
-    """Mean RSN of each system at each point, with its interval."""
-    return {(str(key[0]), key[1]): mean_of(own, "rsn") for key, own in by(done, "system", setting).items()}
+    """Return the mean RSN of each system at each point, with its interval."""
+    return {(str(key[0]), key[1]): mean_of(runs, "rsn") for key, runs in by(done, "system", setting).items()}
 
 
 def table_of(done: Sequence[Done], setting: str, label: str, logarithmic: bool = True) -> Summary:
-    """A row for each system, a column for each point."""
-    found, points = rsn_of(done, setting), sorted(values(done, setting), key=_number) if done else []
-    systems = list(dict.fromkeys(system for system, _ in found))
+    """Return a table with a row for each system and a column for each point, and its plot."""
+    rsn, points = rsn_of(done, setting), sorted(values(done, setting), key=_number) if done else []
+    systems = list(dict.fromkeys(system for system, _ in rsn))
     rows, series = [], []
     for system in systems:
-        own = [point for point in points if (system, point) in found]
-        rows.append([system, *(thousands(found.get((system, point))) for point in points)])
-        means = [found[system, point] for point in own]
-        series.append(Series(system, own, [m.value for m in means], [m.half_width or 0.0 for m in means]))
+        points_of_system = [point for point in points if (system, point) in rsn]
+        rows.append([system, *(thousands(rsn.get((system, point))) for point in points)])
+        means = [rsn[system, point] for point in points_of_system]
+        series.append(Series(system, points_of_system, [m.value for m in means], [m.half_width or 0.0 for m in means]))
     panel = Panel("RSN", label, "retrained samples", series, log=logarithmic)
     note = f"Mean RSN ± half width of the 95 % confidence interval; {counted_size(done)}."
     return Summary(["RSN", *(f"{label} = {point}" for point in points)], rows, [panel], [], [note])
 
 
 def less_than(done: Sequence[Done], setting: str, paper: Mapping[str, float]) -> list[Claim]:
-    """How much less CAUSE retrains than the others, mean over the points, beside the paper's figures."""
+    """Return the claims of how much less CAUSE retrains than the others, mean over the points."""
     done = evenly(done)
-    found = rsn_of(done, setting)
+    rsn = rsn_of(done, setting)
     claims = []
     for other, claimed in paper.items():
-        points = [point for system, point in found if system == "cause" and (other, point) in found]
+        points = [point for system, point in rsn if system == "cause" and (other, point) in rsn]
         if points:
             means = {
-                name: _less(found, name, other, points)
+                name: _less(rsn, name, other, points)
                 for name in ("cause", OURS)
-                if all((name, point) in found for point in points)
+                if all((name, point) in rsn for point in points)
             }
             ours = percent(means["cause"])
             further = f" {OURS}: {percent(means[OURS])} less." if OURS in means else ""
@@ -62,21 +62,21 @@ def less_than(done: Sequence[Done], setting: str, paper: Mapping[str, float]) ->
 
 
 def sweep_summary(
-    setting: str, label: str, reported: Reported, mine: Callable[[Done], bool] = lambda each: True
+    setting: str, label: str, reported: Reported, mine: Callable[[Done], bool] = lambda run: True
 ) -> Callable[[Sequence[Done]], Summary]:
-    """A summary of a sweep with the paper's mean reductions."""
+    """Return the function that summarises a sweep with the paper's mean reductions."""
 
     def summarise(done: Sequence[Done]) -> Summary:
-        counted = [each for each in largest(of_kind(done, "count")) if mine(each)]
-        made = table_of(counted, setting, label)
+        counted = [run for run in largest(of_kind(done, "count")) if mine(run)]
+        table = table_of(counted, setting, label)
         claims = less_than(counted, setting, reported.values["less"])
-        return Summary(made.columns, made.rows, made.panels, claims, made.notes)
+        return Summary(table.columns, table.rows, table.panels, claims, table.notes)
 
     return summarise
 
 
-def _less(found: Mapping[tuple[str, Any], Mean], system: str, other: str, points: Sequence[Any]) -> float:
-    shares = [1 - found[system, point].value / found[other, point].value for point in points]
+def _less(rsn: Mapping[tuple[str, Any], Mean], system: str, other: str, points: Sequence[Any]) -> float:
+    shares = [1 - rsn[system, point].value / rsn[other, point].value for point in points]
     return sum(shares) / len(shares)
 
 

@@ -1,4 +1,4 @@
-"""The kinds of runs: each takes a cell's settings and a place, and returns what belongs into a JSON file."""
+"""The kinds of runs, one a file: `run` takes a cell's settings and a place, and returns a result for JSON."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -9,16 +9,16 @@ from cause.lab.reproduce.place import Place
 Settings = Mapping[str, Any]
 Run = Callable[[Settings, Place], dict[str, Any]]
 
-# kind: does it train? Those that do not run several at once.
+# Whether a kind trains. Several runs of kinds that do not may run at once.
 TRAINS = {"count": False, "control": False, "train": True, "curve": True, "prune": True, "cost": True}
 
 
 def measures(kind: str, settings: Settings) -> bool:
-    """Whether it measures energy or time: then nothing else may run beside it."""
+    """Return whether a run measures energy or time: nothing else may run at the same time."""
     return kind == "cost" or (kind == "train" and settings["rho"] > 0)
 
 
 def run(kind: str, settings: Settings, place: Place) -> dict[str, Any]:
-    """Make a run. A kind is a file here; torch is imported only by those that train."""
-    made: Run = import_module(f"{__name__}.{kind}").run
-    return made(settings, place)
+    """Make a run and return its result. torch is imported only by kinds that train."""
+    run_kind: Run = import_module(f"{__name__}.{kind}").run
+    return run_kind(settings, place)

@@ -1,4 +1,4 @@
-"""The shard controller's function, by itself."""
+"""The function of the shard controller."""
 
 from typing import Any
 
@@ -8,6 +8,6 @@ from cause.lab.reproduce.place import Place
 
 
 def run(settings: Settings, place: Place) -> dict[str, Any]:
-    """S_t of every round."""
+    """Return S_t of every round."""
     controller = ShardController(settings["shards"], settings["p"], settings["gamma"])
     return {"active": [controller.at(t) for t in range(1, settings["rounds"] + 1)]}

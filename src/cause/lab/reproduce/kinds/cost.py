@@ -1,4 +1,4 @@
-"""What retraining costs on this machine: seconds and joules against the samples."""
+"""The cost of retraining on this machine: seconds and joules against the number of samples."""
 
 from typing import Any
 
@@ -19,14 +19,14 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
     recipe = paper(backbone, data.classes, data.shape, epochs=settings["epochs"], **scaling(data))
     learner = TorchLearner(recipe, device=place.device).composed(System(pruning=settings["pruning"]))
     meter = with_idle(find_meter(place.device))
-    done = calibrate(
+    calibration = calibrate(
         learner, lambda samples: lesson_of(data, samples), settings["sizes"], meter,
         name=f"{backbone}, {settings['pruning']}", repeats=settings["repeats"],
     )  # fmt: skip
-    model = done.model
+    model = calibration.model
     return {
-        "points": [[run.samples, run.seconds, run.measurement.above_idle_joules] for run in done.runs],
-        "trainings": [run.trainings for run in done.runs],
+        "points": [[run.samples, run.seconds, run.measurement.above_idle_joules] for run in calibration.runs],
+        "trainings": [run.trainings for run in calibration.runs],
         "unavailable": model.unavailable,
         "meter": model.source,
         "idle_watts": model.idle_watts,

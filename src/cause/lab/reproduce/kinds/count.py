@@ -1,4 +1,4 @@
-"""A system on drawn workloads, counting: one simulation for each seed."""
+"""Simulations of a system on drawn workloads, one for each seed."""
 
 from typing import Any
 
@@ -10,18 +10,18 @@ from cause.lab.workload import Workload
 
 
 def run(settings: Settings, place: Place) -> dict[str, Any]:
-    """What each seed's workload cost."""
+    """Return what each seed's workload cost."""
     name, system = parse_system(settings["system"])
     drawn = {part: settings[part] for part in ("users", "rounds", "samples", "classes", "rho", "alpha")}
     device = {part: settings[part] for part in ("shards", "memory", "slots", "backbone", "classes")}
-    ran = [
+    simulations = [
         simulate(Workload(**drawn, seed=seed).trace(), name, system, Setting(**device, seed=seed))
         for seed in range(settings["seeds"])
     ]
     return {
-        "rsn": [each.rsn for each in ran],
-        "floor_rsn": [each.floor_rsn for each in ran],
-        "rsn_per_round": [each.rsn_per_round for each in ran],
-        "requests": [each.requests for each in ran],
-        "replays": [each.replays for each in ran],
+        "rsn": [simulation.rsn for simulation in simulations],
+        "floor_rsn": [simulation.floor_rsn for simulation in simulations],
+        "rsn_per_round": [simulation.rsn_per_round for simulation in simulations],
+        "requests": [simulation.requests for simulation in simulations],
+        "replays": [simulation.replays for simulation in simulations],
     }

@@ -1,4 +1,4 @@
-"""A single sub-model, tested after each epoch: the first shard of a system that receives all samples in one round."""
+"""A single sub-model tested after each epoch: the first shard of a system that learns all samples in one round."""
 
 from typing import Any
 
@@ -21,11 +21,11 @@ from cause.learners.torch.losses import computing
 from cause.learners.torch.models import Factory, factory
 
 FAR = 0.05
-"""Accuracies of one network by two ways of computing differ by rounding, not by so much."""
+"""Two ways to compute the accuracy of one network differ by rounding, never by so much."""
 
 
 class Watched:
-    """A factory that remembers the network it made last, to look at it while it is trained."""
+    """A factory that keeps the last network that it made, so that it can be tested while it is trained."""
 
     def __init__(self, make: Factory) -> None:
         self._make = make
@@ -37,7 +37,7 @@ class Watched:
 
 
 def run(settings: Settings, place: Place) -> dict[str, Any]:
-    """Train, and test after each epoch."""
+    """Train a sub-model, test it after each epoch, and return the curve."""
     data = place.data(settings["dataset"])
     recipe, system = RECIPES[settings["recipe"]](data, settings["backbone"], settings["system"], settings["epochs"])
     shared = shared_of(data, {**settings, "rounds": 1, "rho": 0.0})
@@ -68,15 +68,15 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
 def _inputs(x: NDArray[Any], recipe: Recipe, device: torch.device) -> torch.Tensor:
     if x.shape[1:] != recipe.shape and x.ndim == 4:
         x = np.moveaxis(x, -1, 1)
-    own = torch.tensor(np.ascontiguousarray(x, dtype=np.float32)).reshape(-1, *recipe.shape)
-    mean, std = scaling(recipe, own.device)
-    scaled = own.sub_(mean).div_(std).to(device)
+    inputs = torch.tensor(np.ascontiguousarray(x, dtype=np.float32)).reshape(-1, *recipe.shape)
+    mean, std = scaling(recipe, inputs.device)
+    scaled = inputs.sub_(mean).div_(std).to(device)
     return scaled.contiguous(memory_format=torch.channels_last) if scaled.is_cuda and scaled.dim() == 4 else scaled
 
 
 @torch.no_grad()
 def _accuracy(network: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
-    """Test a network in the middle of its training, and leave it as it was."""
+    """Return the accuracy of a network during its training, without changing its state."""
     modes = [(module, module.training) for module in network.modules()]
     network.eval()
     guessed = torch.cat([network(part).argmax(1) for part in torch.split(x, 4096 if x.is_cuda else 1024)])

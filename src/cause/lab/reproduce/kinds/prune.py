@@ -20,11 +20,11 @@ from cause.learners.torch.pruning import one_shot
 from cause.learners.torch.pruning.iterative import IterativePruner
 
 RATES = {"sgd": 0.05, "adam": 1e-3, "rmsprop": 1e-3}
-"""Learning rates: the paper's table names optimizers only."""
+"""Learning rates by optimizer; the paper's table has none."""
 
 
 def run(settings: Settings, place: Place) -> dict[str, Any]:
-    """Train, prune, test, store."""
+    """Train and prune a network; return its accuracy, parameters, bytes and times."""
     data, method = place.data(settings["dataset"]), settings["method"]
     recipe = Recipe(
         settings["backbone"],
@@ -60,21 +60,21 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
 
 
 def lesson_of(data: Split, samples: int) -> Lesson:
-    """So many samples of one user, always the same."""
+    """Return a lesson of so many samples, always the same."""
     chosen = np.resize(np.random.default_rng(0).permutation(len(data.y)), samples)
     upload = ArrayUpload("anybody", 1, data.x[chosen], data.y[chosen])
     return Lesson(SegmentKey(0, 1), (Piece(upload, upload.positions),), samples)
 
 
 def _parameters(state: dict[str, torch.Tensor]) -> int:
-    """Weights that are there; what is masked is not, and running statistics are none."""
+    """Return the number of weights, without masked ones and without running statistics."""
     masked = sum(int((~mask).sum()) for name, mask in state.items() if name.endswith(one_shot.MASK))
     weights = (t for name, t in state.items() if t.is_floating_point() and "running_" not in name)
     return sum(t.numel() for t in weights) - masked
 
 
 def _prune_s(recipe: Recipe, device: torch.device) -> float:
-    """The time that removing takes by itself, on a network of the same make."""
+    """Return the time that pruning alone takes, on a network of the same kind."""
     network = factory(recipe.model)(recipe.classes, recipe.shape).to(device)
     share = recipe.target or 0.0
     started = time.perf_counter()

@@ -41,11 +41,11 @@ class Visits:
         self.total = self._current = 0
 
     def watch(self, step: Step) -> None:
-        """What the current call has visited so far."""
+        """Note what the current call has visited so far."""
         self._current = step.done
 
     def close(self) -> None:
-        """A call has ended."""
+        """Add what the call that ended has visited."""
         self.total, self._current = self.total + self._current, 0
 
 
@@ -59,9 +59,9 @@ class Bill:
         self._unavailable = meter.unavailable
 
     def serve(self, device: Cause, requests: list[Request]) -> int:
-        """Serve and measure; how many samples were retrained."""
+        """Serve requests and measure it; return how many samples were retrained."""
         with self._meter.measure() as running:
-            rsn = sum(each.rsn for each in device.serve(requests))
+            rsn = sum(result.rsn for result in device.serve(requests))
         record = running.record
         self.seconds += record.seconds
         if record.above_idle_joules is None or self._joules is None:
@@ -71,18 +71,18 @@ class Bill:
         return rsn
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON. Less than idle is no energy of ours: others used the device when its idle power was taken."""
-        known = self._joules is None or self._joules >= 0
+        """Return the bill for JSON. Energy below idle counts as unknown: idle power was measured on a busy device."""
+        plausible = self._joules is None or self._joules >= 0
         return {
-            "joules": self._joules if known else None,
-            "unavailable": self._unavailable if known else "less energy than idle: something else used the device",
+            "joules": self._joules if plausible else None,
+            "unavailable": self._unavailable if plausible else "less energy than idle: something else used the device",
             "source": self._meter.source,
             "idle_watts": self._meter.idle_watts,
         }
 
 
 def run(settings: Settings, place: Place) -> dict[str, Any]:
-    """Learn every round, forget what is asked for, and look how good the vote and the single heads are."""
+    """Learn every round, serve its requests, and measure the accuracy of the vote and of each head."""
     data = place.data(settings["dataset"])
     recipe, system = RECIPES[settings["recipe"]](data, settings["backbone"], settings["system"], settings["epochs"])
     shared, visits = shared_of(data, settings), Visits()
@@ -97,7 +97,7 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
         watch=visits.watch,
     )
     x, y = data.tests(settings["tests"])
-    asked = any(round_.forgets for round_ in shared.trace.rounds)
+    has_requests = any(round_.forgets for round_ in shared.trace.rounds)
     bill = Bill(NoMeter("no request was made"))
     learn_s, rsn_per_round = 0.0, list[int]()
     for round_ in shared.trace.rounds:
@@ -105,18 +105,18 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
         device.learn(shared.uploads(round_))
         learn_s += time.perf_counter() - started
         visits.close()
-        if asked and round_ is shared.trace.rounds[0]:  # a card that has trained idles at another power than before
+        if has_requests and round_ is shared.trace.rounds[0]:  # idle power changes after a card's first training
             bill = Bill(with_idle(find_meter(place.device)))
         rsn_per_round.append(bill.serve(device, round_.forgets) if round_.forgets else 0)
         visits.close()
     simulated = None
-    if asked:
+    if has_requests:
         slots = Setting(settings["shards"], slots=device.memory.slots, classes=data.classes, seed=settings["seed"])
         simulated = simulate(shared.trace, settings["system"], system, slots).rsn
-    weights, said = device.votes(x)
+    weights, probabilities = device.votes(x)
     return {
-        "accuracy": float((VOTES[system.vote](said, weights) == y).mean()),
-        "accuracy_of_heads": (said.argmax(axis=2) == y).mean(axis=1).tolist(),
+        "accuracy": float((VOTES[system.vote](probabilities, weights) == y).mean()),
+        "accuracy_of_heads": (probabilities.argmax(axis=2) == y).mean(axis=1).tolist(),
         "samples": shared.trace.samples,
         "samples_visited": visits.total,
         "rsn": sum(rsn_per_round),
@@ -135,9 +135,9 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
 
 
 def _replayed(device: Cause, most: int) -> dict[str, int]:
-    """Replay the first segments of a shard from its retained samples: which stored sub-models have the same bits?"""
-    found = [replay(Chain(chain.learner, chain.lessons[:most])) for chain in device.chains()[: min(most, 1)]]
+    """Replay the first segments of a shard; return how many stored sub-models have the same bits."""
+    replays = [replay(Chain(chain.learner, chain.lessons[:most])) for chain in device.chains()[: min(most, 1)]]
     return {
-        "identical": sum(len(each.identical) for each in found),
-        "mismatched": sum(len(each.mismatched) for each in found),
+        "identical": sum(len(replayed.identical) for replayed in replays),
+        "mismatched": sum(len(replayed.mismatched) for replayed in replays),
     }

@@ -92,8 +92,8 @@ def test_a_refusal_names_only_the_devices_kind(tmp_path):
         assert upload(running, "bob", BYTES.astype(np.float64)).status_code == 201, "they are whole"
         refused = upload(running, "bob", NUMBERS)
         assert refused.status_code == 422
-        told = "this device's samples are uint8: there are inputs that are not: row "
-        assert refused.json()["detail"].startswith(told)
+        body = "this device's samples are uint8: there are inputs that are not: row "
+        assert refused.json()["detail"].startswith(body)
 
 
 def test_pictures_and_rows_of_one_user_go_together(tmp_path):

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from cause.device.device import Cause
-from cause.service.predictor_cache import Heads, NobodyVotesError
+from cause.service.predictor_cache import NoVotersError, PredictorCache
 from cause.service.service import Service
 from cause.service.settings import ServeSettings
 from tests.home.homes import bayes, learn, opened, samples
@@ -21,11 +21,11 @@ def test_heads_that_saw_what_expires_are_let_go(tmp_path):
         device.stage("a", *samples("a", 1, 9))
         device.close_round()
         device.catch_up()
-        service.heads.predict(samples("a", 1, 2)[0])
-        assert len(service.heads._ready) == 1
+        service.predictors.predict(samples("a", 1, 2)[0])
+        assert len(service.predictors._predictors) == 1
         device.close_round(empty=True)
         assert device.ledger.rounds_of("a") == []
-        assert service.heads._ready == {}
+        assert service.predictors._predictors == {}
     finally:
         service.start()
         service.close()
@@ -34,7 +34,7 @@ def test_heads_that_saw_what_expires_are_let_go(tmp_path):
 def test_a_head_that_is_forgotten_while_it_is_decoded_is_not_kept(monkeypatch):
     device = Cause(learner=bayes(), system="sisa", shards=2, slots=8)
     learn(device, a=40)
-    heads, decode = Heads(device), device.learner.decode
+    heads, decode = PredictorCache(device), device.learner.decode
     assert len(device.heads()) == 2
 
     def meanwhile(blob):
@@ -43,13 +43,13 @@ def test_a_head_that_is_forgotten_while_it_is_decoded_is_not_kept(monkeypatch):
         return decode(blob)
 
     monkeypatch.setattr(device.learner, "decode", meanwhile)
-    with pytest.raises(NobodyVotesError):
+    with pytest.raises(NoVotersError):
         heads.predict(samples("b", 1, 2)[0])
-    assert heads._ready == {}
+    assert heads._predictors == {}
 
 
 def test_the_service_lets_go_of_what_is_too_old_when_nobody_calls(tmp_path, monkeypatch):
-    monkeypatch.setattr("cause.service.trainer.TIDY_S", 0.05)
+    monkeypatch.setattr("cause.service.trainer.EXPIRE_S", 0.05)
     monkeypatch.setattr("cause.service.trainer.LOOK_S", 0.05)
     opened(tmp_path / "home", retain="10 days").close()
     service = Service(tmp_path / "home", ServeSettings(repair="never"))

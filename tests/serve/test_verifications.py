@@ -8,7 +8,7 @@ from cause.device.device import Cause
 from cause.engine.requests import Request
 from cause.engine.samples import Part, TraceUpload
 from cause.service.events import Events
-from cause.service.verifying import Verifications
+from cause.service.verifications import Verifications
 from tests.executors.modules import Held
 from tests.home.homes import ERASE
 from tests.serve.services import until
@@ -27,7 +27,7 @@ def test_a_replay_of_what_is_being_forgotten_ends_at_once_and_begins_again(devic
     verifications = Verifications(device, Events(), 1)
     (tmp_path / "0").unlink()  # from here on replays take for ever
     before = set(multiprocessing.active_children())
-    asked = verifications.ask(None)
+    asked = verifications.start(None)
     (process,) = until(lambda: set(multiprocessing.active_children()) - before)
     until(lambda: verifications._pool)
     device.serve([Request("ann")], **ERASE)
@@ -43,7 +43,7 @@ def test_a_replay_of_what_is_being_forgotten_ends_at_once_and_begins_again(devic
 def test_a_stop_does_not_wait_for_a_replay(device, tmp_path):
     verifications = Verifications(device, Events(), 1)
     (tmp_path / "0").unlink()
-    asked = verifications.ask(None)
+    asked = verifications.start(None)
     until(lambda: verifications._pool)
     verifications.close()
     assert verifications.get(asked.id).state == "failed"
@@ -58,7 +58,7 @@ def test_a_replay_during_which_something_is_always_forgotten_does_not_tell_of_a_
 
     monkeypatch.setattr(device, "verify", meanwhile)
     verifications = Verifications(device, Events(), 1)
-    asked = verifications.ask(None)
+    asked = verifications.start(None)
     until(lambda: verifications.get(asked.id).state != "running")
     assert verifications.get(asked.id).state == "failed"
     verifications.close()
