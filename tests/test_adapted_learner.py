@@ -11,7 +11,7 @@ from cause.engine.learner import Learner
 from cause.errors import HomeError, LearnerError
 from cause.learners.described import NotNamedError, describe
 from cause.learners.sklearn import SklearnLearner
-from cause.service.predictor_cache import Heads
+from cause.service.predictor_cache import PredictorCache
 from tests.learners_for_tests import FrequencyLearner
 
 
@@ -80,7 +80,7 @@ def test_it_learns_and_forgets_like_a_subclass(setting):
         device.forget("ann", rounds=[1])
     assert sub_models(mine) == sub_models(ours) != {}
     assert mine.predict(X).tolist() == ours.predict(X).tolist()
-    assert np.array_equal(Heads(mine).predict(X).probabilities, Heads(ours).predict(X).probabilities)
+    assert np.array_equal(PredictorCache(mine).predict(X).probabilities, PredictorCache(ours).predict(X).probabilities)
     assert form_of(mine, None) == "npz"
     mine.close()
 
