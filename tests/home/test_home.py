@@ -239,6 +239,22 @@ def test_a_damaged_sub_model_is_found_dropped_and_made_again(tmp_path):
     device.close()
 
 
+def test_a_damaged_sub_model_whose_deletion_failed_is_deleted_by_the_next_training(tmp_path, monkeypatch):
+    device = opened(tmp_path / "home", shards=1)
+    for _ in range(3):
+        learn(device, a=30)
+    head = device.memory.stored()[-1]
+    device.home.shelf.files.path(device.home.shelf.names[head]).unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(device.home, "delete_sub_models", lambda names: (_ for _ in ()).throw(HomeError("no room")))
+        with pytest.raises(HomeError, match="no room"):
+            device.predict(samples("x", 1, 5)[0])
+    device.repair()
+    rows = device.home.database.rows("SELECT key FROM sub_models")
+    assert {bytes(name) for (name,) in rows} == set(device.home.shelf.names.values())
+    device.close()
+
+
 def test_nothing_in_the_home_names_a_user_or_shows_a_sample(tmp_path):
     device = opened(tmp_path / "home")
     x = np.full((3, 6), 1234.5, dtype=np.float32)
