@@ -31,7 +31,7 @@ def test_a_replay_of_what_is_being_forgotten_ends_at_once_and_begins_again(devic
     (process,) = until(lambda: set(multiprocessing.active_children()) - before)
     until(lambda: verifications._pool)
     device.serve([Request("ann")], **ERASE)
-    verifications.forgotten()
+    verifications.restart()
     until(lambda: not process.is_alive())  # not `join`: another thread, too, waits for its end, and hears of it first
     (tmp_path / "0").touch()
     device.repair()
