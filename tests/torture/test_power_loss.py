@@ -33,7 +33,7 @@ def test_a_power_loss_while_a_home_is_made_leaves_a_home_or_none(scratch, deep):
     with on(disk):
         open_device(scratch / "life" / "home", SHORT).close()
     states = 0
-    for _, state in crash_states(disk, most=4 if deep else 2):
+    for _, state in list(crash_states(disk, most=4 if deep else 2))[:: 1 if deep else 4]:
         state.write_to(scratch / "state")
         home = scratch / "state" / "home"
         if (home / "cause.toml").exists():
@@ -47,7 +47,7 @@ def test_a_power_loss_while_a_home_is_made_leaves_a_home_or_none(scratch, deep):
         device.close()
         shutil.rmtree(scratch / "state")
         states += 1
-    assert states > 60
+    assert states > (60 if deep else 15)
 
 
 def files_are_not_synced():
