@@ -11,7 +11,7 @@ SCRIPT = "__main__"
 
 
 def imported(name: str, what: str) -> Callable[..., Any]:
-    """The function of a name.
+    """Import a function by its name.
 
     Parameters
     ----------
@@ -35,17 +35,17 @@ def imported(name: str, what: str) -> Callable[..., Any]:
     """
     module, _, function = name.partition(":")
     try:
-        found = getattr(import_module(module), function)
+        value = getattr(import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"cannot find the {what} {name!r}: {error}{_hint(module, error)}") from None
-    if not callable(found):
+    if not callable(value):
         raise InputError(f"the {what} {name!r} is not a function")
-    made: Callable[..., Any] = found
-    return made
+    imported_function: Callable[..., Any] = value
+    return imported_function
 
 
 def _hint(module: str, error: Exception) -> str:
-    """What to do if the module lies in the current folder, where programs that are installed do not look."""
+    """Return a hint if the module is in the current folder, which installed programs do not search."""
     top = module.partition(".")[0]
     if (
         isinstance(error, ModuleNotFoundError)

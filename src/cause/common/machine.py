@@ -60,7 +60,7 @@ def _processor() -> str:
 
 def _package(name: str, purpose: str, remedy: str) -> dict[str, str | None]:
     try:
-        found: str | None = version(name)
+        installed: str | None = version(name)
     except PackageNotFoundError:
-        found = None
-    return {"name": name, "version": found, "purpose": purpose, "remedy": remedy}
+        installed = None
+    return {"name": name, "version": installed, "purpose": purpose, "remedy": remedy}

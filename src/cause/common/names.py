@@ -82,4 +82,4 @@ def fold(user: str) -> str:
     """
     if user.isascii() and user.isprintable():
         return user.strip()
-    return unicodedata.normalize("NFC", "".join(each for each in user if not is_unseen(each))).strip()
+    return unicodedata.normalize("NFC", "".join(character for character in user if not is_unseen(character))).strip()

@@ -49,7 +49,7 @@ def _plain(name: str, value: Any) -> Any:
         return value
     if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype in (np.float64, np.int64):
         return {ARRAY: value.tolist()}
-    if isinstance(value, list) and all(type(each) in (int, float) for each in value):
+    if isinstance(value, list) and all(type(number) in (int, float) for number in value):
         return list(value)
     if isinstance(value, dict) and value and all(_is_weight(*pair) for pair in value.items()):
         return {str(key): weight for key, weight in value.items()}

@@ -155,20 +155,20 @@ class Recipe:
         Traceback (most recent call last):
         cause.errors.InputError: the recipe's precision is 'bf16', but the system's is 'fp32': say it in one place
         """
-        pruning = "none" if system.pruning == IF_NEEDED else system.pruning  # of a device, its memory decides before
+        pruning = "none" if system.pruning == IF_NEEDED else system.pruning  # a device has decided before
         kind, _, percent = pruning.rpartition("-")
-        wanted: dict[str, Any] = {"pruning": kind or "none", "precision": system.precision}
+        of_system: dict[str, Any] = {"pruning": kind or "none", "precision": system.precision}
         if kind:
-            wanted["target"] = int(percent) / 100
-        for name, value in wanted.items():
-            own = getattr(self, name)
-            if own is not None and own != value:
-                raise InputError(f"the recipe's {name} is {own!r}, but the system's is {value!r}: say it in one place")
-        return replace(self, **wanted, min_steps=system.min_steps if self.min_steps is None else self.min_steps)
+            of_system["target"] = int(percent) / 100
+        for name, value in of_system.items():
+            ours = getattr(self, name)
+            if ours is not None and ours != value:
+                raise InputError(f"the recipe's {name} is {ours!r}, but the system's is {value!r}: say it in one place")
+        return replace(self, **of_system, min_steps=system.min_steps if self.min_steps is None else self.min_steps)
 
     @property
     def settled(self) -> "Recipe":
-        """The recipe of a network trained outside any system: what was left out is the plain way."""
+        """The recipe with defaults for what a system would set: no pruning, full precision, no least steps."""
         return replace(
             self,
             precision=self.precision or "fp32",
@@ -179,7 +179,7 @@ class Recipe:
 
     @property
     def digest(self) -> bytes:
-        """Names the recipe in every sub-model's identity."""
+        """Digest of the recipe, which is part of every sub-model's identity."""
         parts = asdict(self.settled)
         parts = {name: value for name, value in parts.items() if value not in ADDED.get(name, ())}
         return digest("recipe", json.dumps(parts, sort_keys=True))

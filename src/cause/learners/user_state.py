@@ -41,18 +41,19 @@ class Remembered:
     def __init__(self, classes: Iterable[type], functions: Iterable[Callable[..., Any]]) -> None:
         self._places = dict(_places(classes, functions))
         self._before = {name: fingerprint(get()) for name, (get, _) in self._places.items()}
-        self._restore = [made for get, put in self._places.values() if (made := _restoring(get(), put)) is not None]
+        restoring = (_restoring(get(), put) for get, put in self._places.values())
+        self._restore = [restore for restore in restoring if restore is not None]
 
     def now(self) -> dict[str, bytes | None]:
-        """A fingerprint of each place; None where nothing is known of its kind."""
+        """Return a fingerprint of the value at each place; None for values of an unknown type."""
         return {name: fingerprint(get()) for name, (get, _) in self._places.items()}
 
     def changed(self) -> list[str]:
-        """The places that are not as they were, in words."""
+        """Return the places whose values have changed, in words."""
         return [name for name, value in self.now().items() if value != self._before[name]]
 
     def restore(self) -> None:
-        """Put back what was there."""
+        """Set every place back to its earlier value."""
         for put in self._restore:
             put()
 
@@ -61,10 +62,10 @@ Place = tuple[Callable[[], Any], Callable[[Any], None]]
 
 
 def _places(classes: Iterable[type], functions: Iterable[Callable[..., Any]]) -> Iterator[tuple[str, Place]]:
-    own = {base: None for cls in classes for base in cls.__mro__ if _is_users(base.__module__)}
-    methods = [value for cls in own for value in vars(cls).values() if isinstance(value, FunctionType)]
+    users_classes = {base: None for cls in classes for base in cls.__mro__ if _is_users(base.__module__)}
+    methods = [value for cls in users_classes for value in vars(cls).values() if isinstance(value, FunctionType)]
     modules: dict[str, None] = {}
-    for cls in own:
+    for cls in users_classes:
         modules[cls.__module__] = None
         for name, value in list(vars(cls).items()):
             if _is_data(name, value):
@@ -122,12 +123,12 @@ def _global(table: dict[str, Any], name: str) -> Place:
 
 
 def fingerprint(value: Any, depth: int = DEPTH) -> bytes | None:
-    """A digest of a value whose kind is known; None otherwise."""
-    told = _told(value, depth)
-    return None if told is None else hashlib.sha256(told).digest()
+    """Return a digest of a value; None if its type is unknown."""
+    data = _bytes_of(value, depth)
+    return None if data is None else hashlib.sha256(data).digest()
 
 
-def _told(value: Any, depth: int) -> bytes | None:
+def _bytes_of(value: Any, depth: int) -> bytes | None:
     if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
         return repr(value).encode()
     if isinstance(value, np.ndarray):
@@ -143,14 +144,14 @@ def _told(value: Any, depth: int) -> bytes | None:
         if len(value) > MOST_ITEMS:
             return None
         parts = list(value.items()) if isinstance(value, dict) else list(value)
-        prints = [_told(part, depth - 1) or b"?" for part in parts]
+        prints = [_bytes_of(part, depth - 1) or b"?" for part in parts]
         return type(value).__name__.encode() + b"".join(
             sorted(prints) if isinstance(value, set | frozenset) else prints
         )
-    return _told_of_torch(value)
+    return _bytes_of_torch(value)
 
 
-def _told_of_torch(value: Any) -> bytes | None:
+def _bytes_of_torch(value: Any) -> bytes | None:
     torch = sys.modules.get("torch")
     if torch is None:
         return None

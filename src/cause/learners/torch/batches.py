@@ -33,12 +33,12 @@ def epochs_of(recipe: Recipe, lesson: Lesson) -> int:
     >>> epochs_of(Recipe("mlp", 10, (64,), epochs=10, batch_size=10, min_steps=100), lesson)  # 20 samples: 2 batches
     50
     """
-    rehearsed = sum(len(held) for _, held in lesson.rehearsed)
-    own = sum(len(held) for _, held in lesson.pieces)
+    rehearsed = sum(len(positions) for _, positions in lesson.rehearsed)
+    new = sum(len(positions) for _, positions in lesson.pieces)
     epochs = recipe.epochs
     if recipe.pace == "visits":
-        epochs = max(1, epochs * own // (own + rehearsed))
-    steps = len(batches(own + rehearsed, recipe.batch_size))
+        epochs = max(1, epochs * new // (new + rehearsed))
+    steps = len(batches(new + rehearsed, recipe.batch_size))
     return max(epochs, min(-(-(recipe.min_steps or 0) // steps), MOST_EPOCHS_FOR_STEPS * recipe.epochs))
 
 

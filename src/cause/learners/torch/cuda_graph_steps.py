@@ -91,7 +91,7 @@ class DeviceSteps:
     def _record_step(self, size: int) -> None:
         graph = torch.cuda.CUDAGraph()
         chosen = torch.zeros(size, dtype=torch.int64, device=self._y.device)
-        pool = next((each.graph.pool() for each in self._recordings.values()), None)
+        pool = next((recording.graph.pool() for recording in self._recordings.values()), None)
         generator = torch.cuda.default_generators[self._y.device.index]
         spare = generator.clone_state()
         try:

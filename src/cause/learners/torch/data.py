@@ -56,11 +56,11 @@ def whole_numbers(x: NDArray[Any], whose: str = "") -> NDArray[np.int64]:
     """
     if x.dtype.kind not in "biu":
         with np.errstate(invalid="ignore"):
-            made = x.astype(np.int64)
-        if not (made == x).all():
-            value = x[made != x][0]
+            whole = x.astype(np.int64)
+        if not (whole == x).all():
+            value = x[whole != x][0]
             raise ArrivalError(f"inputs{whose} must be whole numbers (the recipe's input_dtype is int64), not {value}")
-        return made
+        return whole
     return x.astype(np.int64)
 
 
@@ -73,14 +73,14 @@ def check_tokens(x: NDArray[np.int64], tokens: int | None, whose: str) -> None:
 
 
 def check_answers(answers: torch.Tensor, inputs: "Samples") -> None:
-    """Refuse probabilities that are no numbers: they would spoil the vote of all.
+    """Refuse probabilities that are not finite: NaN of one head would make the whole vote NaN.
 
     Raises
     ------
     InputError
         If the input was not finite.
     LearnerError
-        If it was: the network does not bear numbers of this size.
+        If it was finite: the network's values overflow on it.
     """
     if bool(torch.isfinite(answers).all()):
         return
@@ -102,8 +102,8 @@ def scaling(recipe: Recipe, device: torch.device, *, channels_last: bool = False
 def _constants(part: float | tuple[float, ...], dims: int, device: torch.device, channels_last: bool) -> Any:
     if not isinstance(part, tuple):
         return part
-    made = torch.tensor(part, dtype=torch.float32).to(device)
-    return made if channels_last else made.view(-1, *[1] * (dims - 1))
+    constants = torch.tensor(part, dtype=torch.float32).to(device)
+    return constants if channels_last else constants.view(-1, *[1] * (dims - 1))
 
 
 def order(pieces: Sequence[Piece], key: bytes) -> torch.Tensor:
@@ -113,11 +113,13 @@ def order(pieces: Sequence[Piece], key: bytes) -> torch.Tensor:
 
 
 class Samples(Protocol):
-    """Inputs that a network can take, a batch at a time."""
+    """Inputs of a network, a batch at a time."""
 
-    def batch(self, chosen: torch.Tensor, *, augmented: bool) -> torch.Tensor: ...
+    def batch(self, chosen: torch.Tensor, *, augmented: bool) -> torch.Tensor:
+        """Return the inputs at these indices, scaled, and randomly cropped and flipped if `augmented`."""
 
-    def parts(self, size: int) -> Iterator[torch.Tensor]: ...
+    def parts(self, size: int) -> Iterator[torch.Tensor]:
+        """Yield all inputs in their order, `size` at a time."""
 
 
 @dataclass(frozen=True)
@@ -128,13 +130,13 @@ class Scaled:
 
     @staticmethod
     def of(x: NDArray[Any], recipe: Recipe, device: torch.device) -> "Scaled":
-        """Scale a copy: the array is the caller's."""
+        """Return a scaled copy of an array on a device."""
         x = shaped(x, recipe.shape)
         if recipe.input_dtype == "int64":
             return Scaled(torch.tensor(np.ascontiguousarray(whole_numbers(x))).reshape(-1, *recipe.shape).to(device))
-        own = torch.tensor(np.ascontiguousarray(x, dtype=np.float32)).reshape(-1, *recipe.shape)
-        mean, std = scaling(recipe, own.device)
-        return Scaled(own.sub_(mean).div_(std).to(device))
+        copy = torch.tensor(np.ascontiguousarray(x, dtype=np.float32)).reshape(-1, *recipe.shape)
+        mean, std = scaling(recipe, copy.device)
+        return Scaled(copy.sub_(mean).div_(std).to(device))
 
     def batch(self, chosen: torch.Tensor, *, augmented: bool) -> torch.Tensor:
         x = self.x[chosen]
@@ -148,7 +150,7 @@ class Scaled:
 class Resident:
     """Inputs as they came (bytes stay bytes), on a GPU for a whole segment; scaled and augmented there, batch by batch.
 
-    Images lie there with their channels last.
+    Images are stored with their channels last.
     """
 
     x: torch.Tensor
@@ -158,25 +160,25 @@ class Resident:
 
     @staticmethod
     def of(x: NDArray[Any], recipe: Recipe, device: torch.device) -> "Resident":
-        """Copy an array there."""
+        """Return a copy of an array on a device."""
         x = shaped(x, recipe.shape)
         if recipe.input_dtype == "int64":
             whole = np.ascontiguousarray(whole_numbers(x).reshape(-1, *recipe.shape))
             return Resident(torch.tensor(whole).to(device), recipe, images=False)
         x = np.asarray(x if x.dtype == np.uint8 else x.astype(np.float32)).reshape(-1, *recipe.shape)
         images = len(recipe.shape) == 3
-        own = np.ascontiguousarray(np.moveaxis(x, 1, -1) if images else x)
-        return Resident(torch.tensor(own).to(device), recipe, images)
+        channels_last = np.ascontiguousarray(np.moveaxis(x, 1, -1) if images else x)
+        return Resident(torch.tensor(channels_last).to(device), recipe, images)
 
     def laid(self, layout: torch.memory_format) -> "Resident":
-        """The same, handed out in another layout."""
+        """Return the same inputs, whose batches have another memory layout."""
         return replace(self, layout=layout)
 
     def batch(self, chosen: torch.Tensor, *, augmented: bool) -> torch.Tensor:
         return self._ready(self.x.index_select(0, chosen), augmented)
 
     def parts(self, size: int) -> Iterator[torch.Tensor]:
-        """All of them in their own order, in parts."""
+        """Yield all inputs in their order, `size` at a time."""
         return (self._ready(part, augmented=False) for part in self.x.split(size))
 
     def _ready(self, raw: torch.Tensor, augmented: bool) -> torch.Tensor:

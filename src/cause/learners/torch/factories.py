@@ -32,8 +32,8 @@ def check_network(network: Any) -> None:
     if not isinstance(network, nn.Module):
         raise LearnerError(f"the model's factory returns a {type(network).__name__}, not a torch.nn.Module")
     for path, module in network.named_modules():
-        own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
-        if any(is_lazy(tensor) for tensor in own):
+        tensors = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+        if any(is_lazy(tensor) for tensor in tensors):
             kind = type(module).__name__
             raise LearnerError(
                 f"layer {path!r} is a {kind}, whose size would follow from the first data: say it in the factory, "
@@ -53,7 +53,7 @@ def check_factory(make: Make) -> nn.Module:
     Returns
     -------
     nn.Module
-        One of them.
+        One of the two networks.
     """
     seed = digest("a network made twice")
     seed_all(seed)
@@ -68,7 +68,9 @@ def check_factory(make: Make) -> nn.Module:
             f"the model's factory returns {shared} again when it is called a second time: it must make a new network "
             "at each call, since sub-models that share weights would learn from each other's data"
         )
-    states = [{name: t.clone() for name, t in each.state_dict().items()} for each in (one, other)]  # some are tied
+    states = [
+        {name: t.clone() for name, t in network.state_dict().items()} for network in (one, other)
+    ]  # some are tied
     if state_digest(states[0]) != state_digest(states[1]):
         name = next((n for n in states[0] if _differs(states[0][n], states[1].get(n))), "a part")
         raise LearnerError(

@@ -10,23 +10,23 @@ from cause.learners.torch.pruning import one_shot
 
 
 def frozen(network: nn.Module) -> set[str]:
-    """Frozen parameters, and the buffers of modules all of whose parameters are frozen."""
+    """Return the names of frozen parameters, and of the buffers of modules all of whose parameters are frozen."""
     names = {name for name, parameter in network.named_parameters() if not parameter.requires_grad}
     for path, module in network.named_modules():
-        own = list(module.parameters(recurse=False))
-        if own and not any(parameter.requires_grad for parameter in own):
+        parameters = list(module.parameters(recurse=False))
+        if parameters and not any(parameter.requires_grad for parameter in parameters):
             names |= {f"{path}.{name}" if path else name for name, _ in module.named_buffers(recurse=False)}
     return names
 
 
 def train_mode(network: nn.Module, *, alone: bool) -> None:
-    """Training mode, but eval for frozen modules, and for batch normalisation when there is a single sample."""
+    """Set training mode, but eval mode for frozen modules, and for batch normalisation if there is a single sample."""
     network.train()
     for module in network.modules():
-        own = list(module.parameters(recurse=False))
-        stiff = bool(own) and not any(parameter.requires_grad for parameter in own)
+        parameters = list(module.parameters(recurse=False))
+        is_frozen = bool(parameters) and not any(parameter.requires_grad for parameter in parameters)
         normalising = isinstance(module, nn.modules.batchnorm._BatchNorm)
-        if stiff or (alone and normalising):
+        if is_frozen or (alone and normalising):
             module.eval()
 
 

@@ -28,7 +28,7 @@ def recipe_of(model: str | Callable[..., Any], parts: dict[str, Any]) -> Recipe:
             parts[key] = tuple(float(number) for number in parts[key])
     if callable(parts.get("loss")):
         parts["loss"] = _name_of_loss(parts["loss"])
-    refuse_unknown("TorchLearner", parts, {*(each.name for each in fields(Recipe)), "device", "threads", "graphs"})
+    refuse_unknown("TorchLearner", parts, {*(field.name for field in fields(Recipe)), "device", "threads", "graphs"})
     try:
         recipe = Recipe(name, **{"shape": IMAGE, **parts})
     except TypeError as error:

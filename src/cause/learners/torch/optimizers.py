@@ -28,20 +28,20 @@ def on_device(recipe: Recipe, network: nn.Module, lr: torch.Tensor) -> torch.opt
 
 
 def rates(recipe: Recipe, steps: int) -> list[float]:
-    """The learning rate of each step.
+    """Return the learning rate of each step.
 
     >>> [round(lr, 6) for lr in rates(Recipe("mlp", 10, (64,), lr=0.1, schedule="warm-cosine"), 10)]
     [0.05, 0.1, 0.096985, 0.088302, 0.075, 0.058682, 0.041318, 0.025, 0.011698, 0.003015]
     """
     optimizer = _optimizer(recipe, [nn.Parameter(torch.zeros(1))], recipe.lr)
     schedule = _schedule(recipe, optimizer, steps)
-    found = []
+    lrs = []
     for _ in range(steps):
-        found.append(float(optimizer.param_groups[0]["lr"]))
+        lrs.append(float(optimizer.param_groups[0]["lr"]))
         optimizer.step()
         if schedule is not None:
             schedule.step()
-    return found
+    return lrs
 
 
 def _optimizer(recipe: Recipe, parameters: list[nn.Parameter], lr: Any, **how: Any) -> torch.optim.Optimizer:

@@ -81,7 +81,7 @@ def _reduction(kind: str) -> Switch:
 
 
 def _table() -> list[Switch]:
-    found = [
+    switches = [
         _precision("generic", "all"),
         _precision("mkldnn", "all"),
         # sets the products of all backends, so these come after it
@@ -113,15 +113,15 @@ def _table() -> list[Switch]:
         ),
     ]
     # these matter on a GPU alone; what else does is set with its stream
-    found.append(_flag("cublas_allow_fp16_accumulation", False, "fp16 accumulation of cuBLAS"))
-    found.append(_flag("math_sdp_allow_fp16_bf16_reduction", False, "half-precision reductions of attention"))
-    found += [_reduction(kind) for kind in ("fp16", "bf16")]
+    switches.append(_flag("cublas_allow_fp16_accumulation", False, "fp16 accumulation of cuBLAS"))
+    switches.append(_flag("math_sdp_allow_fp16_bf16_reduction", False, "half-precision reductions of attention"))
+    switches += [_reduction(kind) for kind in ("fp16", "bf16")]
     if _BACKENDS.opt_einsum.is_available():
-        found.append(_attribute(_BACKENDS.opt_einsum, "enabled", True, "opt_einsum.enabled"))
-        found.append(_attribute(_BACKENDS.opt_einsum, "strategy", "auto", "opt_einsum.strategy"))
+        switches.append(_attribute(_BACKENDS.opt_einsum, "enabled", True, "opt_einsum.enabled"))
+        switches.append(_attribute(_BACKENDS.opt_einsum, "strategy", "auto", "opt_einsum.strategy"))
     if "x86" in _BACKENDS.quantized.supported_engines:
-        found.append(_attribute(_BACKENDS.quantized, "engine", "x86", "quantized.engine"))
-    return found
+        switches.append(_attribute(_BACKENDS.quantized, "engine", "x86", "quantized.engine"))
+    return switches
 
 
 SWITCHES = _table()

@@ -23,7 +23,7 @@ MODELS: Registry[str] = Registry(
 
 
 def factory(name: str) -> Factory:
-    """A network's factory by name: one of ours, or `package.module:function`."""
+    """Return a network's factory by name: that of a model of this package, or `package.module:function`."""
     name = name.removeprefix("cause.models.") if name.startswith("cause.models.") else name  # where they once were
-    own = name in MODELS or ":" not in name
-    return imported(f"cause.learners.torch.models.{MODELS[name]}" if own else name, "model")
+    ours = name in MODELS or ":" not in name
+    return imported(f"cause.learners.torch.models.{MODELS[name]}" if ours else name, "model")

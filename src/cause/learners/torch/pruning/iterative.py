@@ -72,19 +72,19 @@ class IterativePruner:
             raise LearnerError(f"cannot prune the network: {error}") from error
 
     def groups(self) -> dict[str, list[Any]]:
-        """Layers that could lose filters, by name, each with everything that would change with it.
+        """Return the layers that could lose filters, by name, each with all layers that would change with it.
 
-        Without those whose outputs no other layer takes in: they answer.
+        Layers whose outputs no other layer takes in are left out: they are the network's answer.
         """
         names = {module: name for name, module in self._network.named_modules()}
-        found = self._pruner.DG.get_all_groups(
+        groups = self._pruner.DG.get_all_groups(
             ignored_layers=self._pruner.ignored_layers, root_module_types=self._pruner.root_module_types
         )
-        listed = {}
-        for group in found:
+        by_name = {}
+        for group in groups:
             if any(self._takes_in(item.dep) for item in group):
-                listed[names[group[0].dep.target.module]] = [item.dep.target.module for item in group]
-        return listed
+                by_name[names[group[0].dep.target.module]] = [item.dep.target.module for item in group]
+        return by_name
 
     def _takes_in(self, dependency: Any) -> bool:
         graph = self._pruner.DG

@@ -63,12 +63,12 @@ def unpack(packed: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     state = {}
     for name, tensor in packed.items():
         if name.endswith(VALUES):
-            own = name.removesuffix(VALUES)
-            shape = tuple(packed[own + SHAPE].tolist())
-            bits = np.unpackbits(packed[own + MASK].numpy(), count=int(np.prod(shape))).astype(bool)
+            parameter = name.removesuffix(VALUES)
+            shape = tuple(packed[parameter + SHAPE].tolist())
+            bits = np.unpackbits(packed[parameter + MASK].numpy(), count=int(np.prod(shape))).astype(bool)
             mask = torch.from_numpy(bits).view(shape)
-            state[own] = torch.zeros(shape, dtype=tensor.dtype).masked_scatter(mask, tensor)
-            state[own + MASK] = mask
+            state[parameter] = torch.zeros(shape, dtype=tensor.dtype).masked_scatter(mask, tensor)
+            state[parameter + MASK] = mask
         elif not name.endswith((MASK, SHAPE)):
             state[name] = tensor
     return state

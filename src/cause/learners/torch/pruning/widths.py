@@ -40,8 +40,8 @@ def _tell_widths(module: nn.Module) -> None:
     elif isinstance(module, nn.Linear):
         module.out_features, module.in_features = module.weight.shape
     elif isinstance(module, _NormBase):
-        own = module.weight if module.weight is not None else module.running_mean
-        module.num_features = module.num_features if own is None else own.shape[0]
+        features = module.weight if module.weight is not None else module.running_mean
+        module.num_features = module.num_features if features is None else features.shape[0]
     elif isinstance(module, nn.LayerNorm) and module.weight is not None:
         module.normalized_shape = tuple(module.weight.shape)
     elif isinstance(module, nn.GroupNorm) and module.weight is not None:
