@@ -8,7 +8,7 @@ from cause.engine.arrays import ArrayUpload
 from tests.home.homes import FEATURES, MASTER, bayes, opened, samples
 from tests.rooms import differences
 from tests.serve.services import Running, until
-from tests.serve.test_kind import npz
+from tests.serve.test_input_spec import npz
 
 NPZ = "application/x-npz"
 SYSTEM = "frugal:partition=hash"
