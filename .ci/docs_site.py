@@ -6,7 +6,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
-LINKED = ("results/default-accuracy.json", "results/reproduce/RESULTS.md", "results/reproduce/*.png")
+LINKED = ("results/default-accuracy*.json", "results/reproduce/RESULTS.md", "results/reproduce/*.png")
 
 
 def on_files(files: Files, config: Any) -> Files:

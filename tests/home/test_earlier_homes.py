@@ -285,6 +285,6 @@ def test_tokens_open_what_they_opened(closed):
     with closing(tokens_of(closed.home)) as tokens:
         own = tokens.find(secrets["ada"])
         assert own is not None
-        assert (tokens.is_of(own, "ada"), tokens.is_of(own, "bob")) == (True, False)
+        assert (tokens.belongs_to(own, "ada"), tokens.belongs_to(own, "bob")) == (True, False)
         assert tokens.find(secrets["operator"]).scopes == {"operator", "ingest"}
         assert tokens.find(secrets["revoked"]) is None
