@@ -232,13 +232,13 @@ def test_json_that_would_take_more_memory_than_samples_may_is_refused_unread(tmp
 
 READING = """
 import resource, sys
-from cause.service.inputs import Form, Reader
+from cause.service.inputs import InputLayout, SampleReader
 from cause.service.problems import ProblemError
 body = sys.argv[1].encode() * (int(sys.argv[2]) // len(sys.argv[1]))
 body = b'{"inputs": [' + body[:-1] + b"]}"
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
-    Reader(Form(6, None, 4), 64 << 20).inputs("application/json", body)
+    SampleReader(InputLayout(6, None, 4), 64 << 20).read_inputs("application/json", body)
 except ProblemError as problem:
     print(problem.status, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
