@@ -27,7 +27,7 @@ def log(monkeypatch):
     monkeypatch.setattr(sys, "stderr", written)
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
-    server._log(quiet=False)
+    server._set_up_logging(quiet=False)
     for name in levels:
         logging.getLogger(name).setLevel(logging.DEBUG)
     yield written
