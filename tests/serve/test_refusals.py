@@ -238,7 +238,7 @@ body = sys.argv[1].encode() * (int(sys.argv[2]) // len(sys.argv[1]))
 body = b'{"inputs": [' + body[:-1] + b"]}"
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
-    SampleReader(InputLayout(6, None, 4), 64 << 20).inputs("application/json", body)
+    SampleReader(InputLayout(6, None, 4), 64 << 20).read_inputs("application/json", body)
 except ProblemError as problem:
     print(problem.status, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
