@@ -39,10 +39,10 @@ torture: $(STAMP)  ## kill, cut the power, fill the disk and go on, thousands of
 	$(BIN)/python -m pytest tests/torture --hypothesis-profile deep
 
 fuzz: $(STAMP)  ## schemathesis over the whole schema of the service, with all checks
-	$(BIN)/python -m tests.serve.fuzz --examples 200
+	$(BIN)/python -m tests.service.fuzz --examples 200
 
 load: $(STAMP)  ## 64 clients while a round trains, and 50 kills of a service in use
-	$(BIN)/python -m tests.serve.load --clients 64 --seconds 20 --kills 50
+	$(BIN)/python -m tests.service.load --clients 64 --seconds 20 --kills 50
 
 # A client of docker may be there without its engine. podman and buildah leave HEALTHCHECK out of other formats.
 image:  ## the container image `cause`; BUILD='--build-arg EXTRAS=serve,sklearn,torch' and such go to the engine
@@ -54,7 +54,7 @@ image:  ## the container image `cause`; BUILD='--build-arg EXTRAS=serve,sklearn,
 ENGINE ?= $(shell if docker info >/dev/null 2>&1; then echo docker; else command -v podman; fi)
 test-image: $(STAMP)  ## run the image with its limits: learn, forget, stop, start; RUN='--ulimit …' goes to the engine
 	@test -n "$(ENGINE)" || { echo "an image is run by docker or podman: install and start one of them" >&2; exit 2; }
-	$(BIN)/python -m tests.serve.image --engine "$(ENGINE)" --options "$(RUN)"
+	$(BIN)/python -m tests.service.image --engine "$(ENGINE)" --options "$(RUN)"
 
 lint: $(STAMP)  ## style and types
 	$(BIN)/ruff check .

@@ -246,7 +246,7 @@ def test_the_example_package_is_listed_and_simulated(example):
 
 
 def test_the_example_package_passes_the_contract_suites(example):
-    suites = ["tests/partition/test_contract.py", "tests/memory/test_contract.py"]
+    suites = ["tests/engine/partition/test_contract.py", "tests/engine/memory/test_contract.py"]
     done = run("-m", "pytest", "-p", "no:cacheprovider", "-k", "household or crowded", *suites, "-rA", folder=example)
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("PASSED") >= 7

@@ -15,8 +15,8 @@ from cause.device.device import Cause
 from cause.engine.learner import Learner
 from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner
-from tests.home.homes import MASTER
-from tests.serve.services import Daemon
+from tests.device.homes import MASTER
+from tests.service.services import Daemon
 
 CLASSES, SHAPE = 10, (1, 8, 8)
 ROUNDS = (

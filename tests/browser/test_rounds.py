@@ -4,7 +4,7 @@ import pytest
 
 from cause.device.device import Cause
 from tests.browser.digits import Device, bayes
-from tests.home.homes import MASTER
+from tests.device.homes import MASTER
 
 
 @pytest.fixture(scope="module")

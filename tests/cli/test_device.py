@@ -16,7 +16,7 @@ from cause.cli.homes import format_duration, format_time, key_of, opened
 from cause.device.device import Cause
 from cause.device.energy.model import EnergyModel, Line
 from cause.errors import LearnerError
-from tests.home.homes import CLASSES, FEATURES, MASTER, samples
+from tests.device.homes import CLASSES, FEATURES, MASTER, samples
 
 BAYES = ["--estimator", "GaussianNB", "--features", FEATURES, "--classes", CLASSES]
 SMALL = ["--system", "frugal", "--shards", 2, "--slots", 8, *BAYES]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cause.cli.app import main
-from tests.home.homes import CLASSES, MASTER, opened, samples
+from tests.device.homes import CLASSES, MASTER, opened, samples
 
 
 @pytest.fixture

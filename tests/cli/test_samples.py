@@ -9,7 +9,7 @@ import numpy as np
 from cause.device.device import Cause
 from cause.errors import LearnerError
 from tests.cli.test_device import cause, device, place, refused, upload  # noqa: F401
-from tests.home.homes import samples
+from tests.device.homes import samples
 
 
 def held(user, home="home"):

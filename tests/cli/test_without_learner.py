@@ -13,7 +13,7 @@ from cause.device.device import Cause
 from cause.engine.requests import Request
 from cause.errors import HomeError
 from cause.learners.deferred import DeferredLearner
-from tests.home.homes import MASTER, opened, samples
+from tests.device.homes import MASTER, opened, samples
 from tests.rooms import differences
 
 SCRIPT = """

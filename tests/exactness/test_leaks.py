@@ -2,15 +2,15 @@
 
 Leak -> what goes red
   1 a second request trains the first one's data back in
-      tests/test_exactness.py::test_red_when_a_second_request_brings_the_first_back
+      tests/exactness/test_law.py::test_red_when_a_second_request_brings_the_first_back
   2 slice or batch boundaries over positions
-      tests/test_exactness.py::test_red_when_slices_are_cut_by_position
+      tests/exactness/test_law.py::test_red_when_slices_are_cut_by_position
       tests/exactness/test_leaks.py::test_red_when_batches_are_cut_by_position
   3 retraining from tainted weights
-      tests/test_exactness.py::test_red_when_retraining_starts_from_tainted_weights
+      tests/exactness/test_law.py::test_red_when_retraining_starts_from_tainted_weights
       tests/exactness/test_leaks.py::test_red_when_a_replay_starts_from_the_newest_weights_at_hand
   4 a no-op that reports success
-      tests/test_exactness.py::test_red_when_a_request_does_nothing_and_reports_success
+      tests/exactness/test_law.py::test_red_when_a_request_does_nothing_and_reports_success
   5 preprocessing fitted on data that may be deleted, or across shards
       tests/exactness/test_leaks.py::test_red_when_inputs_are_centred_by_all_that_was_ever_seen
       tests/exactness/test_leaks.py::test_red_when_inputs_are_centred_across_shards
@@ -22,17 +22,17 @@ Leak -> what goes red
       tests/learners/test_torch.py::test_red_when_randomness_outlives_a_segment
   7 an identity without the hyper-parameters
       tests/exactness/test_leaks.py::test_red_when_identities_do_not_know_a_hyper_parameter
-      tests/test_exactness.py::test_identity_depends_on_recipe_and_seed
+      tests/exactness/test_law.py::test_identity_depends_on_recipe_and_seed
   8 tainted sub-models left
-      tests/test_exactness.py::test_red_when_tainted_sub_models_stay
+      tests/exactness/test_law.py::test_red_when_tainted_sub_models_stay
       tests/exactness/test_leaks.py::test_red_when_a_tainted_file_stays_in_the_folder
       tests/exactness/test_leaks.py::test_red_when_a_temporary_file_stays_in_the_folder
   9 resume off by one
       tests/exactness/test_leaks.py::test_red_when_it_is_taken_up_again_one_segment_too_late
-      tests/test_exactness.py::test_a_training_that_fails_is_made_up_for
+      tests/exactness/test_law.py::test_a_training_that_fails_is_made_up_for
  10 shards that depend on deleted users
       tests/exactness/test_leaks.py::test_red_when_shards_depend_on_users_who_are_gone
-      tests/test_exactness.py::test_ucdp_is_not_history_independent_which_is_why_both_levels_exist
+      tests/exactness/test_law.py::test_ucdp_is_not_history_independent_which_is_why_both_levels_exist
 """
 
 import random

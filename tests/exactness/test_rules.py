@@ -9,7 +9,7 @@ Rule -> test
   pruning happens where a shard is trained from scratch and never later
       tests/learners/test_pruning.py::test_filters_are_gone_after_the_first_segment_and_no_more_go_later
       tests/learners/test_pruning.py::test_an_emptied_first_segment_is_pruned_in_the_next
-      tests/test_exactness.py::test_an_emptied_first_segment_makes_the_next_one_first
+      tests/exactness/test_law.py::test_an_emptied_first_segment_makes_the_next_one_first
   a last batch of one joins the batch before it; a segment of one
       tests/learners/test_torch.py::test_batches_and_segments_of_one_are_trained
       tests/learners/test_torch.py::test_a_segment_of_one_leaves_batch_statistics_as_they_were
@@ -28,12 +28,12 @@ Rule -> test
   rehearsed samples are those of lowest keyed-hash rank among the shard's earlier retained ones
       tests/exactness/test_rules.py::test_the_rehearsed_are_the_earlier_ones_of_lowest_keyed_hash
   a placement goes with the user's last sample; who returns is new
-      tests/test_exactness.py::test_a_user_whose_last_sample_goes_loses_their_placement
-      tests/test_exactness.py::test_hash_leaves_no_placement_of_a_forgotten_round
+      tests/exactness/test_law.py::test_a_user_whose_last_sample_goes_loses_their_placement
+      tests/exactness/test_law.py::test_hash_leaves_no_placement_of_a_forgotten_round
       tests/exactness/test_rules.py::test_data_uploaded_again_after_an_erasure_is_new_data
   the environment belongs to a sub-model's identity
-      tests/test_exactness.py::test_identity_depends_on_the_environment
-      tests/test_verify.py::test_another_environment_is_unverifiable_not_wrong
+      tests/exactness/test_law.py::test_identity_depends_on_the_environment
+      tests/device/test_verify.py::test_another_environment_is_unverifiable_not_wrong
       tests/exactness/test_rules.py::test_the_environment_of_a_network_is_in_its_identity
 """
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.home import bit_flips
-from tests.home.homes import MASTER
+from tests.device import bit_flips
+from tests.device.homes import MASTER
 from tests.torture import full_disk, guesses, images, old_states
 from tests.torture.calls import Case, random_case
 from tests.torture.failing import failing_writes

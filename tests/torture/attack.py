@@ -13,9 +13,9 @@ from cause.device.vault import Vault, open_sealed
 from cause.device.vault.sealing import derive
 from cause.device.vault.sources import EnvKeySource
 from cause.errors import VaultError
-from tests.home.homes import MASTER
-from tests.home.old_ledger import told_by
-from tests.vault.attacker import places, recoverable
+from tests.device.homes import MASTER
+from tests.device.old_ledger import told_by
+from tests.device.vault.attacker import places, recoverable
 
 SEALED = (BLOCKS, SUB_MODELS)
 _HEAD = struct.Struct(">4sQ")

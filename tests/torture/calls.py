@@ -9,7 +9,7 @@ from functools import cache
 from cause.common import positions as pos
 from cause.engine.arrays import ArrayUpload
 from cause.engine.requests import Request
-from tests.home.homes import samples
+from tests.device.homes import samples
 from tests.learners_for_tests import Sample
 from tests.rooms import meant
 from tests.torture.naming import know

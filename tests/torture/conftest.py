@@ -4,7 +4,7 @@ import pytest
 from hypothesis import settings
 
 from cause.device.store.home import Home
-from tests.home.homes import MASTER, fixed_permutation
+from tests.device.homes import MASTER, fixed_permutation
 from tests.torture.kills import scratch_folder
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cause.device.device import Cause
 from cause.errors import CauseError
-from tests.home.homes import bayes, samples
+from tests.device.homes import bayes, samples
 from tests.torture.images import Image
 from tests.torture.kills import forked, scratch_folder
 from tests.torture.life import KEY, Report

@@ -21,8 +21,8 @@ from cause.device.store.blocks import SAMPLES, open_block
 from cause.device.store.layout import BLOCKS, LEDGER
 from cause.engine.arrays import ArrayUpload
 from cause.engine.requests import Request
-from tests.home.homes import CLASSES, FEATURES, samples
-from tests.home.old_ledger import told_by
+from tests.device.homes import CLASSES, FEATURES, samples
+from tests.device.old_ledger import told_by
 from tests.torture.attack import keys_of
 from tests.torture.calls import Case, Learn
 from tests.torture.life import open_device

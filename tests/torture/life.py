@@ -13,7 +13,7 @@ from cause.device.device import Cause
 from cause.device.store.home import Home
 from cause.device.store.shelf import HomeShelf
 from cause.engine.samples import SegmentKey
-from tests.home.homes import CLASSES, FEATURES, MASTER, bayes, samples
+from tests.device.homes import CLASSES, FEATURES, MASTER, bayes, samples
 from tests.learners_for_tests import Sample
 from tests.torture.calls import Call, Case, Forget, Learn, Reopen, Repair, Stage
 from tests.torture.naming import contents, translated

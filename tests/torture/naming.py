@@ -11,7 +11,7 @@ from cause.common import positions as pos
 from cause.engine.ledger import Ledger
 from cause.engine.requests import Request
 from cause.engine.samples import Piece
-from tests.home.homes import samples
+from tests.device.homes import samples
 from tests.learners_for_tests import Sample
 from tests.recording_disk import unfaulted
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cause.device.device import Cause
 from cause.errors import CauseError
-from tests.home.homes import samples
+from tests.device.homes import samples
 from tests.recording_disk import RecordingDisk
 from tests.torture.aftermath import Story, aftermath
 from tests.torture.attack import keys_of

@@ -4,7 +4,7 @@ import time
 
 from cause.engine.progress import silent
 from cause.learners.sklearn import SklearnLearner
-from tests.home.homes import CLASSES, FEATURES
+from tests.device.homes import CLASSES, FEATURES
 
 STEPS = 50
 

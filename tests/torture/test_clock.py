@@ -6,7 +6,7 @@ import pytest
 
 from cause.device.store.home import Home
 from cause.errors import CauseError
-from tests.home.homes import learn, opened
+from tests.device.homes import learn, opened
 
 DAY_S = 86_400.0
 

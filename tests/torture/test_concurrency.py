@@ -11,7 +11,7 @@ import pytest
 
 from cause.device.device import Cause
 from cause.device.verify import verify
-from tests.home.homes import MASTER, learn, opened, samples
+from tests.device.homes import MASTER, learn, opened, samples
 from tests.rooms import differences
 from tests.torture.slow import SlowLearner
 
@@ -205,7 +205,7 @@ def test_a_repair_whose_samples_go_while_it_reads_them_starts_again(scratch):
 READER = """
 import sys, time
 from cause.device.device import Cause
-from tests.home.homes import samples
+from tests.device.homes import samples
 x = samples("x", 1, 5)[0]
 device = Cause(sys.argv[1], read_only=True)
 print("ready", flush=True)

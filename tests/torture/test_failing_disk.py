@@ -7,7 +7,7 @@ import pytest
 
 from cause.device.store.shelf import HomeShelf
 from cause.errors import CauseError, HomeError
-from tests.home.homes import learn, opened
+from tests.device.homes import learn, opened
 from tests.recording_disk import RecordingDisk
 from tests.torture.failing import failing_writes
 from tests.torture.kills import torture

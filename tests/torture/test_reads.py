@@ -7,7 +7,7 @@ import pytest
 from cause.device.backup.backup import backup
 from cause.device.backup.restore import restore
 from cause.errors import CauseError
-from tests.home.homes import learn, opened
+from tests.device.homes import learn, opened
 from tests.recording_disk import RecordingDisk
 from tests.torture.kills import torture
 from tests.torture.reads import failing_reads

@@ -16,7 +16,7 @@ from cause.device.device import Cause
 from cause.device.verify import verify
 from cause.engine.requests import Request
 from cause.errors import CauseError, RequestError
-from tests.home.homes import samples
+from tests.device.homes import samples
 from tests.rooms import differences, meant
 from tests.torture import checks
 from tests.torture.calls import SYSTEMS, USERS, Book, Case, Forget, Learn

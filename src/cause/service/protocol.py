@@ -1,7 +1,7 @@
 """uvicorn's HTTP protocol with limits: connections, size of the headers, and how long a client may take.
 
 uvicorn has no settings for these limits. `uvicorn.Config(http=…)` takes a protocol class, but does not document what a
-subclass of its own may use. pyproject.toml therefore bounds uvicorn's version, and `tests/serve/test_protocol.py`
+subclass of its own may use. pyproject.toml therefore bounds uvicorn's version, and `tests/service/test_protocol.py`
 checks everything that is used here.
 """
 

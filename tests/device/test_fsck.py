@@ -1,0 +1,133 @@
+"""`examine_home` finds what is wrong with a home, names the way out, and changes nothing."""
+
+import sqlite3
+import threading
+
+import pytest
+
+from cause.device.device import Cause
+from cause.device.fsck import examine_home
+from cause.errors import HomeError
+from tests.device.homes import learn, opened
+
+
+@pytest.fixture
+def home(tmp_path):
+    device = opened(tmp_path / "home")
+    learn(device, a=200, b=40)
+    learn(device, a=20)
+    device.close()
+    return tmp_path / "home"
+
+
+def problems(home):
+    before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+    found = examine_home(home)
+    assert {path: path.read_bytes() for path in before if path.name not in ("ledger.db-shm", "ledger.db-wal")} == {
+        path: data for path, data in before.items() if path.name not in ("ledger.db-shm", "ledger.db-wal")
+    }
+    return [each.what for each in found.problems]
+
+
+def first(folder):
+    return sorted(folder.iterdir())[0]
+
+
+def test_a_whole_home_has_no_problem(home):
+    found = examine_home(home)
+    assert (found.problems, found.notes, found.blocks, found.sub_models) == ([], [], 4, 3)
+
+
+def test_files_that_are_lost_or_damaged_are_named_one_by_one(home):
+    block, sub_model = first(home / "blocks"), first(home / "sub-models")
+    block.unlink()
+    data = bytearray(sub_model.read_bytes())
+    data[60] ^= 1
+    sub_model.write_bytes(data)
+    found = problems(home)
+    assert len(found) == 2
+    assert block.name in found[0]
+    assert "do not open" in found[1]
+
+
+@pytest.mark.parametrize("cut", [0, 3, 30, 200])
+def test_a_block_that_was_cut_off_is_found(home, cut):
+    block = first(home / "blocks")
+    block.write_bytes(block.read_bytes()[:cut])
+    (problem,) = problems(home)
+    assert block.name in problem
+
+
+@pytest.mark.parametrize("part", ["ledger.db", "blocks", "sub-models", "vault", "cause.toml"])
+def test_a_part_that_is_missing_is_named(home, part):
+    (home / part).rename(home.parent / "elsewhere")
+    assert any(part.partition(".")[0] in problem for problem in problems(home))
+
+
+def test_a_damaged_ledger_is_named_with_the_way_out(home):
+    ledger = home / "ledger.db"
+    data = bytearray(ledger.read_bytes())
+    data[4096:12_288] = b"\xff" * 8192
+    ledger.write_bytes(data)
+    found = examine_home(home)
+    assert found.problems
+    assert all("restore" in problem.remedy for problem in found.problems)
+
+
+def test_a_ledger_and_keys_that_do_not_fit_together_are_found(home):
+    device = Cause(home)
+    (name, *_) = device.home.ledger.upload("a", 1).blocks.names
+    device.home.vault.erase([name])
+    device.close()
+    found = problems(home)
+    assert any("key is gone" in problem for problem in found)
+    assert any("whose it is" in problem for problem in found)
+
+
+def test_samples_that_the_ledger_has_and_no_block_are_found(home):
+    with sqlite3.connect(home / "ledger.db") as database:
+        database.execute("UPDATE pieces SET positions=? WHERE upload=1", [b"0-500"])
+    database.close()
+    rows, positions = problems(home)
+    assert "do not add up" in rows
+    assert positions == "upload 1 has samples in the ledger that no block holds"
+
+
+def test_what_a_crash_left_behind_is_only_a_note(home):
+    (home / "blocks" / ("ab" * 16)).write_bytes(b"left over")
+    found = examine_home(home)
+    assert found.problems == []
+    assert "1 files that nothing uses" in found.notes[0]
+
+
+def test_what_a_writer_lets_go_of_meanwhile_is_no_problem(home):
+    ended, found = threading.Event(), []
+
+    def work():
+        with Cause(home) as device:
+            for _ in range(12):
+                learn(device, a=30, c=30)
+                device.forget("c", repair="later")
+                device.repair()
+        ended.set()
+
+    writer = threading.Thread(target=work)
+    writer.start()
+    looks = 0
+    while not ended.is_set():
+        found += examine_home(home).problems
+        looks += 1
+    writer.join()
+    assert found == []
+    assert looks > 3
+
+
+def test_another_master_key_is_a_problem_and_no_crash(home, monkeypatch):
+    monkeypatch.setenv("CAUSE_TEST_KEY", "22" * 32)
+    (problem,) = problems(home)
+    assert "master key" in problem
+
+
+def test_a_foreign_folder_is_no_home(tmp_path):
+    with pytest.raises(HomeError, match="is not a home"):
+        examine_home(tmp_path)

@@ -1,0 +1,64 @@
+"""Replays in the background: what is forgotten meanwhile ends them."""
+
+import multiprocessing
+
+import pytest
+
+from cause.device.device import Cause
+from cause.engine.requests import Request
+from cause.engine.samples import Part, TraceUpload
+from cause.service.events import Events
+from cause.service.verifications import Verifications
+from tests.device.homes import ERASE
+from tests.executors.modules import Held
+from tests.service.services import until
+
+
+@pytest.fixture
+def device(tmp_path):
+    (tmp_path / "0").touch()
+    device = Cause(learner=Held(tmp_path), system="cause-no-sc", shards=1, slots=4)
+    device.learn([TraceUpload("ann", 1, (Part(30),)), TraceUpload("bob", 1, (Part(20),))])
+    yield device
+    (tmp_path / "0").touch()  # a replay that is still waiting would keep this process from its end
+
+
+def test_a_replay_of_what_is_being_forgotten_ends_at_once_and_begins_again(device, tmp_path):
+    verifications = Verifications(device, Events(), 1)
+    (tmp_path / "0").unlink()  # from here on replays take for ever
+    before = set(multiprocessing.active_children())
+    asked = verifications.start(None)
+    (process,) = until(lambda: set(multiprocessing.active_children()) - before)
+    until(lambda: verifications._pool)
+    device.serve([Request("ann")], **ERASE)
+    verifications.restart()
+    until(lambda: not process.is_alive())  # not `join`: another thread, too, waits for its end, and hears of it first
+    (tmp_path / "0").touch()
+    device.repair()
+    until(lambda: verifications.get(asked.id).state != "running")
+    assert verifications.get(asked.id).state == "holds"
+    verifications.close()
+
+
+def test_a_stop_does_not_wait_for_a_replay(device, tmp_path):
+    verifications = Verifications(device, Events(), 1)
+    (tmp_path / "0").unlink()
+    asked = verifications.start(None)
+    until(lambda: verifications._pool)
+    verifications.close()
+    assert verifications.get(asked.id).state == "failed"
+
+
+def test_a_replay_during_which_something_is_always_forgotten_does_not_tell_of_a_moment_long_gone(device, monkeypatch):
+    verify = device.verify
+
+    def meanwhile(receipt, **options):
+        device.serve([Request("ann", rounds=(1,), count=1)], **ERASE)
+        return verify(receipt, **(options | {"processes": 0}))
+
+    monkeypatch.setattr(device, "verify", meanwhile)
+    verifications = Verifications(device, Events(), 1)
+    asked = verifications.start(None)
+    until(lambda: verifications.get(asked.id).state != "running")
+    assert verifications.get(asked.id).state == "failed"
+    verifications.close()
