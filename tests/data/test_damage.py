@@ -10,6 +10,7 @@ import warnings
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -311,7 +312,11 @@ def samples_of_formats(root):
     for name, packed in (("mat", False), ("mat-z", True)):
         official.svhn_file(root / f"{name}.mat", 1, packed)
         made[name] = root / f"{name}.mat"
-    arrays = {"x": np.arange(6.0).reshape(3, 2), "y": np.array([0, 1, 1]), "users": np.array(["a", "b", "c"])}
+    arrays: dict[str, Any] = {
+        "x": np.arange(6.0).reshape(3, 2),
+        "y": np.array([0, 1, 1]),
+        "users": np.array(["a", "b", "c"]),
+    }
     np.savez(root / "plain.npz", **arrays)
     np.savez_compressed(root / "packed.npz", **arrays)
     np.savez(root / "m.npz", train_000=official.png(official.images(1)[0]), y_train=np.array([0]), y_test=np.array([0]))

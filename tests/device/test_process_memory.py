@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,7 +128,7 @@ def test_no_forgotten_sample_and_no_destroyed_key_is_left_in_memory(tmp_path, mo
 @pytest.fixture
 def service(tmp_path):
     """A service on a home, in a process of its own."""
-    settings = {"system": "frugal", "shards": 2, "slots": 8}
+    settings: dict[str, Any] = {"system": "frugal", "shards": 2, "slots": 8}
     Cause(tmp_path / "home", learner=learner("sklearn"), key=KEY, **settings).close()
     daemon = Daemon(tmp_path / "home").start()
     yield daemon

@@ -29,7 +29,7 @@ class Frequencies:
     def check(self, upload):
         pass
 
-    def train(self, parent, lesson, seed, tick):
+    def train(self, parent, lesson, seed, tick=None):
         counts = np.zeros(3) if parent is None else parent.copy()
         for upload, positions in lesson.pieces:
             counts += np.bincount(upload.labels(positions), minlength=3)

@@ -118,7 +118,7 @@ def test_inputs_are_kept_as_the_type_that_was_set(tmp_path):
         device.learn({"ann": (x.astype(np.float64), y)})
         device.stage("bob", *drawn("bob"))
         device.close_round()
-        assert {device.ledger.upload(user, t).arrays(range(1))[0].dtype for user, t in (("ann", 1), ("bob", 2))} == {
+        assert {device.ledger.upload(user, t).arrays(range(1))[0].dtype for user, t in (("ann", 1), ("bob", 2))} == {  # type: ignore[attr-defined]
             np.dtype("float32")
         }
         with pytest.raises(ArrivalError, match=r"row 1 holds 1e\+300, which float32 cannot hold"):

@@ -91,7 +91,8 @@ def test_red_when_one_sample_is_corrupted(learner: str, process: str, workshop: 
 
 @pytest.mark.parametrize("learner", DIMENSIONS["learner"])
 def test_red_when_one_bit_of_a_weight_is_corrupted(learner: str, workshop: Workshop, tmp_path: Path):
-    case = replace(PLAIN, learner=learner, storage="disk", **({"pruning": "none"} if learner in SKLEARN else {}))
+    pruning = "none" if learner in SKLEARN else PLAIN.pruning
+    case = replace(PLAIN, learner=learner, storage="disk", pruning=pruning)
     observed = workshop.device(case, tmp_path)
     clean = workshop.clean_room(case, observed.left())
     assert mismatches(found(observed.device), clean) == []

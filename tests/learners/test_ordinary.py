@@ -61,7 +61,7 @@ def test_an_ordinary_network_learns_and_forgets_exactly_with_a_preset_that_prune
     assert differences(room.device, clean) == []
     assert len(room.device.memory) > 1
     own = room.device.learner
-    assert own.pruning_plan.prunable == NETWORKS[name].pruned
+    assert own.pruning_plan.prunable == NETWORKS[name].pruned  # type: ignore[attr-defined]
     stored = own.decode(room.device.memory.shelf.get(room.device.memory.stored()[0]))
     dense = NETWORKS[name].make(CLASSES, NETWORKS[name].shape).state_dict()
     assert any(stored[key].shape != dense[key].shape for key in dense) == NETWORKS[name].pruned

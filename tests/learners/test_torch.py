@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,7 +57,12 @@ SCENE = Trace(
 
 
 def learner(model="cnn", **changes) -> TorchLearner:
-    options = {"cnn": (("width", 4),), "mlp": (("width", 8),), "resnet34": (("width", 2),), "vgg16": (("width", 2),)}
+    options: dict[str, Any] = {
+        "cnn": (("width", 4),),
+        "mlp": (("width", 8),),
+        "resnet34": (("width", 2),),
+        "vgg16": (("width", 2),),
+    }
     options |= {"mobilenetv2": (("width", 0.1),), "densenet121": (("growth", 2),)}
     settings = {"epochs": 2, "batch_size": 4, "options": options.get(model, ()), **changes}
     return TorchLearner(Recipe(model, CLASSES, SHAPE, **settings))
@@ -190,11 +196,11 @@ def test_training_is_a_pure_function_of_what_it_is_given():
 
 def test_the_callers_generators_are_left_alone():
     torch.manual_seed(3)
-    expected = torch.rand(1), np.random.get_state()[1][0], random.getstate()
+    expected = torch.rand(1), np.random.get_state(legacy=False)["state"]["key"][0], random.getstate()
     torch.manual_seed(3)
     learner().train(None, lesson(upload()), b"s" * 32)
     assert torch.equal(torch.rand(1), expected[0])
-    assert np.random.get_state()[1][0] == expected[1]
+    assert np.random.get_state(legacy=False)["state"]["key"][0] == expected[1]
     assert random.getstate() == expected[2]
 
 

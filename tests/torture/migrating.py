@@ -88,7 +88,7 @@ class Migration:
 
     def _content(self, device: Cause) -> dict[str, object]:
         content = json.loads(json.dumps(described(device, self.inputs)))
-        return {**content, "log_size": device.home.receipts.size}  # type: ignore[union-attr]
+        return {**content, "log_size": device.home.receipts.size}
 
     def _problems(self, home: Path) -> list[str]:
         try:

@@ -58,7 +58,7 @@ def test_an_opening_that_fails_leaves_the_next_one_all_it_needs(scratch):
     """The process died before a forget was in effect; then the disk fails at each write of the opening."""
     device = open_device(scratch / "home", SHORT)
     perform(device, SHORT.calls[0])
-    device.journal.accept(translated(device.ledger, SHORT.calls[1].requests))
+    device.journal.accept(translated(device.ledger, SHORT.calls[1].requests))  # type: ignore[union-attr]
     device.close()
     number, reached = 0, True
     while reached:
