@@ -25,8 +25,8 @@ from cause.device.store.home import Home
 from cause.device.vault import FILES, EnvKeySource, Vault
 from cause.device.verify import verify
 from cause.errors import CauseError, HomeError, InputError, LogError
+from tests.clean_room import differences
 from tests.device.homes import bayes, learn, opened
-from tests.rooms import differences
 
 SOURCE = EnvKeySource("CAUSE_TEST_KEY")
 ROUNDS = ({"a": 300, "b": 40, "c": 9}, {"a": 20, "d": 30}, {"b": 12, "c": 7})

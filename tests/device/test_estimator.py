@@ -26,7 +26,7 @@ from cause.errors import CauseError, HomeError, InputError, RequestError
 from cause.executors import Here
 from cause.lab import CountingLearner, Part, TraceUpload
 from cause.lab.clean_room import clean_room, compare
-from tests.rooms import differences
+from tests.clean_room import differences
 
 HASH = "frugal:partition=hash"
 NAMES = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])

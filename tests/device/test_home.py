@@ -22,8 +22,8 @@ from cause.engine.presets import PRESETS
 from cause.engine.requests import Request
 from cause.errors import BudgetError, HomeError, InputError, RequestError
 from cause.learners.torch import TorchLearner
+from tests.clean_room import differences
 from tests.device.homes import CLASSES, ERASE, MASTER, bayes, learn, opened, samples
-from tests.rooms import differences
 
 
 def story(device, reopen=lambda device: device):

@@ -15,8 +15,8 @@ from cause.device.store.migrations import MIGRATIONS
 from cause.device.verify import verify
 from cause.engine.requests import Request
 from cause.errors import BudgetError, HomeError, InputError, RequestError
+from tests.clean_room import differences
 from tests.device.homes import ERASE, bayes, learn, opened, samples
-from tests.rooms import differences
 from tests.torture.attack import attack
 
 

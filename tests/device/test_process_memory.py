@@ -15,7 +15,7 @@ import pytest
 from cause.device.device import Cause
 from cause.device.vault import EnvKeySource, Vault
 from tests.device.homes import MASTER
-from tests.device.measured import CLASSES, FEATURES, KEY, learner
+from tests.device.memory_probe import CLASSES, FEATURES, KEY, learner
 from tests.process_memory import Needles, readable, search
 from tests.service.services import Daemon, until
 
@@ -70,7 +70,7 @@ class Measured:
     def __init__(self, folder: Path, model: str, workers: int, repair: str) -> None:
         arguments = [str(folder), model, str(workers), repair]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.device.measured", *arguments],
+            [sys.executable, "-m", "tests.device.memory_probe", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -16,10 +16,10 @@ from cause.engine.arrays import ArrayUpload
 from cause.engine.requests import Request
 from cause.engine.samples import SegmentKey
 from cause.lab.home_trace import history
+from tests.clean_room import differences
 from tests.device.homes import killed, opened
 from tests.engine.test_quarantine import CLASSES, USERS, all_of, drawn, rounds, same
-from tests.learners_for_tests import PEPPER, POISON, SALT, FragileLearner
-from tests.rooms import differences
+from tests.small_learners import PEPPER, POISON, SALT, FragileLearner
 
 SYSTEM = "sisa:partition=hash,policy=unlimited"
 

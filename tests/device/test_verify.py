@@ -6,9 +6,9 @@ import pytest
 
 from cause.device.verify import verify
 from cause.engine.presets import PRESETS, System
+from tests.clean_room import live
 from tests.learners.test_pruning import learner
 from tests.learners.test_torch import SCENE, with_data
-from tests.rooms import live
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from cause.errors import HomeError, LearnerError
 from cause.learners.described import NotNamedError, describe
 from cause.learners.sklearn import SklearnLearner
 from cause.service.predictor_cache import PredictorCache
-from tests.learners_for_tests import FrequencyLearner
+from tests.small_learners import FrequencyLearner
 
 
 class Frequencies:

@@ -10,9 +10,9 @@ from cause.engine.arrays import ArrayUpload
 from cause.errors import ArrivalError, InputError
 from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner
+from tests.clean_room import differences
 from tests.device.homes import MASTER, opened
-from tests.learners_for_tests import FrequencyLearner
-from tests.rooms import differences
+from tests.small_learners import FrequencyLearner
 
 CLASSES, SHAPE = 3, (8, 8)
 

@@ -12,8 +12,8 @@ from cause.engine.samples import SegmentKey
 from cause.errors import LearnerError, PassingError
 from cause.executors import Processes
 from cause.learners.torch import TorchLearner
-from tests.learners_for_tests import PEPPER, POISON, SALT, DeadlyLearner, FragileLearner
-from tests.rooms import differences
+from tests.clean_room import differences
+from tests.small_learners import PEPPER, POISON, SALT, DeadlyLearner, FragileLearner
 
 FEATURES, CLASSES = 4, 3
 SYSTEM = "sisa:partition=hash,policy=unlimited"

@@ -17,8 +17,8 @@ from cause.engine.requests import Request
 from cause.engine.samples import Part, TraceUpload
 from cause.engine.segments import Segmenting
 from cause.lab.trace import Add, Round, Trace
-from tests.learners_for_tests import FrequencyLearner, RememberingLearner
-from tests.rooms import clean_room, differences, live
+from tests.clean_room import clean_room, differences, live
+from tests.small_learners import FrequencyLearner, RememberingLearner
 from tests.traces import traces
 
 PLAIN = System(gamma=FIXED)

@@ -56,7 +56,7 @@ from cause.learners.torch import TorchLearner
 from cause.learners.torch import eager_steps as eager_steps_module
 from cause.learners.torch import learner as learner_module
 from tests.exactness.clean import clean_room, found, mismatches
-from tests.exactness.observed import CLASSES, ROUNDS, SHAPE, Kept, Observed
+from tests.exactness.observer import CLASSES, ROUNDS, SHAPE, Kept, Observed
 from tests.exactness.sequences import SEQUENCES
 
 # what a leak replaces is imported by these modules, and not for others to import from them

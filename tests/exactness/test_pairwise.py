@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.exactness.case_runner import Workshop
 from tests.exactness.clean import found, mismatches
 from tests.exactness.dimensions import DIMENSIONS, SKLEARN, TORCH, Case, all_cases, feasible
 from tests.exactness.pairwise import feasible_pairs, pairs_of, pairwise
 from tests.exactness.product import VARIED, compare_all, set_ups
 from tests.exactness.sequences import SEQUENCES
-from tests.exactness.workshop import Workshop
 
 CASES = [Case(**values) for values in pairwise(DIMENSIONS, feasible)]
 PLAIN = Case("cause", "cnn", "one-old", "iterative", "fp32", 0.5, 2, 1, "memory", "same")

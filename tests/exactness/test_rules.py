@@ -56,12 +56,12 @@ from cause.learners.torch import TorchLearner
 from cause.learners.torch import learner as torch_learner
 from cause.learners.torch.pruning import one_shot
 from tests.exactness import test_leaks
+from tests.exactness.case_runner import build_learner
 from tests.exactness.clean import clean_room, found, mismatches
 from tests.exactness.dimensions import DIMENSIONS, Case, feasible
-from tests.exactness.observed import CLASSES, ROUNDS, SHAPE, Observed, picture
+from tests.exactness.observer import CLASSES, ROUNDS, SHAPE, Observed, picture
 from tests.exactness.sequences import SEQUENCES
 from tests.exactness.test_leaks import SETTING, SYSTEM, learner
-from tests.exactness.workshop import build_learner
 from tests.learners.test_torch import lesson
 
 

@@ -27,7 +27,8 @@ from cause.executors.worker import Assignment, Ready, Trained, work
 from cause.learners import CountingLearner
 from cause.learners.recipe import Recipe
 from cause.learners.torch import TorchLearner
-from tests.executors.modules import (
+from tests.clean_room import clean_room, differences, live
+from tests.executors.worker_learners import (
     CIRCLES,
     Circular,
     Dying,
@@ -40,7 +41,6 @@ from tests.executors.modules import (
     with_frozen_backbone,
 )
 from tests.learners.test_torch import CLASSES, SCENE, SHAPE, learner, with_data
-from tests.rooms import clean_room, differences, live
 
 PLAIN = System(gamma=FIXED, pruning="none")
 RECIPE = Recipe("mlp", CLASSES, SHAPE, (("width", 8),), epochs=2, batch_size=4)
@@ -70,7 +70,7 @@ def test_two_workers_give_the_bits_and_the_memory_of_none(two, name):
 
 
 def test_frozen_parts_travel_to_the_workers(two):
-    recipe = Recipe("tests.executors.modules:with_frozen_backbone", CLASSES, SHAPE, epochs=2, batch_size=4)
+    recipe = Recipe("tests.executors.worker_learners:with_frozen_backbone", CLASSES, SHAPE, epochs=2, batch_size=4)
     fits = {"shards": 2, "slots": 12, "data": with_data}
     room = live(SCENE, PLAIN, learner=TorchLearner(recipe), executor=two, **fits)
     clean = clean_room(room, SCENE, PLAIN, learner=TorchLearner(recipe), slots=12, data=with_data)
@@ -417,7 +417,7 @@ import sys
 from cause.learners.recipe import Recipe
 from cause.engine.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 from cause.device.device import Cause
-from tests.executors.modules import Endless
+from tests.executors.worker_learners import Endless
 from tests.executors.test_processes import PLAIN, RECIPE
 from cause.learners.torch import TorchLearner
 from tests.learners.test_torch import SCENE, with_data

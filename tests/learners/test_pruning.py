@@ -16,8 +16,8 @@ from cause.learners.torch.pruning import one_shot
 from cause.learners.torch.pruning.feasible import Plan
 from cause.learners.torch.pruning.iterative import IterativePruner, parameters
 from cause.learners.torch.pruning.widths import shrink
+from tests.clean_room import clean_room, differences, live
 from tests.learners.test_torch import CLASSES, SCENE, SHAPE, frozen_backbone, image, lesson, same, upload, with_data
-from tests.rooms import clean_room, differences, live
 
 PAPERS = ("resnet34", "vgg16", "mobilenetv2", "densenet121")
 

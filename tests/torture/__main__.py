@@ -16,13 +16,13 @@ from tests.device import bit_flips
 from tests.device.homes import MASTER
 from tests.torture import full_disk, guesses, images, old_states
 from tests.torture.calls import Case, random_case
-from tests.torture.failing import failing_writes
+from tests.torture.failing_reads import failing_reads
+from tests.torture.failing_writes import failing_writes
 from tests.torture.kills import Outcome, random_kills, scratch_folder, torture
 from tests.torture.life import learner_of
-from tests.torture.migrating import ARCHIVES, interrupted_migrations
-from tests.torture.power import power_losses
+from tests.torture.migrations import ARCHIVES, interrupted_migrations
+from tests.torture.power_loss import power_losses
 from tests.torture.processes import cut_into_processes, long_case
-from tests.torture.reads import failing_reads
 from tests.torture.reopening import reopenings
 from tests.torture.summary import Job, run
 from tests.torture.test_kills import EVICTING, SHORT

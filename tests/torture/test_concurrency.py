@@ -11,9 +11,9 @@ import pytest
 
 from cause.device.device import Cause
 from cause.device.verify import verify
+from tests.clean_room import differences
 from tests.device.homes import MASTER, learn, opened, samples
-from tests.rooms import differences
-from tests.torture.slow import SlowLearner
+from tests.torture.slow_learner import SlowLearner
 
 X = samples("x", 1, 5)[0]
 

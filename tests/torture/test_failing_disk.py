@@ -9,11 +9,11 @@ from cause.device.store.shelf import HomeShelf
 from cause.errors import CauseError, HomeError
 from tests.device.homes import learn, opened
 from tests.recording_disk import RecordingDisk
-from tests.torture.failing import failing_writes
+from tests.torture.failing_writes import failing_writes
 from tests.torture.kills import torture
 from tests.torture.life import open_device, perform
-from tests.torture.naming import translated
-from tests.torture.stage import on
+from tests.torture.recorded_home import on
+from tests.torture.sample_ids import translated
 from tests.torture.test_kills import EVICTING, SHORT
 
 

@@ -11,7 +11,7 @@ import pytest
 from cause.errors import CauseError, VaultError
 from tests.device.homes import learn, opened, samples
 from tests.recording_disk import RecordingDisk, Sync, crash_states
-from tests.torture.stage import on
+from tests.torture.recorded_home import on
 
 
 class FailingSyncs(RecordingDisk):

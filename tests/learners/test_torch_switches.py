@@ -16,7 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from cause.errors import LearnerError
 from cause.learners.torch import TorchLearner
 from cause.learners.torch.switches import SWITCHES, own_settings
-from tests.learners.ordinary import Attention
+from tests.learners.common_networks import Attention
 from tests.learners.test_torch import lesson, upload
 
 CLASSES, SHAPE = 4, (1, 8, 8)

@@ -14,8 +14,8 @@ from cause.engine.requests import Request
 from cause.engine.samples import Part
 from cause.lab.trace import Add, Round, Trace
 from cause.learners.torch import TorchLearner
-from tests.learners.ordinary import CLASSES, NETWORKS, Network
-from tests.rooms import clean_room, differences, live
+from tests.clean_room import clean_room, differences, live
+from tests.learners.common_networks import CLASSES, NETWORKS, Network
 
 SCENE = Trace(
     [

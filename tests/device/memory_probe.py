@@ -1,6 +1,6 @@
 """A process whose memory is read by a test. It is given rows in files, and keeps no copy of its own.
 
-    python -m tests.device.measured FOLDER MODEL WORKERS REPAIR
+    python -m tests.device.memory_probe FOLDER MODEL WORKERS REPAIR
 
 Rows are mapped from files, so that what is found in the memory of the process are copies that the device made. After
 each step it says so in a line and waits for the next line.

@@ -20,8 +20,8 @@ from cause.errors import CauseError
 from tests.fixtures.homes.describe import described
 from tests.recording_disk import RecordingDisk, Sync, SyncFolder, cut_states
 from tests.torture.life import seeded
+from tests.torture.recorded_home import on
 from tests.torture.reopening import reachable
-from tests.torture.stage import on
 
 ARCHIVES = sorted((Path(__file__).parents[1] / "fixtures" / "homes").glob("*.tar.xz"))
 
