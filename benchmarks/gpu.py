@@ -168,7 +168,7 @@ def segments(processes: int, model: str, device: str) -> dict[str, dict[str, flo
 
 
 def _tails(model: str, device: str, fills: bool, out: Any) -> None:
-    depthwise.DEVICES = (device,) if fills else ()
+    depthwise.DEVICES = (device,) if fills else ()  # type: ignore[assignment]
     trainer = TorchLearner(paper(model, epochs=3), device=device)
     batch = trainer.recipe.batch_size
     state = trainer.train(None, lesson(2 * batch), b"s" * 32)

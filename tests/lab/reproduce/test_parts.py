@@ -1,5 +1,7 @@
 """Recipes, data and where a result says it comes from."""
 
+import subprocess
+
 import numpy as np
 import pytest
 
@@ -114,9 +116,9 @@ def test_a_reading_that_fails_leaves_the_energy_unknown():
             self.readings += 1
 
     bill = Bill(SampledMeter("a meter", 0.001, Tally, idle_watts=0.0))
-    bill.serve(Device(), [])
+    bill.serve(Device(), [])  # type: ignore[arg-type]
     assert bill.as_dict()["joules"] == 14.0
-    bill.serve(Device(), [])
+    bill.serve(Device(), [])  # type: ignore[arg-type]
     assert bill.as_dict()["joules"] is None
     assert bill.as_dict()["unavailable"] == "the meter went away"
 
@@ -131,7 +133,7 @@ def test_less_energy_than_idle_is_unknown():
             self.readings += 1
 
     bill = Bill(SampledMeter("a meter", 0.001, Tally, idle_watts=1e6))
-    bill.serve(Device(), [])
+    bill.serve(Device(), [])  # type: ignore[arg-type]
     result = bill.as_dict()
     assert result["joules"] is None
     assert "something else used the device" in result["unavailable"]
@@ -141,7 +143,7 @@ def test_a_copy_without_its_repository_says_its_commit(monkeypatch):
     def no_git(*args, **kwargs):
         raise OSError
 
-    monkeypatch.setattr(provenance.subprocess, "run", no_git)
+    monkeypatch.setattr(subprocess, "run", no_git)
     monkeypatch.delenv("CAUSE_COMMIT", raising=False)
     assert provenance.commit() == "unknown"
     monkeypatch.setenv("CAUSE_COMMIT", "0" * 40)

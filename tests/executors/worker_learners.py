@@ -97,7 +97,7 @@ class Circular(CountingLearner):
 
     def train(self, parent, lesson, seed, tick=silent):
         circle = Circle()
-        circle.own = circle
+        circle.own = circle  # type: ignore[attr-defined]
         CIRCLES.add(circle)
         return super().train(parent, lesson, seed, tick)
 

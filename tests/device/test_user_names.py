@@ -6,8 +6,8 @@ from cause.device import device as system
 from cause.device.device import Cause
 from cause.engine import checks
 from cause.errors import InputError, RequestError
+from tests.clean_room import differences
 from tests.device.homes import bayes, opened, samples
-from tests.rooms import differences
 
 NFC, NFD = "zo\u00e9", "zoe\u0301"
 WAYS = (NFC, NFD, NFC + " ", "zo\u200b\u00e9")

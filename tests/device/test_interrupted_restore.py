@@ -11,7 +11,7 @@ from cause.device.receipts.log import RESTORE
 from cause.errors import CauseError
 from tests.device.homes import learn, opened
 from tests.recording_disk import RecordingDisk, crash_states
-from tests.torture.stage import on
+from tests.torture.recorded_home import on
 
 
 def damaged(home, archive):

@@ -4,7 +4,7 @@ import shutil
 
 from tests.device.homes import learn, opened
 from tests.recording_disk import RecordingDisk
-from tests.torture.stage import on
+from tests.torture.recorded_home import on
 
 
 def made_on(disk):

@@ -8,7 +8,7 @@ from cause.engine.presets import System
 from cause.engine.requests import Request
 from cause.engine.samples import Part, SegmentKey, TraceUpload
 from cause.lab.trace import Trace
-from tests.learners_for_tests import RememberingLearner, Sample, ids
+from tests.small_learners import RememberingLearner, Sample, ids
 
 
 @dataclass

@@ -9,8 +9,8 @@ from cause.device.backup.restore import restore
 from cause.errors import CauseError
 from tests.device.homes import learn, opened
 from tests.recording_disk import RecordingDisk
+from tests.torture.failing_reads import failing_reads
 from tests.torture.kills import torture
-from tests.torture.reads import failing_reads
 from tests.torture.test_kills import EVICTING, SHORT
 
 

@@ -11,7 +11,7 @@ import pytest
 from cause.errors import CauseError, VaultError
 from tests.device.homes import learn, opened, samples
 from tests.recording_disk import RecordingDisk, Sync, crash_states
-from tests.torture.stage import on
+from tests.torture.recorded_home import on
 
 
 class FailingSyncs(RecordingDisk):
@@ -69,7 +69,7 @@ def failed_commit(root, call, *, skip):
                 disk.armed = syncs == skip
                 syncs += 1
 
-        device.home.database.transaction = counted
+        device.home.database.transaction = counted  # type: ignore[assignment]
         with contextlib.suppress(CauseError):
             CALLS[call](device)
         for again in (call, "stage"):  # it goes on, and meets the same error
@@ -88,7 +88,7 @@ def whole(home):
         for shard in device.ledger.shards():
             for segment in device.ledger.lineage(shard):
                 for piece in segment.pieces:
-                    piece.upload.arrays(piece.positions)
+                    piece.upload.arrays(piece.positions)  # type: ignore[attr-defined]
         for key in device.memory.stored():
             device.memory.shelf.get(key)
         return {user: device.ledger.rounds_of(user) for user in ("a", "b")}

@@ -8,8 +8,8 @@ import pytest
 from cause.device.device import Cause
 from cause.device.store.pending import requests_of
 from cause.errors import InputError, RequestError
+from tests.clean_room import differences
 from tests.device.homes import CLASSES, FEATURES, bayes, opened, samples
-from tests.rooms import differences
 
 pytestmark = pytest.mark.random_positions
 

@@ -48,7 +48,7 @@ class FirstBatch(Base):
 
 
 class FirstBatchOfClass(Base):
-    scale = None
+    scale: float | None = None
 
     def before(self, x):
         if FirstBatchOfClass.scale is None:

@@ -12,8 +12,8 @@ from cause.engine.ledger import Ledger
 from cause.engine.requests import Request
 from cause.engine.samples import Piece
 from tests.device.homes import samples
-from tests.learners_for_tests import Sample
 from tests.recording_disk import unfaulted
+from tests.small_learners import Sample
 
 UNKNOWN = -1
 """The row of a sample that nobody uploaded."""

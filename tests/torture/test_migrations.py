@@ -3,7 +3,7 @@
 import pytest
 
 from tests.recording_disk import RecordingDisk
-from tests.torture.migrating import ARCHIVES, interrupted_migrations
+from tests.torture.migrations import ARCHIVES, interrupted_migrations
 
 NAMES = ("0.1.0-frugal", "0.1.0-killed-unerased", "format-1")
 TRIED = [path for path in ARCHIVES if path.name.removesuffix(".tar.xz") in NAMES]

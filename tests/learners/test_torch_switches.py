@@ -16,7 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from cause.errors import LearnerError
 from cause.learners.torch import TorchLearner
 from cause.learners.torch.switches import SWITCHES, own_settings
-from tests.learners.ordinary import Attention
+from tests.learners.common_networks import Attention
 from tests.learners.test_torch import lesson, upload
 
 CLASSES, SHAPE = 4, (1, 8, 8)
@@ -86,13 +86,14 @@ def denormals() -> bool:
 
 
 backends = torch.backends
+mkldnn: Any = backends.mkldnn
 HOST = {
     "matmul precision medium": Turned(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision, "medium"),
     "matmul precision high": Turned(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision, "high"),
     "fp32_precision": attribute(backends, "fp32_precision", "bf16"),
-    "mkldnn.matmul.fp32_precision": attribute(backends.mkldnn.matmul, "fp32_precision", "bf16"),
-    "mkldnn.conv.fp32_precision": attribute(backends.mkldnn.conv, "fp32_precision", "bf16"),
-    "mkldnn.rnn.fp32_precision": attribute(backends.mkldnn.rnn, "fp32_precision", "bf16"),
+    "mkldnn.matmul.fp32_precision": attribute(mkldnn.matmul, "fp32_precision", "bf16"),
+    "mkldnn.conv.fp32_precision": attribute(mkldnn.conv, "fp32_precision", "bf16"),
+    "mkldnn.rnn.fp32_precision": attribute(mkldnn.rnn, "fp32_precision", "bf16"),
     "default dtype": Turned(torch.set_default_dtype, torch.get_default_dtype, torch.float64),
     "default dtype half": Turned(torch.set_default_dtype, torch.get_default_dtype, torch.bfloat16),
     "default device": Turned(torch.set_default_device, torch.get_default_device, torch.device("meta"), none=True),
@@ -156,7 +157,7 @@ def test_a_switch_is_given_back_after_an_error(name):
         assert switch.get() == switch.value
 
 
-CONTEXTS = {
+CONTEXTS: dict[str, Any] = {
     "inference mode": torch.inference_mode,
     "no grad": torch.no_grad,
     "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
@@ -165,7 +166,7 @@ CONTEXTS = {
         lambda t: t.to(torch.bfloat16) if t.is_floating_point() else t,
         lambda t: t.float() if t.dtype == torch.bfloat16 else t,
     ),
-    "mkldnn flags": lambda: torch.backends.mkldnn.flags(enabled=False, allow_tf32=None),
+    "mkldnn flags": lambda: torch.mkldnn.flags(enabled=False, allow_tf32=None),  # type: ignore[attr-defined]
     "attention kernels": lambda: torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
 }
 

@@ -14,10 +14,10 @@ from cause.executors import Processes
 from cause.learners.recipe import Recipe
 from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner
+from tests.exactness.cached_training import Remembered
 from tests.exactness.clean import Found, clean_room
 from tests.exactness.dimensions import TORCH, Case
-from tests.exactness.observed import CLASSES, ROUNDS, SHAPE, Kept, Observed
-from tests.exactness.remembered import Remembered
+from tests.exactness.observer import CLASSES, ROUNDS, SHAPE, Kept, Observed
 
 SHARDS, SLOTS, SEED = 2, 4, 7
 remembered = Remembered()

@@ -13,11 +13,11 @@ from cause.device.device import Cause
 from cause.errors import CauseError
 from tests.device.homes import samples
 from tests.recording_disk import RecordingDisk
-from tests.torture.aftermath import Story, aftermath
 from tests.torture.attack import keys_of
 from tests.torture.kills import Torture, forked
 from tests.torture.life import Report, open_device, perform, tell
-from tests.torture.stage import on
+from tests.torture.recorded_home import on
+from tests.torture.recovery import Story, aftermath
 
 X = samples("x", 1, 4)[0]
 

@@ -8,6 +8,8 @@ import socket
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any
 
 import httpx
 import numpy as np
@@ -124,9 +126,13 @@ def test_a_short_request_waits_for_one_batch_of_a_long_one_only(learned, monkeyp
         monkeypatch.setattr(heads, "predict", predicting)
         answers["long"] = pool.submit(asked, learned, large, query="?probabilities=true")
         until(lambda: len(answers) == 4)
-        ended = {}
+        ended: dict[str, int] = {}
+
+        def end(name: str, _: object) -> None:
+            ended.setdefault(name, len(seen))
+
         for name, answer in answers.items():
-            answer.add_done_callback(lambda _, name=name: ended.setdefault(name, len(seen)))
+            answer.add_done_callback(partial(end, name))
         body = answers["long"].result().json()
         assert {answers[f"short {number}"].result().status_code for number in range(3)} == {200}
     assert max(seen) <= MOST_SAMPLES
@@ -446,8 +452,8 @@ def test_an_answer_that_is_not_read_is_not_kept_for_ever(tmp_path):
             with contextlib.suppress(ConnectionResetError):
                 while piece := raw.socket.recv(65536):
                     got += piece
-        head, _, body = got.partition(b"\r\n\r\n")
-        (whole,) = re.findall(rb"content-length: (\d+)", head)
+        answer_head, _, body = got.partition(b"\r\n\r\n")
+        (whole,) = re.findall(rb"content-length: (\d+)", answer_head)
         assert len(body) < int(whole), "it was cut off"
 
 
@@ -563,7 +569,8 @@ def test_an_evaluation_is_counted_among_what_waits(learned):
 def test_clients_that_go_away_leave_nothing_behind(tmp_path):
     with Running(tmp_path / "home") as running:
         running.learn(alice=40)
-        service, middleware = running.service, running.app.middleware_stack
+        service = running.service
+        middleware: Any = running.app.middleware_stack
         while not hasattr(middleware, "_requests"):
             middleware = middleware.app
         body = labelled(3_500)

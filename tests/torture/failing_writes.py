@@ -13,12 +13,12 @@ from cause.device.device import Cause
 from cause.errors import CauseError
 from tests.recording_disk import Operation, RecordingDisk, Sync, SyncFolder
 from tests.torture import checks
-from tests.torture.aftermath import Story, aftermath, promised
 from tests.torture.calls import Book, Case
 from tests.torture.kills import Torture, forked
 from tests.torture.life import Report, open_device, perform, seeded, tell
+from tests.torture.recorded_home import on
+from tests.torture.recovery import Story, aftermath, promised
 from tests.torture.reopening import reopened_and_cut
-from tests.torture.stage import on
 
 
 def failing_writes(

@@ -14,8 +14,8 @@ from cause.engine.requests import Request
 from cause.engine.samples import Part
 from cause.lab.trace import Add, Round, Trace
 from cause.learners.torch import TorchLearner
-from tests.learners.ordinary import CLASSES, NETWORKS, Network
-from tests.rooms import clean_room, differences, live
+from tests.clean_room import clean_room, differences, live
+from tests.learners.common_networks import CLASSES, NETWORKS, Network
 
 SCENE = Trace(
     [
@@ -61,7 +61,7 @@ def test_an_ordinary_network_learns_and_forgets_exactly_with_a_preset_that_prune
     assert differences(room.device, clean) == []
     assert len(room.device.memory) > 1
     own = room.device.learner
-    assert own.pruning_plan.prunable == NETWORKS[name].pruned
+    assert own.pruning_plan.prunable == NETWORKS[name].pruned  # type: ignore[attr-defined]
     stored = own.decode(room.device.memory.shelf.get(room.device.memory.stored()[0]))
     dense = NETWORKS[name].make(CLASSES, NETWORKS[name].shape).state_dict()
     assert any(stored[key].shape != dense[key].shape for key in dense) == NETWORKS[name].pruned

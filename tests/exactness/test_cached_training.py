@@ -9,12 +9,12 @@ from cause.engine.arrays import ArrayUpload
 from cause.engine.executor import ShardWork, Task
 from cause.engine.presets import PRESETS
 from cause.engine.samples import Lesson, Piece, SegmentKey
+from tests.exactness.cached_training import Remembered
+from tests.exactness.case_runner import Workshop, build_learner, remembered
 from tests.exactness.clean import found, mismatches
 from tests.exactness.dimensions import Case
 from tests.exactness.product import alike, set_ups
-from tests.exactness.remembered import Remembered
 from tests.exactness.sequences import SEQUENCES
-from tests.exactness.workshop import Workshop, build_learner, remembered
 
 CASE = Case("cause", "GaussianNB", "one-old", "none", "fp32", 0.5, 2, 1, "memory", "same")
 

@@ -1,6 +1,6 @@
 """A process whose memory is read by a test. It is given rows in files, and keeps no copy of its own.
 
-    python -m tests.device.measured FOLDER MODEL WORKERS REPAIR
+    python -m tests.device.memory_probe FOLDER MODEL WORKERS REPAIR
 
 Rows are mapped from files, so that what is found in the memory of the process are copies that the device made. After
 each step it says so in a line and waits for the next line.
@@ -8,6 +8,7 @@ each step it says so in a line and waits for the next line.
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,7 @@ def main(folder: Path, model: str, workers: int, repair: str) -> None:
         print(step, flush=True)
         sys.stdin.readline()
 
-    settings = {"system": "frugal", "shards": 2, "slots": 8, "workers": workers}
+    settings: dict[str, Any] = {"system": "frugal", "shards": 2, "slots": 8, "workers": workers}
     with Cause(folder / "home", learner=learner(model), key=KEY, **settings) as device:
         device.learn({"alice": upload(folder, "alice"), "carol": upload(folder, "carol")})
         questions = np.random.default_rng(1).normal(size=(8, FEATURES)).astype(np.float32)

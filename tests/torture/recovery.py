@@ -7,7 +7,7 @@ from typing import Any
 
 from cause.device.device import Cause
 from cause.errors import CauseError
-from tests.learners_for_tests import Sample
+from tests.small_learners import Sample
 from tests.torture import checks
 from tests.torture.calls import Book, Case, Learn, Stage
 from tests.torture.life import Report, differences, dump, open_device, perform, tell, unpacked

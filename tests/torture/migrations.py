@@ -20,8 +20,8 @@ from cause.errors import CauseError
 from tests.fixtures.homes.describe import described
 from tests.recording_disk import RecordingDisk, Sync, SyncFolder, cut_states
 from tests.torture.life import seeded
+from tests.torture.recorded_home import on
 from tests.torture.reopening import reachable
-from tests.torture.stage import on
 
 ARCHIVES = sorted((Path(__file__).parents[1] / "fixtures" / "homes").glob("*.tar.xz"))
 
@@ -88,7 +88,7 @@ class Migration:
 
     def _content(self, device: Cause) -> dict[str, object]:
         content = json.loads(json.dumps(described(device, self.inputs)))
-        return {**content, "log_size": device.home.receipts.size}  # type: ignore[union-attr]
+        return {**content, "log_size": device.home.receipts.size}
 
     def _problems(self, home: Path) -> list[str]:
         try:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.recording_disk import RecordingDisk, State, crash_states
-from tests.torture.aftermath import Story, aftermath, promised
 from tests.torture.calls import Case, Reopen
 from tests.torture.kills import Sabotage, Torture, forked
 from tests.torture.life import Report, open_device, perform, seeded, tell
-from tests.torture.stage import on
+from tests.torture.recorded_home import on
+from tests.torture.recovery import Story, aftermath, promised
 
 
 @dataclass(frozen=True)

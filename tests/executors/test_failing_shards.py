@@ -7,7 +7,7 @@ from cause.engine.requests import Request
 from cause.engine.samples import Part, TraceUpload
 from cause.errors import LearnerError
 from cause.executors import Here, Processes
-from tests.executors.modules import Refusing
+from tests.executors.worker_learners import Refusing
 
 
 @pytest.fixture(params=["here", "processes"])

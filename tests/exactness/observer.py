@@ -10,8 +10,8 @@ from cause.device.device import Cause
 from cause.engine.arrays import ArrayUpload
 from cause.engine.requests import Request
 from cause.engine.samples import SegmentKey
-from tests.learners_for_tests import Sample
-from tests.rooms import meant
+from tests.clean_room import meant
+from tests.small_learners import Sample
 
 CLASSES, SHAPE = 4, (1, 4, 4)
 Array = NDArray[Any]

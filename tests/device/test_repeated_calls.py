@@ -6,8 +6,8 @@ import pytest
 from cause.device.device import Cause
 from cause.device.store.inbox import REMEMBERED_S
 from cause.errors import InputError, LearnerError
+from tests.clean_room import differences
 from tests.device.homes import bayes, opened, samples
-from tests.rooms import differences
 
 
 @pytest.fixture
