@@ -45,7 +45,7 @@ def reproduce(
     together: Annotated[
         int, typer.Option(help="Trainings at once, each in its own process; what measures energy or time runs alone.")
     ] = 1,
-    recipe: Annotated[str, typer.Option(help="How to train: paper or ours.")] = "paper",
+    recipe: Annotated[str, typer.Option(help="How to train: paper, ours, authors or authors-network.")] = "paper",
     share: Annotated[float | None, typer.Option(help="Share of the training samples, instead of the size's.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of each training, instead of the size's.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Seeds of each simulation, instead of the size's.")] = None,
