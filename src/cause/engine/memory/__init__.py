@@ -4,6 +4,7 @@ from cause.common.registry import Registry, subclass_of
 from cause.engine.memory.base import MemoryView, Policy, PolicySetting
 from cause.engine.memory.cost import Cost
 from cause.engine.memory.fibor import FiboR
+from cause.engine.memory.fibor_printed import FiboRPrinted
 from cause.engine.memory.fifo import Fifo
 from cause.engine.memory.latest import Latest
 from cause.engine.memory.random import Random
@@ -11,6 +12,7 @@ from cause.engine.memory.shelves import FolderShelf, MemoryShelf, Shelf
 from cause.engine.memory.static import Static
 from cause.engine.memory.store import Memory, SubModel
 from cause.engine.memory.unlimited import Unlimited
+from cause.engine.memory.until_full import UntilFull
 
 POLICIES: Registry[type[Policy]] = Registry(
     "policy",
@@ -21,6 +23,8 @@ POLICIES: Registry[type[Policy]] = Registry(
         "random": Random,
         "static": Static,
         "latest": Latest,
+        "fibor-printed": FiboRPrinted,
+        "until-full": UntilFull,
         "unlimited": Unlimited,
     },
     group="cause.policies",
