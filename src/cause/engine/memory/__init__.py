@@ -1,6 +1,7 @@
 """The bounded memory for sub-models, and its replacement policies, one a file."""
 
 from cause.common.registry import Registry, subclass_of
+from cause.engine.memory.adaptive import Adaptive
 from cause.engine.memory.base import MemoryView, Policy, PolicySetting
 from cause.engine.memory.cost import Cost
 from cause.engine.memory.fibor import FiboR
@@ -19,6 +20,7 @@ POLICIES: Registry[type[Policy]] = Registry(
     {
         "fibor": FiboR,
         "cost": Cost,
+        "adaptive": Adaptive,
         "fifo": Fifo,
         "random": Random,
         "static": Static,
