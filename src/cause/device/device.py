@@ -68,6 +68,11 @@ __all__ = ["ENDLESS", "Arrived", "Cause", "Forgotten", "Learned", "Voter"]
 REPAIRS = ("now", "later")
 
 
+def _asked_for(requests: Iterable[Request]) -> bool:
+    """Return whether a user asked for one of these, and not only the retention period."""
+    return not all(request.expiry for request in requests)
+
+
 class Cause:
     """A device that learns round after round and forgets on request.
 
@@ -229,7 +234,7 @@ class Cause:
             failed: Exception | None = None
             for id_, request in self.home.accepted():
                 try:
-                    self._delete([id_], remaining(self.ledger, request))
+                    self._delete([id_], remaining(self.ledger, request), requested=not request.expiry)
                 except Exception as error:
                     self.held.reload()  # the next request needs what is on the disk
                     failed = failed or error
@@ -555,7 +560,7 @@ class Cause:
                 if together:
                     batches = [(ids, list(requests), merged(selections))]
                 with saying(requests_recorded(accepted, in_effect)):
-                    first = self._delete(batches[0][0], batches[0][2])
+                    first = self._delete(batches[0][0], batches[0][2], requested=_asked_for(batches[0][1]))
             except BaseException:
                 self._unserved = True
                 raise
@@ -563,7 +568,9 @@ class Cause:
             with saying(lambda: requests_recorded(accepted, in_effect)):
                 done = []
                 for number, (batch_ids, batch, selection) in enumerate(batches):
-                    effect = self._delete(batch_ids, selection) if number else first
+                    effect = first
+                    if number:
+                        effect = self._delete(batch_ids, selection, requested=_asked_for(batch))
                     in_effect += batch_ids
                     rsn = self._train()[1] if repair == "now" else 0
                     done.append(
@@ -577,8 +584,8 @@ class Cause:
             self._unserved = True
             raise
 
-    def _delete(self, ids: Sequence[str], selection: Selection) -> Effect:
-        effect, touched = self.engine.delete(ids, selection)
+    def _delete(self, ids: Sequence[str], selection: Selection, *, requested: bool) -> Effect:
+        effect, touched = self.engine.delete(ids, selection, requested=requested)
         if self.home is not None and touched:
             self.engine.executor.retire(touched)
         return effect

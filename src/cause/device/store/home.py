@@ -477,6 +477,10 @@ class Home(Journal):
         name, sub_model, to_delete = self.shelf.names[segment], self.memory[segment], self.shelf.to_delete()
         with self.database.transaction():
             self.delete_sub_models(to_delete)
+            for head in self.memory.apart():  # some may have lost their slot to this sub-model
+                self.database.run(
+                    "UPDATE sub_models SET slot=? WHERE key=?", [self.memory.slot_of(head), self.shelf.names[head]]
+                )
             self.database.run(
                 "INSERT INTO sub_models VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 [*segment, name, seal_identity(self.vault, name, sub_model.identity), sub_model.size_bytes,

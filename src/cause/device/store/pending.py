@@ -63,7 +63,7 @@ def expired(home: "Home") -> list[Request]:
     rounds_of: dict[str, list[int]] = {}
     for pseudonym, round_ in home.database.rows(f"SELECT pseudonym, round FROM uploads WHERE {rule}", [limit]):
         rounds_of.setdefault(home.directory.name(pseudonym), []).append(round_)
-    return [Request(user, tuple(sorted(old)), exact=True) for user, old in sorted(rounds_of.items())]
+    return [Request(user, tuple(sorted(old)), exact=True, expiry=True) for user, old in sorted(rounds_of.items())]
 
 
 def accepted(home: "Home") -> list[tuple[str, Request]]:
@@ -84,7 +84,8 @@ def _unsealed(home: "Home", name: bytes, sealed: bytes) -> Request:
     samples = None if payload["samples"] is None else tuple((int(t), int(at)) for t, at in payload["samples"])
     handles = None if payload.get("handles") is None else tuple(payload["handles"])
     exact = bool(payload.get("exact", False))
-    return Request(payload["user"], rounds, payload["count"], samples, handles, payload.get("nonce"), exact)
+    nonce, expiry = payload.get("nonce"), bool(payload.get("expiry", False))
+    return Request(payload["user"], rounds, payload["count"], samples, handles, nonce, exact, expiry)
 
 
 def failed(home: "Home", errors: Mapping[int, str]) -> None:
