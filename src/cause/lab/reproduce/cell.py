@@ -41,8 +41,21 @@ class Cell:
         return sha256(text.encode()).hexdigest()[:20]
 
     def __str__(self) -> str:
-        shown = ("dataset", "backbone", "system", "pruning", "method", "rate", "shards", "slots", "memory", "rho")
-        values = [f"{name}={self.settings[name]}" for name in shown if self.settings.get(name) is not None]
+        shown = (
+            "dataset",
+            "backbone",
+            "system",
+            "pruning",
+            "method",
+            "rate",
+            "shards",
+            "slots",
+            "memory",
+            "rho",
+            "ages",
+        )
+        given = {name: self.settings[name] for name in shown if self.settings.get(name) is not None}
+        values = [f"{name}={value}" for name, value in given.items() if not isinstance(value, list)]
         return " ".join([self.kind, *values])
 
 

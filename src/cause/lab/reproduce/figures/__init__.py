@@ -11,6 +11,7 @@ from cause.lab.reproduce.figures import (
     epochs,
     forgetting,
     linearity,
+    maps,
     partitions,
     policies,
     pruning,
@@ -28,6 +29,8 @@ _ALL = (
     energy_shards, energy_rho, forgetting, partitions, comparison, ablation, balance,
 )  # fmt: skip
 
-FIGURES: Registry[Figure] = Registry("table or figure", {module.FIGURE.name: module.FIGURE for module in _ALL})
+_FIGURES = (*(module.FIGURE for module in _ALL), maps.FIBOR, maps.CONTROLLER)
+
+FIGURES: Registry[Figure] = Registry("table or figure", {figure.name: figure for figure in _FIGURES})
 
 __all__ = ["FIGURES", "Figure"]

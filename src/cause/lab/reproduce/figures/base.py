@@ -1,8 +1,8 @@
 """`Figure`, a table or figure of the paper: the runs that it needs and how they are summarised; and helpers."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from cause.lab.reproduce.cell import Cell, Done, by
 from cause.lab.reproduce.paper import EPOCHS_PER_ROUND, Reported
@@ -27,9 +27,10 @@ class Figure:
 
 def largest(done: Iterable[Done]) -> list[Done]:
     """Return, of simulations that differ only in the number of seeds, the one with the most."""
-    best: dict[tuple[Any, ...], Done] = {}
+    best: dict[str, Done] = {}
     for run in done:
-        same = tuple((name, value) for name, value in sorted(run.cell.settings.items()) if name != "seeds")
+        others = {name: value for name, value in run.cell.settings.items() if name != "seeds"}
+        same = json.dumps(others, sort_keys=True)
         if same not in best or best[same]["seeds"] < run["seeds"]:
             best[same] = run
     return list(best.values())
