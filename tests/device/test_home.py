@@ -453,9 +453,9 @@ def test_the_status_of_a_reader_follows_the_writer(tmp_path):
     reader = Cause(tmp_path / "home", read_only=True)
     assert reader.status().round == 1
     device.forget("a", rounds=[1], count=1, repair="later")
-    told = reader.status()
-    assert [(shard.behind, shard.since is not None) for shard in told.shards] == [(1, True)]
-    assert told.repair.rsn == 29
+    state = reader.status()
+    assert [(shard.behind, shard.since is not None) for shard in state.shards] == [(1, True)]
+    assert state.repair.rsn == 29
     reader.close(), device.close()
 
 

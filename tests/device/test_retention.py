@@ -61,8 +61,8 @@ def test_status_says_what_the_next_round_will_delete_and_then_it_does(tmp_path):
         learn(device, b=7)
         expected = Expiring(50, 2, (1,))
         assert status(device).retention.next_round == expected
-        told = json.loads(json.dumps(status(device).as_dict()))["retention"]
-        assert told == {
+        payload = json.loads(json.dumps(status(device).as_dict()))["retention"]
+        assert payload == {
             "retain": "2 rounds",
             "next_round": {"samples": 50, "users": 2, "rounds": [1]},
             "next": None,

@@ -1,5 +1,6 @@
 """Worker processes: the bits of one, whatever happens to them."""
 
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -8,7 +9,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -41,6 +41,7 @@ from tests.executors.worker_learners import (
     with_frozen_backbone,
 )
 from tests.learners.test_torch import CLASSES, SCENE, SHAPE, learner, with_data
+from tests.waiting import wait_until
 
 PLAIN = System(gamma=FIXED, pruning="none")
 RECIPE = Recipe("mlp", CLASSES, SHAPE, (("width", 8),), epochs=2, batch_size=4)
@@ -166,15 +167,12 @@ def test_a_worker_that_waits_for_its_next_order_holds_nothing_of_the_last_one():
     assert isinstance(wire.receive(ours), Ready)
     wire.send(ours, Assignment(CountingLearner(), None, counted(0)))
     assert wire.receive(ours) == Trained(b"9")
-    end = time.monotonic() + 5
-    while held := any(type(each) is Assignment for each in everything()):
-        if time.monotonic() > end:
-            break
-        time.sleep(0.02)
-    ours.close()
+    try:
+        wait_until(lambda: not any(type(each) is Assignment for each in everything()), 5, "it is still held")
+    finally:
+        ours.close()
     worker.join()
     theirs.close()
-    assert not held
 
 
 def test_a_worker_that_waits_has_collected_what_lay_in_circles():
@@ -186,15 +184,12 @@ def test_a_worker_that_waits_has_collected_what_lay_in_circles():
         assert isinstance(wire.receive(ours), Ready)
         wire.send(ours, Assignment(Circular(), None, counted(0)))
         assert wire.receive(ours) == Trained(b"9")
-        end = time.monotonic() + 5
-        while (held := len(CIRCLES)) and time.monotonic() < end:
-            time.sleep(0.02)
+        wait_until(lambda: not len(CIRCLES), 5, "reference cycles are still in memory")
     finally:
         gc.enable()
         ours.close()
         worker.join()
         theirs.close()
-    assert not held
 
 
 def test_what_a_worker_writes_into_its_learner_reaches_nobody_else(two):
@@ -216,8 +211,7 @@ def test_what_waits_for_its_turn_goes_at_once_also_while_the_caller_has_the_one_
     (tmp_path / "0").touch()
 
     def let_the_first_be_last() -> None:
-        while not two._shards or len(two._shards[1].done) < 2:
-            time.sleep(0.02)
+        wait_until(lambda: two._shards and len(two._shards[1].done) == 2)
         (tmp_path / "1").touch()
 
     waiter = Thread(target=let_the_first_be_last)
@@ -298,9 +292,7 @@ def test_what_was_trained_and_waits_for_its_turn_goes_when_its_shard_is_forgotte
     training = Thread(target=lambda: got.extend(two.train(Held(tmp_path), given, lambda *_: None)))
     training.start()
     (tmp_path / "1").touch()
-    while not (waiting := [each for each in two._shards if each.done]):
-        assert training.is_alive()
-        time.sleep(0.02)
+    waiting = wait_until(lambda: [each for each in two._shards if each.done])
     forgotten.append(1)
     two.cancel([1])
     assert waiting[0].number == 1
@@ -354,9 +346,8 @@ class Reassigned:
 
     def __contains__(self, shard: int) -> bool:
         (self.folder / "1").touch()
-        end = time.monotonic() + 1
-        while time.monotonic() < end and [w.shard.number for w in self.executor._busy if w.shard] in ([], [1]):
-            time.sleep(0.02)
+        with contextlib.suppress(AssertionError):  # it need not get other work
+            wait_until(lambda: [w.shard.number for w in self.executor._busy if w.shard] not in ([], [1]), 1)
         if shard == 1:
             self.forgotten.append(1)
         return shard == 1
@@ -379,8 +370,7 @@ def test_no_worker_is_cancelled_for_work_that_it_no_longer_does(tmp_path, monkey
 
         thread = Thread(target=training)
         thread.start()
-        while not any(worker.ready and worker.shard for worker in one._busy):  # the larger one goes first
-            time.sleep(0.02)
+        wait_until(lambda: any(worker.ready and worker.shard for worker in one._busy))  # the larger one goes first
         one.cancel(Reassigned(one, tmp_path, forgotten))  # type: ignore[arg-type]
         (tmp_path / "0").touch()
         thread.join()
@@ -394,8 +384,7 @@ def test_a_cancelled_worker_does_not_count_as_one_that_died(two, tmp_path, monke
     work = shard_work(0, 1, forgotten=forgotten)
     training = Thread(target=lambda: got.extend(two.train(Held(tmp_path), work, lambda *_: None)))
     training.start()
-    while sum(worker.ready for worker in two._busy) < 2:
-        time.sleep(0.02)
+    wait_until(lambda: sum(worker.ready for worker in two._busy) == 2)
     dying = [worker.process.pid for worker in two._busy if worker.shard.number == 1]
     forgotten.append(1)
     two.cancel([1])
@@ -463,11 +452,7 @@ def test_no_worker_outlives_ctrl_c_or_the_death_of_its_parent(tmp_path, how):
     if how == signal.SIGINT:
         assert out.endswith("stopped\n")
         assert process.returncode == 0
-    for _ in range(100):
-        if not any(map(alive, workers)):
-            break
-        time.sleep(0.05)
-    assert not any(map(alive, workers))
+    wait_until(lambda: not any(map(alive, workers)))
 
 
 def test_workers_that_had_samples_of_a_retired_shard_end(tmp_path):
@@ -480,8 +465,7 @@ def test_workers_that_had_samples_of_a_retired_shard_end(tmp_path):
         got: list[bytes | None] = []
         training = Thread(target=lambda: got.extend(two.train(Held(tmp_path), shard_work(0), lambda *_: None)))
         training.start()
-        while not any(worker.ready and worker.shard for worker in two._busy):
-            time.sleep(0.02)
+        wait_until(lambda: any(worker.ready and worker.shard for worker in two._busy))
         two.retire([1])
         assert alive(had), "it trains another shard, and goes on"
         (tmp_path / "0").touch()

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import time
 from pathlib import Path
 from weakref import WeakSet
 
@@ -14,6 +13,7 @@ from cause.engine.progress import silent
 from cause.errors import LearnerError
 from cause.learners import CountingLearner
 from cause.learners.torch import TorchLearner
+from tests.waiting import pass_time, wait_until
 
 
 def with_frozen_backbone(classes, shape):
@@ -48,7 +48,7 @@ class Endless(TorchLearner):
     def train(self, parent, lesson, seed, tick):
         while True:
             tick(0, 1)
-            time.sleep(0.02)
+            pass_time(0.02)
 
 
 class Held(CountingLearner):
@@ -59,8 +59,7 @@ class Held(CountingLearner):
         self.folder = str(folder)
 
     def train(self, parent, lesson, seed, tick=silent):
-        while not Path(self.folder, str(lesson.segment.shard)).exists():
-            time.sleep(0.02)
+        wait_until(Path(self.folder, str(lesson.segment.shard)).exists, 120)
         return super().train(parent, lesson, seed, tick)
 
 

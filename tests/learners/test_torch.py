@@ -143,31 +143,6 @@ def test_red_when_one_sample_differs():
     assert any("other bytes" in each for each in differences(room.device, clean))
 
 
-def test_red_when_randomness_outlives_a_segment(monkeypatch):
-    from cause.learners.torch import learner as module
-
-    drawn = []
-    monkeypatch.setattr(module, "seed_all", lambda seed: torch.manual_seed(drawn.append(seed) or len(drawn)))
-    assert compare(System(gamma=FIXED)) != []
-
-
-def test_red_when_training_goes_on_from_a_live_object(monkeypatch):
-    def lossy(self, state):
-        return encode(self, {name: t.half() if t.dtype == torch.float32 else t for name, t in state.items()})
-
-    live_states, encode, train = {}, TorchLearner.encode, TorchLearner.train
-
-    def from_the_live_one(self, parent, lesson, seed, tick):
-        start = None if parent is None else live_states[id(self), lesson.segment.shard]
-        state = live_states[id(self), lesson.segment.shard] = train(self, start, lesson, seed, tick)
-        return state
-
-    monkeypatch.setattr(TorchLearner, "encode", lossy)
-    assert compare(System(gamma=FIXED)) == []  # a lossy codec alone is exact: training starts from what was decoded
-    monkeypatch.setattr(TorchLearner, "train", from_the_live_one)
-    assert compare(System(gamma=FIXED)) != []
-
-
 # The rules
 
 
