@@ -36,6 +36,7 @@ from tests.executors.worker_learners import (
     Held,
     Large,
     Noting,
+    OnGpu,
     Raising,
     Viewing,
     with_frozen_backbone,
@@ -478,3 +479,12 @@ def test_workers_that_had_samples_of_a_retired_shard_end(tmp_path):
         two.retire([1])
         assert not alive(fresh), "an idle one ends at once"
         assert pids(two) == []
+
+
+def test_workers_that_take_turns_on_a_gpu_are_warned_of_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))  # no daemon there
+    with closing(Processes(2)) as executor:
+        device = Cause(learner=OnGpu(), system=PLAIN, shards=2, slots=8, executor=executor)
+        with pytest.warns(UserWarning, match="2 processes share a GPU"):
+            device.learn([TraceUpload(user, 1, (Part(3),)) for user in ("ann", "bob")])
+        device.learn([TraceUpload(user, 2, (Part(3),)) for user in ("ann", "bob")])  # a second warning is an error

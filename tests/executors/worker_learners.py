@@ -85,6 +85,12 @@ class Noting(CountingLearner):
         return int(self.seen)
 
 
+class OnGpu(CountingLearner):
+    """Says that it trains on a GPU."""
+
+    device_type = "cuda"
+
+
 class Circular(CountingLearner):
     """Leaves what it trained in a circle, as networks lie."""
 

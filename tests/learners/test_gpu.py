@@ -181,6 +181,7 @@ def test_what_cannot_be_recorded_is_trained_all_the_same(module, replays):
     assert chain(learner(**OURS)) == chain(learner(**OURS, graphs=False))  # nothing is left behind
 
 
+@pytest.mark.filterwarnings("ignore:2 processes share a GPU")
 def test_a_replay_in_another_process_has_the_same_bits():
     recipe = Recipe("cnn", CLASSES, SHAPE, epochs=6, batch_size=16, options=(("width", 16),), **OURS, round_to=1)
     device = Cause(learner=TorchLearner(recipe, device="cuda"), system="cause", shards=2, slots=9, workers=2)

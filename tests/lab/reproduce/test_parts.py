@@ -16,7 +16,7 @@ from cause.lab.reproduce.figures import FIGURES
 from cause.lab.reproduce.kinds.train import Bill, Visits
 from cause.lab.reproduce.page import source_line
 from cause.lab.reproduce.place import Place
-from cause.lab.reproduce.recipes import RECIPES, ours, paper
+from cause.lab.reproduce.recipes import ours, paper
 from cause.lab.reproduce.runner import run_cell
 from cause.lab.reproduce.size import QUICK
 from cause.learners.torch.batches import epochs_of
@@ -47,9 +47,9 @@ def test_our_recipe_visits_no_more_samples_than_the_papers(images, epochs):
     assert epochs_of(recipe, lesson) * lesson.total <= max(epochs * 10, lesson.total)
 
 
-def test_both_recipes_learn_the_digits():
+def test_the_recipes_learn_the_digits():
     settings = {**TINY.training("digits", "cnn", "cause-no-sc", shards=2)[0].settings, "share": 0.5, "epochs": 6}
-    for recipe in RECIPES:
+    for recipe in ("paper", "ours", "authors"):
         done = run_cell(Cell("train", {**settings, "recipe": recipe}), Place())
         assert done.result["accuracy"] > 0.6, recipe
         assert done.result["samples_visited"] <= 6 * done.result["samples"], recipe
