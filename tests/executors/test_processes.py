@@ -28,18 +28,17 @@ from cause.learners import CountingLearner
 from cause.learners.recipe import Recipe
 from cause.learners.torch import TorchLearner
 from tests.clean_room import clean_room, differences, live
+from tests.executors.torch_worker_learners import Dying, Noting, with_frozen_backbone
 from tests.executors.worker_learners import (
     CIRCLES,
     Circular,
-    Dying,
     Fussy,
     Held,
+    Killed,
     Large,
-    Noting,
     OnGpu,
     Raising,
     Viewing,
-    with_frozen_backbone,
 )
 from tests.learners.test_torch import CLASSES, SCENE, SHAPE, learner, with_data
 from tests.waiting import wait_until
@@ -72,7 +71,9 @@ def test_two_workers_give_the_bits_and_the_memory_of_none(two, name):
 
 
 def test_frozen_parts_travel_to_the_workers(two):
-    recipe = Recipe("tests.executors.worker_learners:with_frozen_backbone", CLASSES, SHAPE, epochs=2, batch_size=4)
+    recipe = Recipe(
+        "tests.executors.torch_worker_learners:with_frozen_backbone", CLASSES, SHAPE, epochs=2, batch_size=4
+    )
     fits = {"shards": 2, "slots": 12, "data": with_data}
     room = live(SCENE, PLAIN, learner=TorchLearner(recipe), executor=two, **fits)
     clean = clean_room(room, SCENE, PLAIN, learner=TorchLearner(recipe), slots=12, data=with_data)
@@ -100,19 +101,20 @@ def test_a_worker_that_dies_is_replaced_and_its_segment_trained_again_with_the_s
 
 
 def test_an_idle_worker_that_was_killed_is_replaced(two):
-    fits = {"shards": 2, "slots": 12, "data": with_data}
-    live(SCENE, PLAIN, learner=learner("mlp"), executor=two, **fits)
-    for pid in pids(two):
+    work, learner = shard_work(0, 1), CountingLearner()
+    assert list(two.train(learner, work, lambda *_: None)) == [b"9", b"10"]
+    killed = pids(two)
+    for pid in killed:
         os.kill(pid, signal.SIGKILL)
-    room = live(SCENE, PLAIN, learner=learner("mlp"), executor=two, **fits)
-    assert verify(room.device, processes=0).mismatched == []
+    assert list(two.train(learner, work, lambda *_: None)) == [b"9", b"10"]
+    assert not set(pids(two)) & set(killed)
 
 
 def test_a_worker_that_dies_each_time_is_an_error_and_repair_goes_on(two, tmp_path):
-    device = Cause(learner=Dying(RECIPE, tmp_path), system=PLAIN, shards=1, slots=12, classes=CLASSES, executor=two)
+    device = Cause(learner=Killed(tmp_path), system=PLAIN, shards=1, slots=12, executor=two)
     for life in range(5):
         (tmp_path / str(life)).touch()
-    uploads = [with_data(upload) for upload in SCENE.rounds[0].uploads()]
+    uploads = SCENE.rounds[0].uploads()
     with pytest.raises(LearnerError, match=r"a worker died 3 times over segment \(\d,1\) \(exit code -9\)"):
         device.learn(uploads)
     for life in tmp_path.iterdir():
@@ -122,9 +124,9 @@ def test_a_worker_that_dies_each_time_is_an_error_and_repair_goes_on(two, tmp_pa
 
 
 def test_what_a_learner_raises_in_a_worker_arrives(two):
-    device = Cause(learner=Raising(RECIPE), system=PLAIN, shards=2, slots=12, classes=CLASSES, executor=two)
+    device = Cause(learner=Raising(), system=PLAIN, shards=2, slots=12, executor=two)
     with pytest.raises(LearnerError, match="training failed in a worker: Local: no such thing"):
-        device.learn([with_data(upload) for upload in SCENE.rounds[0].uploads()])
+        device.learn(SCENE.rounds[0].uploads())
 
 
 def test_a_learner_that_cannot_travel_is_refused_in_one_line(two):
@@ -145,8 +147,8 @@ def test_progress_names_segments_and_epochs_and_ends_at_the_total(two):
 
 def test_what_waits_for_its_turn_is_counted():
     executor = Processes(3)
-    device = Cause(learner=learner("mlp"), system=PLAIN, shards=3, slots=12, classes=CLASSES, executor=executor)
-    device.learn([with_data(upload) for upload in SCENE.rounds[0].uploads()])
+    device = Cause(learner=CountingLearner(), system=PLAIN, shards=3, slots=12, executor=executor)
+    device.learn(SCENE.rounds[0].uploads())
     assert executor.in_flight_bytes >= min(head.size_bytes for head in device.heads().values())
     executor.close()
 
@@ -404,20 +406,16 @@ def test_an_absurd_number_of_workers_is_refused(workers):
 SCRIPT = """
 import signal
 import sys
-from cause.learners.recipe import Recipe
-from cause.engine.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 from cause.device.device import Cause
 from tests.executors.worker_learners import Endless
-from tests.executors.test_processes import PLAIN, RECIPE
-from cause.learners.torch import TorchLearner
-from tests.learners.test_torch import SCENE, with_data
+from tests.traces import SCENE
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite started in the background ignores it
-    device = Cause(learner=Endless(RECIPE), system=PLAIN, shards=2, slots=12, workers=2,
+    device = Cause(learner=Endless(), system="sisa", shards=2, slots=12, workers=2,
                    watch=lambda step: print("step", [w.process.pid for w in device.engine.executor._busy], flush=True))
     try:
-        device.learn([with_data(upload) for upload in SCENE.rounds[0].uploads()])
+        device.learn(SCENE.rounds[0].uploads())
     except KeyboardInterrupt:
         print("stopped", flush=True)
 """

@@ -22,7 +22,7 @@ from cause.learners.recipe import Recipe
 from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner, batches
 from tests.clean_room import clean_room, differences, live
-from tests.executors.worker_learners import with_frozen_backbone
+from tests.executors.torch_worker_learners import with_frozen_backbone
 
 CLASSES, SHAPE = 4, (1, 8, 8)
 
@@ -360,7 +360,7 @@ def test_a_device_and_its_learner_agree_on_the_classes_and_on_pruning():
 
 
 def test_a_learner_is_made_from_a_name_a_path_or_a_function():
-    for model in ("mlp", "tests.executors.worker_learners:with_frozen_backbone", with_frozen_backbone):
+    for model in ("mlp", "tests.executors.torch_worker_learners:with_frozen_backbone", with_frozen_backbone):
         assert TorchLearner(model, classes=4, shape=SHAPE, epochs=3).recipe.epochs == 3
     assert TorchLearner("cnn", classes=10).recipe.shape == (3, 32, 32)
     with pytest.raises(InputError, match="epoch"):
