@@ -21,6 +21,7 @@ from cause.errors import RequestError
 
 if TYPE_CHECKING:
     from cause.device.device import Cause
+    from cause.device.view import DeviceView
     from cause.engine.results import Forgotten
 
 Rows = ArrayLike | tuple[ArrayLike, ArrayLike | None]
@@ -98,7 +99,7 @@ class RowIndex:
         return codes
 
 
-def match(device: "Cause", user: str, x: ArrayLike, y: ArrayLike | None = None) -> Matched:
+def match(device: "DeviceView", user: str, x: ArrayLike, y: ArrayLike | None = None) -> Matched:
     """Compare rows with all that is held of a user, learned or staged; without labels the inputs alone count."""
     count = len(np.atleast_1d(np.asarray(x)))
     inputs, labels = checked(user, x, np.zeros(count, dtype=np.int64) if y is None else y)
@@ -133,7 +134,7 @@ def forget_matching(
 _Part = tuple[int, NDArray[np.int64], NDArray[Any], NDArray[np.int64], "NDArray[np.uint8] | None"]
 
 
-def _held(device: "Cause", user: str) -> Iterator[_Part]:
+def _held(device: "DeviceView", user: str) -> Iterator[_Part]:
     """What is held of a user, an upload at a time: round, positions, inputs, labels and handles, all copies."""
     ledger, home = device.ledger, device.home
     for name in ledger.names_like(user):
