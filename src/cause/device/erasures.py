@@ -144,7 +144,7 @@ class Erasures:
         """Delete staged samples that are older than the home keeps them. No sub-model has seen them."""
         if self._home is not None:
             try:
-                self._home.inbox.expire()
+                self._home.expire_staged()
             except BaseException:
                 self._state.reload()
                 raise
