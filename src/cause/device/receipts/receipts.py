@@ -284,8 +284,7 @@ class Receipts(Log):
         }
 
     def listed(self, first: int = 0, most: int | None = None) -> list[dict[str, Any]]:
-        """The contents of the receipts from number `first` on, oldest first, at most `most`; LogError if one is
-        damaged."""
+        """The contents of the receipts from number `first` on, oldest first; LogError if one is damaged."""
         rows = self.table.bodies_from(first, most)
         verifiers = [self.verifier] if rows else []
         return [{"number": number, **json.loads(open_note(body, verifiers))} for number, body in rows]

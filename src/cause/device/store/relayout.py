@@ -34,7 +34,7 @@ def permuted(
     forgotten: NDArray[np.int64],
     handles: dict[int, bytes],
 ) -> tuple[list[Block], dict[int, int]]:
-    """What is left of an upload, in new blocks with random positions 0, 1, 2 …
+    """What is left of an upload, in new blocks with random positions from 0 on.
 
     Parameters
     ----------

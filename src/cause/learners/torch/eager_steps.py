@@ -40,6 +40,7 @@ class PlainSteps:
         self._optimizer, self._schedule = fresh(recipe, network, steps)
 
     def epoch(self, order: torch.Tensor, cuts: Sequence[Cut]) -> None:
+        """Visit every sample once, batch by batch."""
         order = order.to(self._y.device)
         for start, stop in cuts:
             chosen = order[start:stop]
@@ -53,4 +54,4 @@ class PlainSteps:
                 one_shot.apply(self._network, self._masks)
 
     def settle(self) -> None:
-        pass
+        """Do nothing: the gradients of the last batch are where torch puts them."""

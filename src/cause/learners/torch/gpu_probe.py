@@ -26,6 +26,7 @@ class Habits:
 
     @property
     def layout(self) -> torch.memory_format:
+        """The memory layout of batches and weights."""
         return torch.channels_last if self.channels_last else torch.contiguous_format
 
 
