@@ -100,7 +100,17 @@ class RowIndex:
 
 
 def match(device: "DeviceView", user: str, x: ArrayLike, y: ArrayLike | None = None) -> Matched:
-    """Compare rows with all that is held of a user, learned or staged; without labels the inputs alone count."""
+    """Compare rows with all that is held of a user, learned or staged.
+
+    Parameters
+    ----------
+    device
+        The device; its lock is held.
+    user
+        Whose samples.
+    x, y
+        Inputs and labels to look for; without labels the inputs alone count.
+    """
     count = len(np.atleast_1d(np.asarray(x)))
     inputs, labels = checked(user, x, np.zeros(count, dtype=np.int64) if y is None else y)
     rows, met = RowIndex(inputs, None if y is None else labels), set[int]()
@@ -122,7 +132,21 @@ def match(device: "DeviceView", user: str, x: ArrayLike, y: ArrayLike | None = N
 def forget_matching(
     device: "Cause", user: str, rows: Rows, others: tuple[object, ...], repair: str | None, nonce: str | None
 ) -> "list[Forgotten]":
-    """Forget all samples of a user that equal some of these rows; `others` is what else was named, which is nothing."""
+    """Forget all samples of a user that equal some of these rows.
+
+    Parameters
+    ----------
+    device
+        The device.
+    user
+        Whose samples.
+    rows
+        Inputs, or inputs and labels.
+    others
+        What else the call named, which must be nothing.
+    repair, nonce
+        As in `Cause.forget`.
+    """
     if any(other is not None for other in others):
         raise RequestError("name samples by the rows that they match, or by rounds, positions or handles, not by both")
     x, y = rows if isinstance(rows, tuple) and len(rows) == 2 else (rows, None)

@@ -215,7 +215,19 @@ def cost(segments: Sequence[Waiting], model: EnergyModel | None = None) -> Repai
 
 
 def estimated(trainings: int, samples: int, rsn: int, model: EnergyModel | None) -> RepairCost:
-    """A cost in samples, with seconds and joules as far as a calibration tells."""
+    """A cost in samples, with seconds and joules as far as a calibration tells.
+
+    Parameters
+    ----------
+    trainings
+        How many segments are trained.
+    samples
+        On how many samples.
+    rsn
+        How many of these were trained on before.
+    model
+        A calibration; None leaves seconds and joules unknown.
+    """
     if model is None:
         return RepairCost(trainings, samples, rsn, unknown="no calibration was given")
     joules = model.joules(samples, trainings) if model.joules_line is not None else None

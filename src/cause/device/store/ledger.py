@@ -44,7 +44,19 @@ def joined_digest(digests: NDArray[np.uint8]) -> bytes:
 
 
 class StoredSegment(Segment):
-    """A segment whose pieces and digests are read from the tables."""
+    """A segment whose pieces and digests are read from the tables.
+
+    Parameters
+    ----------
+    key
+        The segment.
+    count
+        How many samples it retains.
+    trained
+        Whether it was trained before.
+    ledger
+        Reads its pieces and digests.
+    """
 
     __slots__ = ("_ledger",)
 

@@ -372,7 +372,19 @@ class Queries:
         ]
 
     def add_export(self, id_: str, made: float, form: str, heads: Iterable[SegmentKey]) -> None:
-        """Record an export; in a transaction."""
+        """Record an export; in a transaction.
+
+        Parameters
+        ----------
+        id_
+            Its id.
+        made
+            When, in seconds since 1970.
+        form
+            `safetensors`, `onnx` or `npz`.
+        heads
+            The sub-models that it holds.
+        """
         listed = json.dumps([list(key) for key in heads])
         self._database.run("INSERT INTO exports VALUES (?, ?, ?, ?, NULL)", [id_, made, form, listed])
 

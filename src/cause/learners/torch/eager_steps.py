@@ -25,7 +25,21 @@ class Steps(Protocol):
 
 
 class PlainSteps:
-    """As torch runs them: forward, backward, update, next rate."""
+    """As torch runs them: forward, backward, update, next rate.
+
+    Parameters
+    ----------
+    network
+        The network that is trained.
+    samples, y
+        Inputs and labels of the segment.
+    recipe
+        Says how it is trained.
+    masks
+        Which weights one-shot pruning has removed, by parameter.
+    steps
+        How many steps the schedule of the learning rate has.
+    """
 
     def __init__(
         self,
