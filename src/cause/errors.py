@@ -39,8 +39,10 @@ class DivergedError(LearnerError):
 
 
 class PassingError(LearnerError):
-    """Training that failed for a reason outside its samples: a worker was killed, there was no memory. It may succeed
-    when it is tried again."""
+    """Training that failed for a reason outside its samples: a worker was killed, there was no memory.
+
+    It may succeed when it is tried again.
+    """
 
 
 class NoGuardError(InputError, PassingError):
@@ -113,8 +115,10 @@ class HomeError(CauseError):
 
 
 class ReadError(HomeError):
-    """A file that is there and cannot be read now: an error of the disk or of the system, not damage. Nothing is
-    dropped for it."""
+    """A file that is there and cannot be read now: an error of the disk or of the system, not damage.
+
+    Nothing is dropped for it.
+    """
 
 
 class DamageError(LearnerError):

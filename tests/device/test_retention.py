@@ -76,17 +76,17 @@ def test_status_says_what_expires_next_and_when(tmp_path):
     with opened(tmp_path / "home", retain="90 days") as device:
         assert retention(device.home).next is None
         start = device.home.clock()
-        device.home.clock = lambda: start
+        device.home.time.now = lambda: start
         learn(device, a=30)
-        device.home.clock = lambda: start + 3600
+        device.home.time.now = lambda: start + 3600
         device.stage("b", *samples("b", 2, 4))
-        device.home.clock = lambda: start + 40 * DAY
+        device.home.time.now = lambda: start + 40 * DAY
         learn(device, c=9)
         found = retention(device.home)
         assert found.next_round == Expiring()
         assert (found.retain, found.next.samples, found.next.users, found.next.rounds) == ("90 days", 34, 2, (1,))
         assert found.next.at == pytest.approx(start + 90 * DAY, abs=1.0)
-        device.home.clock = lambda: start + 90 * DAY + 60
+        device.home.time.now = lambda: start + 90 * DAY + 60
         assert retention(device.home).next_round.samples == 30
 
 

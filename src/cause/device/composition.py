@@ -32,7 +32,17 @@ FORMER: Registry[System] = Registry(
 
 
 def composed(system: str, learner: Learner | None, shards: int, memory: str, slots: int | None) -> dict[str, Any]:
-    """The table for a new home: a system by today's presets, with nothing left open."""
+    """The table for a new home: a system by today's presets, with nothing left open.
+
+    Parameters
+    ----------
+    system
+        A preset's name, perhaps with parts exchanged.
+    learner
+        Decides how large a sub-model is; None counts sub-models alone.
+    shards, memory, slots
+        The settings of the home.
+    """
 
     def size(each: System) -> int:
         return 1 if learner is None else learner.composed(each).sub_model_bytes

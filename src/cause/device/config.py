@@ -153,11 +153,11 @@ def read_config(path: Path) -> Config:
 
 
 def parse_config(data: bytes, where: str) -> Config:
-    """Check a configuration.
+    r"""Check a configuration.
 
-    >>> parse_config(b'[device]\\nshards = 2\\n[key]\\nenv = "MASTER"\\n', "x").settings.shards
+    >>> parse_config(b'[device]\nshards = 2\n[key]\nenv = "MASTER"\n', "x").settings.shards
     2
-    >>> parse_config(b'[device]\\nshard = 2\\n', "x")
+    >>> parse_config(b'[device]\nshard = 2\n', "x")
     Traceback (most recent call last):
     cause.errors.InputError: x: [device] has no 'shard' (did you mean 'shards'?)
     """

@@ -123,7 +123,17 @@ class CauseClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         classes: ArrayLike | None = None,
         users: ArrayLike | None = None,
     ) -> "CauseClassifier":
-        """Learn one more round. The first call needs all classes, here or in the constructor."""
+        """Learn one more round. The first call needs all classes, here or in the constructor.
+
+        Parameters
+        ----------
+        X, y
+            Inputs, and their labels.
+        classes
+            All labels that there will ever be; needed in the first call unless the constructor was given them.
+        users
+            Whose each sample is; without it each row is a user of its own.
+        """
         if hasattr(self, "device_"):
             x, labels = self._checked(X, y, first=False)
             if classes is not None and not np.array_equal(_sorted(classes), self.classes_):
@@ -228,6 +238,17 @@ class CauseClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
         When this returns, the model is what it would be had the samples never come. A position is a sample's rank by
         its digest among those of its user and round, not the row in which it came.
+
+        Parameters
+        ----------
+        user
+            Whose samples.
+        rounds
+            Of which rounds; of all without it.
+        samples
+            Pairs of (round, position).
+        count
+            How many samples of one round, those with the lowest positions.
         """
         check_is_fitted(self)
         (report,) = self.device_.forget(str(user), rounds=rounds, samples=samples, count=count)

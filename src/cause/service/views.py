@@ -8,7 +8,6 @@ from cause.common.version import __version__
 from cause.device.device import ENDLESS
 from cause.device.retention import Retention
 from cause.device.status import Degraded, RepairCost, Status, estimated, waiting
-from cause.device.store.listing import page
 from cause.device.store.queries import RequestRow, RoundRow
 from cause.engine.ledger import Quarantined
 from cause.engine.presets import system_text
@@ -337,10 +336,10 @@ def samples(service: Service, name: str, round_: int | None, before: int | None,
         The most samples on the page.
     """
     with service.device.lock:
-        _, total = page(service.home, name, round_=round_, most=0)
+        _, total = service.home.listing.page(name, round_=round_, most=0)
         end = total if before is None else min(before, total)
         start = max(0, end - limit)
-        listed, _ = page(service.home, name, round_=round_, first=start, most=end - start)
+        listed, _ = service.home.listing.page(name, round_=round_, first=start, most=end - start)
     items = [
         s.HeldSample(round=held.round, handle=held.handle, label=held.label, arrived=timestamp(held.arrived))
         for held in listed

@@ -90,6 +90,17 @@ def with_idle(
     A device that has just worked takes more for a while, so it is looked at until its power has stopped falling, and
     the least that was seen is taken: what else begins meanwhile only adds to it. Where the readings fail, energy is
     unknown, and the work that was to be measured goes on.
+
+    Parameters
+    ----------
+    meter
+        The meter.
+    seconds
+        How long each look at the idle machine takes.
+    sleep
+        Waits; tests replace it.
+    progress
+        Called after each look.
     """
     if not isinstance(meter, SampledMeter):
         return meter

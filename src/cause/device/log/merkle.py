@@ -137,7 +137,19 @@ def consistency_proof(nodes: NodeReader, old_size: int, size: int) -> list[bytes
 
 
 def verify_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes], root: bytes) -> None:
-    """Refuse a proof that does not show the leaf at that index of the tree with that size and root."""
+    """Refuse a proof that does not show the leaf at that index of the tree with that size and root.
+
+    Parameters
+    ----------
+    leaf
+        The hash of the entry.
+    index, size
+        Its number, and the size of the tree.
+    proof
+        The hashes, as `inclusion_proof` returns them.
+    root
+        The root of the tree.
+    """
     _check_size(size)
     _check_hashes(leaf, root, *proof)
     if not 0 <= index < size:
@@ -157,7 +169,17 @@ def verify_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes],
 
 
 def verify_consistency(old_size: int, size: int, proof: Sequence[bytes], old_root: bytes, root: bytes) -> None:
-    """Refuse a proof that does not show the old tree to be the beginning of the new one."""
+    """Refuse a proof that does not show the old tree to be the beginning of the new one.
+
+    Parameters
+    ----------
+    old_size, size
+        The sizes of the old and the new tree.
+    proof
+        The hashes, as `consistency_proof` returns them.
+    old_root, root
+        The roots of both.
+    """
     _check_size(size)
     _check_hashes(old_root, root, *proof)
     if not 0 <= old_size <= size:

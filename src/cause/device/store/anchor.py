@@ -99,7 +99,19 @@ class Anchor:
 
     @classmethod
     def create(cls, folder: Path, vault: Vault, disk: Disk, mark: Mark | None = None) -> None:
-        """Make a new one, durably, in place of what is there."""
+        """Make a new one, durably, in place of what is there.
+
+        Parameters
+        ----------
+        folder
+            The vault's folder.
+        vault
+            Holds the key that it is sealed with.
+        disk
+            How files are written.
+        mark
+            The state that it names; that of an empty ledger by default.
+        """
         page = _page(vault.key(DEVICE_KEY), 0, mark or Mark())
         empty = bytes(PAGE_BYTES)
         try:

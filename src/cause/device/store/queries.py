@@ -241,13 +241,11 @@ class Queries:
             self._database.run("UPDATE requests SET destroyed=? WHERE id=? AND destroyed IS NULL", [now, id_])
 
     def mark_signed(self, levels: Sequence[tuple[str, int]]) -> None:
-        """Note which receipts of requests are in the log: 1 that of the effect, 2 that of the repair too; in a
-        transaction."""
+        """Note which receipts of requests are in the log, in a transaction: 1 of the effect, 2 of the repair too."""
         self._database.many("UPDATE requests SET signed=? WHERE id=?", [[level, id_] for id_, level in levels])
 
     def manifest_key(self, shard: int, request: str | None = None) -> bytes | None:
-        """The name of the key that commits to a shard's data; of one request's receipt, or of any; None if it is
-        gone."""
+        """The name of the key that commits to a shard's data, in one request's receipt or in any; None without one."""
         if request is None:
             row = self._database.row("SELECT key FROM manifests WHERE shard=?", [shard])
         else:
@@ -374,7 +372,19 @@ class Queries:
         ]
 
     def add_export(self, id_: str, made: float, form: str, heads: Iterable[SegmentKey]) -> None:
-        """Record an export; in a transaction."""
+        """Record an export; in a transaction.
+
+        Parameters
+        ----------
+        id_
+            Its id.
+        made
+            When, in seconds since 1970.
+        form
+            `safetensors`, `onnx` or `npz`.
+        heads
+            The sub-models that it holds.
+        """
         listed = json.dumps([list(key) for key in heads])
         self._database.run("INSERT INTO exports VALUES (?, ?, ?, ?, NULL)", [id_, made, form, listed])
 

@@ -116,6 +116,17 @@ class Vault:
     ) -> "Vault":
         """Open a vault, and finish or undo an interrupted change. Opening it for reading changes nothing.
 
+        Parameters
+        ----------
+        folder
+            The vault's folder.
+        source
+            Where the master key comes from.
+        disk
+            How files are reached; tests replace it.
+        read_only
+            Open it beside the process that writes it.
+
         Raises
         ------
         VaultError
