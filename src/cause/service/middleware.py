@@ -122,8 +122,7 @@ class ServiceMiddleware:
         except ClientDisconnect:
             status = 400  # for metrics and log: the client is gone
         except problems.ProblemError as error:
-            response = problems.problem_response(error.status, error.detail, error.headers, error.errors)
-            await response(scope, receive, send_with_headers)
+            await error.response()(scope, receive, send_with_headers)
         except Exception as error:
             # without the error's message, which may contain user ids
             log.error("unexpected %s", type(error).__name__, extra={"detail": redacted_traceback(error)})

@@ -67,6 +67,11 @@ class ServeSettings:
     """Requests a second for each token; the burst is twice that."""
     erasures: int = 60
     """Erasures an hour for each user's token, in one burst or not: each leaves a receipt that is kept for ever."""
+    user_samples: int | None = None
+    """The most samples that one user may hold when the user's own token uploads; None: as many as fit."""
+    user_storage: str = "25%"
+    """The most that one user's samples may take on the disk, likewise: a size, or a share of the home's `storage` (of
+    the whole disk where the home has no such limit)."""
     attempts: float = 5.0
     """Failed attempts a second for each address."""
     tls_cert: str | None = None
@@ -100,6 +105,9 @@ class ServeSettings:
                 parse_duration(text)
         for size in (self.body, self.unpacked, self.arriving, self.waiting):
             parse_bytes(size)
+        if self.user_samples is not None and self.user_samples < 1:
+            raise InputError(f"user_samples must be at least 1, not {self.user_samples}")
+        share_of(self.user_storage, 0)
 
     @property
     def close_every_s(self) -> float | None:
@@ -145,6 +153,30 @@ class ServeSettings:
     def unpacked_bytes(self) -> int:
         """`unpacked` in bytes."""
         return parse_bytes(self.unpacked)
+
+
+def share_of(text: str, whole: int) -> int:
+    """Return a size in bytes that is given as a size or as a percentage of a whole.
+
+    Raises
+    ------
+    InputError
+        If it is neither, or not above zero, or above 100 %.
+
+    Examples
+    --------
+    >>> share_of("25%", 1000), share_of("2KB", 1000)
+    (250, 2048)
+    """
+    if not text.endswith("%"):
+        return parse_bytes(text)
+    try:
+        percent = float(text[:-1])
+    except ValueError:
+        percent = 0.0
+    if not 0 < percent <= 100:
+        raise InputError(f"a share is a percentage above 0 and up to 100, as 25%, or a size, as 2GB, not {text!r}")
+    return int(whole * percent / 100)
 
 
 def read_settings(

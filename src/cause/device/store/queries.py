@@ -327,6 +327,13 @@ class Queries:
             blocks.setdefault((round_, pseudonym), []).append(bytes(name))
         return blocks
 
+    def bytes_of(self, pseudonym: int) -> int:
+        """How many bytes the samples of a user's rounds take on the disk."""
+        (size,) = self._database.row(
+            "SELECT coalesce(sum(bytes), 0) FROM uploads JOIN blocks ON upload=id WHERE pseudonym=?", [pseudonym]
+        )
+        return int(size)
+
     # Samples that become too old
 
     def pieces_upto_round(self, last: float) -> list[tuple[int, int, bytes]]:
