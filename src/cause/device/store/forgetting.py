@@ -18,6 +18,7 @@ from cause.device.store.quarantining import give_back
 from cause.device.store.relayout import RANDOM, moved, permuted
 from cause.device.store.repeats import void
 from cause.device.store.seals import name_bytes, seal_digests
+from cause.device.store.shares import Share, shares_of
 from cause.device.store.stored_upload import Blocks
 from cause.engine.ledger import Selection
 from cause.engine.plan import ShardPlan
@@ -87,15 +88,14 @@ def effect(
     staged, to_delete = home.inbox.removal(requests), home.shelf.to_delete()
     keys = {**rewrite.keys, **evidence.keys, **staged.keys}
     home.write(keys, [*rewrite.contents, *staged.contents])
-    evidence.covered["staged"] = staged.samples
-    samples = staged.samples + sum(len(forgotten) for forgotten in selection.values())
+    shares = shares_of(home, requests, selection)
     try:
         with home.database.transaction():
             apply(home, rewrite, selection)
             home.inbox.remove(staged)
             home.delete_sub_models(to_delete)
             home.receipts.replace_keys(ids[0], evidence)
-            _mark(home, ids, plans, samples, evidence.covered, dropped)
+            _mark(home, ids, shares, plans, evidence.covered, dropped)
     except BaseException:
         home.garbage.doubt(keys)
         raise
@@ -267,18 +267,20 @@ def _history_lines(home: "Home", upload: int, pseudonym: int, round_: int, forgo
 def _mark(
     home: "Home",
     ids: Sequence[str],
+    shares: Sequence[Share],
     plans: Sequence[ShardPlan],
-    samples: int,
     covered: dict[str, Any],
     dropped: Sequence[SegmentKey],
 ) -> None:
     """Record that the requests are in effect, and what they touched; call it in a transaction."""
     now = home.clock()
     covered = {**covered, "exports": _taint(home, now, plans, dropped)}
-    for id_ in ids:
+    for id_, share in zip(ids, shares, strict=True):
+        touched = [shard | {"samples": share.shards[shard["shard"]]} for shard in covered["touched"]]
+        own = covered | {"staged": share.staged, "touched": touched}
         home.database.run(
             "UPDATE requests SET effective=?, key=NULL, sealed=NULL, batch=?, samples=?, covered=? WHERE id=?",
-            [now, ids[0], samples, json.dumps(covered), id_],
+            [now, ids[0], share.samples, json.dumps(own), id_],
         )
     rows = [[plan.shard, now] for plan in plans]
     home.database.many("INSERT OR IGNORE INTO behind (shard, since) VALUES (?, ?)", rows)

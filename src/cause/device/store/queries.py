@@ -183,7 +183,7 @@ class Queries:
         return [RequestRow(*row) for row in rows]
 
     def request_samples(self, id_: str) -> int:
-        """How many samples a request that is in effect took, together with those served with it."""
+        """How many samples a request that is in effect took."""
         (samples,) = self._database.row("SELECT samples FROM requests WHERE id=?", [id_])
         return int(samples)
 
