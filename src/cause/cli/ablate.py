@@ -15,6 +15,10 @@ def ablate(
     seeds: o.Seeds = 10,
     shards: o.Shards = None,
     rho: o.Rho = None,
+    ages: o.Ages = None,
+    scope: o.Scope = None,
+    arrivals: o.Arrivals = None,
+    labels: o.Labels = None,
     jobs: o.Jobs = None,
     json: o.AsJson = False,
     out: o.OutFile = None,
@@ -35,7 +39,7 @@ def ablate(
             f"the ablation looks at memories of {' and '.join(map(str, TIGHT_SLOTS))} slots: they hold the heads of at "
             f"most {min(TIGHT_SLOTS)} shards, not {setting.shards}"
         )
-    drawn = o.drawn_of(10, 0, rho=rho)
+    drawn = o.drawn_of(10, 0, rho=rho, ages=ages, scope=scope, arrivals=arrivals, labels=labels)
     with progress_bar("simulating") as progress:
         rows = comparison.compare(ablation_jobs(drawn, setting, seeds), cores() if jobs is None else jobs, progress)
     titles = columns(setting)

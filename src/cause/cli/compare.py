@@ -17,7 +17,10 @@ def compare(
     systems: o.SystemNames = None,
     trace: o.TraceFile = None,
     sweep: Annotated[
-        str | None, typer.Option(help="Vary one setting: shards=1,4,16, memory=0.5GB,2GB, slots=8,16 or rho=0.1,0.5.")
+        str | None,
+        typer.Option(
+            help="Vary one setting: shards=1,4,16, memory=0.5GB,2GB, slots=8,16, rho=0.1,0.5 or ages=current,uniform."
+        ),
     ] = None,
     seeds: o.Seeds = 10,
     shards: o.Shards = None,
@@ -30,6 +33,10 @@ def compare(
     samples: o.Samples = None,
     rho: o.Rho = None,
     alpha: o.Alpha = None,
+    ages: o.Ages = None,
+    scope: o.Scope = None,
+    arrivals: o.Arrivals = None,
+    labels: o.Labels = None,
     classes: o.Classes = 10,
     jobs: o.Jobs = None,
     json: o.AsJson = False,
@@ -49,7 +56,7 @@ def compare(
     names = list(dict.fromkeys(systems or comparison.DEFAULT_SYSTEMS))
     swept = None if sweep is None else comparison.Sweep.parse(sweep)
     if swept:
-        fixed: dict[str, list[object]] = {"shards": [shards], "rho": [rho]}
+        fixed: dict[str, list[object]] = {"shards": [shards], "rho": [rho], "ages": [ages]}
         if any(value is not None for value in fixed.get(swept.name, [memory, slots])):
             raise InputError(f"{swept.name} is swept: do not set it (or the memory) to one value too")
     setting = o.setting_of(shards, memory, slots, submodel_size, backbone, classes, 0)
@@ -58,7 +65,19 @@ def compare(
         refuse_taken(each)
     partitions = {each.partition for each in composed}
     source = o.source_of(
-        trace, partitions, classes, 0, users=users, rounds=rounds, samples=samples, rho=rho, alpha=alpha
+        trace,
+        partitions,
+        classes,
+        0,
+        users=users,
+        rounds=rounds,
+        samples=samples,
+        rho=rho,
+        alpha=alpha,
+        ages=ages,
+        scope=scope,
+        arrivals=arrivals,
+        labels=labels,
     )
     planned = comparison.jobs(names, source, setting, seeds, swept)
     with progress_bar("simulating") as progress:

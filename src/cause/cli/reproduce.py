@@ -49,6 +49,10 @@ def reproduce(
     share: Annotated[float | None, typer.Option(help="Share of the training samples, instead of the size's.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of each training, instead of the size's.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Seeds of each simulation, instead of the size's.")] = None,
+    ages: o.Ages = None,
+    scope: o.Scope = None,
+    arrivals: o.Arrivals = None,
+    labels: o.Labels = None,
     trainings: Annotated[int | None, typer.Option(help="Seeds of each training. [default: 1]")] = None,
     only: Annotated[
         list[str] | None,
@@ -96,8 +100,9 @@ def reproduce(
     if take:
         raise InputError("--take goes with --report")
     size: Size = SIZES[name].changed(
-        share=share, epochs=epochs, seeds=seeds, trainings=trainings, recipe=recipe, device=device
-    )
+        share=share, epochs=epochs, seeds=seeds, trainings=trainings, recipe=recipe, device=device,
+        ages=None if ages is None else o.ages_of(ages), scope=scope, arrivals=arrivals, labels=labels,
+    )  # fmt: skip
     if name == "quick":
         size = size.changed(datasets=at_hand(data))
     cells = [cell for figure in figures for cell in wanted_cells(figure, size, {})]

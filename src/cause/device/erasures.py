@@ -79,7 +79,7 @@ class Erasures:
                 if together:
                     batches = [(ids, list(requests), merged(selections))]
                 with saying(requests_recorded(accepted, in_effect)):
-                    first = self.delete(batches[0][0], batches[0][2])
+                    first = self.delete(batches[0][0], batches[0][2], requested=_requested(batches[0][1]))
             except BaseException:
                 self._unserved = True
                 raise
@@ -87,7 +87,9 @@ class Erasures:
             with saying(lambda: requests_recorded(accepted, in_effect)):
                 done = []
                 for number, (batch_ids, batch, selection) in enumerate(batches):
-                    effect = self.delete(batch_ids, selection) if number else first
+                    effect = first
+                    if number:
+                        effect = self.delete(batch_ids, selection, requested=_requested(batch))
                     in_effect += batch_ids
                     rsn = 0 if train is None else train()
                     done.append(
@@ -101,9 +103,19 @@ class Erasures:
             self._unserved = True
             raise
 
-    def delete(self, ids: Sequence[str], selection: Selection) -> Effect:
-        """Delete samples and the sub-models that saw them; workers that held the samples end."""
-        effect, touched = self._engine.delete(ids, selection)
+    def delete(self, ids: Sequence[str], selection: Selection, *, requested: bool = True) -> Effect:
+        """Delete samples and the sub-models that saw them; workers that held the samples end.
+
+        Parameters
+        ----------
+        ids
+            The requests.
+        selection
+            The samples.
+        requested
+            Whether users asked for it; the policy of the memory does not learn from samples that expire.
+        """
+        effect, touched = self._engine.delete(ids, selection, requested=requested)
         if self._home is not None and touched:
             self._engine.executor.retire(touched)
         return effect
@@ -120,7 +132,7 @@ class Erasures:
         failed: Exception | None = None
         for id_, request in self._home.accepted():
             try:
-                self.delete([id_], remaining(self._ledger, request))
+                self.delete([id_], remaining(self._ledger, request), requested=not request.expiry)
             except Exception as error:
                 self._state.reload()  # the next request needs what is on the disk
                 failed = failed or error
@@ -148,3 +160,8 @@ class Erasures:
             except BaseException:
                 self._state.reload()
                 raise
+
+
+def _requested(requests: Sequence[Request]) -> bool:
+    """Return whether a user asked for one of these, and not only the retention period."""
+    return not all(request.expiry for request in requests)

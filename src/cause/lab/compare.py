@@ -1,4 +1,4 @@
-"""Comparison of several systems on the same traces, over a sweep of shards, memory, slots or ρ."""
+"""Comparison of several systems on the same traces, over a sweep of shards, memory, slots, ρ or ages."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -18,7 +18,9 @@ DEFAULT_SYSTEMS = ("cause", "cause-no-sc", "sisa", "arcane", "omp-70", "omp-95",
 MOST_SEEDS = 10_000
 MOST_PROCESSES = 256
 
-SWEEPS: Registry[type] = Registry("sweep", {"shards": int, "memory": str, "slots": int, "rho": float})
+SWEEPS: Registry[type] = Registry("sweep", {"shards": int, "memory": str, "slots": int, "rho": float, "ages": str})
+DRAWN = {"rho": "ρ is", "ages": "the ages are"}
+"""The sweeps that change the workload, not the device."""
 
 
 @dataclass(frozen=True)
@@ -87,13 +89,13 @@ def jobs(
     """
     if not 1 <= seeds <= MOST_SEEDS:
         raise InputError(f"the number of seeds must be from 1 to {MOST_SEEDS:,}, not {seeds}")
-    if sweep and sweep.name == "rho" and isinstance(source, Trace):
-        raise InputError("ρ is a property of a drawn workload: a trace cannot be swept over it")
+    if sweep and sweep.name in DRAWN and isinstance(source, Trace):
+        raise InputError(f"{DRAWN[sweep.name]} a property of a drawn workload: a trace cannot be swept over it")
     planned = []
     for at in sweep.values if sweep else (None,):
         setting_at, source_at = setting, source
-        if sweep and sweep.name == "rho" and isinstance(source_at, Workload):
-            source_at = replace(source_at, rho=at)
+        if sweep and sweep.name in DRAWN and isinstance(source_at, Workload):
+            source_at = replace(source_at, **{sweep.name: at})
         elif sweep and sweep.name == "memory":
             setting_at = replace(setting, memory=at, slots=None)
         elif sweep:

@@ -162,7 +162,7 @@ def shards(service: Service) -> list[s.Shard]:
     shown = []
     with device.lock:
         waiting_since = service.home.queries.behind()
-        active = device.controller.at(max(1, device.ledger.round))
+        active = device.controller.active(max(1, device.ledger.round))
         for shard in device.ledger.shards():
             lineage, head = device.ledger.lineage(shard), device.memory.head(shard)
             serving = None if head is None else head.key
@@ -172,7 +172,7 @@ def shards(service: Service) -> list[s.Shard]:
             shown.append(
                 s.Shard(
                     shard=shard,
-                    active=shard < active,
+                    active=shard in active,
                     samples=lineage.samples,
                     head=_key(serving),
                     newest=_key(lineage.last),

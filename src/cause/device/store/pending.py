@@ -87,7 +87,7 @@ class Pending:
         rounds_of: dict[str, list[int]] = {}
         for pseudonym, round_ in uploads:
             rounds_of.setdefault(self._directory.name(pseudonym), []).append(round_)
-        return [Request(user, tuple(sorted(old)), exact=True) for user, old in sorted(rounds_of.items())]
+        return [Request(user, tuple(sorted(old)), exact=True, expiry=True) for user, old in sorted(rounds_of.items())]
 
     def accepted(self) -> list[tuple[str, Request]]:
         """The requests that were accepted and have not taken effect, with their ids, oldest first."""
@@ -103,7 +103,8 @@ class Pending:
         samples = None if payload["samples"] is None else tuple((int(t), int(at)) for t, at in payload["samples"])
         handles = None if payload.get("handles") is None else tuple(payload["handles"])
         exact = bool(payload.get("exact", False))
-        return Request(payload["user"], rounds, payload["count"], samples, handles, payload.get("nonce"), exact)
+        nonce, expiry = payload.get("nonce"), bool(payload.get("expiry", False))
+        return Request(payload["user"], rounds, payload["count"], samples, handles, nonce, exact, expiry)
 
     def failed(self, errors: Mapping[int, str]) -> None:
         """Record which shards' training fails, with the type of their last error; the others do not fail."""

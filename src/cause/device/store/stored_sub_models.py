@@ -68,6 +68,8 @@ class StoredSubModels:
         name, deletion = self._shelf.names[segment], self.deletion(memory)
         with self._tables.database.transaction():
             deletion.delete_rows()
+            for head in memory.apart():  # some may have lost their slot to this sub-model
+                self._tables.sub_models.move(self._shelf.names[head], memory.slot_of(head))
             sealed = seal_identity(self._store.vault, name, memory[segment].identity)
             self._tables.sub_models.add(memory[segment], name, sealed, memory.slot_of(segment))
             if retrained:

@@ -9,6 +9,7 @@ from cause.lab.compare import MOST_SEEDS
 from cause.lab.reproduce.cell import Cell
 from cause.lab.reproduce.paper import EPOCHS_PER_ROUND
 from cause.lab.reproduce.recipes import RECIPES
+from cause.lab.workload import Workload
 
 SHARDS = (1, 2, 4, 8, 16)
 SYSTEMS = ("cause", "sisa", "arcane", "omp-70", "omp-95")
@@ -34,6 +35,11 @@ class Size:
     """Seeds of simulations; each draws a workload."""
     workload: int = 50_000
     """Samples of a simulated workload."""
+    ages: str = "uniform"
+    scope: str = "part"
+    arrivals: str = "every-round"
+    labels: str = "dirichlet"
+    """Of a simulated workload: see `cause.lab.workload.Workload`."""
     trainings: int = 1
     """Seeds of real training."""
     shards: tuple[int, ...] = SHARDS
@@ -65,6 +71,7 @@ class Size:
                 raise InputError(f"{flag} must be at least 1, not {getattr(self, name)}")
         if not 1 <= self.seeds <= MOST_SEEDS:
             raise InputError(f"--seeds must be from 1 to {MOST_SEEDS:,}, not {self.seeds}")
+        Workload(ages=self.ages, scope=self.scope, arrivals=self.arrivals, labels=self.labels)  # the same limits
 
     def changed(self, **changes: Any) -> "Size":
         """Return a size with other values where they are not None; `epochs` applies to every kind of training."""
@@ -95,6 +102,10 @@ class Size:
             "samples": self.workload,
             "classes": 10,
             "alpha": 0.5,
+            "ages": self.ages,
+            "scope": self.scope,
+            "arrivals": self.arrivals,
+            "labels": self.labels,
             "seeds": self.seeds,
         }
         return Cell("count", {"system": system, **usual, **workload, **settings})

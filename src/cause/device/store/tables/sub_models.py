@@ -58,6 +58,10 @@ class SubModelTables:
         statement = "UPDATE segments SET trained=1 WHERE (shard, round, slice)=(?, ?, ?)"
         self._database.run(statement, list(sub_model.key))
 
+    def move(self, name: bytes, slot: int) -> None:
+        """Note another slot of a sub-model."""
+        self._database.run("UPDATE sub_models SET slot=? WHERE key=?", [slot, name])
+
     def delete(self, names: Iterable[bytes]) -> None:
         """Delete sub-models by their names."""
         self._database.many("DELETE FROM sub_models WHERE key=?", [[name] for name in names])

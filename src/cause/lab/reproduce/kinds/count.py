@@ -8,11 +8,13 @@ from cause.lab.reproduce.place import Place
 from cause.lab.simulate import Setting, simulate
 from cause.lab.workload import Workload
 
+DRAWN = ("users", "rounds", "samples", "classes", "rho", "alpha", "ages", "scope", "arrivals", "labels")
+
 
 def run(settings: Settings, place: Place) -> dict[str, Any]:
     """Return what each seed's workload cost."""
     name, system = parse_system(settings["system"])
-    drawn = {part: settings[part] for part in ("users", "rounds", "samples", "classes", "rho", "alpha")}
+    drawn = {part: settings[part] for part in DRAWN}
     device = {part: settings[part] for part in ("shards", "memory", "slots", "backbone", "classes")}
     simulations = [
         simulate(Workload(**drawn, seed=seed).trace(), name, system, Setting(**device, seed=seed))
