@@ -25,7 +25,8 @@ def reproduce(
         list[str] | None,
         typer.Argument(
             help="Tables and figures: all, or some of linearity, pruning, shards, controller, sc-function, policies, "
-            "epochs, rsn-rounds, rsn-memory, rsn-rho, rsn-shards, energy-shards, energy-rho, forgetting, partitions.",
+            "epochs, rsn-rounds, rsn-memory, rsn-rho, rsn-shards, energy-shards, energy-rho, forgetting, partitions, "
+            "compare, ablation, balance.",
             autocompletion=o._complete("cause.lab.reproduce.figures", "FIGURES"),
             show_default=False,
         ),
