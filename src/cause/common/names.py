@@ -46,8 +46,8 @@ def normal_name(user: Any) -> str:
     Raises
     ------
     InputError
-        If it is no text of 1 to 256 characters, begins or ends with white space, or holds a control character or one
-        that nobody sees.
+        If it is no text of 1 to 256 characters, begins or ends with white space, or holds a control or an invisible
+        character.
 
     Examples
     --------

@@ -2,8 +2,8 @@
 
 Every row of every table, and every line of the schema, is hashed under a key of the device; the hashes are added modulo
 2^256. So a row that is added, changed or deleted changes the sum without a look at any other row, and
-`cause doctor`, which adds everything up again, sees whether a bit has changed in any of them. Triggers of the connection call
-a function of Python for each changed row; they are made from the tables that are there.
+`cause doctor`, which adds everything up again, sees whether a bit has changed in any of them. Triggers of the
+connection call a function of Python for each changed row; they are made from the tables that are there.
 """
 
 import hmac
