@@ -21,6 +21,11 @@ def serve(
     ] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="A certificate (PEM).")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
+    plain: Annotated[
+        bool | None,
+        typer.Option("--plain", help="Do not warn of plain HTTP for other machines: a proxy or a tunnel encrypts it."),
+    ] = None,
+    hosts: Annotated[str | None, typer.Option(help="Host headers to answer to, as device.local,10.0.0.5.")] = None,
     calibration: h.CalibrationFile = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Log no requests.")] = False,
 ) -> None:
@@ -41,6 +46,8 @@ def serve(
         close_every=close_every,
         close_samples=close_samples,
         repair=repair,
+        plain=plain,
+        hosts=hosts,
         **files,
     )
     run(home, settings, quiet=quiet)

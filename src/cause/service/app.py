@@ -84,7 +84,7 @@ def _methods(app: FastAPI, scope: Any) -> str:
 def _add_exception_handlers(app: FastAPI) -> None:
     @app.exception_handler(problems.ProblemError)
     async def _(request: Request, error: problems.ProblemError) -> Response:
-        return problems.problem_response(error.status, error.detail, error.headers, error.errors)
+        return error.response()
 
     @app.exception_handler(RequestValidationError)
     async def _(request: Request, error: RequestValidationError) -> Response:

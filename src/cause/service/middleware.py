@@ -14,7 +14,7 @@ from cause.service import problems
 from cause.service.limits import ConcurrencyLimit, RateLimiter
 from cause.service.metrics import Metrics
 from cause.service.redact import redacted_message, redacted_traceback
-from cause.service.settings import ServeSettings
+from cause.service.settings import ServeSettings, host_name
 from cause.service.tokens import Token, Tokens
 
 Scope = MutableMapping[str, Any]
@@ -84,6 +84,7 @@ class ServiceMiddleware:
         self._rates, self._failed_attempts = RateLimiter(settings.rate), RateLimiter(settings.attempts)
         self._requests = ConcurrencyLimit("requests", settings.requests, settings.requests_per_token)
         self._streams = ConcurrencyLimit("streams", settings.streams, settings.streams_per_token)
+        self._hosts = settings.allowed_hosts
         self._headers = list(SECURITY) if settings.tls_cert is None else [*SECURITY, TLS_ONLY]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -122,8 +123,7 @@ class ServiceMiddleware:
         except ClientDisconnect:
             status = 400  # for metrics and log: the client is gone
         except problems.ProblemError as error:
-            response = problems.problem_response(error.status, error.detail, error.headers, error.errors)
-            await response(scope, receive, send_with_headers)
+            await error.response()(scope, receive, send_with_headers)
         except Exception as error:
             # without the error's message, which may contain user ids
             log.error("unexpected %s", type(error).__name__, extra={"detail": redacted_traceback(error)})
@@ -146,6 +146,7 @@ class ServiceMiddleware:
         """Return the token of a request, None where none is needed; raise a `ProblemError` to refuse the request."""
         if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_BYTES:
             raise problems.ProblemError(431, f"the headers have more than {HEADER_BYTES:,} bytes")
+        self._check_host(scope)
         most = self._most_body_bytes(scope)
         length = _header(scope, b"content-length")
         if length is not None and (not length.isdigit() or len(length) > 18 or int(length) > most):
@@ -173,6 +174,20 @@ class ServiceMiddleware:
         if wait:
             raise problems.ProblemError(429, "too many requests with this token", {"Retry-After": str(wait)})
         return token
+
+    def _check_host(self, scope: Scope) -> None:
+        """Refuse a request without a Host header, with several, or with one that is not allowed."""
+        hosts = [value.decode("latin-1").strip() for name, value in scope["headers"] if name == b"host"]
+        if len(hosts) > 1:
+            raise problems.ProblemError(400, "a request has one Host header, not several", {"Connection": "close"})
+        if not hosts or not hosts[0]:
+            if scope.get("http_version") == "1.0" and self._hosts is None:
+                return  # HTTP/1.0 does not ask for one
+            raise problems.ProblemError(400, "a request has a Host header", {"Connection": "close"})
+        if self._hosts is not None and host_name(hosts[0]) not in self._hosts:
+            raise problems.ProblemError(
+                400, "this service does not answer to that Host: the setting `hosts` names some"
+            )
 
     def _most_body_bytes(self, scope: Scope) -> int:
         return self._body_bytes if scope["path"].endswith(LARGE) else min(self._body_bytes, SMALL_BODY_BYTES)

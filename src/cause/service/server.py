@@ -20,6 +20,10 @@ from cause.service.redact import redacted_traceback
 from cause.service.service import Service
 from cause.service.settings import ServeSettings
 
+EXPOSED = (
+    "listening on %s without TLS: everybody on the network can read tokens and samples. Give --tls-cert and --tls-key, "
+    "listen on 127.0.0.1, or say --plain if a proxy or a tunnel encrypts the traffic"
+)
 EXTRA = ("method", "route", "status", "ms", "token", "detail")
 
 
@@ -69,6 +73,8 @@ def serve(home: Path, settings: ServeSettings, *, quiet: bool = False) -> None:
     """
     _set_up_logging(quiet)
     _check_tls(settings)
+    if settings.exposed:
+        logging.getLogger("cause.serve").warning(EXPOSED, settings.host)
     service = Service(home, settings)
     try:
         config = uvicorn.Config(

@@ -32,6 +32,7 @@ from cause.service.journal import PublishingJournal
 from cause.service.metrics import Metrics
 from cause.service.predictor_cache import PredictorCache
 from cause.service.problems import ProblemError
+from cause.service.quotas import Quotas
 from cause.service.receive_buffer import overwrite_receive_buffer
 from cause.service.settings import ServeSettings
 from cause.service.tokens import Tokens
@@ -69,6 +70,7 @@ class Service:
             self.home: Home = home_of(self.device)
             self.events, self.metrics = Events(), Metrics()
             self.predictors = PredictorCache(self.device)
+            self.quotas = Quotas(self.device, settings)
             self._lock = threading.Lock()
             self._bodies: dict[str, OrderedDict[str, tuple[float, bytes]]] = {}
             self._loop: asyncio.AbstractEventLoop | None = None

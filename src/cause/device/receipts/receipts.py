@@ -25,6 +25,7 @@ from cause.device.log import (
     verify_inclusion,
 )
 from cause.device.receipts.log import Log, time_text
+from cause.device.receipts.own_form import entry_of, own_form
 from cause.device.store.database import Database
 from cause.device.store.layout import DEVICE_KEY
 from cause.device.store.queries import Queries
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from cause.device.store.ledger import HomeLedger
 
 FORMAT = 1
+SALT_BYTES = 16
+"""Random bytes in each receipt, so that nobody can guess the contents of an entry of which only the hash is known."""
 NONCE = b"cause: nonce of a request\0"
 """The prefix of a nonce when it is hashed."""
 
@@ -117,7 +120,8 @@ class Bundle:
         """
         body: dict[str, Any] = json.loads(open_note(self.receipt, [device]))
         head = open_checkpoint(self.checkpoint, device)
-        verify_inclusion(leaf_hash(self.receipt), self.number, head.size, self.proof, head.root)
+        leaf = entry_of(body) or leaf_hash(self.receipt)
+        verify_inclusion(leaf, self.number, head.size, self.proof, head.root)
         if nonce is not None and body.get("nonce_sha256") != nonce_digest(nonce):
             raise LogError("the receipt does not answer the request that this nonce was sent with")
         return body
@@ -267,6 +271,7 @@ class Receipts(Log):
             "recipe": trained.recipe.hex(),
             "environment": trained.environment,
             "software": f"cause {__version__}",
+            "salt": os.urandom(SALT_BYTES).hex(),
         }
         if served.nonce is not None:
             body["nonce_sha256"] = served.nonce
@@ -289,10 +294,20 @@ class Receipts(Log):
         verifiers = [self.verifier] if rows else []
         return [{"number": number, **json.loads(open_note(body, verifiers))} for number, body in rows]
 
-    def bundle(self, number: int) -> Bundle:
-        """A receipt by its number in the log, with its proof; LogError if there is none."""
+    def bundle(self, number: int, *, own: bool = False) -> Bundle:
+        """A receipt by its number in the log, with its proof; LogError if there is none.
+
+        Parameters
+        ----------
+        number
+            The receipt's place in the log.
+        own
+            Return the form for the user who asked, which says nothing of other users' data: see
+            `cause.device.receipts.own_form`.
+        """
         entry, size = self.entry(number), self.size
-        return Bundle(number, entry.body, tuple(inclusion_proof(self, number, size)), self.checkpoint())
+        note = own_form(entry.body, self._signer()) if own else entry.body
+        return Bundle(number, note, tuple(inclusion_proof(self, number, size)), self.checkpoint())
 
     def numbers(self, request: str) -> list[int]:
         """The numbers of a request's receipts, in order."""
@@ -328,6 +343,8 @@ class Receipts(Log):
                 f"the receipt's checkpoint of {head.size} entries is not one of this log: it was rewritten"
                 f"{self.restored_before(head.size)}"
             )
+        if entry_of(body) is not None:  # the form for users: the log has the whole receipt
+            body = json.loads(open_note(self.entry(bundle.number).body, [self.verifier]))
         return body
 
     def held(self, body: dict[str, Any]) -> tuple[list[str], list[str]]:

@@ -17,6 +17,7 @@ from cause.device.store.ledger import HomeLedger
 from cause.device.store.relayout import Permutation, moved, permuted
 from cause.device.store.sealed_store import SealedStore
 from cause.device.store.seals import name_bytes, seal_digests
+from cause.device.store.shares import Share, ShareCounter
 from cause.device.store.stored_sub_models import SubModelDeletion
 from cause.device.store.stored_upload import Blocks
 from cause.device.store.tables import Tables
@@ -129,15 +130,14 @@ class Forgetting:
         staged = self._inbox.removal(requests)
         keys = {**rewrite.keys, **evidence.keys, **staged.keys}
         self._store.write(keys, [*rewrite.contents, *staged.contents])
-        evidence.covered["staged"] = staged.samples
-        samples = staged.samples + sum(len(forgotten) for forgotten in selection.values())
+        shares = ShareCounter(self._ledger, self._inbox, self._tables.samples).shares(requests, selection)
         try:
             with self._tables.database.transaction():
                 self._apply(rewrite, selection)
                 self._inbox.remove(staged)
                 sub_models.delete_rows()
                 self._receipts.replace_keys(ids[0], evidence)
-                self._mark(ids, plans, samples, evidence.covered, dropped)
+                self._mark(ids, shares, plans, evidence.covered, dropped)
         except BaseException:
             self._store.garbage.doubt(keys)
             raise
@@ -265,14 +265,18 @@ class Forgetting:
     def _mark(
         self,
         ids: Sequence[str],
+        shares: Sequence[Share],
         plans: Sequence[ShardPlan],
-        samples: int,
         covered: dict[str, Any],
         dropped: Sequence[SegmentKey],
     ) -> None:
-        """Record that the requests are in effect, and what they touched; call it in a transaction."""
+        """Record that the requests are in effect, and what each touched; call it in a transaction."""
         now, requests = self._clock.now(), self._tables.requests
-        requests.mark_effective(ids, now, samples, {**covered, "exports": self._taint(now, plans, dropped)})
+        covered = {**covered, "exports": self._taint(now, plans, dropped)}
+        for id_, share in zip(ids, shares, strict=True):
+            touched = [shard | {"samples": share.shards[shard["shard"]]} for shard in covered["touched"]]
+            own = covered | {"staged": share.staged, "touched": touched}
+            requests.mark_effective(id_, ids[0], now, share.samples, own)
         requests.mark_behind((plan.shard for plan in plans), now)
 
     def _taint(self, now: float, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]) -> list[str]:

@@ -183,7 +183,7 @@ class Queries:
         return [RequestRow(*row) for row in rows]
 
     def request_samples(self, id_: str) -> int:
-        """How many samples a request that is in effect took, together with those served with it."""
+        """How many samples a request that is in effect took."""
         (samples,) = self._database.row("SELECT samples FROM requests WHERE id=?", [id_])
         return int(samples)
 
@@ -324,6 +324,13 @@ class Queries:
         ):
             blocks.setdefault((round_, pseudonym), []).append(bytes(name))
         return blocks
+
+    def bytes_of(self, pseudonym: int) -> int:
+        """How many bytes the samples of a user's rounds take on the disk."""
+        (size,) = self._database.row(
+            "SELECT coalesce(sum(bytes), 0) FROM uploads JOIN blocks ON upload=id WHERE pseudonym=?", [pseudonym]
+        )
+        return int(size)
 
     # Samples that become too old
 

@@ -1,7 +1,7 @@
 """The tables of requests, of shards that wait for training, and of exports that a request makes stale."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from cause.device.store.database import Database
@@ -55,25 +55,26 @@ class RequestTables:
         rows = (self._database.row("SELECT id, key, sealed FROM requests WHERE id=?", [id_]) for id_ in ids)
         return [SealedRequest(r[0], bytes(r[1]), bytes(r[2])) for r in rows if r is not None and r[1] is not None]
 
-    def mark_effective(self, ids: Sequence[str], now: float, samples: int, covered: Mapping[str, Any]) -> None:
-        """Note that requests took effect together.
+    def mark_effective(self, id_: str, batch: str, now: float, samples: int, covered: Mapping[str, Any]) -> None:
+        """Note that a request took effect.
 
         Parameters
         ----------
-        ids
-            The requests.
+        id_
+            The request.
+        batch
+            The first of the requests that took effect together.
         now
             When.
         samples
-            How many samples were deleted.
+            How many samples it deleted.
         covered
-            What they touched, for their receipts.
+            What it touched, for its receipt.
         """
-        for id_ in ids:
-            self._database.run(
-                "UPDATE requests SET effective=?, key=NULL, sealed=NULL, batch=?, samples=?, covered=? WHERE id=?",
-                [now, ids[0], samples, json.dumps(covered), id_],
-            )
+        self._database.run(
+            "UPDATE requests SET effective=?, key=NULL, sealed=NULL, batch=?, samples=?, covered=? WHERE id=?",
+            [now, batch, samples, json.dumps(covered), id_],
+        )
 
     def mark_repaired(self, waiting: set[int], now: float) -> None:
         """Note that the requests in effect that touched none of the waiting shards are repaired."""
