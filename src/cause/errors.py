@@ -23,7 +23,7 @@ class EmptyRoundError(InputError):
 
 
 class ArrivalError(InputError):
-    """An upload that does not fit the device. The message names its user, the row and the value, and nobody else."""
+    """An upload that does not fit the device. The message names its user, the row and the value."""
 
 
 class BudgetError(CauseError):
@@ -68,7 +68,7 @@ def is_passing(error: BaseException) -> bool:
 
 
 def error_name(error: BaseException) -> str:
-    """The type of an error, of one in a worker process that of the first; nothing of its text, which may name somebody.
+    """The type of an error, of one in a worker process that of the first; nothing of its text, which may name a user.
 
     >>> error_name(ValueError("alice")), error_name(LearnerError("training failed in a worker: KeyError: 'alice'"))
     ('ValueError', 'KeyError')
@@ -126,7 +126,7 @@ class DamageError(LearnerError):
 
 
 class Cancelled(CauseError):
-    """Training that was stopped: its data was forgotten meanwhile, or somebody asked for it."""
+    """Training that was stopped: its data was forgotten meanwhile, or the caller stopped it."""
 
 
 class ChangedError(CauseError):

@@ -1,7 +1,7 @@
 """Names of users: one way to write each, and which written names are the same.
 
 Two names that look alike must not be two users: an erasure of the one would miss the other. So a name is kept in
-Unicode's normal form C, and one with white space at an edge or with characters that nobody sees is refused. Homes of
+Unicode's normal form C, and one with white space at an edge or with invisible characters is refused. Homes of
 earlier versions may hold such names; `fold` tells which name each of them is.
 """
 
@@ -46,8 +46,8 @@ def normal_name(user: Any) -> str:
     Raises
     ------
     InputError
-        If it is no text of 1 to 256 characters, begins or ends with white space, or holds a control character or one
-        that nobody sees.
+        If it is no text of 1 to 256 characters, begins or ends with white space, or holds a control or an invisible
+        character.
 
     Examples
     --------

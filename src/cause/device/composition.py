@@ -47,8 +47,8 @@ def composed(system: str, learner: Learner | None, shards: int, memory: str, slo
         The settings of the home.
     """
 
-    def size(each: System) -> int:
-        return 1 if learner is None else learner.composed(each).sub_model_bytes
+    def size(composed_system: System) -> int:
+        return 1 if learner is None else learner.composed(composed_system).sub_model_bytes
 
     return table(settled(parse_system(system)[1], size, shards, memory, slots))
 

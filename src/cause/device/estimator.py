@@ -211,12 +211,12 @@ class CauseClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     def _found(self, labels: Array) -> Array:
         if self.home is not None:
             raise LabelError("a home keeps no names of classes: name all of them, classes=[…]")
-        found = np.unique(labels)
-        if len(found) < 2:
+        classes = np.unique(labels)
+        if len(classes) < 2:
             raise LabelError(
-                f"all samples are of one class, {found.tolist()[0]!r}: name all that there will be, classes=[…]"
+                f"all samples are of one class, {classes.tolist()[0]!r}: name all that there will be, classes=[…]"
             )
-        return found
+        return classes
 
     def _checked(self, x: ArrayLike, y: ArrayLike, *, first: bool) -> tuple[Array, Array]:
         inputs, labels = validate_data(self, x, y, reset=first)
@@ -252,10 +252,10 @@ class CauseClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         """
         check_is_fitted(self)
         (report,) = self.device_.forget(str(user), rounds=rounds, samples=samples, count=count)
-        gone = self._classes_without_samples() if self._from_data else []
-        if gone:
+        empty = self._classes_without_samples() if self._from_data else []
+        if empty:
             warnings.warn(
-                f"no sample of class {gone[0]!r} is left, but `classes_`, which came from the data, still names it: "
+                f"no sample of class {empty[0]!r} is left, but `classes_`, which came from the data, still names it: "
                 "name classes=[…] beforehand, or fit anew",
                 stacklevel=2,
             )

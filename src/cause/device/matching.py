@@ -1,6 +1,6 @@
-"""Samples by their contents: which of a user's stored samples equal the rows that somebody holds.
+"""Samples by their contents: which of a user's stored samples equal given rows.
 
-The rows are compared with the stored samples and kept nowhere: what is asked for afterwards names handles or positions.
+The rows are compared with the stored samples and kept nowhere: the request that follows names handles or positions.
 """
 
 import os
@@ -113,19 +113,19 @@ def match(device: "DeviceView", user: str, x: ArrayLike, y: ArrayLike | None = N
     """
     count = len(np.atleast_1d(np.asarray(x)))
     inputs, labels = checked(user, x, np.zeros(count, dtype=np.int64) if y is None else y)
-    rows, met = RowIndex(inputs, None if y is None else labels), set[int]()
+    rows, matched = RowIndex(inputs, None if y is None else labels), set[int]()
     handles: list[str] = []
     samples: list[tuple[int, int]] = []
     for round_, positions, held_x, held_y, held_handles in _held(device, user):
         for place, equal in rows.equal(held_x, held_y):
-            met.update(equal)
+            matched.update(equal)
             if held_handles is not None:
                 handles.append(held_handles[place].tobytes().hex())
             else:
                 samples.append((round_, int(positions[place])))
         wipe_arrays(held_x)
     wipe_arrays(inputs)
-    unmatched = tuple(row for row in range(count) if row not in met)
+    unmatched = tuple(row for row in range(count) if row not in matched)
     return Matched(user, tuple(handles), tuple(samples), count, unmatched)
 
 

@@ -38,10 +38,10 @@ def parse_energy(text: str) -> float:
 
 
 def _parsed(text: str, factors: dict[str, float], what: str, examples: str) -> float:
-    found = re.fullmatch(r"\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*([A-Za-z]{1,3})\s*", text, re.ASCII)
-    if found is None or found[2] not in factors or not float(found[1]):
+    match = re.fullmatch(r"\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*([A-Za-z]{1,3})\s*", text, re.ASCII)
+    if match is None or match[2] not in factors or not float(match[1]):
         raise InputError(f"not {what}: {text!r} (write it like {examples})")
-    return float(found[1]) * factors[found[2]]
+    return float(match[1]) * factors[match[2]]
 
 
 def idle(load: float, cores: int, threshold: float = IDLE_LOAD, own: int = 0) -> bool:

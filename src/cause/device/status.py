@@ -138,7 +138,7 @@ class Status:
         """The shards that hold samples and do not vote; None if there are none."""
         silent = [shard for shard in self.shards if shard.serving is None]
         since = min((shard.since for shard in silent if shard.since is not None), default=None)
-        return Degraded(tuple(each.shard for each in silent), len(self.shards), since) if silent else None
+        return Degraded(tuple(shard.shard for shard in silent), len(self.shards), since) if silent else None
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -195,7 +195,7 @@ def _of_one_moment(device: "DeviceView", model: EnergyModel | None) -> Status:
 def waiting(device: "DeviceView") -> list[Waiting]:
     """What a repair would train, in the order in which it would."""
     with device.lock:
-        return [each for shard in device.ledger.shards() for each in _waiting(device, shard)]
+        return [segment for shard in device.ledger.shards() for segment in _waiting(device, shard)]
 
 
 def _waiting(device: "DeviceView", shard: int) -> Iterator[Waiting]:
@@ -210,8 +210,8 @@ def _waiting(device: "DeviceView", shard: int) -> Iterator[Waiting]:
 
 def cost(segments: Sequence[Waiting], model: EnergyModel | None = None) -> RepairCost:
     """What training these segments takes."""
-    rsn = sum(each.samples for each in segments if each.again)
-    return estimated(len(segments), sum(each.samples for each in segments), rsn, model)
+    rsn = sum(segment.samples for segment in segments if segment.again)
+    return estimated(len(segments), sum(segment.samples for segment in segments), rsn, model)
 
 
 def estimated(trainings: int, samples: int, rsn: int, model: EnergyModel | None) -> RepairCost:

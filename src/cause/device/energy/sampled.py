@@ -15,7 +15,7 @@ from cause.errors import MeterError
 LOOKS = 15
 """How often the idle machine is looked at, at most."""
 FALLS = 0.003
-"""By which share power is lower when it still falls: single looks at an idle H200 lay within so much of their mean."""
+"""By which share power is lower when it still falls: readings of an idle H200 were within so much of their mean."""
 ENOUGH = 2
 """Its power has stopped falling when so many looks in a row were no lower."""
 

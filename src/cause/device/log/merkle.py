@@ -159,12 +159,12 @@ def verify_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes],
     border = (index >> inner).bit_count()
     if len(proof) != inner + border:
         raise LogError(f"inclusion proof with {len(proof)} hashes, expected {inner + border}: it is for another tree")
-    found = leaf
+    computed = leaf
     for level, neighbour in enumerate(proof[:inner]):
-        found = node_hash(neighbour, found) if index >> level & 1 else node_hash(found, neighbour)
+        computed = node_hash(neighbour, computed) if index >> level & 1 else node_hash(computed, neighbour)
     for neighbour in proof[inner:]:
-        found = node_hash(neighbour, found)
-    if found != root:
+        computed = node_hash(neighbour, computed)
+    if computed != root:
         raise LogError(f"inclusion proof of entry {index} leads to another root: entry, proof or root was changed")
 
 
@@ -199,15 +199,15 @@ def verify_consistency(old_size: int, size: int, proof: Sequence[bytes], old_roo
     start = old_root if old_size == 1 << shift else steps.pop(0) if steps else b""
     if len(steps) != inner + border:
         raise LogError(f"consistency proof with {len(proof)} hashes does not fit sizes {old_size} and {size}")
-    old_found = found = start
+    old_computed = computed = start
     for level, neighbour in enumerate(steps[:inner]):
         if last >> shift >> level & 1:
-            old_found, found = node_hash(neighbour, old_found), node_hash(neighbour, found)
+            old_computed, computed = node_hash(neighbour, old_computed), node_hash(neighbour, computed)
         else:
-            found = node_hash(found, neighbour)
+            computed = node_hash(computed, neighbour)
     for neighbour in steps[inner:]:
-        old_found, found = node_hash(neighbour, old_found), node_hash(neighbour, found)
-    if old_found != old_root or found != root:
+        old_computed, computed = node_hash(neighbour, old_computed), node_hash(neighbour, computed)
+    if old_computed != old_root or computed != root:
         raise LogError(f"the log of {size} entries does not begin with the one of {old_size}: it was rewritten")
 
 
@@ -240,7 +240,7 @@ def _range(nodes: NodeReader, start: int, end: int) -> bytes:
 
 
 def _fold(hashes: Sequence[bytes]) -> bytes:
-    found = hashes[-1]
+    computed = hashes[-1]
     for left in reversed(hashes[:-1]):
-        found = node_hash(left, found)
-    return found
+        computed = node_hash(left, computed)
+    return computed

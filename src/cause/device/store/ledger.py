@@ -80,8 +80,8 @@ class StoredSegment(Segment):
 
     def positions(self, user: str) -> Positions:
         """The positions of a user's retained samples."""
-        found = (held for key, held in self._ledger.pieces_of(user, self.key.round) if key == self.key)
-        return next(found, range(0))
+        positions = (held for key, held in self._ledger.pieces_of(user, self.key.round) if key == self.key)
+        return next(positions, range(0))
 
     @property
     def manifest(self) -> bytes:

@@ -100,7 +100,7 @@ class Reserve:
             if self._grow(self.target) >= self.target and self._disk.free_bytes(self.path.parent) > more:
                 return
             if not scrubbed:
-                database.scrub()  # the write-ahead log may hold room that nobody needs
+                database.scrub()  # the write-ahead log may hold room that is not needed
         raise BudgetError(
             f"the disk of {str(self.path.parent)!r} has no room for {format_bytes(more)} of samples beside the "
             f"{format_bytes(self.target)} that forgetting needs: forget some, or make room"
@@ -115,7 +115,7 @@ class Reserve:
             Bytes that stay free, for what the device writes meanwhile.
         """
         if not self._ledger:
-            return  # the home was not opened: nobody knows what it needs
+            return  # the home was not opened, so its sizes are unknown
         size, free = self.size(), self._disk.free_bytes(self.path.parent)
         reachable = min(self.target, size + free - leave)
         if reachable > size:

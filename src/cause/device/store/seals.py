@@ -53,11 +53,6 @@ def seal_digest(key: bytes, piece: SegmentKey, digest: bytes) -> bytes:
     return seal(key, digest, pack("piece", *piece))
 
 
-def open_digest(key: bytes, piece: SegmentKey, sealed: bytes) -> bytes:
-    """Open what `seal_digest` sealed; VaultError if it is damaged."""
-    return open_sealed(key, sealed, pack("piece", *piece))
-
-
 def digest_rows(pairs: Sequence[tuple[int, bytes]]) -> NDArray[np.void]:
     """A segment's list of digests, from (pseudonym, digest) pairs in the order of the users' names."""
     rows = np.zeros(len(pairs), dtype=DIGEST_ROW)

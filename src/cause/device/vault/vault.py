@@ -301,7 +301,7 @@ class Vault:
         """Read the files, and read them again if something looks damaged while another process writes.
 
         The two copies of a file are read one after the other: keys that are added in between are missing in the first.
-        So damage counts only if it is seen in files that nobody changed meanwhile.
+        So damage counts only if the files did not change while they were read.
         """
         for attempt in range(_ATTEMPTS):
             before, roots = self._fingerprint() if attempt else b"", self._roots()
