@@ -34,20 +34,16 @@ def serve(
     for package in ("fastapi", "uvicorn", "httptools"):
         h.need(package, "serve")
     from cause.service.server import serve as run
-    from cause.service.settings import read_settings
+    from cause.service.settings import ServeSettings, read_settings
 
     texts = {"tls_cert": tls_cert, "tls_key": tls_key, "calibration": calibration}
     files: dict[str, Any] = {name: None if path is None else str(path) for name, path in texts.items()}
-    settings = read_settings(
-        config,
-        host=host,
-        port=port,
-        workers=workers,
-        close_every=close_every,
-        close_samples=close_samples,
-        repair=repair,
-        plain=plain,
-        hosts=hosts,
-        **files,
-    )
-    run(home, settings, quiet=quiet)
+    options: dict[str, Any] = {
+        "host": host, "port": port, "workers": workers, "close_every": close_every, "close_samples": close_samples,
+        "repair": repair, "plain": plain, "hosts": hosts, **files,
+    }  # fmt: skip
+
+    def read() -> ServeSettings:
+        return read_settings(config, **options)
+
+    run(home, read(), quiet=quiet, reread=read)

@@ -57,7 +57,7 @@ def make_app(service: Service) -> FastAPI:
     app.router.routes.append(Pages("/", StaticFiles(directory=STATIC, html=True), name="static"))
     _add_exception_handlers(app)
     app.openapi = lambda: _schema(app)  # type: ignore[method-assign]
-    app.add_middleware(ServiceMiddleware, tokens=service.tokens, metrics=service.metrics, settings=service.settings)
+    app.add_middleware(ServiceMiddleware, service=service)
     return app
 
 

@@ -12,10 +12,10 @@ from starlette.requests import ClientDisconnect
 from cause.errors import HomeError
 from cause.service import problems
 from cause.service.limits import ConcurrencyLimit, RateLimiter
-from cause.service.metrics import Metrics
 from cause.service.redact import redacted_message, redacted_traceback
+from cause.service.service import Service
 from cause.service.settings import ServeSettings, host_name
-from cause.service.tokens import Token, Tokens
+from cause.service.tokens import Token
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -70,22 +70,27 @@ class ServiceMiddleware:
     ----------
     app
         The application to pass requests on to.
-    tokens
-        Where tokens are looked up.
-    metrics
-        Counts every request.
-    settings
-        The limits.
+    service
+        Its tokens, metrics and limits are used.
     """
 
-    def __init__(self, app: App, tokens: Tokens, metrics: Metrics, settings: ServeSettings) -> None:
-        self._app, self._tokens, self._metrics = app, tokens, metrics
-        self._body_bytes, self._slow_s = settings.body_bytes, settings.slow_s
+    def __init__(self, app: App, service: Service) -> None:
+        settings = service.settings
+        self._app, self._tokens, self._metrics = app, service.tokens, service.metrics
         self._rates, self._failed_attempts = RateLimiter(settings.rate), RateLimiter(settings.attempts)
         self._requests = ConcurrencyLimit("requests", settings.requests, settings.requests_per_token)
         self._streams = ConcurrencyLimit("streams", settings.streams, settings.streams_per_token)
-        self._hosts = settings.allowed_hosts
         self._headers = list(SECURITY) if settings.tls_cert is None else [*SECURITY, TLS_ONLY]
+        self._apply(settings)
+        service.on_reload.append(self._apply)
+
+    def _apply(self, settings: ServeSettings) -> None:
+        """Use these limits from now on."""
+        self._body_bytes, self._slow_s, self._hosts = settings.body_bytes, settings.slow_s, settings.allowed_hosts
+        self._rates.configure(settings.rate)
+        self._failed_attempts.configure(settings.attempts)
+        self._requests.configure(settings.requests, settings.requests_per_token)
+        self._streams.configure(settings.streams, settings.streams_per_token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request; other events (the lifespan) are passed on."""

@@ -39,6 +39,7 @@ def router(service: Service) -> APIRouter:
     may_upload = require_user(service.tokens, "ingest", "operator")
     may_manage = require_user(service.tokens, "operator")
     erasure_rates = RateLimiter(service.settings.erasures / 3600, service.settings.erasures)
+    service.on_reload.append(lambda settings: erasure_rates.configure(settings.erasures / 3600, settings.erasures))
 
     @routes.post(
         "/v1/users/{user}/samples",
