@@ -38,7 +38,7 @@ from cause.engine.quarantine import dropping
 from cause.engine.requests import Request
 from cause.engine.results import Arrived, Forgotten, Learned, Voter
 from cause.engine.samples import SegmentKey, Upload
-from cause.errors import InputError, RequestError
+from cause.errors import RequestError
 from cause.executors import Here, Processes
 from cause.executors.spawning import refuse_rerun
 
@@ -499,24 +499,3 @@ class Cause(DeviceView):
         self, stop: Callable[[], bool] | None = None, except_: Sequence[int] = (), *, once: bool = False
     ) -> tuple[list[SegmentKey], int]:
         return self.engine.train(self.watch, stop, except_, once=once)
-
-    def close(self) -> None:
-        """End the workers, close all files and release the home's lock."""
-        self.engine.executor.close()
-        self.journal.close()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The state of a device in memory, for copies that scikit-learn's tools make; homes are never stored so."""
-        if self.home is not None:
-            raise InputError("a device with a home is not copied: its folder is what lasts, so open that again")
-        return vars(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self.engine.executor = Here()
-
-    def __enter__(self) -> "Cause":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
