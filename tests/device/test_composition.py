@@ -54,9 +54,7 @@ def test_a_name_without_a_composition_means_what_it_meant(tmp_path, monkeypatch)
 
 
 def test_the_former_presets_are_those_of_today_but_for_the_new_one():
-    assert {name: table(system) for name, system in FORMER.items()} == {
-        name: table(system) for name, system in PRESETS.items() if name != "recommended"
-    }
+    assert {name: table(system) for name, system in FORMER.items()} == {name: table(PRESETS[name]) for name in FORMER}
 
 
 def test_a_home_without_a_named_system_is_the_recommended_one_with_nothing_left_open(tmp_path):

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from cause.device.store.pending import requests_of
 from cause.errors import InputError, RequestError
 from tests.clean_room import differences, trained_on
 from tests.device.homes import CLASSES, FEATURES, bayes, opened, samples
@@ -99,7 +98,7 @@ def test_the_request_names_handles_and_holds_nothing_of_the_rows(device, monkeyp
     effect = device.journal.effect
 
     def look(ids, *rest):
-        seen.extend(requests_of(device.home, ids))
+        seen.extend(device.home._pending.requests(ids))
         return effect(ids, *rest)
 
     monkeypatch.setattr(device.journal, "effect", look)

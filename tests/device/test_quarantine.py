@@ -11,6 +11,7 @@ from cause.device.backup.backup import backup
 from cause.device.device import Cause
 from cause.device.fsck import examine_home
 from cause.device.status import status
+from cause.device.store import ledger as store_ledger
 from cause.device.store import quarantining
 from cause.engine.requests import Request
 from cause.engine.samples import SegmentKey
@@ -118,7 +119,7 @@ def test_a_kill_between_the_verdict_and_its_commit_changes_nothing(tmp_path, mon
     device_at(tmp_path / "home").close()
 
     def work():
-        monkeypatch.setattr(quarantining, "set_aside", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        monkeypatch.setattr(store_ledger, "set_aside", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         device = device_at(tmp_path / "home")
         for uploads in GIVEN:
             device.learn(uploads)
@@ -145,7 +146,7 @@ def test_an_error_while_it_is_written_down_leaves_a_home_that_goes_on(tmp_path, 
     with device_at(tmp_path / "home") as device:
         device.learn(GIVEN[0])
         with monkeypatch.context() as patch:
-            patch.setattr(quarantining, "set_aside", fails)
+            patch.setattr(store_ledger, "set_aside", fails)
             with pytest.raises(OSError, match="stumbled"):
                 device.learn(GIVEN[1])
         device.repair()

@@ -3,6 +3,7 @@
 import pytest
 
 from cause.device import device as system
+from cause.device import lookup
 from cause.device.device import Cause
 from cause.engine import checks
 from cause.errors import InputError, RequestError
@@ -23,7 +24,7 @@ def device(tmp_path):
 def as_before():
     """Take names in as earlier versions did, until it is called."""
     patch = pytest.MonkeyPatch()
-    for module in (checks, system):
+    for module in (checks, system, lookup):
         patch.setattr(module, "normal_name", lambda name: name, raising=False)
     yield patch.undo
     patch.undo()

@@ -139,7 +139,7 @@ class Daemon:
     def start(self, wait_s: float = 60.0) -> "Daemon":
         command = [sys.executable, "-m", "cause", "serve", str(self.folder), "--port", str(self.port), "--quiet"]
         for name, value in self.options.items():
-            command += [f"--{name.replace('_', '-')}", value]
+            command += [f"--{name.replace('_', '-')}", *([value] if value else [])]
         environment = {**os.environ, "CAUSE_TEST_KEY": MASTER, "CAUSE_SERVE_RATE": "100000"}
         self.process = subprocess.Popen(command, env=environment, start_new_session=True)
         wait_until(self._answers, wait_s, "the service does not answer")

@@ -33,7 +33,7 @@ def busy(tmp_path, monkeypatch):
     with Running(tmp_path / "home", repair="idle") as running:
         running.service.trainer.load = FakeLoad(idle=False)  # type: ignore[assignment]
         running.now = time.time()
-        running.service.home.clock = lambda: running.now
+        running.service.home.time.now = lambda: running.now
         running.learn(ann=30, bob=20)
         yield running
 
@@ -116,7 +116,7 @@ def test_status_metrics_and_problem_say_degraded_and_overdue(tmp_path):
     opened(tmp_path / "home").close()
     with Running(tmp_path / "home", repair="never") as running:
         now = time.time()
-        running.service.home.clock = lambda: now
+        running.service.home.time.now = lambda: now
         running.learn(ann=30, bob=20)
         assert running.get("/v1/status").json()["problem"] is None
         erase(running, "ann", rounds=[1], count=5)

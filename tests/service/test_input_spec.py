@@ -59,7 +59,7 @@ def test_what_is_refused_does_not_depend_on_what_waits_of_the_user(tmp_path, kep
 
 def metas(running):
     home = running.service.home
-    return [home.store_.meta(bytes(name)) for (name,) in home.database.rows("SELECT key FROM blocks")]
+    return [home.store.blocks.meta(bytes(name)) for (name,) in home.database.rows("SELECT key FROM blocks")]
 
 
 def kept_of_bob(running):

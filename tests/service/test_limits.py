@@ -526,9 +526,12 @@ def test_a_client_that_goes_away_and_had_asked_for_more_ends_its_stream(tmp_path
 
 def test_connections_are_bounded(tmp_path):
     with Running(tmp_path / "home", connections=3) as running:
+        token = running.headers("auditor")["Authorization"]
         held = [Raw(running) for _ in range(3)]
         try:
-            wait_until(lambda: len(running.server.server_state.connections) == 3)
+            for stream in held:
+                stream.send(f"GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: {token}\r\n\r\n".encode())
+            wait_until(lambda: len(running.service.events._listeners) == 3)
             with Raw(running) as one_too_many:
                 answer = one_too_many.read()
                 assert answer.startswith(b"HTTP/1.1 503")
@@ -539,6 +542,36 @@ def test_connections_are_bounded(tmp_path):
                 each.socket.close()
         wait_until(lambda: not running.server.server_state.connections)
         assert running.http.get("/healthz").status_code == 200
+
+
+def test_half_open_connections_keep_nobody_out(tmp_path):
+    """300 of one address that send nothing or half a request: others are answered, and so is a stream under way."""
+    with Running(tmp_path / "home") as running:
+        headers = running.headers("auditor") | {"Host": "localhost"}
+        other = httpx.HTTPTransport(local_address="127.0.0.2")
+        with (
+            httpx.Client(base_url=str(running.http.base_url), transport=other, trust_env=False, timeout=5) as client,
+            client.stream("GET", "/v1/events", headers=headers) as stream,
+        ):
+            lines = stream.iter_lines()
+            assert next(lines) == "event: hello"
+            held = []
+            try:
+                for at in range(300):
+                    held.append(socket.create_connection(("127.0.0.1", running.port), 5))
+                    if at % 2:
+                        held[-1].sendall(b"GET /healthz HTTP/1.1\r\nHost: loc")
+                for _ in range(5):
+                    assert client.get("/healthz").status_code == 200
+                    assert client.get("/v1/token", headers=headers).status_code == 200
+                assert running.http.get("/healthz").status_code == 200, "also from that address"
+                connections = running.server.server_state.connections
+                assert len(connections) <= running.service.settings.connections + 1
+                running.service.events.publish("upload.staged", samples=1)
+                assert any("upload.staged" in next(lines) for _ in range(5)), "the stream was not closed"
+            finally:
+                for each in held:
+                    each.close()
 
 
 def test_every_route_says_that_it_may_be_busy(learned):

@@ -62,7 +62,7 @@ def test_the_service_lets_go_of_what_is_too_old_when_nobody_calls(tmp_path, monk
         service.start()
         wait_until(lambda: service.trainer._expired_at > began)  # it was looked for
         assert (device.ledger.rounds_of("a"), len(service.home.inbox.uploads())) == ([1], 1)
-        service.home.clock = lambda: now + 11 * 86_400
+        service.home.time.now = lambda: now + 11 * 86_400
         wait_until(lambda: device.ledger.rounds_of("a") == [] and not service.home.inbox.uploads())
     finally:
         service.close()

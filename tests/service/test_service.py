@@ -170,7 +170,8 @@ def test_an_erasure_takes_what_is_staged_and_what_is_learned(fresh):
     fresh.post("/v1/users/ann/samples", body=rows("ann", 2, 7))
     held = fresh.get("/v1/users/ann", "ann").json()
     assert (held["samples"], held["staged"]) == (10, {"uploads": 1, "samples": 7})
-    plan = fresh.post("/v1/users/ann/erasures/plan", "ann", {}).json()
+    assert fresh.post("/v1/users/ann/erasures/plan", "ann", {}).json() == {"samples": 10, "staged": 7}
+    plan = fresh.post("/v1/users/ann/erasures/plan", body={}).json()
     assert (plan["samples"], plan["staged"], len(plan["shards"])) == (10, 7, 1)
     answer = fresh.post("/v1/users/ann/erasures", "ann", {}).json()
     assert (answer["samples"], answer["staged"], answer["state"]) == (17, 7, "in_effect")

@@ -11,6 +11,7 @@ from typing import Any
 from cause.common.hashing import digest
 from cause.device.device import Cause
 from cause.device.store.home import Home
+from cause.device.store.ingest import Ingest
 from cause.device.store.shelf import HomeShelf
 from cause.engine.samples import SegmentKey
 from tests.device.homes import CLASSES, FEATURES, MASTER, bayes, samples
@@ -102,16 +103,16 @@ def tell(report: Report) -> None:
         return
     _told.append(True)
     accept, put, load = Home.accept, HomeShelf.put, Home.load
-    store, effect, trained = Home.store, Home.effect, Home.trained
+    record, effect, trained = Ingest.record, Home.effect, Home.trained
 
     def provide(mark, seen):
         _listener[0]({"digest": mark, "seen": packed(seen)})
 
-    def telling_store(self, round_, segments, intake):
+    def telling_record(self, round_, segments, intake):
         for pieces in segments.values():
             for piece in pieces:
                 provide(digest(piece.upload.names(piece.positions)).hex(), contents([piece]))
-        return store(self, round_, segments, intake)
+        return record(self, round_, segments, intake)
 
     def telling_effect(self, asked, selection, plans, dropped):
         for user, round_ in selection:
@@ -138,7 +139,7 @@ def tell(report: Report) -> None:
         load(self, memory)
 
     Home.accept, HomeShelf.put, Home.load = telling_accept, telling_put, load_and_be_known
-    Home.store, Home.effect, Home.trained = telling_store, telling_effect, telling_trained
+    Ingest.record, Home.effect, Home.trained = telling_record, telling_effect, telling_trained
 
 
 def marks(device: Cause) -> dict[str, set[Sample]]:

@@ -51,8 +51,8 @@ def test_a_file_whose_syncs_fail_for_good_loses_nothing(call, deep):
 def test_a_leftover_that_nobody_destroys_is_caught(monkeypatch):
     def put(self, key, blob):
         name = os.urandom(16)
-        self.vault.new_key(name)
-        self.files.write([(name, self.vault.seal(name, blob, b"sub-model"))])
+        self._store.vault.new_key(name)
+        self.files.write([(name, self._store.vault.seal(name, blob, b"sub-model"))])
         self.names[key] = name
 
     monkeypatch.setattr(HomeShelf, "put", put)  # what was written before the error stays

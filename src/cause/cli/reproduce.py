@@ -25,7 +25,8 @@ def reproduce(
         list[str] | None,
         typer.Argument(
             help="Tables and figures: all, or some of linearity, pruning, shards, controller, sc-function, policies, "
-            "epochs, rsn-rounds, rsn-memory, rsn-rho, rsn-shards, energy-shards, energy-rho, forgetting, partitions.",
+            "epochs, rsn-rounds, rsn-memory, rsn-rho, rsn-shards, energy-shards, energy-rho, forgetting, partitions, "
+            "compare, ablation, balance.",
             autocompletion=o._complete("cause.lab.reproduce.figures", "FIGURES"),
             show_default=False,
         ),
@@ -49,6 +50,10 @@ def reproduce(
     share: Annotated[float | None, typer.Option(help="Share of the training samples, instead of the size's.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of each training, instead of the size's.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Seeds of each simulation, instead of the size's.")] = None,
+    ages: o.Ages = None,
+    scope: o.Scope = None,
+    arrivals: o.Arrivals = None,
+    labels: o.Labels = None,
     trainings: Annotated[int | None, typer.Option(help="Seeds of each training. [default: 1]")] = None,
     only: Annotated[
         list[str] | None,
@@ -96,8 +101,9 @@ def reproduce(
     if take:
         raise InputError("--take goes with --report")
     size: Size = SIZES[name].changed(
-        share=share, epochs=epochs, seeds=seeds, trainings=trainings, recipe=recipe, device=device
-    )
+        share=share, epochs=epochs, seeds=seeds, trainings=trainings, recipe=recipe, device=device,
+        ages=None if ages is None else o.ages_of(ages), scope=scope, arrivals=arrivals, labels=labels,
+    )  # fmt: skip
     if name == "quick":
         size = size.changed(datasets=at_hand(data))
     cells = [cell for figure in figures for cell in wanted_cells(figure, size, {})]

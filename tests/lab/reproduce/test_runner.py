@@ -16,7 +16,6 @@ import pytest
 
 from cause.cli import main
 from cause.errors import InputError, LearnerError
-from cause.lab.reproduce import archive as archive_
 from cause.lab.reproduce import cell as cell_
 from cause.lab.reproduce import kinds, runner
 from cause.lab.reproduce.archive import Archive
@@ -275,7 +274,7 @@ def test_the_command_tells_what_it_did(capsys, tmp_path):
         (["shards", "--data", "nowhere"], "--data: 'nowhere' is not a folder"),
         (["shards", "--share", "0"], "--share is a part of the samples"),
         (["shards", "--epochs", "0"], "--epochs must be at least 1"),
-        (["policies", "--seeds", "0"], "--seeds must be from 1"),
+        (["policies", "--seeds", "0"], "the number of seeds must be from 1"),
         (["policies", "--workers", "0"], "--workers must be from 1"),
         (["shards", "--recipe", "mine"], "unknown recipe 'mine'"),
         (["shards", "--device", "tpu"], "unknown device 'tpu'"),
@@ -342,8 +341,7 @@ def test_a_result_is_not_changed_by_two_at_once(tmp_path):
 
 def test_runs_of_an_older_format_are_made_again(tmp_path, monkeypatch):
     assert reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["8"]}).ran == 6
-    for module in (archive_, cell_):
-        monkeypatch.setattr(module, "FORMAT", cell_.FORMAT + 1)
+    monkeypatch.setitem(cell_.FORMATS, "count", cell_.FORMATS["count"] + 1)
     report = reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["8"]})
     assert (report.found, report.ran) == (0, 6)
     assert len(Archive(tmp_path).of_result("policies")) == 6  # the older ones are gone from it
@@ -355,7 +353,7 @@ def test_runs_without_a_format_are_of_the_one_before_it_was_written_down(tmp_pat
     (tmp_path / "cells").mkdir()
     (tmp_path / "cells" / "old.json").write_text(json.dumps(result))
     assert Cell("control", settings) in Archive(tmp_path)
-    monkeypatch.setattr(archive_, "FORMAT", 3)
+    monkeypatch.setattr(cell_, "FORMAT", 3)
     assert Cell("control", settings) not in Archive(tmp_path)
 
 
