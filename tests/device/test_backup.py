@@ -25,8 +25,8 @@ from cause.device.store.home import Home
 from cause.device.vault import FILES, EnvKeySource, Vault
 from cause.device.verify import verify
 from cause.errors import CauseError, HomeError, InputError, LogError
+from tests.clean_room import differences
 from tests.device.homes import bayes, learn, opened
-from tests.rooms import differences
 
 SOURCE = EnvKeySource("CAUSE_TEST_KEY")
 ROUNDS = ({"a": 300, "b": 40, "c": 9}, {"a": 20, "d": 30}, {"b": 12, "c": 7})
@@ -152,7 +152,7 @@ def test_of_a_block_that_was_rewritten_since_the_backup_nothing_comes_back(home)
     with checked(home) as device:
         (piece,) = [held for _, held in device.ledger.pieces_of("a", 1)]
         assert piece == range(128, 300)  # and whose they are is known from another upload of theirs
-        assert device.predict(device.ledger.lineage(0).after(None)[0].pieces[0].upload.arrays(range(128, 130))[0]).size
+        assert device.predict(device.ledger.lineage(0).after(None)[0].pieces[0].upload.arrays(range(128, 130))[0]).size  # type: ignore[attr-defined]
 
 
 def test_an_upload_whose_owner_nobody_can_read_any_more_is_left_out(tmp_path):
@@ -285,7 +285,7 @@ def changed(archive, change=lambda name, data: data, more=()):
     return target
 
 
-def told(change):
+def edited(change):
     def changing(name, data):
         if name != "manifest.json":
             return data
@@ -313,11 +313,11 @@ BAD = {
     "no ledger": ({"change": without("ledger.db")}, "no 'ledger.db'"),
     "no manifest": ({"change": without("manifest.json")}, "no 'manifest.json'"),
     "another ledger": ({"change": lambda n, d: d + b"x" if n == "ledger.db" else d}, "was changed or is damaged"),
-    "another round": ({"change": told(lambda m: m.update(round=99))}, "not a backup of this home"),
-    "a forged commitment": ({"change": told(lambda m: m.update(commitment="00" * 32))}, "not a backup of this home"),
-    "a newer version": ({"change": told(lambda m: m.update(version=2))}, "has version 2"),
-    "a strange manifest": ({"change": told(lambda m: m.pop("made"))}, "manifest is damaged"),
-    "a giant manifest": ({"change": told(lambda m: m.update(cause="x" * 100_000))}, "manifest is too long"),
+    "another round": ({"change": edited(lambda m: m.update(round=99))}, "not a backup of this home"),
+    "a forged commitment": ({"change": edited(lambda m: m.update(commitment="00" * 32))}, "not a backup of this home"),
+    "a newer version": ({"change": edited(lambda m: m.update(version=2))}, "has version 2"),
+    "a strange manifest": ({"change": edited(lambda m: m.pop("made"))}, "manifest is damaged"),
+    "a giant manifest": ({"change": edited(lambda m: m.update(cause="x" * 100_000))}, "manifest is too long"),
     "no JSON": ({"change": lambda n, d: b"[" * 5_000 if n == "manifest.json" else d}, "manifest is damaged"),
 }  # fmt: skip
 

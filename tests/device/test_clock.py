@@ -1,6 +1,7 @@
 """A clock that jumps destroys nothing."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -195,8 +196,8 @@ def test_the_commands_say_it_and_show_the_way_out(folder, machine, capsys):
         assert "2023-" in lines[0]
         assert "--trust-clock" in lines[0]
     assert "--trust-clock" in json.loads(cause("status", folder, "--json"))["clock"]
-    told = json.loads(cause("expire", folder, "--trust-clock", "--json"))
-    assert (told["samples"], told["clock"]) == (3 * 70, None)
+    payload = json.loads(cause("expire", folder, "--trust-clock", "--json"))
+    assert (payload["samples"], payload["clock"]) == (3 * 70, None)
     assert "the clock says" not in cause("status", folder)
 
 
@@ -208,12 +209,13 @@ def test_the_commands_say_it_and_show_the_way_out(folder, machine, capsys):
 def test_the_time_of_a_home_never_runs_ahead_of_what_passed(steps):
     """Whatever the clock says, within a boot the home's time is at most an hour off what was counted."""
 
-    class Meta(dict):
+    class Meta(dict[str, Any]):
         def set(self, name, value):
             self[name] = value
 
     machine = Machine()
-    clock = Clock(Meta(), lambda: machine.time, counter=lambda: machine.counted, boot=lambda: machine.boot)
+    meta: Any = Meta()
+    clock = Clock(meta, lambda: machine.time, counter=lambda: machine.counted, boot=lambda: machine.boot)
     clock.note()
     low = high = machine.time
     for what, amount in steps:

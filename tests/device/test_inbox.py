@@ -10,12 +10,13 @@ from cause.device.backup.backup import backup
 from cause.device.backup.restore import restore
 from cause.device.device import Cause
 from cause.device.fsck import examine_home
-from cause.device.store.database import MIGRATIONS, Database
+from cause.device.store.database import Database
+from cause.device.store.migrations import MIGRATIONS
 from cause.device.verify import verify
 from cause.engine.requests import Request
 from cause.errors import BudgetError, HomeError, InputError, RequestError
+from tests.clean_room import differences
 from tests.device.homes import ERASE, bayes, learn, opened, samples
-from tests.rooms import differences
 from tests.torture.attack import attack
 
 
@@ -204,12 +205,12 @@ DAY = 86_400.0
 def keeping(tmp_path):
     """A home that keeps samples for ten days, at the end of the twentieth day."""
     with opened(tmp_path / "home", shards=1, retain="10 days") as device:
-        device.home.clock = lambda: 20 * DAY
+        device.home.time.now = lambda: 20 * DAY
         yield device
 
 
 def after(device, days):
-    device.home.clock = lambda: (20 + days) * DAY
+    device.home.time.now = lambda: (20 + days) * DAY
 
 
 LATER = {
@@ -269,7 +270,7 @@ def test_an_opening_destroys_what_waited_for_too_long_also_when_its_call_is_no_l
 def test_samples_that_are_kept_for_some_rounds_wait_for_theirs_however_long(tmp_path):
     with opened(tmp_path / "home", retain="1 rounds") as device:
         device.stage("a", *samples("a", 1, 4))
-        device.home.clock = lambda: 1e12
+        device.home.time.now = lambda: 1e12
         device.expire()
         assert staged(device) == {"a": 4}
 

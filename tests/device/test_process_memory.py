@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,10 @@ import pytest
 from cause.device.device import Cause
 from cause.device.vault import EnvKeySource, Vault
 from tests.device.homes import MASTER
-from tests.device.measured import CLASSES, FEATURES, KEY, learner
+from tests.device.memory_probe import CLASSES, FEATURES, KEY, learner
 from tests.process_memory import Needles, readable, search
-from tests.service.services import Daemon, until
+from tests.service.services import Daemon
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not readable(), reason="the memory of processes cannot be read here (/proc/PID/mem)")
 WITHIN_S = 5.0
@@ -69,7 +71,7 @@ class Measured:
     def __init__(self, folder: Path, model: str, workers: int, repair: str) -> None:
         arguments = [str(folder), model, str(workers), repair]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.device.measured", *arguments],
+            [sys.executable, "-m", "tests.device.memory_probe", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -127,7 +129,7 @@ def test_no_forgotten_sample_and_no_destroyed_key_is_left_in_memory(tmp_path, mo
 @pytest.fixture
 def service(tmp_path):
     """A service on a home, in a process of its own."""
-    settings = {"system": "frugal", "shards": 2, "slots": 8}
+    settings: dict[str, Any] = {"system": "frugal", "shards": 2, "slots": 8}
     Cause(tmp_path / "home", learner=learner("sklearn"), key=KEY, **settings).close()
     daemon = Daemon(tmp_path / "home").start()
     yield daemon
@@ -148,7 +150,7 @@ def upload_text(client, x: np.ndarray) -> None:
 
 def learn_round(client) -> None:
     number = client.close_round().round
-    until(lambda: client.round(number).state == "trained")
+    wait_until(lambda: client.round(number).state == "trained")
 
 
 def test_a_service_holds_nothing_of_what_it_forgot(tmp_path, service):

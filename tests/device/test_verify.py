@@ -6,9 +6,9 @@ import pytest
 
 from cause.device.verify import verify
 from cause.engine.presets import PRESETS, System
+from tests.clean_room import live
 from tests.learners.test_pruning import learner
 from tests.learners.test_torch import SCENE, with_data
-from tests.rooms import live
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_a_changed_weight_and_a_changed_sample_are_found():
     device.memory.shelf.put(last, device.learner.encode(state))
     assert verify(device, processes=0).mismatched == [last]
     first = next(iter(device.ledger.lineage(0)))
-    first.pieces[0].upload._x[0] += 1.0
+    first.pieces[0].upload._x[0] += 1.0  # type: ignore[attr-defined]
     assert sorted(verify(device, processes=0).mismatched) == device.memory.stored()
 
 
@@ -50,8 +50,7 @@ def test_another_environment_is_unverifiable_not_wrong():
     device = live(SCENE, system, shards=1, slots=12, learner=learner(system), data=with_data).device
     stored = device.memory.stored()
     for key in stored[:2]:
-        slot = device.memory.slot_of(key)
-        device.memory._slots[slot] = replace(device.memory[key], environment="torch 1.0, elsewhere")
+        device.memory._sub_models[key] = replace(device.memory[key], environment="torch 1.0, elsewhere")
     found = verify(device, processes=0)
     assert sorted(found.unverifiable) == stored[:2]
     assert sorted(found.identical) == stored[2:]

@@ -6,20 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cause.common import positions as pos
-from cause.common.hashing import digest
-from cause.device import device as engine
 from cause.device.device import Cause
-from cause.engine import training
-from cause.engine.ledger import MemoryLedger
-from cause.engine.memory import Memory
 from cause.engine.presets import FIXED, PRESETS, System
+from cause.engine.requests import Request
 from cause.engine.samples import Part, TraceUpload
-from cause.engine.segments import Segmenting
 from cause.lab.trace import Add, Round, Trace
-from tests.learners_for_tests import FrequencyLearner, RememberingLearner
-from tests.rooms import clean_room, differences, live
-from tests.traces import traces
+from tests.clean_room import clean_room, differences, live
+from tests.small_learners import FrequencyLearner, RememberingLearner
+from tests.traces import SCENE, traces
 
 PLAIN = System(gamma=FIXED)
 GIVEN_THE_PARTITION = {
@@ -63,129 +57,10 @@ def test_ucdp_is_not_history_independent_which_is_why_both_levels_exist():
     for seed in range(20):
         sizes = {f"u{i}": 1 + (i * 7 + seed) % 11 for i in range(9)}
         adds = [Add(user, Part(size)) for user, size in sizes.items()]
-        trace = Trace([Round(1, adds, [engine.Request("u0")])])
+        trace = Trace([Round(1, adds, [Request("u0")])])
         room = live(trace, system, shards=3, seed=seed)
         found += differences(room.device, clean_room(room, trace, system, given=False, seed=seed))
     assert found
-
-
-# Leaks put in on purpose: the comparison must go red for each. A check that cannot fail proves nothing.
-
-SCENE = Trace(
-    [
-        Round(1, [Add("a", Part(4, ((0, 2), (1, 2)))), Add("b", Part(3, ((1, 3),)))]),
-        Round(2, [Add("a", Part(5, ((2, 5),))), Add("c", Part(2, ((0, 2),)))]),
-        Round(3, [Add("b", Part(6, ((1, 6),)))], [engine.Request("a", (1,), 2)]),
-        Round(4, [Add("c", Part(4, ((3, 4),)))], [engine.Request("b", (1,)), engine.Request("a", (2,), 1)]),
-    ]
-)
-
-
-def red(system: System = PLAIN, **kwargs) -> list[str]:
-    room = live(SCENE, system, shards=2, **kwargs)
-    return differences(room.device, clean_room(room, SCENE, system))
-
-
-@pytest.mark.parametrize("slices", [1, 3])
-def test_without_a_leak_the_scene_is_green(slices: int):
-    assert red(System(gamma=FIXED, slices=slices)) == []
-
-
-def test_red_when_tainted_sub_models_stay(monkeypatch):
-    monkeypatch.setattr(Memory, "drop_from", lambda self, key: [])
-    assert red()
-
-
-def test_red_when_retraining_starts_from_tainted_weights(monkeypatch):
-    honest = RememberingLearner.train
-    tainted = {}
-
-    def train(self, parent, lesson, seed, tick=None):
-        start = tainted.get(lesson.segment.shard, parent) if lesson.segment.round == 2 else parent
-        state = tainted[lesson.segment.shard] = honest(self, start, lesson, seed)
-        return state
-
-    monkeypatch.setattr(RememberingLearner, "train", train)
-    assert red()
-
-
-def test_red_when_a_request_does_nothing_and_reports_success(monkeypatch):
-    monkeypatch.setattr(MemoryLedger, "delete", lambda self, selection: None)
-    assert red()
-
-
-def test_red_when_a_second_request_brings_the_first_back(monkeypatch):
-    honest = MemoryLedger.delete
-    whole: dict = {}
-
-    def delete(self, selection):
-        for (user, round_), _ in selection.items():
-            for key, _ in self.pieces_of(user, round_):
-                for piece in self.lineage(key.shard)[key].pieces:
-                    whole.setdefault((key, piece.upload.user), piece)  # as it first was
-        honest(self, selection)
-        for (user, _), _ in selection.items():
-            for shard in self.shards():
-                for segment in self.lineage(shard):
-                    if (segment.key, user) not in whole:
-                        continue
-                    for (key, other), piece in whole.items():  # the other users' samples are all there again
-                        if key == segment.key and other != user and other in segment._pieces:
-                            segment._pieces[other] = piece
-                            segment.count = sum(len(held) for _, held in segment.pieces)
-                            segment._manifest, segment._digests = None, {}
-
-    monkeypatch.setattr(MemoryLedger, "delete", delete)
-    scene = Trace(
-        [
-            Round(1, [Add("a", Part(4)), Add("b", Part(3))], [engine.Request("a", (1,), 2)]),
-            Round(2, [], [engine.Request("b", (1,), 1)]),
-        ]
-    )
-    room = live(scene, PLAIN, shards=1)
-    assert differences(room.device, clean_room(room, scene, PLAIN))
-    monkeypatch.undo()
-    room = live(scene, PLAIN, shards=1)
-    assert not differences(room.device, clean_room(room, scene, PLAIN))
-
-
-def test_red_when_slices_are_cut_by_position(monkeypatch):
-    def sliced(self, upload, positions):
-        own = list(positions)
-        cuts = {i: [p for n, p in enumerate(own) if n * 3 // len(own) == i] for i in range(3)}
-        return [(i, pos.of(part)) for i, part in cuts.items() if part]
-
-    monkeypatch.setattr(Segmenting, "sliced", sliced)
-    assert red(System(gamma=FIXED, slices=3))
-
-
-def test_red_when_randomness_outlives_a_segment(monkeypatch):
-    drawn = []
-
-    def seed(*parts):
-        drawn.append(parts)
-        return digest(len(drawn))
-
-    monkeypatch.setattr(training, "training_seed", seed)
-    assert red()
-
-
-def test_red_when_one_sample_is_corrupted():
-    system = System(gamma=FIXED)
-    room = live(SCENE, system, shards=2)
-    room.retained.remove(min(room.retained))
-    assert differences(room.device, clean_room(room, SCENE, system))
-
-
-def test_red_when_one_bit_of_a_sub_model_is_corrupted():
-    system = System(gamma=FIXED)
-    room = live(SCENE, system, shards=2)
-    clean = clean_room(room, SCENE, system)
-    key = clean.memory.stored()[0]
-    blob = bytearray(clean.memory.shelf.get(key))
-    blob[5] ^= 1
-    clean.memory.shelf.put(key, bytes(blob))
-    assert differences(room.device, clean) == [f"sub-model {key}: other bytes"]
 
 
 # What an identity is made of
@@ -234,7 +109,7 @@ def test_a_training_has_a_seed_of_its_own():
         seeds.append(seed)
         return RememberingLearner.train(learner, parent, lesson, seed)
 
-    learner.train = train
+    learner.train = train  # type: ignore[assignment]
     live(SCENE, System("uniform", FIXED, slices=2, policy="unlimited"), shards=2, learner=learner)
     first = len(set(seeds))
     keys = {lesson.segment for _, lesson in learner.diary}
@@ -299,7 +174,7 @@ def test_a_plan_does_not_count_what_was_never_trained():
     with pytest.raises(TypeError):
         device.learn([TraceUpload("b", 2, (Part(5),))])
     learner.train = honest
-    (planned,) = device.plan(engine.Request("a", (1,), 1))
+    (planned,) = device.plan(Request("a", (1,), 1))
     assert planned.replay == ((0, 1, 0), (0, 2, 0))
     assert planned.rsn == device.forget("a", rounds=[1], count=1)[0].rsn == 3
 
@@ -312,7 +187,7 @@ def test_nothing_of_the_forgotten_is_left_in_the_records():
         for segment in device.ledger.lineage(shard):
             for piece in segment.pieces:
                 assert list(piece.upload.positions) == list(piece.positions)
-                assert 0 not in dict(piece.upload.parts[0].labels)
+                assert 0 not in dict(piece.upload.parts[0].labels)  # type: ignore[attr-defined]
     device.forget("a")
     assert "user='a'" not in str(
         [piece for s in device.ledger.shards() for seg in device.ledger.lineage(s) for piece in seg.pieces]
@@ -341,7 +216,7 @@ def test_hash_leaves_no_placement_of_a_forgotten_round():
     system = System(partition="hash")
     users = [f"u{i}" for i in range(12)]
     trace = Trace([Round(t, [Add(user, Part(2)) for user in users]) for t in (1, 2, 3)])
-    trace.rounds[2].forgets.extend(engine.Request(user, (3,)) for user in users[:6])
+    trace.rounds[2].forgets.extend(Request(user, (3,)) for user in users[:6])
     room = live(trace, system, shards=4)
     clean = clean_room(room, trace, system, given=False)
     assert {u: room.device.ledger.placement(u) for u in users} == {u: clean.ledger.placement(u) for u in users}
@@ -368,7 +243,7 @@ def test_an_emptied_first_segment_makes_the_next_one_first():
     device = device_with({"a": 3}, {"a": 2}, shards=1)
     device.forget("a", rounds=[1])
     assert device.memory.stored() == [(0, 2, 0)]
-    assert device.learner.diary[-1][0] is None  # trained from scratch
+    assert device.learner.diary[-1][0] is None  # type: ignore[attr-defined]  # trained from scratch
 
 
 def test_an_emptied_segment_leaves_no_trace_of_itself():

@@ -26,7 +26,7 @@ from tests.device.old_ledger import told_by
 from tests.torture.attack import keys_of
 from tests.torture.calls import Case, Learn
 from tests.torture.life import open_device
-from tests.torture.naming import translated
+from tests.torture.sample_ids import translated
 
 Candidate = tuple[NDArray[Any], int]
 """Inputs and label of a sample."""
@@ -200,7 +200,7 @@ def problems(scratch: Path, rows: int, uploads: int, seed: int = 0) -> list[str]
     """The tests by which the home tells true guesses from wrong ones."""
     found = []
     for name, fits in guessed(scratch, rows, uploads, seed=seed).items():
-        told = told_apart(fits)
-        if told is not None:
-            found.append(f"guesses in uploads of {rows:,}, by {name}: {told}")
+        difference = told_apart(fits)
+        if difference is not None:
+            found.append(f"guesses in uploads of {rows:,}, by {name}: {difference}")
     return found

@@ -17,9 +17,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.torture.aftermath import Story, aftermath, promised, reached
 from tests.torture.kills import Outcome, Torture, forked, scratch_folder
 from tests.torture.life import Report, live, open_device, perform, seeded, tell
+from tests.torture.recovery import Story, aftermath, promised, reached
 from tests.torture.steps import Steps, install
 
 IMAGE_MB = 24
@@ -70,8 +70,8 @@ def why_not() -> str | None:
             with Image(Path(folder) / "image", 8).mounted() as mounted:
                 (mounted / "probe").write_bytes(b"x")
         except (subprocess.CalledProcessError, OSError) as error:
-            told = getattr(error, "stderr", "") or str(error)
-            return f"images cannot be mounted: {told.strip().splitlines()[-1]}"
+            output = getattr(error, "stderr", "") or str(error)
+            return f"images cannot be mounted: {output.strip().splitlines()[-1]}"
     return None
 
 

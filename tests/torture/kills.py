@@ -15,9 +15,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.torture.aftermath import Story, aftermath, promised
 from tests.torture.calls import Case, Reopen, random_case
 from tests.torture.life import Report, dump, learner_of, live, open_device, perform, seeded, tell
+from tests.torture.recovery import Story, aftermath, promised
 from tests.torture.steps import Steps, install
 
 T = TypeVar("T")
@@ -189,10 +189,10 @@ def spread(work: Callable[[T], Outcome | list[Outcome]], items: Iterable[T], lan
                 report({"outcome": asdict(outcome)})
 
     with ThreadPoolExecutor(lanes) as pool:
-        told = [lines for lines, _ in pool.map(lambda number: forked(partial(lane, number)), range(lanes))]
-    failures = [line["failed"] for lines in told for line in lines if "failed" in line]
+        reports = [lines for lines, _ in pool.map(lambda number: forked(partial(lane, number)), range(lanes))]
+    failures = [line["failed"] for lines in reports for line in lines if "failed" in line]
     assert not failures, failures[0]
-    outcomes = [line["outcome"] for lines in told for line in lines if "outcome" in line]
+    outcomes = [line["outcome"] for lines in reports for line in lines if "outcome" in line]
     return [Outcome(each["killed"], each["where"], tuple(each["problems"])) for each in outcomes]
 
 

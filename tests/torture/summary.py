@@ -2,7 +2,7 @@
 
 import multiprocessing
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class Summary:
     """What came of all jobs, by kind."""
 
     tries: Counter[str] = field(default_factory=Counter)
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     problems: dict[str, list[str]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
 
@@ -83,12 +83,12 @@ def run(jobs: Iterable[Job], processes: int, console: Console) -> Summary:
             if found:
                 summary.problems.setdefault(job.kind, []).extend(f"{job.name}: {problem}" for problem in found)
             wrong = len(summary.problems.get(job.kind, []))
-            told = f"{job.kind}, {wrong} violations" if wrong else job.kind
-            progress.update(bars[job.kind], advance=job.tries, description=told)
+            description = f"{job.kind}, {wrong} violations" if wrong else job.kind
+            progress.update(bars[job.kind], advance=job.tries, description=description)
             for problem in found:
                 progress.console.print(f"[red]{job.kind}[/red]: {job.name}: {problem}", highlight=False)
             if not console.is_terminal:  # a bar cannot be seen there
-                console.print(f"{told}: {summary.tries[job.kind]:,} of {totals[job.kind]:,}", highlight=False)
+                console.print(f"{description}: {summary.tries[job.kind]:,} of {totals[job.kind]:,}", highlight=False)
     return summary
 
 

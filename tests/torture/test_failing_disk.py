@@ -9,11 +9,11 @@ from cause.device.store.shelf import HomeShelf
 from cause.errors import CauseError, HomeError
 from tests.device.homes import learn, opened
 from tests.recording_disk import RecordingDisk
-from tests.torture.failing import failing_writes
+from tests.torture.failing_writes import failing_writes
 from tests.torture.kills import torture
 from tests.torture.life import open_device, perform
-from tests.torture.naming import translated
-from tests.torture.stage import on
+from tests.torture.recorded_home import on
+from tests.torture.sample_ids import translated
 from tests.torture.test_kills import EVICTING, SHORT
 
 
@@ -44,8 +44,8 @@ def test_a_file_whose_syncs_fail_for_good_loses_nothing(call, deep):
 def test_a_leftover_that_nobody_destroys_is_caught(monkeypatch):
     def put(self, key, blob):
         name = os.urandom(16)
-        self.vault.new_key(name)
-        self.files.write([(name, self.vault.seal(name, blob, b"sub-model"))])
+        self._store.vault.new_key(name)
+        self.files.write([(name, self._store.vault.seal(name, blob, b"sub-model"))])
         self.names[key] = name
 
     monkeypatch.setattr(HomeShelf, "put", put)  # what was written before the error stays
@@ -58,7 +58,7 @@ def test_an_opening_that_fails_leaves_the_next_one_all_it_needs(scratch):
     """The process died before a forget was in effect; then the disk fails at each write of the opening."""
     device = open_device(scratch / "home", SHORT)
     perform(device, SHORT.calls[0])
-    device.journal.accept(translated(device.ledger, SHORT.calls[1].requests))
+    device.journal.accept(translated(device.ledger, SHORT.calls[1].requests))  # type: ignore[union-attr]
     device.close()
     number, reached = 0, True
     while reached:

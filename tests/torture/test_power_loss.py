@@ -5,15 +5,16 @@ import shutil
 import pytest
 
 from cause.device.device import Cause
-from cause.device.store import forgetting, ingest
-from cause.device.store.home import Home
+from cause.device.store.forgetting import Forgetting
+from cause.device.store.ingest import Ingest
+from cause.device.store.sealed_store import SealedStore
 from cause.errors import HomeError
 from tests.recording_disk import RecordingDisk, crash_states
 from tests.torture.calls import random_case
 from tests.torture.kills import torture
 from tests.torture.life import open_device, perform
-from tests.torture.power import power_losses
-from tests.torture.stage import on
+from tests.torture.power_loss import power_losses
+from tests.torture.recorded_home import on
 from tests.torture.test_kills import EVICTING, SHORT
 from tests.torture.vfs import RecordingVFSFile
 
@@ -63,29 +64,29 @@ def the_ledger_is_not_synced():
 
 
 def keys_go_before_the_ledger_lets_go():
-    apply = forgetting.apply
+    apply = Forgetting._apply
 
-    def hasty(home, rewrite, selection):
-        home.vault.erase(rewrite.old)
-        apply(home, rewrite, selection)
+    def hasty(self, rewrite, selection):
+        self._store.vault.erase(rewrite.old)
+        apply(self, rewrite, selection)
 
-    forgetting.apply = hasty
+    Forgetting._apply = hasty
 
 
 def a_round_is_recorded_before_it_is_written():
-    write, store = Home.write, ingest.store
+    write, record = SealedStore.write, Ingest.record
     held = []
 
     def later(self, keys, contents):
         self.vault.put_many(keys)
         held[:] = contents
 
-    def recorded(home, *args):
-        store(home, *args)
-        Home.write, ingest.store = write, store
-        home.store_.files.write(held)
+    def recorded(self, *args):
+        record(self, *args)
+        SealedStore.write, Ingest.record = write, record
+        self._store.blocks.files.write(held)
 
-    Home.write, ingest.store = later, recorded  # of the first round only
+    SealedStore.write, Ingest.record = later, recorded  # of the first round only
 
 
 @pytest.mark.parametrize(

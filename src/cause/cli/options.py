@@ -1,7 +1,8 @@
 """Options that several commands share, and the settings and workloads that they describe."""
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from cause.errors import InputError
 
 if TYPE_CHECKING:
+    from cause.lab.reproduce.place import Place
     from cause.lab.simulate import Setting
     from cause.lab.trace import Trace
     from cause.lab.workload import Workload
@@ -157,6 +159,32 @@ def setting_of(
     memory = "2GB" if memory is None else memory
     parse_bytes(memory)
     return Setting(4 if shards is None else shards, memory, slots, size_bytes, backbone, classes, seed)
+
+
+def place_of(jobs: int | None) -> "Place":
+    """Return where simulations run: in so many processes at once, one a core without a number."""
+    from cause.common.machine import cores
+    from cause.lab.reproduce.place import Place, check_processes
+
+    processes = cores() if jobs is None else jobs
+    check_processes(processes)
+    return Place(workers=processes)
+
+
+@contextmanager
+def trace_file(source: "Trace | Workload", trace: Path | None) -> Iterator[Path | None]:
+    """Yield the file of a trace for other processes to read: a copy where it came from standard input."""
+    if trace is None or str(trace) != "-":
+        yield trace
+        return
+    from tempfile import TemporaryDirectory
+
+    from cause.lab.trace import Trace, write_trace
+
+    assert isinstance(source, Trace)
+    with TemporaryDirectory() as folder:
+        write_trace(source, Path(folder) / "trace.jsonl")
+        yield Path(folder) / "trace.jsonl"
 
 
 def source_of(

@@ -241,7 +241,10 @@ class Client:
         samples: Sequence[tuple[int, int]] | None = None,
         handles: Sequence[str] | None = None,
     ) -> dict[str, Any]:
-        """Return what an erasure would delete and cost. Nothing is changed; the parameters are those of `erase`."""
+        """Return what an erasure would delete and cost. Nothing is changed; the parameters are those of `erase`.
+
+        A user's own token is answered with the keys `samples` and `staged` alone: the others depend on other users.
+        """
         plan: dict[str, Any] = self._send(
             "POST", f"/v1/users/{_quoted(user)}/erasures/plan", json=_erasure(rounds, count, samples, handles)
         )

@@ -80,9 +80,9 @@ def examine_home(folder: str | Path) -> Health:
     if not layout.ledger.exists():
         return Health([*problems, *_vault_problems(layout, config)])
     try:
-        anchored, anchor_notes, anchor_problems = _anchored(layout, config)
-        notes += anchor_notes
-        problems += anchor_problems
+        anchor = _anchor(layout, config)
+        notes += anchor.notes
+        problems += anchor.problems
         with contextlib.closing(Database(layout.ledger, read_only=True)) as database:
             problems += [Problem(f"the ledger is damaged: {line}", RESTORE) for line in database.check()]
             # before the keys: a key that is erased meanwhile is not taken for lost
@@ -92,7 +92,7 @@ def examine_home(folder: str | Path) -> Health:
             except VaultError as error:
                 return Health([*problems, Problem(str(error), LOST_KEYS)])
             with vault:
-                problems += _age(vault, database, anchored, bool(anchor_problems))
+                problems += _age(vault, database, anchor)
                 problems += _settings(database, vault, config)
                 problems += [Problem(line, RESTORE) for line in row_problems(database, vault)]
                 problems += [Problem(line, RESTORE) for line in log_problems(database, vault)]
@@ -108,21 +108,33 @@ def examine_home(folder: str | Path) -> Health:
     return Health(problems, notes, len(rows.blocks), len(rows.sub_models))
 
 
-def _anchored(layout: Layout, config: Config) -> tuple[Mark | None, list[str], list[Problem]]:
-    """The anchor's mark, remarks and problems. It is read before the ledger: a writer advances both."""
+@dataclass(frozen=True)
+class _AnchorState:
+    """The anchor as it was before the ledger was read: a writer advances both."""
+
+    mark: Mark | None = None
+    readable: bool = True
+    """Whether the mark is that of the anchor, or of its absence."""
+    notes: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def _anchor(layout: Layout, config: Config) -> _AnchorState:
     try:
         with Vault.open(layout.vault, config.source(layout.folder), read_only=True) as vault:
             anchor = Anchor(layout.vault, vault, Disk(), read_only=True)
-    except (FileNotFoundError, VaultError):  # the caller reports keys that do not open
-        return None, [], []
+    except FileNotFoundError:
+        return _AnchorState()
+    except VaultError:  # the caller reports keys that do not open
+        return _AnchorState(readable=False)
     except HomeError as error:
-        return None, [], [Problem(_message(error), RESTORE)]
+        return _AnchorState(readable=False, problems=[Problem(_message(error), RESTORE)])
     torn = ["a copy of the anchor is damaged or torn: the next opening for writing mends it"] if anchor.damaged else []
-    return anchor.mark, torn, []
+    return _AnchorState(anchor.mark, notes=torn)
 
 
-def _age(vault: Vault, database: Database, anchored: Mark | None, unreadable: bool) -> list[Problem]:
-    problem = None if unreadable else age_problem(vault, database, anchored)
+def _age(vault: Vault, database: Database, anchor: _AnchorState) -> list[Problem]:
+    problem = age_problem(vault, database, anchor.mark) if anchor.readable else None
     return [] if problem is None else [Problem(problem, REMEDY)]
 
 
@@ -145,7 +157,7 @@ def _vault_problems(layout: Layout, config: Config) -> list[Problem]:
 
 
 def _message(error: HomeError) -> str:
-    return str(error).removesuffix("; `cause doctor --home` tells more")  # it is telling
+    return str(error).removesuffix("; `cause doctor --home` tells more")  # this is the doctor
 
 
 def _remedy(name: str) -> str:
@@ -188,8 +200,8 @@ class _Look:
                     raise VaultError("it has no block")
                 open_sealed(self.vault.key(first), bytes(sealed), b"user" + first)
             except VaultError as error:
-                if self._still("uploads", upload, "id"):
-                    yield Problem(f"upload {upload} does not tell whose it is: {error}", RESTORE)
+                if self._still("uploads", bytes(sealed), "sealed_user"):  # a forget seals the name anew
+                    yield Problem(f"the user of upload {upload} cannot be read: {error}", RESTORE)
         pieces = self._pieces()
         for upload in sorted({*pieces, *held} - unreadable):
             named, there = pos.union(pieces.get(upload, [])), pos.union(held.get(upload, []))
@@ -199,10 +211,10 @@ class _Look:
                 yield Problem(f"upload {upload} has samples in its blocks that the ledger does not name", RESTORE)
 
     def _pieces(self) -> dict[int, list[pos.Positions]]:
-        found: dict[int, list[pos.Positions]] = {}
+        pieces: dict[int, list[pos.Positions]] = {}
         for upload, runs in self.rows.pieces:
-            found.setdefault(upload, []).append(pos.from_runs(bytes(runs)))
-        return found
+            pieces.setdefault(upload, []).append(pos.from_runs(bytes(runs)))
+        return pieces
 
     def _block(self, name: bytes, held: list[pos.Positions]) -> str | None:
         if name not in self.vault:
@@ -225,17 +237,17 @@ class _Look:
                     yield Problem(f"sub-model ({shard},{round_}): {error}", REPLAY)
 
     def _requests(self) -> Iterator[Problem]:
-        for each, name, effective in self.rows.requests:
+        for id_, name, effective in self.rows.requests:
             lost = name is None or (bytes(name) not in self.vault and self._still("requests", bytes(name)))
             if effective is None and lost:
-                yield Problem(f"request {each} is not in effect and cannot be read any more", "ask for it again")
+                yield Problem(f"request {id_} is not in effect and cannot be read any more", "ask for it again")
 
     def strays(self) -> Iterator[str]:
         """What nothing uses: left by a crash, or evicted and not yet taken along by an erasure."""
         named = named_keys(self.database)
         keys = self.vault.names() - named
         there = [name for files in self.files.values() if files.folder.exists() for name in files.names()]
-        unknown = set(there) - {each.hex() for each in named}
+        unknown = set(there) - {name.hex() for name in named}
         if keys:
             yield f"{len(keys)} keys that nothing uses: the next opening for writing destroys them"
         if unknown:

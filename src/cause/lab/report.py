@@ -5,9 +5,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from cause.lab.ablation import VARIANTS
 from cause.lab.provenance import short
 from cause.lab.reproduce import paper
+from cause.lab.reproduce.figures.ablation import VARIANTS
 from cause.lab.reproduce.page import markdown
 from cause.lab.reproduce.size import SYSTEMS
 

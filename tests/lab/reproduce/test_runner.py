@@ -10,12 +10,12 @@ import textwrap
 import threading
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from cause.cli import main
 from cause.errors import InputError, LearnerError
-from cause.lab.reproduce import archive as archive_
 from cause.lab.reproduce import cell as cell_
 from cause.lab.reproduce import kinds, runner
 from cause.lab.reproduce.archive import Archive
@@ -24,6 +24,7 @@ from cause.lab.reproduce.figures import FIGURES
 from cause.lab.reproduce.place import Place
 from cause.lab.reproduce.runner import parse_only, reproduce, rewrite, wanted_cells, write_figure
 from tests.lab.reproduce.tiny import TINY
+from tests.waiting import pass_time, wait_until
 
 POLICIES = [FIGURES["policies"]]
 
@@ -64,9 +65,7 @@ def test_a_killed_process_loses_at_most_one_run(tmp_path):
     command = [sys.executable, "-m", "cause", "reproduce", "policies", "--seeds", "3", "--out", str(tmp_path)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 60
-        while not list(tmp_path.glob("cells/*.json")) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: list(tmp_path.glob("cells/*.json")), 60)
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
@@ -76,63 +75,56 @@ def test_a_killed_process_loses_at_most_one_run(tmp_path):
     assert (report.found, report.ran) == (kept, 18 - kept)
 
 
-ASLEEP = """
-    import os, sys, time
+ENDLESS = """
+    import os, signal, sys
     from pathlib import Path
     from cause.lab.reproduce import runner
     from cause.lab.reproduce.place import Place
 
-    def asleep(cell, place):
+    def endless(cell, place):
         Path(sys.argv[1], str(os.getpid())).touch()
-        time.sleep(60)
+        signal.pause()
 
     if __name__ == "__main__":
-        runner.run_cell = asleep
+        runner.run_cell = endless
         list(runner._several([1, 2], Place(), 2, None))
 """
 
 
 def test_a_killed_process_leaves_nobody_at_work(tmp_path):
     """The processes of a pool would otherwise go on with what they were given, and keep a card busy."""
-    (tmp_path / "pool.py").write_text(textwrap.dedent(ASLEEP))
+    (tmp_path / "pool.py").write_text(textwrap.dedent(ENDLESS))
     at_work = tmp_path / "pids"
     at_work.mkdir()
     process = subprocess.Popen([sys.executable, str(tmp_path / "pool.py"), str(at_work)])
     try:
-        _until(lambda: len(list(at_work.iterdir())) == 2)
+        wait_until(lambda: len(list(at_work.iterdir())) == 2)
     finally:
         process.kill()
         process.wait()
     pids = [int(each.name) for each in at_work.iterdir()]
     assert len(pids) == 2
-    _until(lambda: not any(map(_lives, pids)))
-    assert not any(map(_lives, pids))
+    wait_until(lambda: not any(map(_lives, pids)), 30)
 
 
 def test_a_process_that_is_told_to_end_does_not_wait_for_its_runs(tmp_path):
-    stoppable = "import signal\n" + textwrap.dedent(ASLEEP).replace(
-        "runner.run_cell = asleep", "runner.run_cell = asleep; signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))"
+    stoppable = textwrap.dedent(ENDLESS).replace(
+        "runner.run_cell = endless",
+        "runner.run_cell = endless; signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))",
     )
     (tmp_path / "pool.py").write_text(stoppable)
     at_work = tmp_path / "pids"
     at_work.mkdir()
     process = subprocess.Popen([sys.executable, str(tmp_path / "pool.py"), str(at_work)])
     try:
-        _until(lambda: len(list(at_work.iterdir())) == 2)
+        wait_until(lambda: len(list(at_work.iterdir())) == 2)
         process.terminate()
         assert process.wait(timeout=20) == 143
     finally:
         process.kill()
         process.wait()
     pids = [int(each.name) for each in at_work.iterdir()]
-    _until(lambda: not any(map(_lives, pids)))
-    assert not any(map(_lives, pids))
-
-
-def _until(happened):
-    end = time.monotonic() + 30
-    while not happened() and time.monotonic() < end:
-        time.sleep(0.05)
+    wait_until(lambda: not any(map(_lives, pids)), 30)
 
 
 def _lives(pid):
@@ -281,7 +273,7 @@ def test_the_command_tells_what_it_did(capsys, tmp_path):
         (["shards", "--data", "nowhere"], "--data: 'nowhere' is not a folder"),
         (["shards", "--share", "0"], "--share is a part of the samples"),
         (["shards", "--epochs", "0"], "--epochs must be at least 1"),
-        (["policies", "--seeds", "0"], "--seeds must be from 1"),
+        (["policies", "--seeds", "0"], "the number of seeds must be from 1"),
         (["policies", "--workers", "0"], "--workers must be from 1"),
         (["shards", "--recipe", "mine"], "unknown recipe 'mine'"),
         (["shards", "--device", "tpu"], "unknown device 'tpu'"),
@@ -348,8 +340,7 @@ def test_a_result_is_not_changed_by_two_at_once(tmp_path):
 
 def test_runs_of_an_older_format_are_made_again(tmp_path, monkeypatch):
     assert reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["8"]}).ran == 6
-    for module in (archive_, cell_):
-        monkeypatch.setattr(module, "FORMAT", cell_.FORMAT + 1)
+    monkeypatch.setitem(cell_.FORMATS, "count", cell_.FORMATS["count"] + 1)
     report = reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["8"]})
     assert (report.found, report.ran) == (0, 6)
     assert len(Archive(tmp_path).of_result("policies")) == 6  # the older ones are gone from it
@@ -361,12 +352,12 @@ def test_runs_without_a_format_are_of_the_one_before_it_was_written_down(tmp_pat
     (tmp_path / "cells").mkdir()
     (tmp_path / "cells" / "old.json").write_text(json.dumps(result))
     assert Cell("control", settings) in Archive(tmp_path)
-    monkeypatch.setattr(archive_, "FORMAT", 3)
+    monkeypatch.setattr(cell_, "FORMAT", 3)
     assert Cell("control", settings) not in Archive(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "content",
     [
         "", "{", "[]", "[" * 100_000, '{"result": 5}', '{"result": {"cells": 1, "sources": {}}}',
         '{"result": {"cells": [{}], "sources": []}}', '{"result": {"cells": [[]], "sources": [[]]}}',
@@ -375,10 +366,10 @@ def test_runs_without_a_format_are_of_the_one_before_it_was_written_down(tmp_pat
         '{"result": {"title": "", "where": "", "says": "", "sources": []}}',
     ],
 )  # fmt: skip
-def test_damaged_files_in_the_folder_do_not_keep_others_from_their_results(tmp_path, told):
+def test_damaged_files_in_the_folder_do_not_keep_others_from_their_results(tmp_path, content):
     for path in (tmp_path / "shards.json", tmp_path / "cells" / "train-0.json", tmp_path / "sc-function.json"):
         path.parent.mkdir(exist_ok=True)
-        path.write_text(told)
+        path.write_text(content)
     report = reproduce([FIGURES["sc-function"]], TINY, Place(), tmp_path)
     assert report.ran == 10
     page = report.page.read_text()
@@ -421,14 +412,14 @@ def test_settings_of_different_figures_choose_among_their_own_runs():
 
 def slow(cell, place):
     cell.touch()
-    time.sleep(1)
+    pass_time(1)
     return cell
 
 
 def test_when_time_is_up_those_under_way_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "run_cell", slow)
     cells = [tmp_path / str(number) for number in range(5)]
-    kept = list(runner._several(cells, Place(), 2, time.monotonic() + 0.5))
+    kept: list[Any] = list(runner._several(cells, Place(), 2, time.monotonic() + 0.5))
     assert sorted(kept) == sorted(tmp_path.iterdir()) == cells[:2]
     assert list(runner._several(cells[2:], Place(), 2, time.monotonic() - 1)) == []
     assert sorted(tmp_path.iterdir()) == cells[:2]
@@ -441,7 +432,7 @@ def killed(cell, place):
 def test_a_process_ended_from_outside_is_one_line(monkeypatch):
     monkeypatch.setattr(runner, "run_cell", killed)
     with pytest.raises(LearnerError, match="one of 2 processes was ended from outside"):
-        list(runner._several([1, 2, 3], Place(), 2, None))
+        list(runner._several([1, 2, 3], Place(), 2, None))  # type: ignore[list-item]
 
 
 def test_what_has_ended_is_shown_without_data_or_device(tmp_path, monkeypatch):

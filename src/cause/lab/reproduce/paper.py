@@ -21,6 +21,25 @@ class Reported:
     values: dict[str, Any]
 
 
+COMPARISON = Reported(
+    "Section V (all systems on one workload)",
+    "CAUSE retrains least; more shards make it retrain less",
+    {"systems": ["cause", "sisa", "arcane", "omp-70", "omp-95"]},
+)
+
+ABLATION = Reported(
+    "Section IV (the parts of CAUSE)",
+    "partition, shard controller, replacement and pruning each help; the paper exchanges one at a time in Table III, "
+    "Figure 17 and the text on FiboR",
+    {"parts": ["UCDP", "SC", "FiboR", "RCMP"]},
+)
+
+BALANCE = Reported(
+    "Section IV-B and Algorithm 1 (UCDP)",
+    "users are grouped so that shards are about equally large",
+    {"algorithm": 1},
+)
+
 LINEARITY = Reported(
     "Figure 2 (retraining time and energy against the retraining ratio)",
     "time and energy are linear in the number of retrained samples, for all four backbones",

@@ -2,6 +2,9 @@
 
 from cause.common.registry import Registry
 from cause.lab.reproduce.figures import (
+    ablation,
+    balance,
+    comparison,
     controller,
     energy_rho,
     energy_shards,
@@ -22,7 +25,7 @@ from cause.lab.reproduce.figures.base import Figure
 
 _ALL = (
     linearity, pruning, shards, controller, sc_function, policies, epochs, rsn_rounds, rsn_memory, rsn_rho, rsn_shards,
-    energy_shards, energy_rho, forgetting, partitions,
+    energy_shards, energy_rho, forgetting, partitions, comparison, ablation, balance,
 )  # fmt: skip
 
 FIGURES: Registry[Figure] = Registry("table or figure", {module.FIGURE.name: module.FIGURE for module in _ALL})

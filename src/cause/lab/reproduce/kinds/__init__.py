@@ -10,7 +10,7 @@ Settings = Mapping[str, Any]
 Run = Callable[[Settings, Place], dict[str, Any]]
 
 # Whether a kind trains. Several runs of kinds that do not may run at once.
-TRAINS = {"count": False, "control": False, "train": True, "curve": True, "prune": True, "cost": True}
+TRAINS = {"count": False, "control": False, "spread": False, "train": True, "curve": True, "prune": True, "cost": True}
 
 
 def measures(kind: str, settings: Settings) -> bool:
