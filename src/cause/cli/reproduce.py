@@ -26,7 +26,7 @@ def reproduce(
         typer.Argument(
             help="Tables and figures: all, or some of linearity, pruning, shards, controller, sc-function, policies, "
             "epochs, rsn-rounds, rsn-memory, rsn-rho, rsn-shards, energy-shards, energy-rho, forgetting, partitions, "
-            "compare, ablation, balance.",
+            "compare, ablation, balance, policy-map.",
             autocompletion=o._complete("cause.lab.reproduce.figures", "FIGURES"),
             show_default=False,
         ),

@@ -9,8 +9,8 @@ EXACT = 16
 """Ages below this are counted one by one; higher ones in four ranges for each doubling."""
 FACTORS = (*(round(0.05 * step, 2) for step in range(20)), 0.97, 0.99, 1.0)
 """The factors f of the distributions P(age a) ∝ f^a that are weighed against each other."""
-DOUBT = 4.0
-"""So many requests of one age count as much as the fitted distribution."""
+DOUBT = 1.0
+"""So many requests of one age count as much as the fitted distribution does."""
 
 Floats = NDArray[np.float64]
 

@@ -13,6 +13,7 @@ from cause.lab.reproduce.figures import (
     linearity,
     partitions,
     policies,
+    policy_map,
     pruning,
     rsn_memory,
     rsn_rho,
@@ -26,6 +27,7 @@ from cause.lab.reproduce.figures.base import Figure
 _ALL = (
     linearity, pruning, shards, controller, sc_function, policies, epochs, rsn_rounds, rsn_memory, rsn_rho, rsn_shards,
     energy_shards, energy_rho, forgetting, partitions, comparison, ablation, balance,
+    policy_map,
 )  # fmt: skip
 
 FIGURES: Registry[Figure] = Registry("table or figure", {module.FIGURE.name: module.FIGURE for module in _ALL})
