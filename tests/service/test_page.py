@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.service.services import Daemon, free_port, samples
+from tests.device.homes import samples
+from tests.service.services import Daemon, free_port
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")

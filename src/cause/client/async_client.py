@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -195,7 +195,7 @@ class AsyncClient:
         shards: list[dict[str, Any]] = (await self._do(calls.get("/v1/shards")))["shards"]
         return shards
 
-    async def events(self, *, after: int | None = None) -> AsyncIterator[Event]:
+    async def events(self, *, after: int | None = None) -> AsyncGenerator[Event]:
         """As `Client.events`, for `async for`."""
         query, timeout = "" if after is None else f"?after={after:d}", httpx.Timeout(30.0, read=60.0)
         async with self._http.stream("GET", f"/v1/events{query}", timeout=timeout) as response:

@@ -81,11 +81,13 @@ class Call(Generic[T]):
 
 
 def upload(user: str, x: ArrayLike, y: ArrayLike, key: str | None) -> Call[Upload]:
+    """Return the call that uploads samples of a user."""
     path = f"/v1/users/{quoted(normal_name(user))}/samples"
     return Call("POST", path, _shape(Upload), npz(x=x, y=y), NPZ, key or token_hex(16))
 
 
 def upload_all(x: ArrayLike, y: ArrayLike, users: Sequence[str] | NDArray[np.str_], key: str | None) -> Call[Uploads]:
+    """Return the call that uploads samples of several users, all or none."""
     names = np.array([normal_name(str(user)) for user in users])
 
     def read(body: Any) -> Uploads:
@@ -95,15 +97,18 @@ def upload_all(x: ArrayLike, y: ArrayLike, users: Sequence[str] | NDArray[np.str
 
 
 def close_round(key: str | None, empty: bool) -> Call[Round]:
+    """Return the call that closes a round."""
     body = {"empty": True} if empty else {}
     return _with_json("/v1/rounds", body, _shape(Round), key or token_hex(16))
 
 
 def round_(number: int) -> Call[Round]:
+    """Return the call that asks for a round."""
     return Call("GET", f"/v1/rounds/{number:d}", _shape(Round))
 
 
 def predict(x: ArrayLike, probabilities: bool) -> Call[Predictions]:
+    """Return the call that predicts; few inputs are sent as JSON, others as npz."""
     inputs = np.asarray(x)
     path = "/v1/predictions" + ("?probabilities=true" if probabilities else "")
     if len(inputs) <= SMALL and inputs.dtype in (np.float32, np.uint8):
@@ -113,6 +118,7 @@ def predict(x: ArrayLike, probabilities: bool) -> Call[Predictions]:
 
 
 def evaluate(x: ArrayLike, y: ArrayLike) -> Call[Evaluation]:
+    """Return the call that measures the accuracy on labelled samples."""
     return Call("POST", "/v1/evaluations", _shape(Evaluation), npz(x=x, y=y), NPZ)
 
 
@@ -135,14 +141,17 @@ def erasure(
 
 
 def erase(user: str, body: dict[str, Any], key: str | None) -> Call[Request]:
+    """Return the call that erases what a body names (see `erasure`)."""
     return _with_json(f"/v1/users/{quoted(user)}/erasures", body, _shape(Request), key or token_hex(16))
 
 
 def plan(user: str, body: dict[str, Any]) -> Call[dict[str, Any]]:
+    """Return the call that asks what an erasure would cost."""
     return _with_json(f"/v1/users/{quoted(user)}/erasures/plan", body, _as_it_is)
 
 
 def match(user: str, x: ArrayLike, y: ArrayLike | None) -> Call[Matched]:
+    """Return the call that asks which held samples equal some rows."""
     body = npz(x=x) if y is None else npz(x=x, y=y)
     return Call("POST", f"/v1/users/{quoted(user)}/samples/matching", _shape(Matched), body, NPZ)
 
@@ -163,10 +172,13 @@ def refuse_both(handles: Sequence[str] | None, matching: object) -> None:
 
 
 def request(id_: str) -> Call[Request]:
+    """Return the call that asks for a request's state."""
     return Call("GET", f"/v1/requests/{quoted(id_)}", _shape(Request))
 
 
 def receipts(id_: str) -> Call[list[Bundle]]:
+    """Return the call that asks for a request's receipts."""
+
     def read(body: Any) -> list[Bundle]:
         return [from_json(Bundle, bundle) for bundle in body["receipts"]]
 
@@ -174,6 +186,8 @@ def receipts(id_: str) -> Call[list[Bundle]]:
 
 
 def repair() -> Call[list[int]]:
+    """Return the call that starts a repair; its answer names the shards that wait."""
+
     def read(body: Any) -> list[int]:
         return [int(shard) for shard in body["waiting"]]
 
@@ -181,15 +195,18 @@ def repair() -> Call[list[int]]:
 
 
 def verify(receipt: int | None) -> Call[Verification]:
+    """Return the call that starts a verification, of a receipt or of the device."""
     path = "/v1/verifications" if receipt is None else f"/v1/receipts/{receipt:d}/verification"
     return Call("POST", path, _shape(Verification))
 
 
 def verification(id_: str) -> Call[Verification]:
+    """Return the call that asks for a verification's state."""
     return Call("GET", f"/v1/verifications/{quoted(id_)}", _shape(Verification))
 
 
 def log() -> Call[Log]:
+    """Return the call that asks for the log's size and checkpoint."""
     return Call("GET", "/v1/log", _shape(Log))
 
 
@@ -199,6 +216,7 @@ def get(path: str) -> Call[Any]:
 
 
 def user(name: str) -> Call[dict[str, Any]]:
+    """Return the call that asks what is held of a user."""
     return Call("GET", f"/v1/users/{quoted(name)}", _as_it_is)
 
 
