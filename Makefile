@@ -17,10 +17,10 @@ demo: $(STAMP)  ## the main job: every system learns the digits, forgets, and is
 
 # compiled modules are kept, whatever is set outside: the tests start hundreds of processes
 test: lint  ## everything a change must pass
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(shell python3 -c 'import os; print((os.cpu_count() or 1) + 1)') --dist loadfile
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(shell python3 -c 'import os; print((os.cpu_count() or 1) + 1)') --dist loadfile --no-loadscope-reorder
 
 test-long: $(STAMP)  ## all tests, also those that take long
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --long -n $(shell python3 -c 'import os; print((os.cpu_count() or 1) + 1)') --dist loadfile
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --long -n $(shell python3 -c 'import os; print((os.cpu_count() or 1) + 1)') --dist loadfile --no-loadscope-reorder
 
 test-browser: $(STAMP)  ## the dashboard in Debian's Chromium; fails where there is none, which `make test` skips
 	CAUSE_BROWSER=required $(BIN)/python -m pytest tests/browser
@@ -36,7 +36,7 @@ torture: $(STAMP)  ## kill, cut the power, fill the disk and go on, thousands of
 	$(BIN)/python -m tests.torture --kills 2000 --states 400 --reopen-states 2000 --images 300 --writes --reads \
 		--processes 60 --full-disk --old-states 60 --guesses 2 --flips 1000 \
 		--migrations 100
-	$(BIN)/python -m pytest tests/torture --hypothesis-profile deep
+	$(BIN)/python -m pytest tests/torture --long --hypothesis-profile deep
 
 fuzz: $(STAMP)  ## schemathesis over the whole schema of the service, with all checks
 	$(BIN)/python -m tests.service.fuzz --examples 200

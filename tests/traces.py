@@ -1,4 +1,4 @@
-"""Random traces for property tests."""
+"""Random traces for property tests, and a small one that forgets in every way."""
 
 from hypothesis import strategies as st
 
@@ -8,6 +8,15 @@ from cause.engine.samples import Part
 from cause.lab.trace import Add, Round, Trace
 
 CLASSES = 4
+
+SCENE = Trace(
+    [
+        Round(1, [Add("a", Part(4, ((0, 2), (1, 2)))), Add("b", Part(3, ((1, 3),)))]),
+        Round(2, [Add("a", Part(5, ((2, 5),))), Add("c", Part(2, ((0, 2),)))]),
+        Round(3, [Add("b", Part(6, ((1, 6),)))], [Request("a", (1,), 2)]),
+        Round(4, [Add("c", Part(4, ((3, 4),)))], [Request("b", (1,)), Request("a", (2,), 1)]),
+    ]
+)
 
 
 @st.composite

@@ -90,9 +90,9 @@ def test_settings_are_shown_and_reported_as_json(home, cause):
     code, out, _ = cause("config", home, "--json")
     assert (code, json.loads(out)["device"]["repair"]) == (0, "now")
     code, out, _ = cause("config", home, "repair=later", "deadline_days=7", "--yes", "--json")
-    told = json.loads(out)
+    payload = json.loads(out)
     assert code == 0
-    assert told["changed"] == [
+    assert payload["changed"] == [
         {"setting": "deadline_days", "old": 30.0, "new": 7.0},
         {"setting": "repair", "old": "now", "new": "later"},
     ]

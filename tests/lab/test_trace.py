@@ -103,12 +103,12 @@ PROBLEMS = [
 def test_a_problem_is_one_line_with_its_number(line, message):
     with pytest.raises(TraceError) as refused:
         parse_trace([ADD, line], source="t.jsonl")
-    ((number, told),) = refused.value.problems
+    ((number, text),) = refused.value.problems
     assert number == 2
-    assert message in told
+    assert message in text
     assert "\n" not in str(refused.value)
     assert str(refused.value).startswith("t.jsonl:2: ")
-    assert len(told) < 200
+    assert len(text) < 200
 
 
 def problems(*lines, **kwargs):
@@ -130,7 +130,7 @@ def test_all_problems_of_all_lines_are_listed_at_once():
 
 
 def test_each_partition_lists_what_it_needs():
-    assert [told for _, told in problems(ADD, partitions=["given", "by-class"])] == [
+    assert [text for _, text in problems(ADD, partitions=["given", "by-class"])] == [
         "'labels' is needed for the partition by class",
         "'shard' is needed for the partition 'given'",
     ]
@@ -165,9 +165,9 @@ def test_messages_are_printable_and_short():
         '{"round": 1, "add": {"user": "\\ud800", "count": "x"}}',
         '{"round": 1, "add": {"user": "a", "%s": 1}}' % ("x" * 500),
     ):
-        for _, told in problems(line, source="a\nb"):
-            assert told.isprintable()
-            assert len(told) < 200
+        for _, text in problems(line, source="a\nb"):
+            assert text.isprintable()
+            assert len(text) < 200
 
 
 def test_order_of_rounds_and_of_adds_and_forgets():

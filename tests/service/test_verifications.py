@@ -11,7 +11,7 @@ from cause.service.events import Events
 from cause.service.verifications import Verifications
 from tests.device.homes import ERASE
 from tests.executors.worker_learners import Held
-from tests.service.services import until
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -28,14 +28,14 @@ def test_a_replay_of_what_is_being_forgotten_ends_at_once_and_begins_again(devic
     (tmp_path / "0").unlink()  # from here on replays take for ever
     before = set(multiprocessing.active_children())
     asked = verifications.start(None)
-    (process,) = until(lambda: set(multiprocessing.active_children()) - before)
-    until(lambda: verifications._pool)
+    (process,) = wait_until(lambda: set(multiprocessing.active_children()) - before)
+    wait_until(lambda: verifications._pool)
     device.serve([Request("ann")], **ERASE)
     verifications.restart()
-    until(lambda: not process.is_alive())  # not `join`: another thread, too, waits for its end, and hears of it first
+    wait_until(lambda: not process.is_alive())  # not `join`: another thread joins it, too
     (tmp_path / "0").touch()
     device.repair()
-    until(lambda: verifications.get(asked.id).state != "running")
+    wait_until(lambda: verifications.get(asked.id).state != "running")
     assert verifications.get(asked.id).state == "holds"
     verifications.close()
 
@@ -44,7 +44,7 @@ def test_a_stop_does_not_wait_for_a_replay(device, tmp_path):
     verifications = Verifications(device, Events(), 1)
     (tmp_path / "0").unlink()
     asked = verifications.start(None)
-    until(lambda: verifications._pool)
+    wait_until(lambda: verifications._pool)
     verifications.close()
     assert verifications.get(asked.id).state == "failed"
 
@@ -59,6 +59,6 @@ def test_a_replay_during_which_something_is_always_forgotten_does_not_tell_of_a_
     monkeypatch.setattr(device, "verify", meanwhile)
     verifications = Verifications(device, Events(), 1)
     asked = verifications.start(None)
-    until(lambda: verifications.get(asked.id).state != "running")
+    wait_until(lambda: verifications.get(asked.id).state != "running")
     assert verifications.get(asked.id).state == "failed"
     verifications.close()

@@ -26,7 +26,7 @@ def reproduce(
         typer.Argument(
             help="Tables and figures: all, or some of linearity, pruning, shards, controller, sc-function, policies, "
             "epochs, rsn-rounds, rsn-memory, rsn-rho, rsn-shards, energy-shards, energy-rho, forgetting, partitions, "
-            "compare, ablation, balance, map-fibor, map-controller.",
+            "compare, ablation, balance, policy-map, map-fibor, map-controller.",
             autocompletion=o._complete("cause.lab.reproduce.figures", "FIGURES"),
             show_default=False,
         ),

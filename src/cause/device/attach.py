@@ -65,7 +65,7 @@ def attach(
         composition = composed(settings.system, learner, settings.shards, settings.memory, settings.slots)
         tried = learner.composed(system_of(settings.system, composition))
         try_out(tried)
-        warn_of_notes(tried, stacklevel=4)
+        warn_of_notes(tried, stacklevel=5)
         create(folder, settings, learner, key, composition=composition)
     config = read_config(layout.config)
     for name, value in values.items():

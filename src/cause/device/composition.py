@@ -35,10 +35,20 @@ LATER: dict[str, Any] = {"active": "lowest", "replays": "every"}
 
 
 def composed(system: str, learner: Learner | None, shards: int, memory: str, slots: int | None) -> dict[str, Any]:
-    """The table for a new home: a system by today's presets, with nothing left open."""
+    """The table for a new home: a system by today's presets, with nothing left open.
 
-    def size(each: System) -> int:
-        return 1 if learner is None else learner.composed(each).sub_model_bytes
+    Parameters
+    ----------
+    system
+        A preset's name, perhaps with parts exchanged.
+    learner
+        Decides how large a sub-model is; None counts sub-models alone.
+    shards, memory, slots
+        The settings of the home.
+    """
+
+    def size(composed_system: System) -> int:
+        return 1 if learner is None else learner.composed(composed_system).sub_model_bytes
 
     return table(settled(parse_system(system)[1], size, shards, memory, slots))
 

@@ -98,11 +98,11 @@ def parse_retain(text: str | None) -> tuple[int | None, float | None]:
     """
     if text is None:
         return None, None
-    found = re.fullmatch(r"([1-9][0-9]{0,8}) (round|day)s?", text) if isinstance(text, str) else None
-    if not found:
+    match = re.fullmatch(r"([1-9][0-9]{0,8}) (round|day)s?", text) if isinstance(text, str) else None
+    if not match:
         raise InputError(f'samples are kept for "N rounds" or "N days", not {text!r}')
-    number = int(found[1])
-    return (number, None) if found[2] == "round" else (None, number * 86_400.0)
+    number = int(match[1])
+    return (number, None) if match[2] == "round" else (None, number * 86_400.0)
 
 
 def parse_value(name: str, text: str) -> Any:
@@ -153,11 +153,11 @@ def read_config(path: Path) -> Config:
 
 
 def parse_config(data: bytes, where: str) -> Config:
-    """Check a configuration.
+    r"""Check a configuration.
 
-    >>> parse_config(b'[device]\\nshards = 2\\n[key]\\nenv = "MASTER"\\n', "x").settings.shards
+    >>> parse_config(b'[device]\nshards = 2\n[key]\nenv = "MASTER"\n', "x").settings.shards
     2
-    >>> parse_config(b'[device]\\nshard = 2\\n', "x")
+    >>> parse_config(b'[device]\nshard = 2\n', "x")
     Traceback (most recent call last):
     cause.errors.InputError: x: [device] has no 'shard' (did you mean 'shards'?)
     """
@@ -195,8 +195,8 @@ def _check_type(where: str, name: str, value: Any, kind: str) -> None:
         if not isinstance(value, list | tuple) or not all(type(side) is int for side in value):
             raise InputError(f"{where}: {name} must be a list of whole numbers, as [3, 32, 32], not {value!r}")
         return
-    wanted: tuple[type, ...] = (str,) if "str" in kind else (int, float) if "float" in kind else (int,)
-    if not isinstance(value, wanted) or isinstance(value, bool):
+    types: tuple[type, ...] = (str,) if "str" in kind else (int, float) if "float" in kind else (int,)
+    if not isinstance(value, types) or isinstance(value, bool):
         raise InputError(f"{where}: {name} must be {kind.split(' |')[0]}, not {value!r}")
 
 

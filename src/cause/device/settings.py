@@ -1,7 +1,7 @@
 """The settings that are in force: `cause.toml` as it was accepted, sealed in the ledger.
 
 A file that people can edit decides how long samples are kept and from which seed everything follows. So the accepted
-text lies in the ledger too, under the device's own key, and a file that says something else is refused at the opening,
+text is in the ledger too, under the device's own key, and a file that says something else is refused at the opening,
 with the settings that differ. `cause config` changes both: the ledger first, with the new text pending, then the file,
 then the ledger; an opening finishes what was interrupted.
 """

@@ -86,7 +86,7 @@ class System:
 
     @property
     def looks_at_samples(self) -> bool:
-        """Does it handle samples one by one, instead of whole uploads?"""
+        """Whether it handles samples one by one, instead of whole uploads."""
         return PARTITIONERS[self.partition].by_sample or self.slices > 1 or self.rehearsal > 0
 
     @property

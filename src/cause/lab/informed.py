@@ -34,6 +34,7 @@ class Informed(Policy):
         self._plans: dict[int, tuple[object, tuple[Floats, list[list[int]]]]] = {}
 
     def victim(self, newcomer: SegmentKey, memory: MemoryView) -> int:
+        """Return the slot of the sub-model whose loss costs least under the true distribution of ages."""
         shards = sorted({*memory.shards(), newcomer.shard})
         plans = []
         for shard in shards:

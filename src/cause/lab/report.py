@@ -27,6 +27,7 @@ def tables(folder: Path) -> dict[str, str]:
         "accuracy of all": _systems(records, "accuracy-paper-{}-{}", ours="accuracy-paper-{1}"),
         "accuracy at 20 epochs": _systems(records, "accuracy-20-epochs-{}-{}"),
         "speed on a card": _speed(records["gpu"]["result"]),
+        "processes on a card": _sharing(records),
     }
     return by_name | {f"{name} source": _source(record) for name, record in records.items()}
 
@@ -141,13 +142,18 @@ def _speed(result: dict[str, Any]) -> str:
     """Return the table of images a second, and their ratios to the plain loop of the same run."""
     plain = result["dense, plain loop"]
     rows = [[name, f"{value:,}", f"{value / plain:.1f}"] for name, value in result.items() if isinstance(value, int)]
-    for kind, rates in result["together"].items():
-        for processes, rate in zip(result["workers"], rates, strict=True):
-            name = (
-                f"{kind}, recorded, batch {result['batch']}, {processes} process{'es' if processes > 1 else ''}, whole"
-            )
-            rows.append([name, f"{rate:,}", f"{rate / plain:.1f}"])
     return markdown(["ResNet-34, 32×32", "images/s", "× the plain loop"], [r for r in rows if r[0] != "batch"])
+
+
+def _sharing(records: dict[str, Any]) -> str:
+    """Return the table of images a second of one and several processes, with NVIDIA's MPS daemon and without."""
+    rows = []
+    for daemon, name in (("not running", "gpu-without-mps"), ("running", "gpu-with-mps")):
+        result = records[name]["result"]
+        for kind, rates in result["together"].items():
+            rows.append([f"{kind}, MPS daemon {daemon}", *(f"{rate:,}" for rate in rates)])
+    workers = records["gpu-with-mps"]["result"]["workers"]
+    return markdown(["ResNet-34, recorded, batch 512, whole segments", *(f"{n} at once" for n in workers)], rows)
 
 
 def _systems(records: dict[str, Any], names: str, ours: str | None = None) -> str:

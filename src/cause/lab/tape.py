@@ -2,7 +2,7 @@
 
 A device runs a trace once, without a limit on its memory, and everything that a memory depends on is written down: the
 segments of each round and what each request deletes. Any policy and number of slots is then tried on the real memory,
-without partitioning, planning or deleting anything, which is about ten times faster than a simulation and gives its RSN.
+without partitioning, planning or deleting anything. It gives the RSN of a simulation in a small part of its time.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ class NewSegments:
 
 @dataclass(frozen=True)
 class Deletion:
-    """Requests that take effect together: for each touched shard the first touched segment, and what is left from there."""
+    """Requests that take effect together: the first touched segment of each shard, and what is left from there on."""
 
     left: dict[SegmentKey, Sizes]
 

@@ -19,6 +19,16 @@ UserId = Annotated[
     ),
 ]
 FORBIDDEN = "this token does not allow it"
+INSPECTORS = frozenset({"operator", "auditor"})
+"""Scopes whose answers may depend on what several users hold."""
+
+
+def inspects(token: Token) -> bool:
+    """Return whether a token may read what depends on other users: shards, plans, retrained samples.
+
+    All other tokens get the forms of `schemas` whose names begin with `Own`.
+    """
+    return bool(token.scopes & INSPECTORS)
 
 
 def require_scope(*scopes: str) -> Any:

@@ -57,7 +57,7 @@ def make_app(service: Service) -> FastAPI:
     app.router.routes.append(Pages("/", StaticFiles(directory=STATIC, html=True), name="static"))
     _add_exception_handlers(app)
     app.openapi = lambda: _schema(app)  # type: ignore[method-assign]
-    app.add_middleware(ServiceMiddleware, tokens=service.tokens, metrics=service.metrics, settings=service.settings)
+    app.add_middleware(ServiceMiddleware, service=service)
     return app
 
 
@@ -84,7 +84,7 @@ def _methods(app: FastAPI, scope: Any) -> str:
 def _add_exception_handlers(app: FastAPI) -> None:
     @app.exception_handler(problems.ProblemError)
     async def _(request: Request, error: problems.ProblemError) -> Response:
-        return problems.problem_response(error.status, error.detail, error.headers, error.errors)
+        return error.response()
 
     @app.exception_handler(RequestValidationError)
     async def _(request: Request, error: RequestValidationError) -> Response:

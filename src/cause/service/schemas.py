@@ -96,11 +96,16 @@ class Matched(ResponseModel):
     handles: list[str] = Field(description="Of all samples that equal a row; for an erasure")
 
 
-class UserRound(ResponseModel):
-    """What is held of a user of one round."""
+class OwnRound(ResponseModel):
+    """What is held of a user of one round, as the user's own token reads it."""
 
     round: int
     samples: int
+
+
+class UserRound(OwnRound):
+    """What is held of a user of one round."""
+
     shards: list[int]
 
 
@@ -111,14 +116,33 @@ class UserStaged(ResponseModel):
     samples: int
 
 
+class Quota(ResponseModel):
+    """The most that one user may hold, staged samples included, when the user's own token uploads."""
+
+    samples: int | None = Field(description="None: as many as fit")
+    bytes: int | None = Field(description="On the disk; None: as many as fit")
+
+
+class OwnUser(ResponseModel):
+    """What is held of a user, as the user's own token reads it."""
+
+    samples: int
+    quarantined: int = Field(description="How many of the samples are in quarantine")
+    rounds: list[OwnRound]
+    staged: UserStaged
+    bytes: int = Field(description="On the disk, staged samples included")
+    quota: Quota
+
+
 class User(ResponseModel):
     """What is held of a user."""
 
     samples: int
-    quarantined: int
-    """How many of the samples are in quarantine."""
+    quarantined: int = Field(description="How many of the samples are in quarantine")
     rounds: list[UserRound]
     staged: UserStaged
+    bytes: int = Field(description="On the disk, staged samples included")
+    quota: Quota
 
 
 class Erasure(BaseModel):
@@ -154,8 +178,8 @@ class Erasure(BaseModel):
     )
 
 
-class Request(ResponseModel):
-    """An erasure and its state."""
+class OwnRequest(ResponseModel):
+    """An erasure and its state, as tokens read it that are neither an operator's nor an auditor's."""
 
     id: Id
     state: Literal["accepted", "in_effect", "repaired"]
@@ -165,10 +189,15 @@ class Request(ResponseModel):
     repaired: Time | None
     samples: int | None
     staged: int
-    shards: list[int]
-    rsn_planned: int | None
     receipts: list[int]
     note: str | None = Field(None, description="To an operator who asked: that nothing was held of the user")
+
+
+class Request(OwnRequest):
+    """An erasure and its state."""
+
+    shards: list[int]
+    rsn_planned: int | None
 
 
 class Requests(ResponseModel):
@@ -189,11 +218,16 @@ class PlanShard(ResponseModel):
     rsn: int
 
 
-class Plan(ResponseModel):
-    """What an erasure would delete and cost."""
+class OwnPlan(ResponseModel):
+    """What an erasure would delete, as the user's own token reads it."""
 
     samples: int
     staged: int
+
+
+class Plan(OwnPlan):
+    """What an erasure would delete and cost."""
+
     rsn: int
     destroyed: list[Segment]
     shards: list[PlanShard]

@@ -7,7 +7,9 @@ import hmac
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -32,6 +34,7 @@ from cause.service.journal import PublishingJournal
 from cause.service.metrics import Metrics
 from cause.service.predictor_cache import PredictorCache
 from cause.service.problems import ProblemError
+from cause.service.quotas import Quotas
 from cause.service.receive_buffer import overwrite_receive_buffer
 from cause.service.settings import ServeSettings
 from cause.service.tokens import Tokens
@@ -40,6 +43,11 @@ from cause.service.verifications import Verifications
 
 REMEMBERED_S = 86_400.0
 MOST_REMEMBERED = 100_000
+RELOADED = (
+    "close_every", "close_samples", "repair", "body", "connections", "requests", "streams", "slow", "rate", "erasures",
+    "user_samples", "user_storage", "attempts", "hosts", "plain", "grace",
+)  # fmt: skip
+"""Settings that `Service.reload` changes without a restart."""
 NUMBER_BYTES = 24
 """Length of a probability as text."""
 
@@ -62,6 +70,8 @@ class Service:
 
     def __init__(self, folder: Path, settings: ServeSettings) -> None:
         self.settings, self.folder = settings, folder
+        self.on_reload: list[Callable[[ServeSettings], None]] = []
+        """Called with the new settings by `reload`."""
         config = read_config(Layout(folder).config)
         self.model = None if settings.calibration is None else EnergyModel.load(Path(settings.calibration))
         self.device = Cause(folder, executor=Processes(settings.workers))
@@ -69,6 +79,7 @@ class Service:
             self.home: Home = home_of(self.device)
             self.events, self.metrics = Events(), Metrics()
             self.predictors = PredictorCache(self.device)
+            self.quotas = Quotas(self.device, settings)
             self._lock = threading.Lock()
             self._bodies: dict[str, OrderedDict[str, tuple[float, bytes]]] = {}
             self._loop: asyncio.AbstractEventLoop | None = None
@@ -82,8 +93,8 @@ class Service:
             self.reader = SampleReader(
                 InputLayout.of(self.device.learner, self.device.classes, shape), settings.unpacked_bytes
             )
-            policy = settings.repair or ("now" if config.settings.repair == "now" else "deadline")
-            self.trainer = Trainer(self.device, self.events, settings, policy)
+            self._default_repair = "now" if config.settings.repair == "now" else "deadline"
+            self.trainer = Trainer(self.device, self.events, settings, settings.repair or self._default_repair)
             self.converter = InputConverter.of(self.reader.layout, dtype or settings.samples)
             self.erasures = Erasures(self.device, self.predictors)
             self.body_reader = BodyReader(settings.arriving_bytes, settings.unpackings)
@@ -102,6 +113,26 @@ class Service:
         gc.freeze()  # imported objects stay: collections after an erasure then take less time
         self.trainer.start()
         self.ready = True
+
+    def reload(self, settings: ServeSettings) -> list[str]:
+        """Use other settings from now on. Requests, streams and trainings under way are not ended.
+
+        Returns
+        -------
+        The names of changed settings that need a restart; the others are in use.
+        """
+        changed = [
+            field.name
+            for field in fields(ServeSettings)
+            if getattr(settings, field.name) != getattr(self.settings, field.name)
+        ]
+        fixed = [name for name in changed if name not in RELOADED]
+        self.settings = replace(settings, **{name: getattr(self.settings, name) for name in fixed})
+        self.quotas.apply(self.settings)
+        self.trainer.apply(self.settings, self.settings.repair or self._default_repair)
+        for apply in self.on_reload:
+            apply(self.settings)
+        return fixed
 
     def begin_shutdown(self) -> None:
         """Report that the service is not ready, and end the event streams. A second call changes nothing."""

@@ -95,6 +95,6 @@ def test_a_map_is_that_of_simulations():
         for cell in maps.cells(replace(FULL, seeds=2, workload=2_000))
         if cell.settings["system"] == maps.FIXED and cell.settings["ages"] == "uniform"
     ]
-    mapped = run_kind("map", {**cell.settings, "slots": [8], "policies": ["fibor"]}, Place())
+    mapped = run_kind("map", {**cell.settings, "slots": "8", "policies": "fibor"}, Place())
     count = FULL.counting("cause-no-sc", slots=8, samples=2_000, seeds=2)
     assert mapped["rsn"]["fibor"]["8"] == run_kind("count", count.settings, Place())["rsn"]

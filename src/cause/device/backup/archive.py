@@ -165,8 +165,10 @@ class Archive:
         return entries
 
     def _refuse_without_end(self, at: int) -> None:
-        """Refuse an archive without the two blocks of zeros at its end: tarfile reads one that was cut off between two
-        entries as whole."""
+        """Refuse an archive without the two blocks of zeros at its end.
+
+        tarfile reads one that was cut off between two entries as whole.
+        """
         try:
             with self.path.open("rb") as file:
                 file.seek(at)

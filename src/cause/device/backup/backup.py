@@ -66,7 +66,7 @@ def backup(home: Home, target: str | Path) -> BackedUp:
             writer = ArchiveWriter(file)
             for name, data in (("manifest.json", signed), (CONFIG, config), (LEDGER, ledger)):
                 writer.add(name, data)
-            for folder, files in ((BLOCKS, home.store_.files), (SUB_MODELS, home.shelf.files)):
+            for folder, files in ((BLOCKS, home.store.blocks.files), (SUB_MODELS, home.shelf.files)):
                 counts[folder] = _add(writer, folder, files, names[folder], home.disk)
             writer.close()
             file.flush()

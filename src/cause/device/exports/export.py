@@ -105,11 +105,11 @@ def export(device: "Cause", folder: str | Path, form: str | None = None) -> Expo
 
 
 def _heads(device: "Cause") -> list[Head]:
-    found = []
+    heads = []
     for shard, head in device.heads().items():
         weight = device.ledger.lineage(shard).samples_upto(head.key)
-        found.append(Head(head.key, weight, device.learner.decode(device.memory.shelf.get(head.key))))
-    return found
+        heads.append(Head(head.key, weight, device.learner.decode(device.memory.shelf.get(head.key))))
+    return heads
 
 
 def _write(device: "Cause", target: Path, form: str, heads: Sequence[Head]) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ class Block:
     def keeping(self, chosen: NDArray[Any]) -> "Block":
         """Only these rows."""
         numbers = (self.positions, self.labels, self.ids, self.digests, self.handles, self.x)
-        return Block(*(each[chosen] for each in numbers))
+        return Block(*(part[chosen] for part in numbers))
 
     def with_handles(self, handles: Mapping[int, bytes]) -> "Block":
         """The same rows, some with another handle, by position."""
@@ -69,7 +69,7 @@ class Block:
         """The bytes of its file."""
         head = json.dumps({"n": len(self), "dtype": self.x.dtype.str, "shape": self.x.shape[1:]}).encode()
         numbers = (self.positions, self.labels, self.ids, self.digests, self.handles)
-        meta = struct.pack(">I", len(head)) + head + b"".join(each.tobytes() for each in numbers)
+        meta = struct.pack(">I", len(head)) + head + b"".join(part.tobytes() for part in numbers)
         first = seal(key, meta, name + b"meta")
         return _HEAD.pack(_MAGIC, len(first)) + first + seal(key, raw(self.x), name + b"x")
 

@@ -48,9 +48,9 @@ def new_master_key() -> str:
 
 
 def parse_key(data: bytes, origin: str) -> bytes:
-    """Parse a key in one of its three forms; VaultError if it is none.
+    r"""Parse a key in one of its three forms; VaultError if it is none.
 
-    >>> parse_key(b"00" * 32 + b"\\n", "key.hex") == bytes(32)
+    >>> parse_key(b"00" * 32 + b"\n", "key.hex") == bytes(32)
     True
     """
     if len(data) == KEY_BYTES:

@@ -116,6 +116,17 @@ class Vault:
     ) -> "Vault":
         """Open a vault, and finish or undo an interrupted change. Opening it for reading changes nothing.
 
+        Parameters
+        ----------
+        folder
+            The vault's folder.
+        source
+            Where the master key comes from.
+        disk
+            How files are reached; tests replace it.
+        read_only
+            Open it beside the process that writes it.
+
         Raises
         ------
         VaultError
@@ -290,7 +301,7 @@ class Vault:
         """Read the files, and read them again if something looks damaged while another process writes.
 
         The two copies of a file are read one after the other: keys that are added in between are missing in the first.
-        So damage counts only if it is seen in files that nobody changed meanwhile.
+        So damage counts only if the files did not change while they were read.
         """
         for attempt in range(_ATTEMPTS):
             before, roots = self._fingerprint() if attempt else b"", self._roots()

@@ -3,12 +3,28 @@
 import heapq
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from cause.engine.memory.ages import Floats, RequestAges
 from cause.engine.memory.base import MemoryView, Policy, PolicySetting
 from cause.engine.samples import SegmentKey
+
+LOOK_AHEAD = 24
+"""Of the segments that a replay will still train, so many are considered, evenly spread."""
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """A shard's segments, and sums over the first 0, 1, 2 … of them."""
+
+    segments: list[SegmentKey]
+    number: dict[SegmentKey, int]
+    """From 1, so that a segment's number is that of the sums up to it."""
+    samples: list[int]
+    named: list[float]
+    """How likely a request names one of them: their samples, each times the weight of its age."""
 
 
 class Adaptive(Policy):
@@ -19,8 +35,11 @@ class Adaptive(Policy):
     times how likely its age is to be named. Ages are counted in rounds of the device, so the segments of a frozen shard
     grow old too. `cost` is the same with all ages as likely.
 
-    The state is the number of requests by age, and nothing else of them: see `RequestAges`. Samples that expire by their
-    age are no requests and are not counted.
+    During a replay the sub-models that it will still make are considered too: the one that was just made may soon be
+    worth less than a later one.
+
+    The state is the number of requests by age, and nothing else of them: see `RequestAges`. Samples that expire are no
+    requests and are not counted.
 
     Examples
     --------
@@ -37,20 +56,41 @@ class Adaptive(Policy):
         self._heap: list[tuple[float, SegmentKey]] = []  # may hold outdated scores
         self._round = -1  # the round that the scores are of; -1 if they must be computed anew
         self._weights: Floats = np.zeros(0)
-        self._sums: dict[int, tuple[list[SegmentKey], list[int], list[float]]] = {}  # see `_sums_of`
+        self._sums: dict[int, _Sums] = {}
 
     def victim(self, newcomer: SegmentKey, memory: MemoryView) -> int:
         self._refresh(memory)
         while self._heap and self._scores.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
-        options = self._heap[:1]
+        least = self._heap[0] if self._heap else (np.inf, newcomer)
         keys = memory.stored_of(newcomer.shard)
-        if keys:  # the newcomer replaces its predecessor as the head, so that one may be evicted too
-            options = [*options, (self._score(keys, len(keys) - 1, newcomer, memory), keys[-1])]
-        return memory.slot_of(min(options)[1])
+        if keys:
+            least = min(least, self._least_of(keys, newcomer, least[0], memory))
+        return memory.slot_of(least[1])
+
+    def _least_of(
+        self, keys: Sequence[SegmentKey], newcomer: SegmentKey, other: float, memory: MemoryView
+    ) -> tuple[float, SegmentKey]:
+        """Return the stored sub-model of the newcomer's shard to evict, and its score.
+
+        The newcomer replaces its predecessor as the head, so that one may be evicted too. What the replay will still
+        make is added; then the one of the least score is taken away, until it is a stored one or `other` is less.
+        """
+        sums = self._sums_of(newcomer, memory)
+        chain = [*keys, newcomer, *_spread(sums.segments[sums.number[newcomer] :])]
+        scores = [self._score(sums, chain, index) for index in range(len(chain) - 1)]
+        stored = len(keys)  # of the chain's first, those that are stored
+        while True:
+            index = min(range(len(scores)), key=scores.__getitem__)
+            if index < stored or scores[index] > other:
+                return scores[index], chain[min(index, stored - 1)]
+            del chain[index], scores[index]
+            for beside in (index - 1, index):
+                if 0 <= beside < len(scores):
+                    scores[beside] = self._score(sums, chain, beside)
 
     def begin(self) -> None:
-        self._sums = {}  # a quarantine may have changed segments after the heads; no score depends on those
+        self._sums = {}  # a quarantine may have changed segments after the heads; no kept score depends on those
 
     def requested(self, first: Sequence[SegmentKey], memory: MemoryView) -> None:
         now = memory.round
@@ -97,20 +137,21 @@ class Adaptive(Policy):
         """Compute all scores anew if there was a request or a round since they were computed."""
         if self._round == memory.round:
             return
+        self._forget_scores()
         self._round = memory.round
         self._weights = self.ages.weights(memory.round + 1)
-        self._scores, self._heap, self._sums = {}, [], {}
         for shard in memory.shards():
             keys = memory.stored_of(shard)
-            for index in range(len(keys) - 1):
-                self._scores[keys[index]] = self._score(keys, index, keys[index + 1], memory)
+            if len(keys) > 1:
+                sums = self._sums_of(keys[-1], memory)
+                self._scores |= {keys[index]: self._score(sums, keys, index) for index in range(len(keys) - 1)}
         self._rebuild_heap()
 
     def _update(self, keys: Sequence[SegmentKey], index: int, memory: MemoryView) -> None:
         """Compute the score of one of a shard's stored sub-models anew; if all are to be, `_refresh` does it."""
         if self._round != memory.round:
             return
-        key, score = keys[index], self._score(keys, index, keys[index + 1], memory)
+        key, score = keys[index], self._score(self._sums_of(keys[-1], memory), keys, index)
         self._scores[key] = score
         heapq.heappush(self._heap, (score, key))
         if len(self._heap) > 64 + 4 * len(self._scores):
@@ -120,23 +161,35 @@ class Adaptive(Policy):
         self._heap = [(score, key) for key, score in self._scores.items()]
         heapq.heapify(self._heap)
 
-    def _score(self, keys: Sequence[SegmentKey], index: int, following: SegmentKey, memory: MemoryView) -> float:
-        key, before = keys[index], keys[index - 1] if index else None
-        segments, samples, likely = self._sums_of(key.shard, following, memory)
-        upto, at = bisect_left(segments, following) + 1, bisect_left(segments, key) + 1
-        start = 0 if before is None else bisect_left(segments, before) + 1
-        return (likely[upto] - likely[at]) * (samples[at] - samples[start])
+    @staticmethod
+    def _score(sums: _Sums, chain: Sequence[SegmentKey], index: int) -> float:
+        """Return what the loss of one of a shard's sub-models costs if the shard has those of the chain."""
+        at, upto = sums.number[chain[index]], sums.number[chain[index + 1]]
+        start = sums.number[chain[index - 1]] if index else 0
+        return (sums.named[upto] - sums.named[at]) * (sums.samples[at] - sums.samples[start])
 
-    def _sums_of(
-        self, shard: int, newest: SegmentKey, memory: MemoryView
-    ) -> tuple[list[SegmentKey], list[int], list[float]]:
-        """Return a shard's segments, and for the first 0, 1, 2 … of them their samples and how likely they are named."""
-        sums = self._sums.get(shard)
-        if sums is None or sums[0][-1] < newest:
-            pairs = memory.segments_of(shard)
+    def _sums_of(self, newest: SegmentKey, memory: MemoryView) -> _Sums:
+        """Return the sums of the shard of a segment, which is in them."""
+        sums = self._sums.get(newest.shard)
+        if sums is None or newest not in sums.number:
+            pairs = memory.segments_of(newest.shard)
             counts = np.array([count for _, count in pairs], dtype=np.int64)
             ages = np.array([memory.round - key.round for key, _ in pairs], dtype=np.int64)
-            samples = [0, *np.cumsum(counts).tolist()]
-            likely = [0.0, *np.cumsum(counts * self._weights[ages]).tolist()]
-            sums = self._sums[shard] = [key for key, _ in pairs], samples, likely
+            sums = self._sums[newest.shard] = _Sums(
+                [key for key, _ in pairs],
+                {key: number for number, (key, _) in enumerate(pairs, start=1)},
+                [0, *np.cumsum(counts).tolist()],
+                [0.0, *np.cumsum(counts * self._weights[ages]).tolist()],
+            )
         return sums
+
+
+def _spread(segments: Sequence[SegmentKey]) -> list[SegmentKey]:
+    """Return at most `LOOK_AHEAD` of these segments, evenly spread, the last one always.
+
+    >>> [key.round for key in _spread([SegmentKey(0, t) for t in range(1, 97)])][-3:]
+    [88, 92, 96]
+    """
+    most = len(segments)
+    taken = min(most, LOOK_AHEAD)
+    return [segments[most * number // taken - 1] for number in range(1, taken + 1)]

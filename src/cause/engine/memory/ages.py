@@ -9,8 +9,8 @@ EXACT = 16
 """Ages below this are counted one by one; higher ones in four ranges for each doubling."""
 FACTORS = (*(round(0.05 * step, 2) for step in range(20)), 0.97, 0.99, 1.0)
 """The factors f of the distributions P(age a) ∝ f^a that are weighed against each other."""
-DOUBT = 4.0
-"""So many requests of one age count as much as the fitted distribution."""
+DOUBT = 1.0
+"""So many requests of one age count as much as the fitted distribution does."""
 
 Floats = NDArray[np.float64]
 
@@ -42,8 +42,8 @@ def first_age(number: int) -> int:
 class RequestAges:
     """Counts requests by the age of what they named, and estimates how likely each age is.
 
-    Two counts are kept for each range of ages: how many requests named it, and how many were made when it was the oldest
-    one that there was. The second is needed because a young device cannot be asked for old data.
+    Two counts are kept for each range of ages: how many requests named it, and how many were made when it was the
+    oldest one that there was. The second is needed because a young device cannot be asked for old data.
 
     The estimate is a distribution P(age a) ∝ f^a, averaged over the factors f by how well each explains the requests so
     far, and corrected for each age by the requests that named it. Before the first request all factors are as likely.

@@ -54,8 +54,7 @@ class Cell:
             "rho",
             "ages",
         )
-        given = {name: self.settings[name] for name in shown if self.settings.get(name) is not None}
-        values = [f"{name}={value}" for name, value in given.items() if not isinstance(value, list)]
+        values = [f"{name}={self.settings[name]}" for name in shown if self.settings.get(name) is not None]
         return " ".join([self.kind, *values])
 
 

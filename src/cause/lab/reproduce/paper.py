@@ -34,6 +34,13 @@ ABLATION = Reported(
     {"parts": ["UCDP", "SC", "FiboR", "RCMP"]},
 )
 
+POLICY_MAP = Reported(
+    "Section IV-C (FiboR)",
+    "FiboR keeps a mix of old and new sub-models and beats static, FIFO and random replacement; no policy of the paper "
+    "learns",
+    {"policies": ["fibor", "random", "fifo", "static"]},
+)
+
 BALANCE = Reported(
     "Section IV-B and Algorithm 1 (UCDP)",
     "users are grouped so that shards are about equally large",

@@ -35,7 +35,7 @@ def seed_all(seed: bytes) -> None:
 
 
 def fix_workspace() -> None:
-    """cuBLAS reads this when CUDA starts; with other workspaces it sums in other orders."""
+    """CuBLAS reads this when CUDA starts; with other workspaces it sums in other orders."""
     os.environ.setdefault(WORKSPACE, ":4096:8")
 
 

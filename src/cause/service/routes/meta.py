@@ -21,11 +21,13 @@ def router(service: Service) -> APIRouter:
     """Return the routes of health, metrics, events and tokens."""
     routes = APIRouter(tags=["service"])
 
+    @routes.head("/healthz", include_in_schema=False)
     @routes.get("/healthz", response_model=s.Health)
     async def health(request: Request) -> Response:
         """Whether the process answers."""
         return json_response(request, s.Health(status="ok"))
 
+    @routes.head("/readyz", include_in_schema=False)
     @routes.get("/readyz", response_model=s.Health, responses={503: {"model": s.Health, "description": "Not now"}})
     async def ready(request: Request) -> Response:
         """Whether the service takes requests."""

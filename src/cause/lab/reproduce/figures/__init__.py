@@ -14,6 +14,7 @@ from cause.lab.reproduce.figures import (
     maps,
     partitions,
     policies,
+    policy_map,
     pruning,
     rsn_memory,
     rsn_rho,
@@ -27,6 +28,7 @@ from cause.lab.reproduce.figures.base import Figure
 _ALL = (
     linearity, pruning, shards, controller, sc_function, policies, epochs, rsn_rounds, rsn_memory, rsn_rho, rsn_shards,
     energy_shards, energy_rho, forgetting, partitions, comparison, ablation, balance,
+    policy_map,
 )  # fmt: skip
 
 _FIGURES = (*(module.FIGURE for module in _ALL), maps.FIBOR, maps.CONTROLLER)

@@ -27,7 +27,8 @@ def cells(size: Size) -> list[Cell]:
         Cell(
             "map",
             {
-                "system": system, "shards": SHARDS, "ages": ages, "policies": list(policies), "slots": list(SLOTS),
+                "system": system, "shards": SHARDS, "ages": ages, "policies": ",".join(policies),
+                "slots": ",".join(map(str, SLOTS)),
                 **drawn, "seeds": size.seeds,
             },
         )

@@ -20,7 +20,7 @@ DRAWN = ("users", "rounds", "samples", "rho", "ages", "labels")
 def run(settings: Settings, place: Place) -> dict[str, Any]:
     """Return the RSN by policy and number of slots, and the floor, each by seed."""
     _, system = parse_system(settings["system"])
-    rsn: dict[str, dict[str, list[int]]] = {policy: {} for policy in settings["policies"]}
+    rsn: dict[str, dict[str, list[int]]] = {policy: {} for policy in settings["policies"].split(",")}
     floors = []
     for seed in range(settings["seeds"]):
         workload = Workload(**{part: settings[part] for part in DRAWN}, seed=seed)
@@ -29,6 +29,6 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
         key = derive(root_key(seed), "policy")
         for policy, by_slots in rsn.items():
             make = informed(settings["ages"]) if policy == INFORMED else POLICIES[policy]
-            for slots in settings["slots"]:
-                by_slots.setdefault(str(slots), []).append(play(tape, make, slots, key))
+            for slots in settings["slots"].split(","):
+                by_slots.setdefault(slots, []).append(play(tape, make, int(slots), key))
     return {"rsn": rsn, "floor_rsn": floors}
