@@ -80,6 +80,14 @@ def test_claims_of_both_readings_stand_in_one_line():
     assert both.rows == [["a", "1"], ["a, the paper's reading", "2"]]
 
 
+def test_readings_at_different_points_stand_in_one_table():
+    ours = Summary(["", "S = 1", "S = 4"], [["a", "1", "4"]], [], [])
+    read = Summary(["", "S = 4", "S = 8"], [["a", "5", "8"]], [], [])
+    both = joined(ours, read)
+    assert both.columns == ["", "S = 1", "S = 4", "S = 8"]
+    assert both.rows == [["a", "1", "4", "–"], ["a, the paper's reading", "–", "5", "8"]]
+
+
 def test_a_map_counts_only_what_its_interval_excludes():
     rsn = {"fibor": {"6": [90, 95, 92], "7": [100, 120, 85]}, "random": {"6": [100, 100, 100], "7": [100, 100, 100]}}
     settings = {"system": maps.FIXED, "ages": "uniform", "seeds": 3}

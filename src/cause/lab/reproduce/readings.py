@@ -117,11 +117,22 @@ def joined(ours: Summary, read: Summary) -> Summary:
     claims += [_with(replace(claim, ours="–", value=None, sentence=""), claim) for claim in by_claim.values()]
     panels = [*ours.panels, *(replace(panel, title=_titled(panel)) for panel in read.panels)]
     seen = {tuple(row) for row in ours.rows}
-    rows = [*ours.rows, *([f"{row[0]}, {NAME}", *row[1:]] for row in read.rows if tuple(row) not in seen)]
+    named = [[f"{row[0]}, {NAME}", *row[1:]] for row in read.rows if tuple(row) not in seen]
+    columns, rows = _side_by_side((ours.columns, ours.rows), (read.columns, named))
     notes = [*ours.notes, *(f"{NAME.capitalize()}: {note}" for note in read.notes if note not in ours.notes)]
-    if ours.columns != read.columns:
-        raise AssertionError(f"the readings of one figure have the same columns, not {ours.columns} and {read.columns}")
-    return Summary(ours.columns, rows, panels, claims, notes)
+    return Summary(columns, rows, panels, claims, notes)
+
+
+Table = tuple[list[str], list[list[str]]]
+
+
+def _side_by_side(one: Table, other: Table) -> Table:
+    """Return one table of two; where only some runs of a figure were made, they may have different columns."""
+    if one[0] == other[0]:
+        return one[0], [*one[1], *other[1]]
+    columns = list(dict.fromkeys([*one[0], *other[0]]))
+    rows = [dict(zip(names, row, strict=True)) for names, lines in (one, other) for row in lines]
+    return columns, [[row.get(column, "–") for column in columns] for row in rows]
 
 
 def _titled(panel: Panel) -> str:
