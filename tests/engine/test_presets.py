@@ -21,7 +21,7 @@ TABLE = {
     "arcane-printed": ("by-class", False, "none", "until-full", "one-by-one"),
     "omp-70-printed": ("uniform", False, "one-shot-70", "until-full", "one-by-one"),
     "omp-95-printed": ("uniform", False, "one-shot-95", "until-full", "one-by-one"),
-    "frugal": ("ucdp", False, "iterative-70", "cost", "coalesced"),
+    "frugal": ("ucdp", False, "iterative-70", "adaptive", "coalesced"),
     "recommended": ("ucdp", True, "if-needed", "cost", "coalesced"),
 }
 

@@ -434,6 +434,25 @@ class Cause(DeviceView):
         train = self._retrain if repair == "now" else None
         return self._erasures.serve(requests, together=together, ids=ids, lenient=lenient, train=train)
 
+    def reset_policy(self) -> bool:
+        """Discard what the replacement policy has learned from requests: how many named data of each age.
+
+        Which sub-models are stored does not change; later evictions start from the policy's prior again.
+
+        Returns
+        -------
+        bool
+            Whether there was anything to discard.
+        """
+        with self.lock:
+            policy = self.memory.policy
+            state = policy.state()
+            left = policy.without_requests(state)
+            if self.home is not None:
+                self.home.reset_policy(type(policy))
+            policy.restore(left, self.memory)
+        return left != state
+
     def drop(self, upload: int, *, repair: str | None = None) -> Forgotten:
         """Forget the quarantined samples of an upload, by its number in `status().quarantined`.
 

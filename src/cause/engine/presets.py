@@ -169,9 +169,9 @@ PRESETS: Registry[System] = Registry(
         "frugal": System(
             gamma=FIXED,
             precision="bf16",
-            policy="cost",
+            policy="adaptive",
             requests="coalesced",
-            about="ours, least retraining: fixed shards, pruned half-size sub-models, eviction by cost, coalesced",
+            about="ours, least retraining: fixed shards, pruned half-size sub-models, eviction that learns, coalesced",
         ),
     },
 )
