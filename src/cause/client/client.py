@@ -122,7 +122,7 @@ class Client:
         -------
         The upload, with a handle for each row in the order of `x`.
         """
-        path = f"/v1/users/{_quoted(normal_name(user))}/samples"
+        path = _path_of(normal_name(user), "/samples")
         return from_json(Upload, self._send("POST", path, content=_npz(x=x, y=y), kind=NPZ, key=key))
 
     def upload_all(
@@ -230,7 +230,7 @@ class Client:
             if not handles:
                 raise InputError("none of these rows equals a sample that is held of the user: nothing to forget")
         body = _erasure(rounds, count, samples, handles) | ({} if nonce is None else {"nonce": nonce})
-        return from_json(Request, self._send("POST", f"/v1/users/{_quoted(user)}/erasures", json=body, key=key))
+        return from_json(Request, self._send("POST", _path_of(user, "/erasures"), json=body, key=key))
 
     def plan(
         self,
@@ -246,15 +246,14 @@ class Client:
         A user's own token is answered with the keys `samples` and `staged` alone: the others depend on other users.
         """
         plan: dict[str, Any] = self._send(
-            "POST", f"/v1/users/{_quoted(user)}/erasures/plan", json=_erasure(rounds, count, samples, handles)
+            "POST", _path_of(user, "/erasures/plan"), json=_erasure(rounds, count, samples, handles)
         )
         return plan
 
     def match(self, user: str, x: ArrayLike, y: ArrayLike | None = None) -> Matched:
         """Return which samples of a user equal these rows, and how many rows equal none. The rows are not kept."""
         body = _npz(x=x) if y is None else _npz(x=x, y=y)
-        path = f"/v1/users/{_quoted(user)}/samples/matching"
-        return from_json(Matched, self._send("POST", path, content=body, kind=NPZ))
+        return from_json(Matched, self._send("POST", _path_of(user, "/samples/matching"), content=body, kind=NPZ))
 
     def request(self, id_: str) -> Request:
         """Return a request and its state."""
@@ -309,13 +308,13 @@ class Client:
 
     def user(self, user: str) -> dict[str, Any]:
         """Return what is held of a user."""
-        held: dict[str, Any] = self._send("GET", f"/v1/users/{_quoted(user)}")
+        held: dict[str, Any] = self._send("GET", _path_of(user))
         return held
 
     def samples(self, user: str, *, round: int | None = None) -> Iterator[HeldSample]:  # noqa: A002
         """Yield the samples of a user, all or those of one round, the newest first."""
         query = "" if round is None else f"&round={round:d}"
-        return (from_json(HeldSample, item) for item in self._pages(f"/v1/users/{_quoted(user)}/samples", query))
+        return (from_json(HeldSample, item) for item in self._pages(_path_of(user, "/samples"), query))
 
     def shards(self) -> list[dict[str, Any]]:
         """Return all shards with their segments."""
@@ -349,8 +348,9 @@ class Client:
 
     def _pages(self, path: str, query: str = "") -> Iterator[dict[str, Any]]:
         before: int | None = None
+        first = f"{path}{'&' if '?' in path else '?'}limit=100"
         while True:
-            page = self._send("GET", f"{path}?limit=100{query}" + ("" if before is None else f"&before={before}"))
+            page = self._send("GET", f"{first}{query}" + ("" if before is None else f"&before={before}"))
             yield from page["items"]
             before = page["next"]
             if before is None:
@@ -394,6 +394,13 @@ def _erasure(
         "handles": None if handles is None else list(handles),
     }
     return {name: value for name, value in body.items() if value is not None}
+
+
+def _path_of(user: str, part: str = "") -> str:
+    """Return the path of a user's data. An id that proxies or URL libraries change in a path goes into the query."""
+    if user in (".", "..") or "/" in user or "\\" in user:
+        return f"/v1/user{part}?user={_quoted(user)}"
+    return f"/v1/users/{_quoted(user)}{part}"
 
 
 def _quoted(text: str) -> str:

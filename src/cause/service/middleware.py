@@ -16,6 +16,7 @@ from cause.service.metrics import Metrics
 from cause.service.redact import redacted_message, redacted_traceback
 from cause.service.settings import ServeSettings, host_name
 from cause.service.tokens import Token, Tokens
+from cause.service.user_paths import quoted_user
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -93,7 +94,7 @@ class ServiceMiddleware:
             await self._app(scope, receive, send)
             return
         start, status = time.perf_counter(), 500
-        path = scope["path"]
+        path = scope["path"] = quoted_user(scope)
         guarded = path == "/v1" or path.startswith(("/v1/", "/metrics"))
         response_started = False
 
@@ -222,7 +223,7 @@ def _header(scope: Scope, name: bytes) -> bytes | None:
 def _route(scope: Scope, path: str, guarded: bool) -> str:
     """Return a route's pattern, never the path itself, which may contain a user id."""
     route = scope.get("route")
-    pattern = getattr(route, "path", None)
+    pattern = getattr(route, "path_format", None)
     if isinstance(pattern, str) and pattern:
         return pattern
     return "unknown" if guarded else "static"
