@@ -16,6 +16,7 @@ TABLE = {
     "omp-70": ("uniform", False, "one-shot-70", "static", "one-by-one"),
     "omp-95": ("uniform", False, "one-shot-95", "static", "one-by-one"),
     "frugal": ("ucdp", False, "iterative-70", "cost", "coalesced"),
+    "additive": ("hash", False, "none", "fifo", "coalesced"),
     "recommended": ("ucdp", True, "if-needed", "cost", "coalesced"),
 }
 
@@ -52,7 +53,7 @@ def test_parts_are_exchanged_by_name():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("sis", "unknown system 'sis' \\(did you mean 'sisa'\\?\\): one of arcane, cause"),
+        ("sis", "unknown system 'sis' \\(did you mean 'sisa'\\?\\): one of additive, arcane"),
         ("cause:polcy=cost", "unknown part 'polcy'"),
         ("cause:policy=best", "unknown policy 'best'.*: one of cost, fibor"),
         ("cause:requests=later", "unknown requests 'later': one of one-by-one, coalesced"),

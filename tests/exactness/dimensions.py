@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any
 
-from cause.engine.presets import PRESETS, System
+from cause.engine.presets import ADDITIVE_SYSTEM, PRESETS, System
 from tests.exactness.pairwise import Values
 from tests.exactness.sequences import SEQUENCES
 
@@ -24,7 +24,9 @@ FEW_STEPS = 4
 SKLEARN = ("SGDClassifier", "Perceptron", "GaussianNB", "MultinomialNB", "BernoulliNB", "ComplementNB")
 
 DIMENSIONS: dict[str, tuple[Any, ...]] = {
-    "preset": tuple(PRESETS),
+    "preset": tuple(
+        name for name in PRESETS if name != ADDITIVE_SYSTEM
+    ),  # its law is tested in tests/learners/additive
     "learner": (*TORCH, *SKLEARN),
     "sequence": tuple(SEQUENCES),
     "pruning": ("none", "iterative", "one-shot"),

@@ -34,15 +34,16 @@ from cause.engine.arrays import ArrayUpload
 from cause.engine.arrivals import InputSpec, check_round, setting, spec_of
 from cause.engine.chain import Chain
 from cause.engine.checks import by_name, check_not_empty, checked_uploads
-from cause.engine.engine import MEMORY, SHARDS, Engine
+from cause.engine.engine import MEMORY, Engine
 from cause.engine.executor import Executor
 from cause.engine.journal import Journal
+from cause.engine.law import default_shards, default_system
 from cause.engine.learner import Learner, LearnerLike, warn_of_notes
 from cause.engine.ledger import Ledger, Selection
 from cause.engine.memory import Shelf, SubModel
 from cause.engine.memory.sizing import ENDLESS
 from cause.engine.plan import ShardPlan
-from cause.engine.presets import RECOMMENDED, System, parse_system
+from cause.engine.presets import System, parse_system
 from cause.engine.progress import Progress, Watch
 from cause.engine.quarantine import dropping
 from cause.engine.requests import Request, merged, remaining, resolve
@@ -176,12 +177,12 @@ class Cause:
             raise InputError("a device needs a learner")
         self._inputs = setting(input_shape, input_dtype)
         try:
-            system = parse_system(system or RECOMMENDED)[1] if not isinstance(system, System) else system
+            system = parse_system(system or default_system(trainer))[1] if not isinstance(system, System) else system
             self.engine = Engine(
                 trainer,
                 system,
                 executor or (Processes(workers) if workers else Here()),
-                shards=SHARDS if shards is None else shards,
+                shards=default_shards(trainer) if shards is None else shards,
                 memory=MEMORY if memory is None else memory,
                 slots=slots,
                 classes=classes,
@@ -372,8 +373,9 @@ class Cause:
         ids = {user: (calls or {}).get(user) or token_hex(16) for user in checked}
         with self.lock:
             self._resume()
-            for user, (x, _) in checked.items():
-                self.inputs().fitted(user, x)  # an upload of another shape may have come meanwhile
+            if self.learner.input_shape is None:
+                for user, (x, _) in checked.items():
+                    self.inputs().fitted(user, x)  # an upload of another shape may have come meanwhile
             self._expire_staged()  # where no round is ever closed, nothing else does it
             return self._home().inbox.stage({user: (ids[user], x, y) for user, (x, y) in checked.items()})
 
@@ -830,7 +832,8 @@ class Cause:
     def votes(self, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
         """The weight of each head (the samples behind it), and its probabilities: voter × sample × class."""
         self.held.look()
-        return ensemble.votes(self.held, self.learner, inputs_of(x))
+        self.engine.training.prepare()
+        return ensemble.votes(self.held, self.engine.training, self.learner, inputs_of(x))
 
     def status(self, model: "EnergyModel | None" = None) -> "Status":
         """The state of a device with a home: what serves, what waits, what repair will cost, what is due when.
@@ -845,8 +848,10 @@ class Cause:
 
     def close(self) -> None:
         """End the workers, close all files and release the home's lock."""
-        self.engine.executor.close()
-        self.journal.close()
+        try:
+            self.engine.close()
+        finally:
+            self.journal.close()
 
     def __getstate__(self) -> dict[str, Any]:
         """The state of a device in memory, for copies that scikit-learn's tools make; homes are never stored so."""

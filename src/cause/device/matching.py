@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from cause.common import positions as pos
 from cause.common.zeroize import wipe_arrays
 from cause.engine.arrays import checked, raw
+from cause.engine.arrivals import check_arrays
+from cause.engine.learner import ADDITIVE
 from cause.engine.requests import Request
 from cause.engine.samples import WithArrays
 from cause.errors import RequestError
@@ -102,6 +104,8 @@ def match(device: "Cause", user: str, x: ArrayLike, y: ArrayLike | None = None) 
     """Compare rows with all that is held of a user, learned or staged; without labels the inputs alone count."""
     count = len(np.atleast_1d(np.asarray(x)))
     inputs, labels = checked(user, x, np.zeros(count, dtype=np.int64) if y is None else y)
+    if device.learner.law == ADDITIVE:  # the recorded form is what is compared
+        inputs, labels = check_arrays(user, inputs, labels, device.inputs(), device.learner)
     rows, met = RowIndex(inputs, None if y is None else labels), set[int]()
     handles: list[str] = []
     samples: list[tuple[int, int]] = []

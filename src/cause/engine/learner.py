@@ -19,6 +19,8 @@ AT_ONCE = 4_096
 
 Predictor = Callable[[Any], NDArray[np.floating]]
 """Takes inputs, returns probabilities: one row a sample, one column a class."""
+REPLAYED, ADDITIVE = "replayed", "additive"
+"""The laws that a learner may obey (`cause.engine.law`)."""
 UsersCode = Callable[[], tuple[list[type], list[Callable[..., Any]]]]
 """Lists the classes and the functions of a user's own that take part in a training."""
 
@@ -121,6 +123,21 @@ class Learner(LearnerLike):
     def predictor(self, state: Any) -> Predictor:
         """Return a function that predicts with one state again and again; here it calls `predict`."""
         return partial(self.predict, state)
+
+    @property
+    def law(self) -> str:
+        """The law that the learner obeys: `REPLAYED` or `ADDITIVE` (`cause.engine.law`)."""
+        return REPLAYED
+
+    def recorded(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Return checked inputs in the form in which the device keeps them; here as they are.
+
+        Raises
+        ------
+        ArrivalError
+            If the learner cannot make that form of them.
+        """
+        return x
 
     @property
     def type_name(self) -> str:

@@ -109,6 +109,9 @@ class DeferredLearner(Learner):
     def predictor(self, state: Any) -> Predictor:
         return self.loaded().predictor(state)
 
+    def recorded(self, x: NDArray[Any]) -> NDArray[Any]:
+        return self.loaded().recorded(x)
+
     @property
     def type_name(self) -> str:
         return self.loaded().type_name

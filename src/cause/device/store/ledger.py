@@ -158,6 +158,14 @@ class HomeLedger:
         upload_id = self._upload_id(user, round_)
         return [] if upload_id is None else self.recorded_pieces(upload_id)
 
+    def held_pieces(self, user: str, round_: int) -> list[tuple[SegmentKey, Piece]]:
+        """The segments of an upload with its retained samples in each, quarantined ones included."""
+        pieces, upload_id = self.pieces_of(user, round_), self._upload_id(user, round_)
+        if upload_id is None:
+            return []
+        blocks = self._blocks_of(upload_id)
+        return [(key, Piece(StoredUpload(user, round_, held, blocks), held)) for key, held in pieces]
+
     def recorded_pieces(self, upload_id: int) -> list[tuple[SegmentKey, Positions]]:
         """The segments and positions of an upload's samples in the tables, without deletions that are under way."""
         rows = self._home.database.rows(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cause.common.units import format_bytes
 from cause.engine.memory.base import Policy
-from cause.engine.memory.shelves import MemoryShelf, Shelf
+from cause.engine.memory.shelves import LazyShelf, MemoryShelf, Shelf
 from cause.engine.samples import SegmentKey
 from cause.errors import BudgetError, PolicyError
 
@@ -159,8 +159,15 @@ class Memory:
 
     # Changes
 
-    def admit(self, newcomer: SubModel, blob: bytes) -> list[SegmentKey]:
+    def admit(self, newcomer: SubModel, blob: bytes | Callable[[], bytes]) -> list[SegmentKey]:
         """Store a shard's new head, in the lowest free slot or in that of the first evicted sub-model.
+
+        Parameters
+        ----------
+        newcomer
+            The sub-model.
+        blob
+            Its bytes; or a function that makes them, which a lazy shelf calls when they are needed.
 
         Returns
         -------
@@ -191,7 +198,7 @@ class Memory:
         return evicted
 
     def discard(self, key: SegmentKey) -> None:
-        """Remove a damaged sub-model."""
+        """Remove a sub-model that is damaged, or that a newer one replaces."""
         self._remove(key)
         self.shelf.destroy(key)
 
@@ -234,8 +241,13 @@ class Memory:
         self.shelf.destroy(key)
         return key
 
-    def _put(self, newcomer: SubModel, blob: bytes, slot: int) -> None:
-        self.shelf.put(newcomer.key, blob)  # first: if it fails, nothing has changed
+    def _put(self, newcomer: SubModel, blob: bytes | Callable[[], bytes], slot: int) -> None:
+        if not callable(blob):
+            self.shelf.put(newcomer.key, blob)  # first: if it fails, nothing has changed
+        elif isinstance(self.shelf, LazyShelf):
+            self.shelf.put_later(newcomer.key, blob)
+        else:
+            self.shelf.put(newcomer.key, blob())
         if slot == len(self._slots):
             self._slots.append(None)
         else:
