@@ -24,9 +24,8 @@ FEW_STEPS = 4
 SKLEARN = ("SGDClassifier", "Perceptron", "GaussianNB", "MultinomialNB", "BernoulliNB", "ComplementNB")
 
 DIMENSIONS: dict[str, tuple[Any, ...]] = {
-    "preset": tuple(
-        name for name in PRESETS if name != ADDITIVE_SYSTEM
-    ),  # its law is tested in tests/learners/additive
+    # the law of an additive learner is tested in tests/learners/additive
+    "preset": tuple(name for name in PRESETS if name != ADDITIVE_SYSTEM),
     "learner": (*TORCH, *SKLEARN),
     "sequence": tuple(SEQUENCES),
     "pruning": ("none", "iterative", "one-shot"),

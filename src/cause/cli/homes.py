@@ -185,6 +185,8 @@ def deferred_learner(home: Path) -> "DeferredLearner | None":
     from cause.learners.deferred import DeferredLearner
 
     (recipe, size, environment), described = _recorded(home), config_of(home).learner
+    if described is not None and described.get("kind") == "additive":
+        return None  # made in milliseconds, and to forget is to subtract, which needs it
     if recipe is None or size is None or environment is None or described is None:
         return None
 

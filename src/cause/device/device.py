@@ -38,7 +38,7 @@ from cause.engine.engine import MEMORY, Engine
 from cause.engine.executor import Executor
 from cause.engine.journal import Journal
 from cause.engine.law import default_shards, default_system
-from cause.engine.learner import Learner, LearnerLike, warn_of_notes
+from cause.engine.learner import ADDITIVE, Learner, LearnerLike, warn_of_notes
 from cause.engine.ledger import Ledger, Selection
 from cause.engine.memory import Shelf, SubModel
 from cause.engine.memory.sizing import ENDLESS
@@ -323,7 +323,8 @@ class Cause:
         with self.lock:
             return spec_of(self._inputs, self.learner, self.ledger, self.journal.staged_kind)
 
-    # Staging: uploads that come one by one wait, sealed and durable, until a round takes all of them in
+    # Staging: uploads that come one by one wait, sealed and durable, until a round takes all of them in. Under the
+    # additive law nothing waits: each call of `stage` is a round, and in effect when it returns
 
     def stage(self, user: str, x: ArrayLike, y: ArrayLike, *, call: str | None = None) -> "Called":
         """Keep an upload for the next round that `close_round` makes.
@@ -377,7 +378,13 @@ class Cause:
                 for user, (x, _) in checked.items():
                     self.inputs().fitted(user, x)  # an upload of another shape may have come meanwhile
             self._expire_staged()  # where no round is ever closed, nothing else does it
-            return self._home().inbox.stage({user: (ids[user], x, y) for user, (x, y) in checked.items()})
+            called = self._home().inbox.stage({user: (ids[user], x, y) for user, (x, y) in checked.items()})
+            if self.learner.law != ADDITIVE:
+                return called
+            if self._home().inbox.uploads():  # nothing waits: every upload is a round, which is added at once
+                self.close_round(expire=False)
+        self._train()
+        return called
 
     def close_round(self, *, call: str | None = None, expire: bool = True, empty: bool = False) -> Arrived:
         """Make a round of all staged uploads, durably. It is trained by the next call of `catch_up` or `repair`.

@@ -2,7 +2,7 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
@@ -179,6 +179,11 @@ class Learner(LearnerLike):
         return None
 
     # For exports
+
+    def exported(self, state: Any) -> Mapping[str, Any]:
+        """Return the arrays that predict, by name, for a learner without a network; here the state itself."""
+        arrays: Mapping[str, Any] = state
+        return arrays
 
     @property
     def has_network(self) -> bool:

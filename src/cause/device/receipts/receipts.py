@@ -157,9 +157,10 @@ class Receipts(Log):
                     "restart": None if plan.restart is None else list(plan.restart),
                     "replay": [list(segment) for segment in plan.replay],
                     "destroyed": [
-                        self._destroyed(sub_model, home.shelf.name_of_released(sub_model))
+                        self._destroyed(sub_model, name)
                         for sub_model in dropped
                         if sub_model.shard == plan.shard
+                        and (name := home.shelf.name_of_released(sub_model)) is not None
                     ],
                     "data": commitment(key, self.manifest(plan.shard, home.ledger.round)).hex(),
                     "serving": None if head is None else self._sub_model(head.key),
@@ -184,7 +185,7 @@ class Receipts(Log):
 
     def _sub_model(self, key: SegmentKey) -> dict[str, Any]:
         home = self._home
-        name = home.shelf.names[key]
+        name = home.shelf.name(key)
         committed = home.vault.commit(name, home.memory[key].identity)
         return {"sub_model": list(key), "stored_as": name.hex(), "commitment": committed.hex()}
 

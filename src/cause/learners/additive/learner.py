@@ -1,7 +1,7 @@
 """AdditiveLearner: features as integers, sums over the samples, and a head that is solved from the sums."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -279,6 +279,10 @@ class AdditiveLearner(SummingLearner):
     def decode(self, blob: bytes) -> Sums:
         """Return the sums of bytes."""
         return Sums.decoded(blob, self._shapes)
+
+    def exported(self, state: Sums) -> Mapping[str, Any]:
+        """Return the arrays of the solution, and the number of samples behind it; no sums."""
+        return {**self.head.solve(state).arrays, "samples": state.samples}
 
     # Predictions
 
