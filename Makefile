@@ -27,7 +27,7 @@ test-browser: $(STAMP)  ## the dashboard in Debian's Chromium; fails where there
 
 test-data: $(STAMP)  ## read the data sets in $CAUSE_DATA
 	@test -n "$$CAUSE_DATA" || { echo "name the folder with the data sets: make test-data CAUSE_DATA=folder"; exit 2; }
-	$(BIN)/python -m pytest tests/data/test_real.py -rs
+	$(BIN)/python -m pytest tests/data/test_real_datasets.py -rs
 
 exactness: $(STAMP)  ## every combination of preset, learner, requests, workers, storage … beside its clean room
 	$(BIN)/python -m tests.exactness

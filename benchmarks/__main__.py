@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -136,7 +137,7 @@ if __name__ == "__main__":
     parser.add_argument("--full", action="store_true", help="learning at the full size: about 6 minutes more")
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     wanted = parser.parse_args()
-    sections = {**SECTIONS, "learning": partial(learning, wanted.full)}
+    sections: dict[str, Callable[[], object]] = {**SECTIONS, "learning": partial(learning, wanted.full)}
     results = {name: sections[name]() for name in wanted.sections or SECTIONS}
     if wanted.json:
         print_json({"machine": hardware(), **results})

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from cause.common.gpu_sharing import mps_daemon_runs
 from cause.engine.arrays import TraceData
 from cause.engine.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 from cause.lab.provenance import write_result
@@ -167,7 +168,7 @@ def segments(processes: int, model: str, device: str) -> dict[str, dict[str, flo
 
 
 def _tails(model: str, device: str, fills: bool, out: Any) -> None:
-    depthwise.DEVICES = (device,) if fills else ()
+    depthwise.DEVICES = (device,) if fills else ()  # type: ignore[assignment]
     trainer = TorchLearner(paper(model, epochs=3), device=device)
     batch = trainer.recipe.batch_size
     state = trainer.train(None, lesson(2 * batch), b"s" * 32)
@@ -220,7 +221,7 @@ def main() -> None:
             write_result(asked.out, found, ("python", "-m", "benchmarks.gpu"))
         return
     small = pruned()
-    result: dict[str, Any] = {"workers": asked.workers, "batch": asked.batch}
+    result: dict[str, Any] = {"workers": asked.workers, "batch": asked.batch, "mps_daemon": mps_daemon_runs()}
 
     def told() -> None:  # after each part: a run that is stopped has said what it saw
         print(json.dumps(result), flush=True)

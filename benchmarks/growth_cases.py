@@ -63,8 +63,8 @@ def without_waiting() -> None:
     """Let nothing in this process wait for the disk: a home that is being built may be lost."""
     from cause.device.store.disk import Disk
 
-    Disk.sync = lambda self, *files: None  # type: ignore[method-assign]
-    Disk.sync_folder = lambda self, folder: None  # type: ignore[method-assign]
+    Disk.sync = lambda self, *files: None
+    Disk.sync_folder = lambda self, folder: None
 
 
 def new_device(folder: Path) -> Any:
@@ -220,7 +220,7 @@ class Written:
             write_at(file, offset, data)
             self._counted[self._part(file.path)] += len(data)
 
-        OpenFile.write_at = counted  # type: ignore[method-assign]
+        OpenFile.write_at = counted  # type: ignore[assignment]
 
     def _part(self, path: Path) -> str:
         with_home = path.resolve()

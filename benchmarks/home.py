@@ -89,11 +89,11 @@ def _learn(device: Cause, users: int, each: int) -> float:
         spent += time.perf_counter() - start
         return found
 
-    device._arrive = timed_arrive  # type: ignore[method-assign]
+    device._arrive = timed_arrive  # type: ignore[assignment]
     period = ROUNDS // each
     for t in range(ROUNDS):
         device.learn({f"user {number}": _upload(draw) for number in range(t % period, users, period)})
-    device._arrive = arrive  # type: ignore[method-assign]
+    device._arrive = arrive
     return spent
 
 

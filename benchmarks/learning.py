@@ -4,6 +4,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ def learn(recipe: Recipe, x: np.ndarray, y: np.ndarray, pause: Pause) -> None:
     device.learn({"alice": (x, y)})
 
 
-CASES = {
+CASES: dict[str, tuple[Recipe, Callable[[int], tuple[np.ndarray, np.ndarray]]]] = {
     "digits CNN": (Recipe("cnn", 10, (1, 8, 8), epochs=EPOCHS), digits),
     # 16×16: with larger pictures each step takes longer, and what we add to a step weighs less
     "ResNet-20, 16×16": (Recipe("benchmarks.learning:resnet20", 10, (3, 16, 16), epochs=EPOCHS), pictures),
@@ -124,7 +125,7 @@ def workers() -> dict[str, Any]:
         for count, pool in pools.items():
             learner = TorchLearner(recipe)
             device = Cause(learner=learner, system="cause-no-sc:pruning=none", shards=4, memory="1GB", executor=pool)
-            took[count].append(timed(lambda device=device: device.learn(uploads)))
+            took[count].append(timed(partial(device.learn, uploads)))
             if turn == 0:
                 took[count].clear()  # the first one starts the workers
     for pool in pools.values():
@@ -146,7 +147,7 @@ def pruned(count: int = 256) -> dict[str, Any]:
         later = TorchLearner(Recipe("resnet34", 10, (3, 32, 32), epochs=1, pruning=pruning))
         parent = later.decode(blob)
         later.train(parent, few, bytes(32))
-        took[pruning] = min(timed(lambda p=parent, each=later: each.train(p, lesson, bytes(32))) for _ in range(2))
+        took[pruning] = min(timed(partial(later.train, parent, lesson, bytes(32))) for _ in range(2))
     return {"dense_s": took["none"], "pruned_s": took["iterative"], "ratio": took["none"] / took["iterative"]}
 
 

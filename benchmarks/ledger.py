@@ -57,22 +57,22 @@ def share(which: str, folder: Path) -> dict[str, Any]:
 
     os.environ[KEY] = "ab" * 32
     model, shape = LEARNERS[which]
-    learner = TorchLearner(model, classes=10, shape=shape, std=255.0, epochs=EPOCHS)
-    device = Cause(folder, learner=learner, key={"env": KEY}, system=SYSTEM, shards=SHARDS, slots=ROUNDS * SHARDS)
+    given = TorchLearner(model, classes=10, shape=shape, std=255.0, epochs=EPOCHS)
+    device = Cause(folder, learner=given, key={"env": KEY}, system=SYSTEM, shards=SHARDS, slots=ROUNDS * SHARDS)
     learner = device.learner  # as it is composed with the system
     draw = np.random.default_rng(0)
     train = learner.train
     state = learner.decode(learner.encode(train(None, _small(draw, shape), bytes(32))))
-    learner.train = lambda *args: state  # type: ignore[method-assign]
+    learner.train = lambda *args: state
     _tell(f"{which}: filling a home with {USERS * UPLOAD:,} samples")
     for t in range(ROUNDS - 1):
         device.learn({f"user {number}": _upload(draw, shape) for number in range(t, USERS, ROUNDS - 1)})
     training, codec, reading = Clock(), Clock(), Clock()
-    learner.encode, learner.decode = codec.around(learner.encode), codec.around(learner.decode)  # type: ignore[method-assign]
+    learner.encode, learner.decode = codec.around(learner.encode), codec.around(learner.decode)
     reads = {name: getattr(StoredUpload, name) for name in ("arrays", "hashes", "labels", "names")}
     _tell(f"{which}: a round of {SHARDS} uploads, {EPOCHS} epochs")
     wrapped = {name: reading.around(method) for name, method in reads.items()}
-    learner.train = training.around(_with(StoredUpload, wrapped, reads, train))  # type: ignore[method-assign]
+    learner.train = training.around(_with(StoredUpload, wrapped, reads, train))
     start = time.perf_counter()
     done = device.learn({f"newcomer {number}": _upload(draw, shape) for number in range(SHARDS)})
     learn_s = time.perf_counter() - start

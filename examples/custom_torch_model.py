@@ -43,18 +43,19 @@ def run(home: Path) -> bool:
     ]
     with Cause(home, learner=learner, system="frugal", shards=2, slots=6) as device:
         for t, uploads in enumerate(rounds, start=1):
-            done = device.learn(uploads)
-            print(f"Round {t}: {done.samples} digits of {len(USERS)} users, {len(done.trained)} shards trained.")
+            learned = device.learn(uploads)
+            print(f"Round {t}: {learned.samples} digits of {len(USERS)} users, {len(learned.trained)} shards trained.")
         tell_sizes(device)
         print(f"{(device.predict(x_test) == y_test).mean():.0%} of new digits are right.")
 
-        (done,) = device.forget("carol", rounds=[1])
+        (forgotten,) = device.forget("carol", rounds=[1])
         print(
-            f"carol's round 1 is forgotten: {len(done.dropped)} sub-models destroyed, {done.rsn} digits trained again."
+            f"carol's round 1 is forgotten: {len(forgotten.dropped)} sub-models destroyed, "
+            f"{forgotten.rsn} digits trained again."
         )
         print(f"{(device.predict(x_test) == y_test).mean():.0%} of new digits are right.")
 
-        found = device.verify(done.ids[0], processes=0)
+        found = device.verify(forgotten.ids[0], processes=0)
         print(f"Trained again from what is retained: {len(found.identical)} of {found.sub_models} are the same bits.")
         clean = clean_room(device, learner, uploads_of(rounds), seed=0)
         same = compare(device, clean)

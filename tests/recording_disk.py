@@ -349,7 +349,7 @@ def crash_states(disk: RecordingDisk, first: int = 0, most: int = MOST_STATES) -
                 for outcome in choice:
                     if outcome is not None:
                         state.apply(outcome)
-                key = tuple(sorted((str(path), data) for path, data in state.files().items()))
+                key: tuple[object, ...] = tuple(sorted((str(path), data) for path, data in state.files().items()))
                 key += tuple(sorted(str(path) for path, inode in state.names.items() if inode is None))
                 if key not in seen:
                     seen.add(key)

@@ -1,5 +1,7 @@
 """The button that closes a round: not for an empty one, and not without saying what retention will delete."""
 
+from typing import Any
+
 import pytest
 
 from cause.device.device import Cause
@@ -12,7 +14,7 @@ def device(browser, tmp_path_factory):
     folder = tmp_path_factory.mktemp("device") / "home"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CAUSE_TEST_KEY", MASTER)
-        kept = {"system": "frugal", "shards": 3, "slots": 8, "retain": "2 rounds"}
+        kept: dict[str, Any] = {"system": "frugal", "shards": 3, "slots": 8, "retain": "2 rounds"}
         Cause(folder, learner=bayes(), key={"env": "CAUSE_TEST_KEY"}, **kept).close()
         with Device(folder, bayes()) as device:
             device.learn({"ann": 30, "bob": 20}, {"bob": 10})

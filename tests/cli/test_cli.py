@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+from typing import cast
 
+import click
 import pytest
 
 from cause.cli import main
@@ -206,7 +208,7 @@ def test_the_installed_command_runs():
 def test_every_command_has_help_and_every_option_too():
     import typer
 
-    for name, command in typer.main.get_command(app).commands.items():
+    for name, command in cast(click.Group, typer.main.get_command(app)).commands.items():
         assert command.help, name
         for parameter in command.params:
             assert getattr(parameter, "help", None), f"{name} {parameter.name}"

@@ -13,8 +13,8 @@ from cause.device.device import Cause
 from cause.engine.requests import Request
 from cause.errors import HomeError
 from cause.learners.deferred import DeferredLearner
+from tests.clean_room import differences
 from tests.device.homes import MASTER, opened, samples
-from tests.rooms import differences
 
 SCRIPT = """
 import sys

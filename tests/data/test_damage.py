@@ -10,6 +10,7 @@ import warnings
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from cause.data import Dataset, files, load, pictures
 from cause.data.uploads import read_inputs
 from cause.errors import InputError
-from tests.data import official
+from tests.data import dataset_files
 
 
 def npz_with(path, **members):
@@ -49,7 +50,7 @@ def refused(path, split="train"):
 
 
 def test_cut_off_and_wrong_cifar(tmp_path):
-    official.cifar10_folder(tmp_path)
+    dataset_files.cifar10_folder(tmp_path)
     batch = tmp_path / "data_batch_3.bin"
     whole = batch.read_bytes()
     batch.write_bytes(whole[:-1])
@@ -63,15 +64,15 @@ def test_cut_off_and_wrong_cifar(tmp_path):
 
 @pytest.mark.parametrize("name", ["../data_batch_1.bin", "/data_batch_1.bin", "a/../../x", "a\\..\\x"])
 def test_archives_that_lead_out_of_themselves_are_refused(tmp_path, name):
-    official.tar(tmp_path / "cifar-10-binary.tar.gz", [(name, bytes(3073))])
+    dataset_files.tar(tmp_path / "cifar-10-binary.tar.gz", [(name, bytes(3073))])
     assert "leads out of the archive" in refused(tmp_path / "cifar-10-binary.tar.gz")
 
 
 def test_archives_with_links_or_doubles_are_refused(tmp_path):
     path = tmp_path / "cifar-10-binary.tar.gz"
-    official.tar(path, [], link="data_batch_1.bin")
+    dataset_files.tar(path, [], link="data_batch_1.bin")
     assert "neither a file nor a folder" in refused(path)
-    official.tar(path, [("a/data_batch_1.bin", bytes(3073)), ("b/data_batch_1.bin", bytes(3073))])
+    dataset_files.tar(path, [("a/data_batch_1.bin", bytes(3073)), ("b/data_batch_1.bin", bytes(3073))])
     assert "twice" in refused(path)
 
 
@@ -98,7 +99,7 @@ def test_a_long_row_of_digits_in_a_header_is_refused_at_once(tmp_path):
 
 def test_mosaics_hold_no_more_pixels_together_than_the_limit(tmp_path, monkeypatch):
     path = tmp_path / "many.npz"
-    pictures_ = {f"train_{i:03}": official.png(np.zeros((64, 64, 3), np.uint8)) for i in range(8)}
+    pictures_ = {f"train_{i:03}": dataset_files.png(np.zeros((64, 64, 3), np.uint8)) for i in range(8)}
     np.savez(path, y_train=np.arange(32) % 10, y_test=np.zeros(0, np.int64), **pictures_)
     assert len(load(path)) == 32
     monkeypatch.setattr(files, "MOST_BYTES", 8 * 64 * 64 * 3 - 1)
@@ -107,7 +108,7 @@ def test_mosaics_hold_no_more_pixels_together_than_the_limit(tmp_path, monkeypat
 
 def test_pictures_to_predict_are_no_more_together_than_the_limit(tmp_path, monkeypatch):
     for name in "abc":
-        official.picture(tmp_path / f"{name}.png", np.zeros((32, 32, 3), np.uint8))
+        dataset_files.picture(tmp_path / f"{name}.png", np.zeros((32, 32, 3), np.uint8))
     assert len(read_inputs(tmp_path)) == 3
     monkeypatch.setattr(files, "MOST_BYTES", 3 * 32 * 32 * 3 - 1)
     with pytest.raises(InputError, match="of pixels"):
@@ -115,7 +116,7 @@ def test_pictures_to_predict_are_no_more_together_than_the_limit(tmp_path, monke
 
 
 def test_wrong_idx(tmp_path):
-    official.mnist_folder(tmp_path, packed=False)
+    dataset_files.mnist_folder(tmp_path, packed=False)
     images, labels = tmp_path / "train-images-idx3-ubyte", tmp_path / "train-labels-idx1-ubyte"
     good = labels.read_bytes()
     labels.write_bytes(good[:-1])
@@ -124,12 +125,12 @@ def test_wrong_idx(tmp_path):
     assert "label 10, but there are 10 classes" in refused(labels.parent)
     labels.write_bytes(b"\0\0\x0d" + good[3:])
     assert "not an idx file" in refused(labels.parent)
-    labels.write_bytes(official.idx_bytes(np.zeros(4, np.uint8)))
+    labels.write_bytes(dataset_files.idx_bytes(np.zeros(4, np.uint8)))
     assert "5 images, but 4 labels" in refused(labels.parent)
     labels.unlink()
     assert "'train-labels-idx1-ubyte' (or .gz) is missing" in refused(labels.parent)
     images.write_bytes(b"\0\0\x08\x03" + struct.pack(">3I", 2**31, 2**31, 2**31))
-    official.mnist_folder(tmp_path / "other", packed=False)
+    dataset_files.mnist_folder(tmp_path / "other", packed=False)
     labels.write_bytes(good)
     assert "at most 4096 a side" in refused(images.parent)
 
@@ -137,7 +138,7 @@ def test_wrong_idx(tmp_path):
 def test_wrong_mat(tmp_path):
     from scipy.io import savemat
 
-    x, path = official.images(3).transpose(1, 2, 3, 0), tmp_path / "t.mat"
+    x, path = dataset_files.images(3).transpose(1, 2, 3, 0), tmp_path / "t.mat"
     for stored, message in (
         ({"X": x}, "no numeric array 'y'"),
         ({"X": x, "y": np.array([[1], [2], [11]])}, "labels are 1 to 10"),
@@ -156,7 +157,7 @@ def test_wrong_mat(tmp_path):
 
 
 def test_a_mat_file_that_claims_more_than_it_holds(tmp_path):
-    official.svhn_file(tmp_path / "t.mat", compressed=False)
+    dataset_files.svhn_file(tmp_path / "t.mat", compressed=False)
     data = bytearray((tmp_path / "t.mat").read_bytes())
     at = data.index(struct.pack("<4i", 32, 32, 3, 4))
     data[at : at + 16] = struct.pack("<4i", 32, 32, 3, 2**30)
@@ -166,7 +167,7 @@ def test_a_mat_file_that_claims_more_than_it_holds(tmp_path):
 
 def test_a_mat_file_of_zeros_is_not_gone_through(tmp_path):
     path = tmp_path / "train_32x32.mat"
-    official.svhn_file(path)
+    dataset_files.svhn_file(path)
     path.write_bytes(gzip.compress(path.read_bytes()[:128] + bytes(80)))
     assert "damaged or cut off" in refused(path)
 
@@ -174,7 +175,7 @@ def test_a_mat_file_of_zeros_is_not_gone_through(tmp_path):
 def test_a_mat_file_that_is_cut_where_nothing_is_wanted(tmp_path):
     from scipy.io import savemat
 
-    wanted = {"X": official.images(1).transpose(1, 2, 3, 0), "y": np.array([[1]], np.uint8)}
+    wanted = {"X": dataset_files.images(1).transpose(1, 2, 3, 0), "y": np.array([[1]], np.uint8)}
     savemat(tmp_path / "t.mat", {**wanted, "other": np.zeros(100)})
     whole = (tmp_path / "t.mat").read_bytes()
     (tmp_path / "t.mat").write_bytes(whole[:-8])
@@ -217,11 +218,11 @@ def test_what_unpacks_to_more_than_the_limit_is_refused(tmp_path, monkeypatch):
     bomb = bytes(1_000_000)
     npz_with(tmp_path / "b.npz", x=bomb)
     assert "976.56 KB when unpacked: at most 97.66 KB" in refused(tmp_path / "b.npz")
-    official.mnist_folder(tmp_path / "m")
+    dataset_files.mnist_folder(tmp_path / "m")
     (tmp_path / "m" / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(bomb))
     with pytest.raises(InputError, match=r"more than 97\.66 KB when unpacked"):
         load(tmp_path / "m")
-    official.tar(tmp_path / "cifar-10-binary.tar.gz", [("a/readme", bomb)])
+    dataset_files.tar(tmp_path / "cifar-10-binary.tar.gz", [("a/readme", bomb)])
     assert "more than 97.66 KB" in refused(tmp_path / "cifar-10-binary.tar.gz")
     packed = zlib.compress(bomb)
     header = b"MATLAB 5.0".ljust(124) + b"\x00\x01IM"
@@ -230,8 +231,8 @@ def test_what_unpacks_to_more_than_the_limit_is_refused(tmp_path, monkeypatch):
 
 
 def test_wrong_pictures(tmp_path, monkeypatch):
-    official.picture(tmp_path / "f" / "a" / "1.png", official.images(1)[0])
-    official.picture(tmp_path / "f" / "a" / "2.png", official.images(1)[0][:16])
+    dataset_files.picture(tmp_path / "f" / "a" / "1.png", dataset_files.images(1)[0])
+    dataset_files.picture(tmp_path / "f" / "a" / "2.png", dataset_files.images(1)[0][:16])
     with pytest.raises(InputError, match=r"2\.png.*32×16 pixels, but the first picture has 32×32"):
         load(tmp_path / "f")
     (tmp_path / "f" / "a" / "2.png").write_bytes(b"nonsense")
@@ -300,25 +301,34 @@ def test_what_is_not_there_or_not_known(tmp_path):
 def samples_of_formats(root):
     """One small file of each format, and what else must lie beside it."""
     made = {}
-    official.cifar10_folder(root / "c10", 1)
+    dataset_files.cifar10_folder(root / "c10", 1)
     made["cifar10"] = root / "c10" / "data_batch_1.bin"
     entries = [(f"cifar-10-batches-bin/{f.name}", f.read_bytes()) for f in (root / "c10").iterdir()]
-    official.tar(root / "cifar-10-binary.tar.gz", entries)
+    dataset_files.tar(root / "cifar-10-binary.tar.gz", entries)
     made["tar"] = root / "cifar-10-binary.tar.gz"
     for name, packed in (("idx", False), ("idx.gz", True)):
-        official.mnist_folder(root / name, packed=packed, side=4)
+        dataset_files.mnist_folder(root / name, packed=packed, side=4)
         made[name] = root / name / f"train-images-idx3-ubyte{'.gz' if packed else ''}"
     for name, packed in (("mat", False), ("mat-z", True)):
-        official.svhn_file(root / f"{name}.mat", 1, packed)
+        dataset_files.svhn_file(root / f"{name}.mat", 1, packed)
         made[name] = root / f"{name}.mat"
-    arrays = {"x": np.arange(6.0).reshape(3, 2), "y": np.array([0, 1, 1]), "users": np.array(["a", "b", "c"])}
+    arrays: dict[str, Any] = {
+        "x": np.arange(6.0).reshape(3, 2),
+        "y": np.array([0, 1, 1]),
+        "users": np.array(["a", "b", "c"]),
+    }
     np.savez(root / "plain.npz", **arrays)
     np.savez_compressed(root / "packed.npz", **arrays)
-    np.savez(root / "m.npz", train_000=official.png(official.images(1)[0]), y_train=np.array([0]), y_test=np.array([0]))
+    np.savez(
+        root / "m.npz",
+        train_000=dataset_files.png(dataset_files.images(1)[0]),
+        y_train=np.array([0]),
+        y_test=np.array([0]),
+    )
     made |= {name: root / f"{name}.npz" for name in ("plain", "packed", "m")}
     (root / "t.csv").write_text("user,a,b,label\nu,1,2,0\nv,3,4,1\n")
     made["csv"] = root / "t.csv"
-    official.picture(root / "pictures" / "cat" / "1.png", official.images(1)[0])
+    dataset_files.picture(root / "pictures" / "cat" / "1.png", dataset_files.images(1)[0])
     made["picture"] = root / "pictures" / "cat" / "1.png"
     return made
 

@@ -8,7 +8,7 @@ import pytest
 from cause.data import find, load, table
 from cause.data import folder as folders
 from cause.errors import InputError
-from tests.data import official
+from tests.data import dataset_files
 
 
 def same(data, x, y):
@@ -16,8 +16,8 @@ def same(data, x, y):
 
 
 def test_cifar10_binary_is_read_from_its_folder_and_its_archive(tmp_path):
-    x, y = official.cifar10_folder(tmp_path / "c")
-    official.tar(
+    x, y = dataset_files.cifar10_folder(tmp_path / "c")
+    dataset_files.tar(
         tmp_path / "any.tar.gz",
         [(f"cifar-10-batches-bin/{file.name}", file.read_bytes()) for file in sorted((tmp_path / "c").iterdir())],
     )
@@ -30,7 +30,7 @@ def test_cifar10_binary_is_read_from_its_folder_and_its_archive(tmp_path):
 
 
 def test_cifar100_takes_the_fine_label(tmp_path):
-    x, fine = official.cifar100_folder(tmp_path)
+    x, fine = dataset_files.cifar100_folder(tmp_path)
     assert same(load(tmp_path), x[:4], fine[:4])
     assert same(load(tmp_path, "test"), x[4:], fine[4:])
     assert load(tmp_path).classes == 100
@@ -39,7 +39,7 @@ def test_cifar100_takes_the_fine_label(tmp_path):
 @pytest.mark.parametrize("compressed", [True, False])
 @pytest.mark.parametrize("count", [1, 12])
 def test_svhn_is_read_as_scipy_wrote_it_and_ten_means_zero(tmp_path, compressed, count):
-    x, y = official.svhn_file(tmp_path / "train_32x32.mat", count, compressed)
+    x, y = dataset_files.svhn_file(tmp_path / "train_32x32.mat", count, compressed)
     for path in (tmp_path, tmp_path / "train_32x32.mat"):
         assert same(load(path), x, y)
     with pytest.raises(InputError, match="not the test split"):
@@ -50,7 +50,7 @@ def test_svhn_is_read_as_scipy_wrote_it_and_ten_means_zero(tmp_path, compressed,
 def test_a_mat_file_may_hold_labels_as_doubles_and_other_things(tmp_path, kind):
     from scipy.io import savemat
 
-    x = official.images(3)
+    x = dataset_files.images(3)
     more = {"note": "text", "cells": np.array([1, "a"], dtype=object)} if kind != "double" else {}
     savemat(tmp_path / "t.mat", {"X": x.transpose(1, 2, 3, 0), "y": np.array([[1.0], [2.0], [10.0]]), **more})
     assert same(load(tmp_path / "t.mat"), x, [1, 2, 0])
@@ -58,7 +58,7 @@ def test_a_mat_file_may_hold_labels_as_doubles_and_other_things(tmp_path, kind):
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_idx_is_read_packed_and_plain(tmp_path, packed):
-    made = official.mnist_folder(tmp_path / "fashion", packed=packed)
+    made = dataset_files.mnist_folder(tmp_path / "fashion", packed=packed)
     assert same(load(tmp_path / "fashion"), *made["train"])
     assert same(load(tmp_path / "fashion", "test"), *made["t10k"])
     images = tmp_path / "fashion" / f"train-images-idx3-ubyte{'.gz' if packed else ''}"
@@ -66,7 +66,7 @@ def test_idx_is_read_packed_and_plain(tmp_path, packed):
 
 
 def test_npz_with_or_without_splits_and_with_users(tmp_path):
-    x, y = official.images(6), np.array([0, 1, 2, 0, 1, 2])
+    x, y = dataset_files.images(6), np.array([0, 1, 2, 0, 1, 2])
     np.savez(tmp_path / "one.npz", x=x, y=y.astype(np.uint8), users=np.array(list("aabbcc")))
     np.savez_compressed(
         tmp_path / "two.npz", x_train=x[:4], y_train=y[:4], x_test=np.asfortranarray(x[4:]), y_test=y[4:]
@@ -87,11 +87,11 @@ def test_npz_with_or_without_splits_and_with_users(tmp_path):
 
 @pytest.mark.parametrize("layout", ["mosaic", "strips"])
 def test_mosaics_are_cut_into_their_images(tmp_path, layout):
-    x, y = official.images(8), np.arange(8) % 3
+    x, y = dataset_files.images(8), np.arange(8) % 3
 
     def mosaic(tiles, across):
         rows = tiles.reshape(-1, across, 32, 32, 3).transpose(0, 2, 1, 3, 4)
-        return official.png(rows.reshape(-1, across * 32, 3))
+        return dataset_files.png(rows.reshape(-1, across * 32, 3))
 
     if layout == "mosaic":  # the last picture has a tile more than there are labels
         np.savez(
@@ -110,16 +110,16 @@ def test_mosaics_are_cut_into_their_images(tmp_path, layout):
 
 
 def test_folders_of_classes_and_of_users(tmp_path):
-    x = official.images(4)
+    x = dataset_files.images(4)
     for i, name in enumerate(("cat/a.png", "cat/b.png", "dog/c.png")):
-        official.picture(tmp_path / "plain" / name, x[i])
+        dataset_files.picture(tmp_path / "plain" / name, x[i])
     plain = load(tmp_path / "plain")
     assert same(plain, x[:3], [0, 0, 1])
     assert (plain.classes, plain.users) == (2, None)
     for i, name in enumerate(
         ("train/alice/cat/a.png", "train/bob/cat/b.png", "train/bob/dog/c.png", "test/al/cat/d.png")
     ):
-        official.picture(tmp_path / "users" / name, x[i])
+        dataset_files.picture(tmp_path / "users" / name, x[i])
     train = load(tmp_path / "users")
     assert same(train, x[:3], [0, 0, 1])
     assert train.users is not None
@@ -130,10 +130,10 @@ def test_folders_of_classes_and_of_users(tmp_path):
 
 
 def test_grey_pictures_stay_grey_and_mixed_ones_become_colour(tmp_path):
-    x = official.images(1)[0]
-    official.picture(tmp_path / "a" / "1.png", x[..., 0])
+    x = dataset_files.images(1)[0]
+    dataset_files.picture(tmp_path / "a" / "1.png", x[..., 0])
     assert load(tmp_path).x.shape == (1, 32, 32)
-    official.picture(tmp_path / "b" / "2.png", x)
+    dataset_files.picture(tmp_path / "b" / "2.png", x)
     assert same(load(tmp_path), np.stack([np.stack([x[..., 0]] * 3, -1), x]), [0, 1])
 
 
@@ -155,7 +155,7 @@ def test_a_name_is_found_below_the_root_and_its_official_count_is_demanded(tmp_p
     monkeypatch.delenv("CAUSE_DATA", raising=False)
     with pytest.raises(InputError, match="where is mnist"):
         load("mnist")
-    made = official.mnist_folder(tmp_path / "MNIST" / "raw", counts=(5, 10_000), side=2)
+    made = dataset_files.mnist_folder(tmp_path / "MNIST" / "raw", counts=(5, 10_000), side=2)
     assert find("mnist", root=tmp_path) == tmp_path / "MNIST" / "raw"
     monkeypatch.setenv("CAUSE_DATA", str(tmp_path))
     assert same(load("mnist", "test"), *made["t10k"])
@@ -163,7 +163,7 @@ def test_a_name_is_found_below_the_root_and_its_official_count_is_demanded(tmp_p
         load("mnist")
     with pytest.raises(InputError, match="no svhn in"):
         load("svhn")
-    official.svhn_file(tmp_path / "train_32x32.mat", 2)
+    dataset_files.svhn_file(tmp_path / "train_32x32.mat", 2)
     assert find("svhn") == tmp_path
     with pytest.raises(InputError, match="no data set 'nothing'"):
         load("nothing")

@@ -15,6 +15,7 @@ import tempfile
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from cause.cli import main
 from tests.device.homes import CLASSES, FEATURES, MASTER, learn, opened
@@ -82,7 +83,7 @@ def seen(home: Path) -> tuple[dict[str, str], str | None]:
             raise AssertionError(f"{command[0]}: {err}")
         if code:
             return found, f"{command[0]}: {err or out}"
-        told = json.loads(out) if out.startswith("{") and "--json" in command else out
+        told: Any = json.loads(out) if out.startswith("{") and "--json" in command else out
         if command[0] == "log":
             told.pop("checkpoint", None)  # signed anew each time
         found[command[0]] = json.dumps(told, sort_keys=True)
@@ -94,7 +95,8 @@ def contents(home: Path) -> dict[str, str]:
     with opened(home) as device:
         samples = {
             f"{piece.upload.user} {piece.upload.round} {segment.key}": [
-                part.tobytes().hex() for part in piece.upload.arrays(piece.positions)
+                part.tobytes().hex()
+                for part in piece.upload.arrays(piece.positions)  # type: ignore[attr-defined]
             ]
             for shard in device.ledger.shards()
             for segment in device.ledger.lineage(shard)

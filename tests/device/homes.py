@@ -2,6 +2,7 @@
 
 import os
 import signal
+from typing import Any
 
 import numpy as np
 
@@ -59,5 +60,5 @@ def killed(work) -> None:
     assert os.WTERMSIG(how) == signal.SIGKILL
 
 
-ERASE = {"repair": "later", "together": False, "lenient": True}
+ERASE: dict[str, Any] = {"repair": "later", "together": False, "lenient": True}
 """How the service forgets: each request for itself, at once, and without telling whether there was anything."""

@@ -11,6 +11,7 @@ from cause.device.backup.backup import backup
 from cause.device.backup.restore import restore
 from cause.device.exports.export import export
 from cause.device.fsck import examine_home
+from cause.engine.adding import Adding
 from cause.errors import HomeError, InputError
 from tests.device.homes import CLASSES, FEATURES, MASTER, samples
 
@@ -104,9 +105,9 @@ def test_a_crash_after_a_forget_adds_up_what_is_left(tmp_path):
     learn(device, ann=5, bob=4)
     device.close()
     device = opened(tmp_path / "home")
-    files = set(os.listdir(device.home.layout.sub_models))
+    files = set(device.home.layout.sub_models.iterdir())
     device.forget("ann")
-    assert not files & set(os.listdir(device.home.layout.sub_models)), "a state that has seen ann is still there"
+    assert not files & set(device.home.layout.sub_models.iterdir()), "a state that has seen ann is still there"
     crashed(device)
     with opened(tmp_path / "home") as device:
         device.repair()
@@ -133,8 +134,7 @@ def test_samples_that_are_damaged_can_still_be_forgotten(tmp_path):
     device = opened(tmp_path / "home")
     learn(device, ann=5, bob=4)
     learn(device, bob=2)
-    ((_, piece),) = device.home.ledger.held_pieces("ann", 1)
-    (name,) = piece.upload.blocks.names
+    (name,) = device.home.ledger.upload("ann", 1).blocks.names
     path = device.home.store_.files.path(name)
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     device.home.store_.clear()
@@ -147,7 +147,9 @@ def test_samples_that_are_damaged_can_still_be_forgotten(tmp_path):
 def test_doctor_and_verify_find_a_state_that_is_not_the_sum(tmp_path):
     device = opened(tmp_path / "home")
     learn(device, ann=5)
-    device.engine.training._state.parts["cross"][0, 0] += 1
+    law = device.engine.training
+    assert isinstance(law, Adding)
+    law._state.parts["cross"][0, 0] += 1
     device.close()  # stored, sealed, and wrong
     with opened(tmp_path / "home") as device:
         assert not device.verify().holds

@@ -19,7 +19,7 @@ from cause.device.vault import EnvKeySource, Vault
 from cause.errors import CauseError, HomeError
 from tests.device.homes import learn, opened
 from tests.recording_disk import RecordingDisk, crash_states
-from tests.torture.stage import on
+from tests.torture.recorded_home import on
 
 SOURCE = EnvKeySource("CAUSE_TEST_KEY")
 

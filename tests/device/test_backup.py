@@ -25,8 +25,8 @@ from cause.device.store.home import Home
 from cause.device.vault import FILES, EnvKeySource, Vault
 from cause.device.verify import verify
 from cause.errors import CauseError, HomeError, InputError, LogError
+from tests.clean_room import differences
 from tests.device.homes import bayes, learn, opened
-from tests.rooms import differences
 
 SOURCE = EnvKeySource("CAUSE_TEST_KEY")
 ROUNDS = ({"a": 300, "b": 40, "c": 9}, {"a": 20, "d": 30}, {"b": 12, "c": 7})
@@ -152,7 +152,7 @@ def test_of_a_block_that_was_rewritten_since_the_backup_nothing_comes_back(home)
     with checked(home) as device:
         (piece,) = [held for _, held in device.ledger.pieces_of("a", 1)]
         assert piece == range(128, 300)  # and whose they are is known from another upload of theirs
-        assert device.predict(device.ledger.lineage(0).after(None)[0].pieces[0].upload.arrays(range(128, 130))[0]).size
+        assert device.predict(device.ledger.lineage(0).after(None)[0].pieces[0].upload.arrays(range(128, 130))[0]).size  # type: ignore[attr-defined]
 
 
 def test_an_upload_whose_owner_nobody_can_read_any_more_is_left_out(tmp_path):

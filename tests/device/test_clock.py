@@ -1,6 +1,7 @@
 """A clock that jumps destroys nothing."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -208,12 +209,13 @@ def test_the_commands_say_it_and_show_the_way_out(folder, machine, capsys):
 def test_the_time_of_a_home_never_runs_ahead_of_what_passed(steps):
     """Whatever the clock says, within a boot the home's time is at most an hour off what was counted."""
 
-    class Meta(dict):
+    class Meta(dict[str, Any]):
         def set(self, name, value):
             self[name] = value
 
     machine = Machine()
-    clock = Clock(Meta(), lambda: machine.time, counter=lambda: machine.counted, boot=lambda: machine.boot)
+    meta: Any = Meta()
+    clock = Clock(meta, lambda: machine.time, counter=lambda: machine.counted, boot=lambda: machine.boot)
     clock.note()
     low = high = machine.time
     for what, amount in steps:

@@ -5,11 +5,12 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 from cause.cli import main
+from cause.common.registry import Registry
 from cause.device.composition import FORMER, system_of, table
 from cause.device.config import parse_config, read_config
 from cause.device.device import Cause
 from cause.engine import presets
-from cause.engine.presets import PRESETS, Registry, System
+from cause.engine.presets import PRESETS, System
 from cause.errors import HomeError, InputError
 from cause.learners.sklearn import SklearnLearner
 

@@ -221,7 +221,12 @@ def test_repaired_heads_are_those_of_a_device_trained_without_the_forgotten_samp
                 for segment in device.ledger.lineage(shard):
                     for piece in segment.pieces if segment.key.round == t else ():
                         uploads.setdefault(piece.upload.user, []).append(piece.upload.arrays(piece.positions))
-            clean.learn({user: tuple(map(np.concatenate, zip(*parts, strict=True))) for user, parts in uploads.items()})
+            clean.learn(
+                {
+                    user: (np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts]))
+                    for user, parts in uploads.items()
+                }
+            )
         assert heads(device) == heads(clean)
 
 

@@ -26,7 +26,7 @@ from cause.errors import CauseError, HomeError, InputError, RequestError
 from cause.executors import Here
 from cause.lab import CountingLearner, Part, TraceUpload
 from cause.lab.clean_room import clean_room, compare
-from tests.rooms import differences
+from tests.clean_room import differences
 
 HASH = "frugal:partition=hash"
 NAMES = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
@@ -161,7 +161,7 @@ def test_a_row_without_a_user_is_its_own_user(digits):
 def test_a_whole_number_is_a_user(digits):
     (x, y, _), *_ = digits[0]
     model = CauseClassifier().fit(x[:40], y[:40], users=np.arange(40) % 4)
-    model.forget(np.int64(2))
+    model.forget(np.int64(2))  # type: ignore[arg-type]
     assert list(model.device_.ledger.rounds_of("2")) == []
     assert list(model.device_.ledger.rounds_of("1")) == [1]
 

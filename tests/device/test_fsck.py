@@ -108,6 +108,7 @@ def test_what_a_writer_lets_go_of_meanwhile_is_no_problem(home):
             for _ in range(12):
                 learn(device, a=30, c=30)
                 device.forget("c", repair="later")
+                device.forget("a", rounds=[device.ledger.round], count=3, repair="later")
                 device.repair()
         ended.set()
 

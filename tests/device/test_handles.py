@@ -7,8 +7,8 @@ from cause.device.device import Cause
 from cause.device.verify import verify
 from cause.engine.presets import PRESETS
 from cause.errors import RequestError
+from tests.clean_room import differences
 from tests.device.homes import FEATURES, bayes, learn, opened, samples
-from tests.rooms import differences
 
 pytestmark = pytest.mark.random_positions
 

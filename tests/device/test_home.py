@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from threading import Thread
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,8 +22,8 @@ from cause.engine.presets import PRESETS
 from cause.engine.requests import Request
 from cause.errors import BudgetError, HomeError, InputError, RequestError
 from cause.learners.torch import TorchLearner
+from tests.clean_room import differences
 from tests.device.homes import CLASSES, ERASE, MASTER, bayes, learn, opened, samples
-from tests.rooms import differences
 
 
 def story(device, reopen=lambda device: device):
@@ -394,7 +395,7 @@ def test_samples_that_somebody_forgets_while_they_expire_are_gone_and_nobody_is_
     for _ in range(2):
         learn(device, a=20, b=10)
     device.home.retain = (1, None)
-    answers = []
+    answers: list[Any] = []
 
     def forget():
         try:
@@ -402,7 +403,7 @@ def test_samples_that_somebody_forgets_while_they_expire_are_gone_and_nobody_is_
         except RequestError as error:
             answers.append(str(error))
 
-    device.held.lock = Eager(device.held.lock, forget)
+    device.held.lock = Eager(device.held.lock, forget)  # type: ignore[assignment]
     done = device.expire(repair=repair)
     assert [(request.user, request.rounds) for request in done.requests] == [("a", (1,)), ("b", (1,))]
     assert answers == ["user 'a' has nothing retained of round 1 (of 2 only)"]

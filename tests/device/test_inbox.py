@@ -10,12 +10,13 @@ from cause.device.backup.backup import backup
 from cause.device.backup.restore import restore
 from cause.device.device import Cause
 from cause.device.fsck import examine_home
-from cause.device.store.database import MIGRATIONS, Database
+from cause.device.store.database import Database
+from cause.device.store.migrations import MIGRATIONS
 from cause.device.verify import verify
 from cause.engine.requests import Request
 from cause.errors import BudgetError, HomeError, InputError, RequestError
+from tests.clean_room import differences
 from tests.device.homes import ERASE, bayes, learn, opened, samples
-from tests.rooms import differences
 from tests.torture.attack import attack
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from cause.device.device import Cause
 from cause.device.vault import EnvKeySource, Vault
 from tests.device.homes import MASTER
-from tests.device.measured import CLASSES, FEATURES, KEY, learner
+from tests.device.memory_probe import CLASSES, FEATURES, KEY, learner
 from tests.process_memory import Needles, readable, search
 from tests.service.services import Daemon, until
 
@@ -69,7 +70,7 @@ class Measured:
     def __init__(self, folder: Path, model: str, workers: int, repair: str) -> None:
         arguments = [str(folder), model, str(workers), repair]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.device.measured", *arguments],
+            [sys.executable, "-m", "tests.device.memory_probe", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -127,7 +128,7 @@ def test_no_forgotten_sample_and_no_destroyed_key_is_left_in_memory(tmp_path, mo
 @pytest.fixture
 def service(tmp_path):
     """A service on a home, in a process of its own."""
-    settings = {"system": "frugal", "shards": 2, "slots": 8}
+    settings: dict[str, Any] = {"system": "frugal", "shards": 2, "slots": 8}
     Cause(tmp_path / "home", learner=learner("sklearn"), key=KEY, **settings).close()
     daemon = Daemon(tmp_path / "home").start()
     yield daemon

@@ -16,10 +16,10 @@ from cause.engine.arrays import ArrayUpload
 from cause.engine.requests import Request
 from cause.engine.samples import SegmentKey
 from cause.lab.home_trace import history
+from tests.clean_room import differences
 from tests.device.homes import killed, opened
 from tests.engine.test_quarantine import CLASSES, USERS, all_of, drawn, rounds, same
-from tests.learners_for_tests import PEPPER, POISON, SALT, FragileLearner
-from tests.rooms import differences
+from tests.small_learners import PEPPER, POISON, SALT, FragileLearner
 
 SYSTEM = "sisa:partition=hash,policy=unlimited"
 
@@ -104,10 +104,10 @@ def test_a_partial_forget_judges_the_rest_anew(tmp_path, reopened):
 
 def test_forgetting_all_of_it_replays_nothing_destroys_its_keys_and_has_a_receipt(tmp_path):
     with lived_at(tmp_path / "home", GIVEN) as device:
-        names = set(device.ledger.upload("bob", 2).blocks.names)
-        trained = device.learner.trained
+        names = set(device.ledger.upload("bob", 2).blocks.names)  # type: ignore[attr-defined]
+        trained = device.learner.trained  # type: ignore[attr-defined]
         (done,) = device.forget("bob", rounds=[2])
-        assert device.learner.trained == trained
+        assert device.learner.trained == trained  # type: ignore[attr-defined]
         assert device.ledger.quarantined() == []
         assert not names & device.home.vault.names()
         told = device.home.receipts.listed()
@@ -174,14 +174,14 @@ def test_an_upload_that_spreads_over_shards_loses_only_the_part_that_fails(tmp_p
     with lived_at(tmp_path / "home", given, system=system, shards=2) as device:
         (aside,) = device.ledger.quarantined()
         held = dict(device.ledger.pieces_of("bob", 2))[aside.segment]
-        x, _ = device.ledger.upload("bob", 2).arrays(held)
+        x, _ = device.ledger.upload("bob", 2).arrays(held)  # type: ignore[attr-defined]
         rows = {row.tobytes() for row in x}
         gone = [("bob", 2, i) for i, row in enumerate(given[1]["bob"][0]) if row.tobytes() in rows]
         assert 0 < len(gone) < 12
         same(device, room(given, gone, shards=2, system=system))
         other = next(key for key, _ in device.ledger.pieces_of("bob", 2) if key.shard != aside.segment.shard)
         position = int(dict(device.ledger.pieces_of("bob", 2))[other][0])
-        taken = device.ledger.upload("bob", 2).arrays(range(position, position + 1))[0].tobytes()
+        taken = device.ledger.upload("bob", 2).arrays(range(position, position + 1))[0].tobytes()  # type: ignore[attr-defined]
         device.forget("bob", samples=[(2, position)])
         assert device.ledger.quarantined() == [aside], "its own part did not change"
         gone += [("bob", 2, i) for i, row in enumerate(given[1]["bob"][0]) if row.tobytes() == taken]

@@ -70,7 +70,7 @@ def held(home):
     with opened(home) as device:
         stored = device.memory.stored()
         samples = {
-            (piece.upload.user, piece.upload.round): len(piece.upload.arrays(piece.positions)[1])
+            (piece.upload.user, piece.upload.round): len(piece.upload.arrays(piece.positions)[1])  # type: ignore[attr-defined]
             for shard in device.ledger.shards()
             for segment in device.ledger.lineage(shard)
             for piece in segment.pieces

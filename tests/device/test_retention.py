@@ -7,8 +7,8 @@ import pytest
 from cause.device.retention import Expiring, retention
 from cause.device.status import status
 from cause.errors import EmptyRoundError, InputError
+from tests.clean_room import differences
 from tests.device.homes import bayes, learn, opened, samples
-from tests.rooms import differences
 
 DAY = 86_400.0
 

@@ -16,7 +16,7 @@ from cause.device.vault import EnvKeySource
 from cause.errors import CauseError, HomeError, InputError
 from tests.device.homes import learn, opened
 from tests.recording_disk import RecordingDisk, crash_states
-from tests.torture.stage import on
+from tests.torture.recorded_home import on
 
 SOURCE = EnvKeySource("CAUSE_TEST_KEY")
 

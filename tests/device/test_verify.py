@@ -6,9 +6,9 @@ import pytest
 
 from cause.device.verify import verify
 from cause.engine.presets import PRESETS, System
+from tests.clean_room import live
 from tests.learners.test_pruning import learner
 from tests.learners.test_torch import SCENE, with_data
-from tests.rooms import live
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_a_changed_weight_and_a_changed_sample_are_found():
     device.memory.shelf.put(last, device.learner.encode(state))
     assert verify(device, processes=0).mismatched == [last]
     first = next(iter(device.ledger.lineage(0)))
-    first.pieces[0].upload._x[0] += 1.0
+    first.pieces[0].upload._x[0] += 1.0  # type: ignore[attr-defined]
     assert sorted(verify(device, processes=0).mismatched) == device.memory.stored()
 
 

@@ -12,7 +12,7 @@ from cause.errors import HomeError, LearnerError
 from cause.learners.described import NotNamedError, describe
 from cause.learners.sklearn import SklearnLearner
 from cause.service.predictor_cache import PredictorCache
-from tests.learners_for_tests import FrequencyLearner
+from tests.small_learners import FrequencyLearner
 
 
 class Frequencies:
@@ -29,7 +29,7 @@ class Frequencies:
     def check(self, upload):
         pass
 
-    def train(self, parent, lesson, seed, tick):
+    def train(self, parent, lesson, seed, tick=None):
         counts = np.zeros(3) if parent is None else parent.copy()
         for upload, positions in lesson.pieces:
             counts += np.bincount(upload.labels(positions), minlength=3)

@@ -2,6 +2,7 @@
 
 import inspect
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,15 +78,16 @@ def test_a_home_refuses_the_same(tmp_path, monkeypatch):
     monkeypatch.setenv("CAUSE_TEST_KEY", "11" * 32)
     with opened(tmp_path / "home") as device:
         device.learn({"ann": samples("ann", 1, 10)})
-        for given in ([[1.0] * FEATURES], 5, (X, Y, Y), ([[1, 2], [3]], [0, 1])):
+        unusable: list[Any] = [[[1.0] * FEATURES], 5, (X, Y, Y), ([[1, 2], [3]], [0, 1])]
+        for given in unusable:
             with pytest.raises(InputError, match="of user 'cyd'"):
                 device.learn({"cyd": given})
         with pytest.raises(InputError, match="must all have the same shape"):
             device.stage("cyd", [[1, 2], [3]], [0, 1])
         with pytest.raises(CauseError, match="named by its number"):
-            device.verify([1])
+            device.verify([1])  # type: ignore[arg-type]
         with pytest.raises(RequestError, match="pairs of round and position"):
-            device.forget("ann", samples=[1, 2])
+            device.forget("ann", samples=[1, 2])  # type: ignore[list-item]
         assert (device.ledger.round, len(device.home.inbox)) == (1, 0)
 
 
@@ -170,4 +172,4 @@ def test_what_is_no_folder_and_no_system_is_refused():
     with pytest.raises(InputError, match="a home is the path of a folder"):
         Cause(bayes())
     with pytest.raises(InputError, match="a preset's name"):
-        Cause(learner=bayes(), system=5)
+        Cause(learner=bayes(), system=5)  # type: ignore[arg-type]

@@ -10,9 +10,9 @@ from cause.engine.arrays import ArrayUpload
 from cause.errors import ArrivalError, InputError
 from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner
+from tests.clean_room import differences
 from tests.device.homes import MASTER, opened
-from tests.learners_for_tests import FrequencyLearner
-from tests.rooms import differences
+from tests.small_learners import FrequencyLearner
 
 CLASSES, SHAPE = 3, (8, 8)
 
@@ -118,7 +118,7 @@ def test_inputs_are_kept_as_the_type_that_was_set(tmp_path):
         device.learn({"ann": (x.astype(np.float64), y)})
         device.stage("bob", *drawn("bob"))
         device.close_round()
-        assert {device.ledger.upload(user, t).arrays(range(1))[0].dtype for user, t in (("ann", 1), ("bob", 2))} == {
+        assert {device.ledger.upload(user, t).arrays(range(1))[0].dtype for user, t in (("ann", 1), ("bob", 2))} == {  # type: ignore[attr-defined]
             np.dtype("float32")
         }
         with pytest.raises(ArrivalError, match=r"row 1 holds 1e\+300, which float32 cannot hold"):

@@ -8,7 +8,7 @@ from cause.engine.presets import FIXED, System
 from cause.engine.samples import Part, TraceUpload
 from cause.errors import BudgetError, CauseError, InputError, LearnerError
 from cause.learners import CountingLearner
-from tests.learners_for_tests import FrequencyLearner
+from tests.small_learners import FrequencyLearner
 
 
 def upload(user, round_, *runs):
@@ -134,7 +134,7 @@ def test_the_engine_imports_no_torch(tmp_path):
 
 def test_rehearsed_samples_are_those_of_lowest_keyed_hash_among_the_earlier_ones():
     from cause.common.hashing import derive, root_key
-    from tests.learners_for_tests import RememberingLearner, ids
+    from tests.small_learners import RememberingLearner, ids
 
     learner = RememberingLearner()
     device = Cause(learner=learner, system=System(gamma=FIXED, rehearsal=0.5), shards=1, slots=8, seed=5)

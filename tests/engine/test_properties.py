@@ -10,8 +10,8 @@ from cause.device.device import Cause
 from cause.engine.memory import POLICIES
 from cause.engine.presets import PRESETS, System
 from cause.lab.trace import Trace
-from tests.learners_for_tests import RememberingLearner
-from tests.rooms import Room, check_invariants, live, seen
+from tests.clean_room import Room, check_invariants, live, seen
+from tests.small_learners import RememberingLearner
 from tests.traces import CLASSES, traces
 
 EVERY_SYSTEM = [

@@ -12,8 +12,8 @@ from cause.engine.samples import SegmentKey
 from cause.errors import LearnerError, PassingError
 from cause.executors import Processes
 from cause.learners.torch import TorchLearner
-from tests.learners_for_tests import PEPPER, POISON, SALT, DeadlyLearner, FragileLearner
-from tests.rooms import differences
+from tests.clean_room import differences
+from tests.small_learners import PEPPER, POISON, SALT, DeadlyLearner, FragileLearner
 
 FEATURES, CLASSES = 4, 3
 SYSTEM = "sisa:partition=hash,policy=unlimited"
@@ -65,7 +65,7 @@ def same(device: Cause, clean: Cause) -> None:
 def position_of(device: Cause, user: str, t: int, value: float) -> int:
     """The position of the sample with this value."""
     for key, held in device.ledger.pieces_of(user, t):
-        piece = device.ledger._piece(key, user)
+        piece = device.ledger._piece(key, user)  # type: ignore[attr-defined]
         x, _ = piece.upload.arrays(held)
         for position, row in zip(held, x, strict=True):
             if row[0] == np.float32(value):
@@ -115,9 +115,9 @@ def test_forgetting_somebody_else_keeps_the_verdict():
 def test_forgetting_all_of_what_is_set_aside_replays_nothing():
     given = rounds({("bob", 2): {3: POISON}})
     device = lived(given)
-    trained = device.learner.trained
+    trained = device.learner.trained  # type: ignore[attr-defined]
     (done,) = device.forget("bob", rounds=[2])
-    assert (done.rsn, done.dropped, device.learner.trained) == (0, (), trained)
+    assert (done.rsn, done.dropped, device.learner.trained) == (0, (), trained)  # type: ignore[attr-defined]
     assert device.ledger.quarantined() == []
     assert device.ledger.rounds_of("bob") == [1, 3]
     same(device, lived(given, without=all_of("bob", 2)))
@@ -190,13 +190,13 @@ def test_a_failure_in_combination_is_an_error_of_the_shard_and_others_learn_and_
     assert device.waiting() == [shard]
     assert device.ledger.quarantined() == []
     assert shard in device.heads(), "it votes with what it had"
-    before = device.learner.trained
+    before = device.learner.trained  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="salt and pepper"):
         device.learn({u: drawn(u, 3) for u in USERS})
     assert device.waiting() == [shard], "the others learned the next round"
     assert device.engine.training.failed.keys() == {shard}
     own = sum(device.ledger.lineage(s).last.round == 3 for s in device.ledger.shards() if s != shard)
-    assert device.learner.trained == before + own + 1, "it is tried again, but nobody is judged again"
+    assert device.learner.trained == before + own + 1, "it is tried again, but nobody is judged again"  # type: ignore[attr-defined]
     device.forget(mates[0])
     assert not device.waiting()
     assert not device.engine.training.failed
@@ -232,7 +232,7 @@ def test_an_error_of_the_machine_while_somebody_is_judged_sets_nobody_aside():
 
 def test_the_ordinary_path_costs_nothing_more():
     device = lived(rounds({}))
-    assert device.learner.trained == 3
+    assert device.learner.trained == 3  # type: ignore[attr-defined]
 
 
 # With slices, rehearsal and several shards for one upload
@@ -249,7 +249,7 @@ def test_the_part_of_an_upload_that_lies_in_a_segment_is_what_is_judged(system):
     gone = []
     for each in aside:
         x, _ = given[each.round - 1][each.user]
-        piece = device.ledger._aside[each.segment][each.user][0]
+        piece = device.ledger._aside[each.segment][each.user][0]  # type: ignore[attr-defined]
         out = {row.tobytes() for row in piece.upload.arrays(piece.positions)[0]}
         gone += [(each.user, each.round, i) for i, row in enumerate(x) if row.tobytes() in out]
     clean = lived(given, shards=2, system=device_system(system), without=gone)

@@ -7,7 +7,7 @@ from cause.engine.presets import FIXED, System
 from cause.engine.requests import Request, resolve
 from cause.engine.samples import Part, TraceUpload
 from cause.errors import InputError, RequestError
-from tests.learners_for_tests import RememberingLearner
+from tests.small_learners import RememberingLearner
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from cause.engine.learner import Learner
 from cause.engine.partition import Arrivals, Assignment, Partitioner
 from cause.engine.presets import System
 from cause.engine.samples import SegmentKey
-from tests.exactness.observed import Kept
+from tests.exactness.observer import Kept
 
 Found = dict[SegmentKey, tuple[bytes, bytes]]
 """Identity and digest of the bytes, of each sub-model."""

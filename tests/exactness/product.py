@@ -11,12 +11,12 @@ from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.exactness.case_runner import Workshop
 from tests.exactness.clean import Found, found, mismatches
 from tests.exactness.dimensions import DIMENSIONS, Case, all_cases
-from tests.exactness.observed import Observed
+from tests.exactness.observer import Observed
 from tests.exactness.records import Outcome, Record, record
 from tests.exactness.sequences import SEQUENCES
-from tests.exactness.workshop import Workshop
 
 VARIED = ("sequence", "workers", "storage", "process")
 _workshop: Workshop | None = None

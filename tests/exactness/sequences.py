@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from cause.engine.requests import Request
-from tests.exactness.observed import Observed
-from tests.learners_for_tests import Sample
+from tests.exactness.observer import Observed
+from tests.small_learners import Sample
 
 
 def one_of_an_old_round(seen: Observed) -> None:

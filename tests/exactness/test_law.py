@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 
 from cause.common import positions as pos
 from cause.common.hashing import digest
-from cause.device import device as engine
 from cause.device.device import Cause
 from cause.engine import training
 from cause.engine.ledger import MemoryLedger
 from cause.engine.memory import Memory
 from cause.engine.presets import FIXED, PRESETS, System
+from cause.engine.requests import Request
 from cause.engine.samples import Part, TraceUpload
 from cause.engine.segments import Segmenting
 from cause.lab.trace import Add, Round, Trace
-from tests.learners_for_tests import FrequencyLearner, RememberingLearner
-from tests.rooms import clean_room, differences, live
+from tests.clean_room import clean_room, differences, live
+from tests.small_learners import FrequencyLearner, RememberingLearner
 from tests.traces import traces
 
 PLAIN = System(gamma=FIXED)
@@ -63,7 +63,7 @@ def test_ucdp_is_not_history_independent_which_is_why_both_levels_exist():
     for seed in range(20):
         sizes = {f"u{i}": 1 + (i * 7 + seed) % 11 for i in range(9)}
         adds = [Add(user, Part(size)) for user, size in sizes.items()]
-        trace = Trace([Round(1, adds, [engine.Request("u0")])])
+        trace = Trace([Round(1, adds, [Request("u0")])])
         room = live(trace, system, shards=3, seed=seed)
         found += differences(room.device, clean_room(room, trace, system, given=False, seed=seed))
     assert found
@@ -75,8 +75,8 @@ SCENE = Trace(
     [
         Round(1, [Add("a", Part(4, ((0, 2), (1, 2)))), Add("b", Part(3, ((1, 3),)))]),
         Round(2, [Add("a", Part(5, ((2, 5),))), Add("c", Part(2, ((0, 2),)))]),
-        Round(3, [Add("b", Part(6, ((1, 6),)))], [engine.Request("a", (1,), 2)]),
-        Round(4, [Add("c", Part(4, ((3, 4),)))], [engine.Request("b", (1,)), engine.Request("a", (2,), 1)]),
+        Round(3, [Add("b", Part(6, ((1, 6),)))], [Request("a", (1,), 2)]),
+        Round(4, [Add("c", Part(4, ((3, 4),)))], [Request("b", (1,)), Request("a", (2,), 1)]),
     ]
 )
 
@@ -138,8 +138,8 @@ def test_red_when_a_second_request_brings_the_first_back(monkeypatch):
     monkeypatch.setattr(MemoryLedger, "delete", delete)
     scene = Trace(
         [
-            Round(1, [Add("a", Part(4)), Add("b", Part(3))], [engine.Request("a", (1,), 2)]),
-            Round(2, [], [engine.Request("b", (1,), 1)]),
+            Round(1, [Add("a", Part(4)), Add("b", Part(3))], [Request("a", (1,), 2)]),
+            Round(2, [], [Request("b", (1,), 1)]),
         ]
     )
     room = live(scene, PLAIN, shards=1)
@@ -234,7 +234,7 @@ def test_a_training_has_a_seed_of_its_own():
         seeds.append(seed)
         return RememberingLearner.train(learner, parent, lesson, seed)
 
-    learner.train = train
+    learner.train = train  # type: ignore[assignment]
     live(SCENE, System("uniform", FIXED, slices=2, policy="unlimited"), shards=2, learner=learner)
     first = len(set(seeds))
     keys = {lesson.segment for _, lesson in learner.diary}
@@ -299,7 +299,7 @@ def test_a_plan_does_not_count_what_was_never_trained():
     with pytest.raises(TypeError):
         device.learn([TraceUpload("b", 2, (Part(5),))])
     learner.train = honest
-    (planned,) = device.plan(engine.Request("a", (1,), 1))
+    (planned,) = device.plan(Request("a", (1,), 1))
     assert planned.replay == ((0, 1, 0), (0, 2, 0))
     assert planned.rsn == device.forget("a", rounds=[1], count=1)[0].rsn == 3
 
@@ -312,7 +312,7 @@ def test_nothing_of_the_forgotten_is_left_in_the_records():
         for segment in device.ledger.lineage(shard):
             for piece in segment.pieces:
                 assert list(piece.upload.positions) == list(piece.positions)
-                assert 0 not in dict(piece.upload.parts[0].labels)
+                assert 0 not in dict(piece.upload.parts[0].labels)  # type: ignore[attr-defined]
     device.forget("a")
     assert "user='a'" not in str(
         [piece for s in device.ledger.shards() for seg in device.ledger.lineage(s) for piece in seg.pieces]
@@ -341,7 +341,7 @@ def test_hash_leaves_no_placement_of_a_forgotten_round():
     system = System(partition="hash")
     users = [f"u{i}" for i in range(12)]
     trace = Trace([Round(t, [Add(user, Part(2)) for user in users]) for t in (1, 2, 3)])
-    trace.rounds[2].forgets.extend(engine.Request(user, (3,)) for user in users[:6])
+    trace.rounds[2].forgets.extend(Request(user, (3,)) for user in users[:6])
     room = live(trace, system, shards=4)
     clean = clean_room(room, trace, system, given=False)
     assert {u: room.device.ledger.placement(u) for u in users} == {u: clean.ledger.placement(u) for u in users}
@@ -368,7 +368,7 @@ def test_an_emptied_first_segment_makes_the_next_one_first():
     device = device_with({"a": 3}, {"a": 2}, shards=1)
     device.forget("a", rounds=[1])
     assert device.memory.stored() == [(0, 2, 0)]
-    assert device.learner.diary[-1][0] is None  # trained from scratch
+    assert device.learner.diary[-1][0] is None  # type: ignore[attr-defined]  # trained from scratch
 
 
 def test_an_emptied_segment_leaves_no_trace_of_itself():

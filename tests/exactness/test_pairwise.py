@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.exactness.case_runner import Workshop
 from tests.exactness.clean import found, mismatches
 from tests.exactness.dimensions import DIMENSIONS, SKLEARN, TORCH, Case, all_cases, feasible
 from tests.exactness.pairwise import feasible_pairs, pairs_of, pairwise
 from tests.exactness.product import VARIED, compare_all, set_ups
 from tests.exactness.sequences import SEQUENCES
-from tests.exactness.workshop import Workshop
 
 CASES = [Case(**values) for values in pairwise(DIMENSIONS, feasible)]
 PLAIN = Case("cause", "cnn", "one-old", "iterative", "fp32", 0.5, 2, 1, "memory", "same")
@@ -91,7 +91,8 @@ def test_red_when_one_sample_is_corrupted(learner: str, process: str, workshop: 
 
 @pytest.mark.parametrize("learner", DIMENSIONS["learner"])
 def test_red_when_one_bit_of_a_weight_is_corrupted(learner: str, workshop: Workshop, tmp_path: Path):
-    case = replace(PLAIN, learner=learner, storage="disk", **({"pruning": "none"} if learner in SKLEARN else {}))
+    pruning = "none" if learner in SKLEARN else PLAIN.pruning
+    case = replace(PLAIN, learner=learner, storage="disk", pruning=pruning)
     observed = workshop.device(case, tmp_path)
     clean = workshop.clean_room(case, observed.left())
     assert mismatches(found(observed.device), clean) == []

@@ -40,6 +40,7 @@ Rule -> test
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,12 +56,12 @@ from cause.learners.torch import TorchLearner
 from cause.learners.torch import learner as torch_learner
 from cause.learners.torch.pruning import one_shot
 from tests.exactness import test_leaks
+from tests.exactness.case_runner import build_learner
 from tests.exactness.clean import clean_room, found, mismatches
 from tests.exactness.dimensions import DIMENSIONS, Case, feasible
-from tests.exactness.observed import CLASSES, ROUNDS, SHAPE, Observed, picture
+from tests.exactness.observer import CLASSES, ROUNDS, SHAPE, Observed, picture
 from tests.exactness.sequences import SEQUENCES
 from tests.exactness.test_leaks import SETTING, SYSTEM, learner
-from tests.exactness.workshop import build_learner
 from tests.learners.test_torch import lesson
 
 
@@ -159,14 +160,14 @@ def test_a_frozen_backbone_has_the_clean_rooms_bits(monkeypatch):
     assert frozen_apart() == []
     honest_build, honest_samples = TorchLearner._build, TorchLearner._samples
 
-    def shared(self, state=None):
+    def shared(self, state=None) -> Any:
         """One backbone for all segments: its statistics are of all that ever passed."""
-        network = honest_build(self, state)
+        network: Any = honest_build(self, state)
         network[0] = self.__dict__.setdefault("backbone", network[0])
         return network
 
     def samples(self, x):
-        given = honest_samples(self, x)
+        given: Any = honest_samples(self, x)
         self.backbone.train()(given.x)
         self.backbone.eval()
         return given

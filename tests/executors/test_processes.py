@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from threading import Thread
 
@@ -25,7 +26,9 @@ from cause.executors import Here, Processes, processes, wire
 from cause.executors.worker import Assignment, Ready, Trained, work
 from cause.learners import CountingLearner
 from cause.learners.recipe import Recipe
-from tests.executors.modules import (
+from cause.learners.torch import TorchLearner
+from tests.clean_room import clean_room, differences, live
+from tests.executors.worker_learners import (
     CIRCLES,
     Circular,
     Dying,
@@ -33,12 +36,12 @@ from tests.executors.modules import (
     Held,
     Large,
     Noting,
+    OnGpu,
     Raising,
     Viewing,
     with_frozen_backbone,
 )
-from tests.learners.test_torch import CLASSES, SCENE, SHAPE, TorchLearner, learner, with_data
-from tests.rooms import clean_room, differences, live
+from tests.learners.test_torch import CLASSES, SCENE, SHAPE, learner, with_data
 
 PLAIN = System(gamma=FIXED, pruning="none")
 RECIPE = Recipe("mlp", CLASSES, SHAPE, (("width", 8),), epochs=2, batch_size=4)
@@ -68,7 +71,7 @@ def test_two_workers_give_the_bits_and_the_memory_of_none(two, name):
 
 
 def test_frozen_parts_travel_to_the_workers(two):
-    recipe = Recipe("tests.executors.modules:with_frozen_backbone", CLASSES, SHAPE, epochs=2, batch_size=4)
+    recipe = Recipe("tests.executors.worker_learners:with_frozen_backbone", CLASSES, SHAPE, epochs=2, batch_size=4)
     fits = {"shards": 2, "slots": 12, "data": with_data}
     room = live(SCENE, PLAIN, learner=TorchLearner(recipe), executor=two, **fits)
     clean = clean_room(room, SCENE, PLAIN, learner=TorchLearner(recipe), slots=12, data=with_data)
@@ -197,7 +200,7 @@ def test_a_worker_that_waits_has_collected_what_lay_in_circles():
 
 def test_what_a_worker_writes_into_its_learner_reaches_nobody_else(two):
     learner = Noting()
-    assert list(two.train(learner, given(0, 1), lambda *_: None)) == [b"9", b"10"]
+    assert list(two.train(learner, shard_work(0, 1), lambda *_: None)) == [b"9", b"10"]
     assert learner.seen == 0
 
 
@@ -210,7 +213,7 @@ def test_a_sub_model_that_was_handed_over_is_held_here_no_more(two):
 
 def test_what_waits_for_its_turn_goes_at_once_also_while_the_caller_has_the_one_before(two, tmp_path):
     forgotten: list[int] = []
-    work = [*given(1), ShardWork(0, lambda: None, [counted(0), counted(0)], lambda: not forgotten)]
+    work = [*shard_work(1), ShardWork(0, lambda: None, [counted(0), counted(0)], lambda: not forgotten)]
     (tmp_path / "0").touch()
 
     def let_the_first_be_last() -> None:
@@ -234,7 +237,7 @@ def test_what_waits_for_its_turn_goes_at_once_also_while_the_caller_has_the_one_
 def test_what_a_worker_said_last_is_gone_when_it_is_cancelled(two, tmp_path):
     forgotten: list[int] = []
     (tmp_path / "0").touch()
-    with closing(two.train(Held(tmp_path), given(0, 1, forgotten=forgotten), lambda *_: None)) as blobs:
+    with closing(two.train(Held(tmp_path), shard_work(0, 1, forgotten=forgotten), lambda *_: None)) as blobs:
         assert next(blobs) == b"9"
         (worker,) = two._busy
         (tmp_path / "1").touch()
@@ -257,41 +260,41 @@ def test_too_few_open_files_for_a_worker_are_told_in_one_line():
         resource.setrlimit(resource.RLIMIT_NOFILE, (free + 1, hard))
         try:
             with pytest.raises(InputError, match="cannot start a worker process: Too many open files"):
-                list(one.train(CountingLearner(), given(0), lambda *_: None))
+                list(one.train(CountingLearner(), shard_work(0), lambda *_: None))
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        assert list(one.train(CountingLearner(), given(0), lambda *_: None)) == [b"9"]
+        assert list(one.train(CountingLearner(), shard_work(0), lambda *_: None)) == [b"9"]
 
 
 def test_too_few_open_files_for_what_a_worker_says_are_told_in_one_line():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with closing(Processes(1)) as one:
         learner = Large()
-        assert list(one.train(learner, given(0), lambda *_: None)) == [bytes(1 << 20)]
+        assert list(one.train(learner, shard_work(0), lambda *_: None)) == [bytes(1 << 20)]
         free = os.dup(0)
         os.close(free)
         resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
         try:
             with pytest.raises(InputError, match="cannot start a worker process: Too many open files"):
-                list(one.train(learner, given(0), lambda *_: None))
+                list(one.train(learner, shard_work(0), lambda *_: None))
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        assert list(one.train(learner, given(0), lambda *_: None)) == [bytes(1 << 20)]
+        assert list(one.train(learner, shard_work(0), lambda *_: None)) == [bytes(1 << 20)]
 
 
 def test_an_answer_that_cannot_be_sent_is_told(two):
     with pytest.raises(ShardError, match="training failed in a worker: TypeError"):
-        list(two.train(Viewing(), given(0), lambda *_: None))
+        list(two.train(Viewing(), shard_work(0), lambda *_: None))
 
 
 def test_an_error_that_cannot_be_read_is_told(two):
     with pytest.raises(ShardError, match="a worker's message cannot be read: TypeError"):
-        list(two.train(Fussy(), given(0), lambda *_: None))
+        list(two.train(Fussy(), shard_work(0), lambda *_: None))
 
 
 def test_what_was_trained_and_waits_for_its_turn_goes_when_its_shard_is_forgotten(two, tmp_path):
     forgotten: list[int] = []
-    given = [ShardWork(n, lambda: None, [counted(n)], lambda n=n: n not in forgotten) for n in (0, 1)]
+    given = shard_work(0, 1, forgotten=forgotten)
     got: list[bytes | None] = []
     training = Thread(target=lambda: got.extend(two.train(Held(tmp_path), given, lambda *_: None)))
     training.start()
@@ -308,9 +311,13 @@ def test_what_was_trained_and_waits_for_its_turn_goes_when_its_shard_is_forgotte
     assert got == [b"9", None]
 
 
-def given(*shards: int, forgotten: list[int] | None = None) -> list[ShardWork]:
-    gone = [] if forgotten is None else forgotten
-    return [ShardWork(n, lambda: None, [counted(n)], lambda n=n: n not in gone) for n in shards]
+def shard_work(*shards: int, forgotten: list[int] | None = None) -> list[ShardWork]:
+    """One segment for each of some shards; those in `forgotten` are no longer wanted."""
+
+    def current(shard: int) -> bool:
+        return shard not in (forgotten or ())
+
+    return [ShardWork(n, lambda: None, [counted(n)], partial(current, n)) for n in shards]
 
 
 @pytest.fixture(scope="module", params=[Here, lambda: Processes(1)], ids=["here", "processes"])
@@ -322,12 +329,12 @@ def executor(request):
 def test_a_stop_that_comes_before_anything_is_trained_stops_the_next_call_once(executor):
     executor.cancel()
     with pytest.raises(Cancelled):
-        list(executor.train(CountingLearner(), given(0, 1), lambda *_: None))
-    assert list(executor.train(CountingLearner(), given(0, 1), lambda *_: None)) == [b"9", b"10"]
+        list(executor.train(CountingLearner(), shard_work(0, 1), lambda *_: None))
+    assert list(executor.train(CountingLearner(), shard_work(0, 1), lambda *_: None)) == [b"9", b"10"]
 
 
 def test_a_stop_between_two_segments_is_not_lost(executor):
-    with closing(executor.train(CountingLearner(), given(1, 0), lambda *_: None)) as blobs:
+    with closing(executor.train(CountingLearner(), shard_work(1, 0), lambda *_: None)) as blobs:
         assert next(blobs) == b"10"
         executor.cancel()  # nobody is busy
         with pytest.raises(Cancelled):
@@ -337,7 +344,7 @@ def test_a_stop_between_two_segments_is_not_lost(executor):
 def test_what_is_closed_can_be_used_again(executor):
     executor.cancel()
     executor.close()
-    assert list(executor.train(CountingLearner(), given(0), lambda *_: None)) == [b"9"]
+    assert list(executor.train(CountingLearner(), shard_work(0), lambda *_: None)) == [b"9"]
 
 
 class Reassigned:
@@ -362,12 +369,12 @@ def test_no_worker_is_cancelled_for_work_that_it_no_longer_does(tmp_path, monkey
     (tmp_path / "warm").mkdir()
     (tmp_path / "warm" / "1").touch()
     with closing(Processes(1)) as one:
-        assert list(one.train(Held(tmp_path / "warm"), given(1), lambda *_: None)) == [b"10"]
+        assert list(one.train(Held(tmp_path / "warm"), shard_work(1), lambda *_: None)) == [b"10"]
         got: list[object] = []
 
         def training() -> None:
             try:
-                got.extend(one.train(Held(tmp_path), given(0, 1, forgotten=forgotten), lambda *_: None))
+                got.extend(one.train(Held(tmp_path), shard_work(0, 1, forgotten=forgotten), lambda *_: None))
             except LearnerError as error:
                 got.append(error)
 
@@ -375,7 +382,7 @@ def test_no_worker_is_cancelled_for_work_that_it_no_longer_does(tmp_path, monkey
         thread.start()
         while not any(worker.ready and worker.shard for worker in one._busy):  # the larger one goes first
             time.sleep(0.02)
-        one.cancel(Reassigned(one, tmp_path, forgotten))
+        one.cancel(Reassigned(one, tmp_path, forgotten))  # type: ignore[arg-type]
         (tmp_path / "0").touch()
         thread.join()
         assert got == [b"9", None]
@@ -385,7 +392,7 @@ def test_a_cancelled_worker_does_not_count_as_one_that_died(two, tmp_path, monke
     monkeypatch.setattr(processes, "TRIES", 1)
     forgotten: list[int] = []
     got: list[bytes | None] = []
-    work = given(0, 1, forgotten=forgotten)
+    work = shard_work(0, 1, forgotten=forgotten)
     training = Thread(target=lambda: got.extend(two.train(Held(tmp_path), work, lambda *_: None)))
     training.start()
     while sum(worker.ready for worker in two._busy) < 2:
@@ -411,8 +418,9 @@ import sys
 from cause.learners.recipe import Recipe
 from cause.engine.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 from cause.device.device import Cause
-from tests.executors.modules import Endless
+from tests.executors.worker_learners import Endless
 from tests.executors.test_processes import PLAIN, RECIPE
+from cause.learners.torch import TorchLearner
 from tests.learners.test_torch import SCENE, with_data
 
 if __name__ == "__main__":
@@ -466,12 +474,12 @@ def test_no_worker_outlives_ctrl_c_or_the_death_of_its_parent(tmp_path, how):
 def test_workers_that_had_samples_of_a_retired_shard_end(tmp_path):
     (tmp_path / "1").touch()
     with closing(Processes(2)) as two:
-        assert list(two.train(Held(tmp_path), given(1), lambda *_: None)) == [b"10"]
+        assert list(two.train(Held(tmp_path), shard_work(1), lambda *_: None)) == [b"10"]
         (had,) = pids(two)
         two.retire([0])
         assert alive(had), "it was given nothing of that shard"
         got: list[bytes | None] = []
-        training = Thread(target=lambda: got.extend(two.train(Held(tmp_path), given(0), lambda *_: None)))
+        training = Thread(target=lambda: got.extend(two.train(Held(tmp_path), shard_work(0), lambda *_: None)))
         training.start()
         while not any(worker.ready and worker.shard for worker in two._busy):
             time.sleep(0.02)
@@ -482,8 +490,17 @@ def test_workers_that_had_samples_of_a_retired_shard_end(tmp_path):
         assert got == [b"9"]
         assert not alive(had), "it ends with its segment"
         (tmp_path / "1").touch()
-        assert list(two.train(Held(tmp_path), given(1), lambda *_: None)) == [b"10"]
+        assert list(two.train(Held(tmp_path), shard_work(1), lambda *_: None)) == [b"10"]
         (fresh,) = pids(two)
         two.retire([1])
         assert not alive(fresh), "an idle one ends at once"
         assert pids(two) == []
+
+
+def test_workers_that_take_turns_on_a_gpu_are_warned_of_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))  # no daemon there
+    with closing(Processes(2)) as executor:
+        device = Cause(learner=OnGpu(), system=PLAIN, shards=2, slots=8, executor=executor)
+        with pytest.warns(UserWarning, match="2 processes share a GPU"):
+            device.learn([TraceUpload(user, 1, (Part(3),)) for user in ("ann", "bob")])
+        device.learn([TraceUpload(user, 2, (Part(3),)) for user in ("ann", "bob")])  # a second warning is an error

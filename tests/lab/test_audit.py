@@ -68,7 +68,7 @@ def states():
     scene = example.draw(seed=1)
     device = example.learn(example.new_device(1), scene.rounds, silent)
     shards, answers = scene.shards(device), {"before": ask(device, scene.x)}
-    learner, device.engine.learner = device.learner, Unplugged(device.learner)
+    learner, device.engine.learner = device.learner, Unplugged(device.learner)  # type: ignore[assignment]
     with pytest.raises(LearnerError, match="no power"):
         device.serve(scene.requests())
     answers["fallback"] = ask(device, scene.x)

@@ -1,6 +1,7 @@
 """The main job on real data, small: exact against the clean room, and the simulator's RSN is the real one."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from cause.lab.demo import SYSTEMS, Job, device_for, run
 from cause.lab.digits import share_out
 from cause.learners.torch import TorchLearner
 
-SMALL = {"users": 8, "rounds": 2, "rho": 0.5, "epochs": 1, "seed": 2}
+SMALL: dict[str, Any] = {"users": 8, "rounds": 2, "rho": 0.5, "epochs": 1, "seed": 2}
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -78,7 +79,7 @@ def test_bad_input_is_one_line(capsys, args, message):
 
 
 def test_pruning_to_70_percent_costs_at_most_two_points():
-    settings = {"users": 12, "rounds": 2, "shards": 1, "rho": 0.0, "epochs": 4}
+    settings: dict[str, Any] = {"users": 12, "rounds": 2, "shards": 1, "rho": 0.0, "epochs": 4}
     systems = ("cause-no-sc", "cause-no-sc:pruning=none")
     pruned, dense = (run(Job(system, seed=0, **settings)).accuracy for system in systems)
     assert dense > 0.9

@@ -1,5 +1,7 @@
 """What a training does not do, for time and memory, changes none of its bits."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -27,7 +29,14 @@ def test_nothing_is_queued_for_accelerators_that_are_not_there():
 
 @pytest.mark.parametrize("model", [densenet, mobilenet])
 def test_steps_that_would_remove_nothing_are_left_out(model, monkeypatch):
-    recipe = {"classes": 4, "shape": (1, 4, 4), "epochs": 3, "pruning": "iterative", "steps": 2, "round_to": 1}
+    recipe: dict[str, Any] = {
+        "classes": 4,
+        "shape": (1, 4, 4),
+        "epochs": 3,
+        "pruning": "iterative",
+        "steps": 2,
+        "round_to": 1,
+    }
     learner = TorchLearner(model, **recipe)
     asked = []
     honest = IterativePruner._removes_something

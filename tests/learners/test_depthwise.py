@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -102,7 +103,7 @@ def test_outputs_gradients_and_statistics_are_those_of_the_batch_itself(count, f
 def test_a_single_picture_and_an_empty_batch_are_as_ever():
     conv = Depthwise(8, 3)
     plain = copy.deepcopy(conv)
-    plain.__class__ = nn.Conv2d
+    plain.__class__ = nn.Conv2d  # type: ignore[assignment]
     for x in (torch.randn(8, 5, 5), torch.randn(0, 8, 5, 5)):
         assert torch.equal(conv(x), plain(x))
 
@@ -120,7 +121,7 @@ def test_it_may_be_computed_again_on_the_way_back(reentrant):
 
 
 ANY = ({0: torch.export.Dim("some", min=2)},)
-TRACED = {
+TRACED: dict[str, Any] = {
     "trace": torch.jit.trace,
     "symbolic": lambda net, x: torch.fx.symbolic_trace(net),
     "compile": lambda net, x: torch.compile(net, backend="eager", fullgraph=True),
@@ -161,7 +162,7 @@ def lesson(count, round_):
 
 def test_segments_of_any_size_are_learned_pruned_and_predicted_with_whole_batches(noted):
     def chain():
-        settings = {"epochs": 2, "batch_size": 8, "pruning": "iterative", "steps": 1, "round_to": 1}
+        settings: dict[str, Any] = {"epochs": 2, "batch_size": 8, "pruning": "iterative", "steps": 1, "round_to": 1}
         learner = TorchLearner(Recipe("mobilenetv2", CLASSES, SHAPE, options=(("width", 0.1),), **settings))
         one = learner.encode(learner.train(None, lesson(11, 1), b"s" * 32))
         two = learner.encode(learner.train(learner.decode(one), lesson(13, 2), b"t" * 32))
@@ -176,7 +177,7 @@ def test_segments_of_any_size_are_learned_pruned_and_predicted_with_whole_batche
 
 def test_pruning_takes_the_same_channels_as_without(monkeypatch):
     def shapes():
-        settings = {"epochs": 1, "batch_size": 8, "pruning": "iterative", "steps": 1, "round_to": 1}
+        settings: dict[str, Any] = {"epochs": 1, "batch_size": 8, "pruning": "iterative", "steps": 1, "round_to": 1}
         learner = TorchLearner(Recipe("mobilenetv2", CLASSES, SHAPE, options=(("width", 0.1),), **settings))
         state = learner.train(None, lesson(11, 1), b"s" * 32)
         return {name: tuple(tensor.shape) for name, tensor in state.items()}

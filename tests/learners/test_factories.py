@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def test_a_shared_parameter_is_refused_and_named():
     weights = torch.zeros(8, 64)
 
     def make(classes, shape):
-        made = network()
+        made: Any = network()
         made[1].weight = nn.Parameter(weights)  # another parameter over the same numbers
         return made
 
@@ -51,7 +52,7 @@ def test_a_shared_buffer_is_refused_and_named():
     means = torch.zeros(8)
 
     def make(classes, shape):
-        made = network()
+        made: Any = network()
         made[1].register_buffer("means", means)
         return made
 
@@ -68,7 +69,7 @@ def test_tied_weights_within_a_network_are_its_own_affair():
     learner(make).train(None, lesson(upload()), b"s" * 32)
 
 
-GENERATORS = {
+GENERATORS: dict[str, Any] = {
     "torch": torch.Generator().manual_seed(1),
     "numpy": np.random.default_rng(1),
     "random": random.Random(1),
@@ -81,7 +82,7 @@ def test_weights_that_the_seed_does_not_decide_are_refused(kind):
     own = GENERATORS[kind]
 
     def make(classes, shape):
-        made = network()
+        made: Any = network()
         draws = {
             "torch": lambda: torch.rand(1, generator=own).item(),
             "numpy": lambda: float(own.random()),
@@ -99,7 +100,7 @@ def test_weights_that_the_seed_does_not_decide_are_refused(kind):
 
 def test_the_global_generators_may_be_drawn_from():
     def make(classes, shape):
-        made = network()
+        made: Any = network()
         nn.init.constant_(made[1].weight, float(np.random.random()) + random.random() + torch.rand(1).item())
         return made
 

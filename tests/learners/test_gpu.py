@@ -1,6 +1,7 @@
 """On a GPU: the same bits each time, in each process, recorded or not. Skipped where there is none."""
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,13 @@ from tests.learners.test_depthwise import Noted
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
 CLASSES, SHAPE = 4, (3, 16, 16)
-OURS = {"optimizer": "sgd", "lr": 0.05, "nesterov": True, "weight_decay": 1e-3, "schedule": "warm-cosine"}
+OURS: dict[str, Any] = {
+    "optimizer": "sgd",
+    "lr": 0.05,
+    "nesterov": True,
+    "weight_decay": 1e-3,
+    "schedule": "warm-cosine",
+}
 OURS |= {"augmentation": "crop-flip", "label_smoothing": 0.1, "compute": "bf16"}
 
 
@@ -113,7 +120,7 @@ def depthwise(classes, shape):
     )  # fmt: skip
 
 
-WAYS = {
+WAYS: dict[str, dict[str, Any]] = {
     "adam": {},
     "ours": OURS,
     "tf32": {"compute": "tf32"},
@@ -174,6 +181,7 @@ def test_what_cannot_be_recorded_is_trained_all_the_same(module, replays):
     assert chain(learner(**OURS)) == chain(learner(**OURS, graphs=False))  # nothing is left behind
 
 
+@pytest.mark.filterwarnings("ignore:2 processes share a GPU")
 def test_a_replay_in_another_process_has_the_same_bits():
     recipe = Recipe("cnn", CLASSES, SHAPE, epochs=6, batch_size=16, options=(("width", 16),), **OURS, round_to=1)
     device = Cause(learner=TorchLearner(recipe, device="cuda"), system="cause", shards=2, slots=9, workers=2)

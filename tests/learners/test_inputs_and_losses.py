@@ -13,10 +13,10 @@ from cause.learners.described import build, describe
 from cause.learners.recipe import Recipe
 from cause.learners.torch import TorchLearner
 from cause.learners.torch.data import Resident, Scaled
-from tests.learners.ordinary import NETWORKS, embedding, embedding_gru, layer_norm
-from tests.learners.test_ordinary import SCENE, with_data
+from tests.clean_room import clean_room, differences, live
+from tests.learners.common_networks import NETWORKS, embedding, embedding_gru, layer_norm
+from tests.learners.test_common_networks import SCENE, with_data
 from tests.learners.test_torch import lesson
-from tests.rooms import clean_room, differences, live
 
 CLASSES = 3
 CPU = torch.device("cpu")

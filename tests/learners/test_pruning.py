@@ -1,5 +1,7 @@
 """Pruning: how much goes, that it stays gone, and that it changes nothing about exactness."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -14,8 +16,8 @@ from cause.learners.torch.pruning import one_shot
 from cause.learners.torch.pruning.feasible import Plan
 from cause.learners.torch.pruning.iterative import IterativePruner, parameters
 from cause.learners.torch.pruning.widths import shrink
+from tests.clean_room import clean_room, differences, live
 from tests.learners.test_torch import CLASSES, SCENE, SHAPE, frozen_backbone, image, lesson, same, upload, with_data
-from tests.rooms import clean_room, differences, live
 
 PAPERS = ("resnet34", "vgg16", "mobilenetv2", "densenet121")
 
@@ -72,7 +74,7 @@ def test_a_frozen_batch_norm_stays_in_eval_mode_after_pruning():
         built.append(network)
         return network
 
-    built: list[nn.Module] = []
+    built: list[Any] = []
     trainer = TorchLearner(
         Recipe("frozen", CLASSES, SHAPE, epochs=2, batch_size=4, pruning="iterative", target=0.1, round_to=1), make=make
     )

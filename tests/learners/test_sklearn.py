@@ -17,8 +17,8 @@ from cause.engine.presets import FIXED, PRESETS, System
 from cause.engine.samples import Part, TraceUpload
 from cause.errors import InputError, LearnerError
 from cause.learners.sklearn import FAMILIES, SklearnLearner
+from tests.clean_room import clean_room, differences, live
 from tests.learners.test_torch import CLASSES, SCENE, image, lesson, upload
-from tests.rooms import clean_room, differences, live
 
 ESTIMATORS = [
     SGDClassifier(loss="log_loss"),

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +21,8 @@ from cause.lab.trace import Add, Round, Trace
 from cause.learners.recipe import Recipe
 from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner, batches
-from tests.executors.modules import with_frozen_backbone
-from tests.rooms import clean_room, differences, live
+from tests.clean_room import clean_room, differences, live
+from tests.executors.worker_learners import with_frozen_backbone
 
 CLASSES, SHAPE = 4, (1, 8, 8)
 
@@ -56,7 +57,12 @@ SCENE = Trace(
 
 
 def learner(model="cnn", **changes) -> TorchLearner:
-    options = {"cnn": (("width", 4),), "mlp": (("width", 8),), "resnet34": (("width", 2),), "vgg16": (("width", 2),)}
+    options: dict[str, Any] = {
+        "cnn": (("width", 4),),
+        "mlp": (("width", 8),),
+        "resnet34": (("width", 2),),
+        "vgg16": (("width", 2),),
+    }
     options |= {"mobilenetv2": (("width", 0.1),), "densenet121": (("growth", 2),)}
     settings = {"epochs": 2, "batch_size": 4, "options": options.get(model, ()), **changes}
     return TorchLearner(Recipe(model, CLASSES, SHAPE, **settings))
@@ -190,11 +196,11 @@ def test_training_is_a_pure_function_of_what_it_is_given():
 
 def test_the_callers_generators_are_left_alone():
     torch.manual_seed(3)
-    expected = torch.rand(1), np.random.get_state()[1][0], random.getstate()
+    expected = torch.rand(1), np.random.get_state(legacy=False)["state"]["key"][0], random.getstate()
     torch.manual_seed(3)
     learner().train(None, lesson(upload()), b"s" * 32)
     assert torch.equal(torch.rand(1), expected[0])
-    assert np.random.get_state()[1][0] == expected[1]
+    assert np.random.get_state(legacy=False)["state"]["key"][0] == expected[1]
     assert random.getstate() == expected[2]
 
 
@@ -379,7 +385,7 @@ def test_a_device_and_its_learner_agree_on_the_classes_and_on_pruning():
 
 
 def test_a_learner_is_made_from_a_name_a_path_or_a_function():
-    for model in ("mlp", "tests.executors.modules:with_frozen_backbone", with_frozen_backbone):
+    for model in ("mlp", "tests.executors.worker_learners:with_frozen_backbone", with_frozen_backbone):
         assert TorchLearner(model, classes=4, shape=SHAPE, epochs=3).recipe.epochs == 3
     assert TorchLearner("cnn", classes=10).recipe.shape == (3, 32, 32)
     with pytest.raises(InputError, match="epoch"):

@@ -8,19 +8,28 @@ from cause.errors import InputError, LearnerError
 from cause.learners.described import describe
 from cause.learners.torch import TorchLearner
 from cause.learners.trial import try_out
-from tests.learners import stateful
+from tests.learners import stateful_networks
 
 CLASSES, SHAPE = 3, (6,)
 STATEFUL = {
-    "a class attribute": (stateful.ClassAttribute, "'mean' of class ClassAttribute depends on the data"),
-    "a global cache of the first batch": (stateful.FirstBatch, "'CACHE' of module tests.learners.stateful depends on"),
-    "a class's cache of the first batch": (stateful.FirstBatchOfClass, "'scale' of class FirstBatchOfClass depends on"),
-    "a generator of torch": (stateful.TorchGenerator, "gave other weights after another training"),
-    "a generator of numpy": (stateful.NumpyGenerator, "gave other weights after another training"),
-    "a generator of random": (stateful.RandomGenerator, "gave other weights after another training"),
-    "a counter": (stateful.Counter, "gave other weights after another training"),
-    "the clock": (stateful.Clock, "gave other weights after another training"),
-    "a prediction's counter": (stateful.PredictionCounter, "answers the same inputs otherwise after other inputs"),
+    "a class attribute": (stateful_networks.ClassAttribute, "'mean' of class ClassAttribute depends on the data"),
+    "a global cache of the first batch": (
+        stateful_networks.FirstBatch,
+        "'CACHE' of module tests.learners.stateful_networks depends on",
+    ),
+    "a class's cache of the first batch": (
+        stateful_networks.FirstBatchOfClass,
+        "'scale' of class FirstBatchOfClass depends on",
+    ),
+    "a generator of torch": (stateful_networks.TorchGenerator, "gave other weights after another training"),
+    "a generator of numpy": (stateful_networks.NumpyGenerator, "gave other weights after another training"),
+    "a generator of random": (stateful_networks.RandomGenerator, "gave other weights after another training"),
+    "a counter": (stateful_networks.Counter, "gave other weights after another training"),
+    "the clock": (stateful_networks.Clock, "gave other weights after another training"),
+    "a prediction's counter": (
+        stateful_networks.PredictionCounter,
+        "answers the same inputs otherwise after other inputs",
+    ),
 }
 
 
@@ -35,8 +44,8 @@ def of(kind):
 @pytest.fixture(autouse=True)
 def forgotten():
     """What the networks of other tests have left behind."""
-    stateful.CACHE.clear()
-    stateful.FirstBatchOfClass.scale = None
+    stateful_networks.CACHE.clear()
+    stateful_networks.FirstBatchOfClass.scale = None
 
 
 @pytest.mark.parametrize("name", STATEFUL)
@@ -48,19 +57,19 @@ def test_code_that_remembers_is_refused(name):
 
 def test_a_hook_that_remembers_is_refused():
     with pytest.raises(LearnerError, match=r"keeps|gave other weights"):
-        try_out(learner(stateful.closure))
+        try_out(learner(stateful_networks.closure))
 
 
 def test_a_loss_that_remembers_is_refused():
     with pytest.raises(LearnerError, match="gave other weights after another training"):
-        try_out(learner(stateful.plain, loss="tests.learners.stateful:swapped"))
+        try_out(learner(stateful_networks.plain, loss="tests.learners.stateful_networks:swapped"))
 
 
 def test_caches_of_what_follows_from_shapes_and_global_generators_are_fine():
-    try_out(learner(of(stateful.Pure)))
+    try_out(learner(of(stateful_networks.Pure)))
 
 
-@pytest.mark.parametrize("kind", [stateful.Wide, stateful.Narrow])
+@pytest.mark.parametrize("kind", [stateful_networks.Wide, stateful_networks.Narrow])
 def test_a_wrong_number_of_outputs_is_refused(kind):
     with pytest.raises(LearnerError, match="last layer must have one output for each of the 3 classes"):
         try_out(learner(of(kind)))
@@ -68,16 +77,16 @@ def test_a_wrong_number_of_outputs_is_refused(kind):
 
 def test_outputs_that_are_no_tensor_are_refused():
     with pytest.raises(LearnerError, match="the network returns a tuple, not a tensor of"):
-        try_out(learner(of(stateful.Tuple)))
+        try_out(learner(of(stateful_networks.Tuple)))
 
 
 def test_answers_that_are_no_numbers_are_refused():
     with pytest.raises(LearnerError, match="the network answers input 0 with NaN"):
-        try_out(learner(of(stateful.Nan)))
+        try_out(learner(of(stateful_networks.Nan)))
 
 
 def test_an_input_that_is_not_finite_is_named():
-    own = learner(stateful.plain)
+    own = learner(stateful_networks.plain)
     from tests.learners.test_trial import upload_of
 
     state = own.train(None, upload_of(), b"s" * 32)
@@ -96,12 +105,12 @@ def upload_of():
 
 def test_a_home_is_made_only_after_a_trial(tmp_path):
     with pytest.raises(LearnerError, match="one output for each of the 3 classes"):
-        Cause(tmp_path / "device", learner=learner(of(stateful.Wide)), shards=1, slots=2)
+        Cause(tmp_path / "device", learner=learner(of(stateful_networks.Wide)), shards=1, slots=2)
     assert not (tmp_path / "device").exists()
 
 
 def test_a_home_says_once_that_its_network_is_trained_whole(tmp_path):
-    from tests.learners.ordinary import gru
+    from tests.learners.common_networks import gru
 
     own = TorchLearner(gru, classes=3, shape=(5, 4), epochs=1)
     with (
@@ -117,7 +126,7 @@ def test_a_factory_of_the_running_script_is_not_written_into_a_home(tmp_path, mo
     import __main__
 
     def network(classes, shape):
-        return stateful.Base(classes)
+        return stateful_networks.Base(classes)
 
     network.__module__, network.__qualname__ = "__main__", "network"
     monkeypatch.setattr(__main__, "network", network, raising=False)
@@ -136,7 +145,7 @@ def test_a_loss_of_the_running_script_is_not_written_into_a_home(monkeypatch):
 
     monkeypatch.setattr(__main__, "mine", mine, raising=False)
     with pytest.raises(InputError, match="the loss '__main__:mine' is in the script"):
-        describe(learner(stateful.plain, loss="__main__:mine"))
+        describe(learner(stateful_networks.plain, loss="__main__:mine"))
 
 
 @pytest.mark.parametrize("preset", ["cause", "frugal", "omp-70"])

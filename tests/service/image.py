@@ -13,6 +13,7 @@ import time
 
 from cause.cli.output import print_table
 from cause.client import Client
+from cause.client.status import Status
 from cause.lab.digits import load_digits
 from tests.service.services import until
 
@@ -70,7 +71,7 @@ class Container:
         self.call("volume", "rm", "-f", self.name, check=False)
 
 
-def trained(client: Client) -> dict[str, object] | None:
+def trained(client: Client) -> Status | None:
     status = client.status()
     idle = status["training"] is None and not status["repair"]["waiting"] and not status["requests"]["open"]
     return status if idle and status["voting"] else None

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -63,7 +64,7 @@ def make_home(folder: Path, kind: str, users: int, shards: int = 4) -> Daemon:
     return Daemon(folder)
 
 
-def attempt(work: Callable[[], None], heard: Heard) -> None:
+def attempt(work: Callable[[], object], heard: Heard) -> None:
     try:
         work()
     except httpx.HTTPError:
@@ -154,8 +155,8 @@ def under_load(folder: Path, count: int, seconds: float) -> Heard:
                 number += 1
                 for each in range(4):
                     user = f"round {number} {each}"
-                    attempt(lambda user=user: closing.upload(user, *samples(user, 1, 60)) and None, heard)
-                attempt(lambda: closing.close_round() and None, heard)
+                    attempt(partial(closing.upload, user, *samples(user, 1, 60)), heard)
+                attempt(closing.close_round, heard)
                 stop.wait(5)
 
         closer = threading.Thread(target=rounds)
@@ -205,7 +206,7 @@ def under_kills(folder: Path, kills: int, count: int = 8, seed: int = 0) -> list
         time.sleep(draw.uniform(0.05, 0.6))
         if draw.random() < 0.5:
             with daemon.client(secret) as closing:
-                attempt(lambda: closing.close_round() and None, heard)
+                attempt(closing.close_round, heard)
         daemon.kill()
         ended.set()
         threads[0].join()

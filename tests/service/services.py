@@ -48,6 +48,8 @@ class Running:
         if not folder.exists():
             opened(folder).close()
         self.folder = folder
+        self.now = time.time()
+        """What a test may use as the clock of the home."""
         self.service = Service(folder, ServeSettings(**{**SETTINGS, **settings}))
         self.app = make_app(self.service)
         self.port = free_port()

@@ -33,7 +33,7 @@ def test_a_stop_signal_that_comes_while_a_stream_begins_ends_it(ended):
             signal.raise_signal(signal.SIGUSR1)  # the handler runs here, within this thread
             return super().__iter__()
 
-    events._kept = Interrupted(events._kept)
+    events._kept = Interrupted(events._kept)  # type: ignore[assignment]
     before = signal.signal(signal.SIGUSR1, lambda *_: events.close())
 
     async def streamed():

@@ -30,7 +30,7 @@ def busy(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "getloadavg", lambda: (999.0, 999.0, 999.0))
     opened(tmp_path / "home").close()
     with Running(tmp_path / "home", repair="idle") as running:
-        running.service.trainer.load = FakeLoad(idle=False)
+        running.service.trainer.load = FakeLoad(idle=False)  # type: ignore[assignment]
         running.now = time.time()
         running.service.home.clock = lambda: running.now
         running.learn(ann=30, bob=20)
@@ -88,10 +88,8 @@ def test_a_new_round_of_a_waiting_shard_is_trained_with_its_repair_in_one_traini
     looked(busy)
     assert device.waiting() == [shard]
     trained = []
-    busy.service.events.publish, tell = (
-        lambda kind, **more: (trained.append((kind, more)), tell(kind, **more)),
-        busy.service.events.publish,
-    )
+    publish = busy.service.events.publish
+    busy.service.events.publish = lambda kind, **more: (trained.append((kind, more)), publish(kind, **more))
     assert busy.post("/v1/users/ann/samples", body=rows("ann", 2, 8)).status_code == 201
     assert busy.post("/v1/rounds").status_code == 202
     until(lambda: device.waiting() == [])

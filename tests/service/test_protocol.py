@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from importlib.metadata import requires, version
+from typing import Any
 
 import uvicorn
 from packaging.requirements import Requirement
@@ -51,8 +52,9 @@ def test_uvicorn_has_the_attributes_that_are_used():
 
         config = uvicorn.Config(app, http=bounded_protocol(1, 1.0), log_config=None, lifespan="off")
         config.load()
-        assert config.http_protocol_class.most_connections == 1, "uvicorn takes no class of a protocol any more"
-        return set(vars(config.http_protocol_class(config, ServerState(), {}, asyncio.get_running_loop())))
+        protocol: Any = config.http_protocol_class
+        assert protocol.most_connections == 1, "uvicorn takes no class of a protocol any more"
+        return set(vars(protocol(config, ServerState(), {}, asyncio.get_running_loop())))
 
     missing = READ - asyncio.run(attributes())
     assert not missing, f"uvicorn {version('uvicorn')} has no HttpToolsProtocol.{min(missing)}"

@@ -5,8 +5,8 @@ import pytest
 
 from cause.device.device import Cause
 from cause.engine.arrays import ArrayUpload
+from tests.clean_room import differences
 from tests.device.homes import FEATURES, MASTER, bayes, opened, samples
-from tests.rooms import differences
 from tests.service.services import Running, until
 from tests.service.test_input_spec import npz
 

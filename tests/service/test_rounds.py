@@ -1,6 +1,7 @@
 """Rounds over HTTP: an empty one is refused unless asked for, and what retention deletes is said beforehand."""
 
 import typing
+from typing import Any
 
 import pytest
 
@@ -60,13 +61,14 @@ def test_a_clock_or_a_count_closes_no_empty_round(tmp_path):
         assert running.service.device.ledger.round == 0
 
 
-def kinds_of(kind):
+def kinds_of(kind) -> list[Any]:
     """Of a type: the classes in it, by where they stand."""
     return [kind, *(found for each in typing.get_args(kind) for found in kinds_of(each))]
 
 
 def test_the_clients_status_has_the_keys_and_types_of_the_schema(running):
-    pairs, seen = [(typed.Status, schemas.Status)], set()
+    pairs: list[tuple[Any, Any]] = [(typed.Status, schemas.Status)]
+    seen = set()
     while pairs:
         mine, theirs = pairs.pop()
         if (mine, theirs) in seen:
@@ -84,7 +86,9 @@ def test_the_clients_status_has_the_keys_and_types_of_the_schema(running):
             assert len(own_shapes) == len(their_shapes), (mine, name)
             pairs += zip(own_shapes, their_shapes, strict=True)
             for plain in (int, float, str, bool):
-                wanted = plain in their or (plain is str and typing.Literal in map(typing.get_origin, their))
+                wanted = plain in their or (
+                    plain is str and typing.Literal in [typing.get_origin(each) for each in their]
+                )
                 assert (plain in own) == wanted, (mine, name)
     body = running.get("/v1/status").json()
     assert set(body) == set(typing.get_type_hints(typed.Status))

@@ -11,7 +11,7 @@ from cause.errors import InputError
 from cause.service.trainer import Trainer
 from tests.device.homes import FEATURES, samples
 from tests.service.services import Running, rows
-from tests.service.test_names import others_hear
+from tests.service.test_redaction import others_hear
 
 NPZ = "application/x-npz"
 NFC, NFD = "zo\u00e9", "zoe\u0301"

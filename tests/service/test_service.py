@@ -402,7 +402,7 @@ def test_events_tell_of_rounds_segments_and_forgetting(fresh):
     with Client(str(fresh.http.base_url), fresh.secrets["auditor"]) as client:
         missed = client.events(after=2)
         assert [next(missed).id for _ in range(3)] == [None, 3, 4]
-        missed.close()
+        missed.close()  # type: ignore[attr-defined]
 
 
 def test_metrics_and_health(fresh):

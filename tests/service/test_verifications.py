@@ -10,7 +10,7 @@ from cause.engine.samples import Part, TraceUpload
 from cause.service.events import Events
 from cause.service.verifications import Verifications
 from tests.device.homes import ERASE
-from tests.executors.modules import Held
+from tests.executors.worker_learners import Held
 from tests.service.services import until
 
 

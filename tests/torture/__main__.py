@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -15,13 +16,13 @@ from tests.device import bit_flips
 from tests.device.homes import MASTER
 from tests.torture import full_disk, guesses, images, old_states
 from tests.torture.calls import Case, random_case
-from tests.torture.failing import failing_writes
+from tests.torture.failing_reads import failing_reads
+from tests.torture.failing_writes import failing_writes
 from tests.torture.kills import Outcome, random_kills, scratch_folder, torture
 from tests.torture.life import learner_of
-from tests.torture.migrating import ARCHIVES, interrupted_migrations
-from tests.torture.power import power_losses
+from tests.torture.migrations import ARCHIVES, interrupted_migrations
+from tests.torture.power_loss import power_losses
 from tests.torture.processes import cut_into_processes, long_case
-from tests.torture.reads import failing_reads
 from tests.torture.reopening import reopenings
 from tests.torture.summary import Job, run
 from tests.torture.test_kills import EVICTING, SHORT
@@ -141,8 +142,8 @@ def jobs(options: argparse.Namespace) -> Iterator[Job]:
         yield Job("processes", f"trace {number}", 1, split, (seed + number,))
     for disk in full_disk.DISKS if options.full_disk else ():
         if (full_disk.no_tmpfs() if disk == "tmpfs" else images.why_not()) is None:
-            for how in full_disk.HOW:
-                yield Job("full disks", disk, 1, fill, (disk, how))
+            for filling in full_disk.HOW:
+                yield Job("full disks", disk, 1, fill, (disk, filling))
     for name in old_states.CHANGES if options.old_states else ():
         yield Job("old states", name, options.old_states, age, (name, range(options.old_states)))
     for number in range(options.guesses):
@@ -157,7 +158,7 @@ def jobs(options: argparse.Namespace) -> Iterator[Job]:
 def parsed() -> argparse.Namespace:
     """What is asked for; without any number, 2,000 kills."""
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
-    number = {"type": int, "default": 0, "metavar": "N"}
+    number: dict[str, Any] = {"type": int, "default": 0, "metavar": "N"}
     parser.add_argument("--kills", **number, help="kills at random moments of random traces")
     parser.add_argument("--states", **number, help="power losses of each of 6 traces")
     parser.add_argument("--reopen-states", **number, help="kill or cut, open again, and cut the power")

@@ -9,10 +9,10 @@ from functools import cache
 from cause.common import positions as pos
 from cause.engine.arrays import ArrayUpload
 from cause.engine.requests import Request
+from tests.clean_room import meant
 from tests.device.homes import samples
-from tests.learners_for_tests import Sample
-from tests.rooms import meant
-from tests.torture.naming import know
+from tests.small_learners import Sample
+from tests.torture.sample_ids import know
 
 ID_BYTES = 16
 USERS = ("ann of aachen", "bob of berlin", "cyd of calais", "dan of dublin", "eve of exeter")

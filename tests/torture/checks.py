@@ -8,11 +8,11 @@ import numpy as np
 from cause.device.device import Cause
 from cause.device.store.gc import KEYED, named_keys
 from cause.device.verify import verify
-from tests.learners_for_tests import Sample
+from tests.small_learners import Sample
 from tests.torture.attack import Loot, attack
 from tests.torture.calls import Book, Case, Forget, traces_of
 from tests.torture.life import blob_name, seen_by
-from tests.torture.naming import contents
+from tests.torture.sample_ids import contents
 
 KNOWN = {"cause.toml", "ledger.db", "ledger.db-wal", "ledger.db-shm", "lock", "reserve"}
 Hit = tuple[str, Sample]

@@ -41,7 +41,11 @@ def ext4(block_bytes: int = 4096) -> Iterator[Path]:
         yield folder
 
 
-DISKS = {"tmpfs": tmpfs, "ext4": ext4, "ext4 of small blocks": partial(ext4, 1024)}
+DISKS: dict[str, Callable[[], AbstractContextManager[Path]]] = {
+    "tmpfs": tmpfs,
+    "ext4": ext4,
+    "ext4 of small blocks": partial(ext4, 1024),
+}
 
 
 @cache

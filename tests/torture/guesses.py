@@ -26,7 +26,7 @@ from tests.device.old_ledger import told_by
 from tests.torture.attack import keys_of
 from tests.torture.calls import Case, Learn
 from tests.torture.life import open_device
-from tests.torture.naming import translated
+from tests.torture.sample_ids import translated
 
 Candidate = tuple[NDArray[Any], int]
 """Inputs and label of a sample."""

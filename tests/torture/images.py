@@ -17,9 +17,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.torture.aftermath import Story, aftermath, promised, reached
 from tests.torture.kills import Outcome, Torture, forked, scratch_folder
 from tests.torture.life import Report, live, open_device, perform, seeded, tell
+from tests.torture.recovery import Story, aftermath, promised, reached
 from tests.torture.steps import Steps, install
 
 IMAGE_MB = 24

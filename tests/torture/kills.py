@@ -15,9 +15,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.torture.aftermath import Story, aftermath, promised
 from tests.torture.calls import Case, Reopen, random_case
 from tests.torture.life import Report, dump, learner_of, live, open_device, perform, seeded, tell
+from tests.torture.recovery import Story, aftermath, promised
 from tests.torture.steps import Steps, install
 
 T = TypeVar("T")

@@ -15,9 +15,9 @@ from cause.device.store.shelf import HomeShelf
 from cause.engine.samples import SegmentKey
 from cause.learners.additive import AdditiveLearner
 from tests.device.homes import CLASSES, FEATURES, MASTER, bayes, samples
-from tests.learners_for_tests import Sample
+from tests.small_learners import Sample
 from tests.torture.calls import Call, Case, Forget, Learn, Reopen, Repair, Stage
-from tests.torture.naming import contents, translated
+from tests.torture.sample_ids import contents, translated
 
 Report = Callable[[dict[str, Any]], None]
 KEY = {"env": "CAUSE_TEST_KEY"}

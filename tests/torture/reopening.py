@@ -15,12 +15,12 @@ from typing import Any
 
 from cause.errors import CauseError
 from tests.recording_disk import RecordingDisk, State, Sync, SyncFolder, cut_states
-from tests.torture.aftermath import Story, aftermath, promised, reached
 from tests.torture.calls import Case, Reopen
 from tests.torture.kills import Torture, forked
 from tests.torture.life import Report, open_device, perform, seeded, tell
-from tests.torture.power import Losses
-from tests.torture.stage import on
+from tests.torture.power_loss import Losses
+from tests.torture.recorded_home import on
+from tests.torture.recovery import Story, aftermath, promised, reached
 
 EVENTS = ("kill", "kill", "cut")
 

@@ -7,7 +7,7 @@ from cause.engine.adding import Adding
 from cause.engine.requests import Request
 from tests.torture.calls import Case, Forget, Learn, Reopen, additive_case
 from tests.torture.kills import spread, torture
-from tests.torture.power import power_losses
+from tests.torture.power_loss import power_losses
 from tests.torture.test_kills import ANN, BOB, EVE, moments_of, wrong
 
 ADDING = Case(

@@ -1,6 +1,7 @@
 """A clock that is wrong for one call costs no sample."""
 
 import time
+from functools import partial
 
 import pytest
 
@@ -64,7 +65,7 @@ def test_what_is_old_still_goes_when_the_clock_was_right_all_along(scratch, cloc
     since_boot = device.home.time.counter()
     for month in range(1, 15):
         clock(30 * month)
-        device.home.time.counter = lambda seconds=since_boot + 30 * month * 86_400: seconds
+        device.home.time.counter = partial(float, since_boot + 30 * month * 86_400)
         learn(device, b=2)
     assert device.ledger.rounds_of("a") == () or list(device.ledger.rounds_of("a")) == []
     device.close()

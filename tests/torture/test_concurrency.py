@@ -11,9 +11,9 @@ import pytest
 
 from cause.device.device import Cause
 from cause.device.verify import verify
+from tests.clean_room import differences
 from tests.device.homes import MASTER, learn, opened, samples
-from tests.rooms import differences
-from tests.torture.slow import SlowLearner
+from tests.torture.slow_learner import SlowLearner
 
 X = samples("x", 1, 5)[0]
 
@@ -143,7 +143,7 @@ def test_an_erasure_kills_no_worker_of_another_shard(scratch):
     repaired = in_thread(device.repair)
     started = time.perf_counter()
     while (
-        len(busy := {w.shard.number: w.process for w in list(device.engine.executor._busy) if w.shard and w.ready}) < 2
+        len(busy := {w.shard.number: w.process for w in list(device.engine.executor._busy) if w.shard and w.ready}) < 2  # type: ignore[attr-defined]
     ):
         assert time.perf_counter() - started < 60
         time.sleep(0.01)

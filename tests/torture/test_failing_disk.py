@@ -9,11 +9,11 @@ from cause.device.store.shelf import HomeShelf
 from cause.errors import CauseError, HomeError
 from tests.device.homes import learn, opened
 from tests.recording_disk import RecordingDisk
-from tests.torture.failing import failing_writes
+from tests.torture.failing_writes import failing_writes
 from tests.torture.kills import torture
 from tests.torture.life import open_device, perform
-from tests.torture.naming import translated
-from tests.torture.stage import on
+from tests.torture.recorded_home import on
+from tests.torture.sample_ids import translated
 from tests.torture.test_kills import EVICTING, SHORT
 
 
@@ -58,7 +58,7 @@ def test_an_opening_that_fails_leaves_the_next_one_all_it_needs(scratch):
     """The process died before a forget was in effect; then the disk fails at each write of the opening."""
     device = open_device(scratch / "home", SHORT)
     perform(device, SHORT.calls[0])
-    device.journal.accept(translated(device.ledger, SHORT.calls[1].requests))
+    device.journal.accept(translated(device.ledger, SHORT.calls[1].requests))  # type: ignore[union-attr]
     device.close()
     number, reached = 0, True
     while reached:

@@ -12,8 +12,8 @@ from tests.recording_disk import RecordingDisk, crash_states
 from tests.torture.calls import random_case
 from tests.torture.kills import torture
 from tests.torture.life import open_device, perform
-from tests.torture.power import power_losses
-from tests.torture.stage import on
+from tests.torture.power_loss import power_losses
+from tests.torture.recorded_home import on
 from tests.torture.test_kills import EVICTING, SHORT
 from tests.torture.vfs import RecordingVFSFile
 

@@ -16,13 +16,13 @@ from cause.device.device import Cause
 from cause.device.verify import verify
 from cause.engine.requests import Request
 from cause.errors import CauseError, RequestError
+from tests.clean_room import differences, meant
 from tests.device.homes import samples
-from tests.rooms import differences, meant
 from tests.torture import checks
 from tests.torture.calls import SYSTEMS, USERS, Book, Case, Forget, Learn
 from tests.torture.kills import scratch_folder
 from tests.torture.life import learner_of, marks
-from tests.torture.naming import know, translated
+from tests.torture.sample_ids import know, translated
 
 X = samples("x", 1, 4)[0]
 REPAIRS = st.sampled_from(["now", "later"])

@@ -4,12 +4,14 @@ import io
 import os
 import signal
 import sys
-from typing import Annotated, Never
+import warnings
+from typing import Annotated, Never, TextIO
 
 import typer
 
 from cause.cli import (
     ablate,
+    accuracy,
     backup,
     balance,
     calibrate,
@@ -65,6 +67,7 @@ app.command("expire")(expire.expire)
 app.command("repair")(repair.repair)
 app.command("predict")(predict.predict)
 app.command("evaluate")(predict.evaluate)
+app.command("accuracy")(accuracy.accuracy)
 app.command("status")(status.status)
 app.command("export")(export.export)
 app.command("trace")(trace.trace)
@@ -104,6 +107,7 @@ def main(args: list[str] | None = None) -> Never:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal may not be able to show ρ or ×
+    warnings.showwarning = _note
     try:
         code = app(args, standalone_mode=False)
         sys.stdout.flush()
@@ -128,6 +132,18 @@ def main(args: list[str] | None = None) -> Never:
         if not format_message():
             sys.exit(0)  # `cause` without a command has printed its help
         _fail(" ".join(format_message().split()))
+
+
+def _note(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning as one line, without the place in the code that a Python warning names."""
+    print(f"note: {message}", file=file or sys.stderr)
 
 
 def _fail(message: str, code: int = 2) -> Never:

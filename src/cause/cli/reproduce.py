@@ -45,7 +45,7 @@ def reproduce(
     together: Annotated[
         int, typer.Option(help="Trainings at once, each in its own process; what measures energy or time runs alone.")
     ] = 1,
-    recipe: Annotated[str, typer.Option(help="How to train: paper or ours.")] = "paper",
+    recipe: Annotated[str, typer.Option(help="How to train: paper, ours, authors or authors-network.")] = "paper",
     share: Annotated[float | None, typer.Option(help="Share of the training samples, instead of the size's.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of each training, instead of the size's.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Seeds of each simulation, instead of the size's.")] = None,
@@ -68,6 +68,7 @@ def reproduce(
     json: o.AsJson = False,
 ) -> None:
     """Make the paper's tables and figures from real runs, ours beside the paper's. A run that was stopped goes on."""
+    from cause.common.gpu_sharing import turns_note
     from cause.errors import InputError
     from cause.executors.processes import MOST_WORKERS
     from cause.lab.reproduce.data import at_hand
@@ -101,6 +102,8 @@ def reproduce(
         size = size.changed(datasets=at_hand(data))
     cells = [cell for figure in figures for cell in wanted_cells(figure, size, {})]
     chosen_only = parse_only(only or [], cells)
+    if note := turns_note(device, together):
+        print(f"note: {note}", file=sys.stderr)
     with _progress() as on_done:
         place = Place(data, device, workers, together)
         report_ = run_all(figures, size, place, folder, only=chosen_only, on_done=on_done, minutes=minutes)

@@ -81,9 +81,9 @@ def examine_home(folder: str | Path) -> Health:
     if not layout.ledger.exists():
         return Health([*problems, *_vault_problems(layout, config)])
     try:
-        anchored, anchor_notes, anchor_problems = _anchored(layout, config)
-        notes += anchor_notes
-        problems += anchor_problems
+        anchor = _anchor(layout, config)
+        notes += anchor.notes
+        problems += anchor.problems
         with contextlib.closing(Database(layout.ledger, read_only=True)) as database:
             problems += [Problem(f"the ledger is damaged: {line}", RESTORE) for line in database.check()]
             # before the keys: a key that is erased meanwhile is not taken for lost
@@ -93,7 +93,7 @@ def examine_home(folder: str | Path) -> Health:
             except VaultError as error:
                 return Health([*problems, Problem(str(error), LOST_KEYS)])
             with vault:
-                problems += _age(vault, database, anchored, bool(anchor_problems))
+                problems += _age(vault, database, anchor)
                 problems += _settings(database, vault, config)
                 problems += [Problem(line, RESTORE) for line in row_problems(database, vault)]
                 problems += [Problem(line, RESTORE) for line in log_problems(database, vault)]
@@ -115,21 +115,33 @@ def examine_home(folder: str | Path) -> Health:
     return Health(problems, notes, len(rows.blocks), len(rows.sub_models))
 
 
-def _anchored(layout: Layout, config: Config) -> tuple[Mark | None, list[str], list[Problem]]:
-    """The anchor's mark, remarks and problems. It is read before the ledger: a writer advances both."""
+@dataclass(frozen=True)
+class _AnchorState:
+    """The anchor as it was before the ledger was read: a writer advances both."""
+
+    mark: Mark | None = None
+    readable: bool = True
+    """Whether the mark is that of the anchor, or of its absence."""
+    notes: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def _anchor(layout: Layout, config: Config) -> _AnchorState:
     try:
         with Vault.open(layout.vault, config.source(layout.folder), read_only=True) as vault:
             anchor = Anchor(layout.vault, vault, Disk(), read_only=True)
-    except (FileNotFoundError, VaultError):  # the caller reports keys that do not open
-        return None, [], []
+    except FileNotFoundError:
+        return _AnchorState()
+    except VaultError:  # the caller reports keys that do not open
+        return _AnchorState(readable=False)
     except HomeError as error:
-        return None, [], [Problem(_message(error), RESTORE)]
+        return _AnchorState(readable=False, problems=[Problem(_message(error), RESTORE)])
     torn = ["a copy of the anchor is damaged or torn: the next opening for writing mends it"] if anchor.damaged else []
-    return anchor.mark, torn, []
+    return _AnchorState(anchor.mark, notes=torn)
 
 
-def _age(vault: Vault, database: Database, anchored: Mark | None, unreadable: bool) -> list[Problem]:
-    problem = None if unreadable else age_problem(vault, database, anchored)
+def _age(vault: Vault, database: Database, anchor: _AnchorState) -> list[Problem]:
+    problem = age_problem(vault, database, anchor.mark) if anchor.readable else None
     return [] if problem is None else [Problem(problem, REMEDY)]
 
 
@@ -195,8 +207,8 @@ class _Look:
                     raise VaultError("it has no block")
                 open_sealed(self.vault.key(first), bytes(sealed), b"user" + first)
             except VaultError as error:
-                if self._still("uploads", upload, "id"):
-                    yield Problem(f"upload {upload} does not tell whose it is: {error}", RESTORE)
+                if self._still("uploads", bytes(sealed), "sealed_user"):  # a forget seals the name anew
+                    yield Problem(f"the user of upload {upload} cannot be read: {error}", RESTORE)
         pieces = self._pieces()
         for upload in sorted({*pieces, *held} - unreadable):
             named, there = pos.union(pieces.get(upload, [])), pos.union(held.get(upload, []))

@@ -104,6 +104,6 @@ def check_composition(learner: Learner, system: System, shards: int) -> None:
     for what, value, only in (("shards", shards, 1), ("slices", system.slices, 1), ("rehearsal", system.rehearsal, 0)):
         if value != only:
             raise InputError(
-                f"a {learner.type_name} keeps one sum over all samples: {what} must be {only}, not {value} "
+                f"the {learner.type_name} keeps one sum over all samples: {what} must be {only}, not {value} "
                 f"(leave it out, and take system={ADDITIVE_SYSTEM!r})"
             )

@@ -4,6 +4,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import warnings
 from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
@@ -13,6 +14,7 @@ from multiprocessing.process import BaseProcess
 from pickle import PicklingError
 from threading import Lock
 
+from cause.common.gpu_sharing import turns_note
 from cause.engine.executor import OnEpoch, ShardError, ShardWork
 from cause.engine.learner import Learner
 from cause.engine.samples import SegmentKey
@@ -146,6 +148,7 @@ class Processes:
         self._context: SpawnContext = ScriptlessContext()
         self._idle: list[_Worker] = []
         self._busy: list[_Worker] = []
+        self._sharing_noted = False  # whether the user was warned that workers take turns on a GPU
 
     def train(
         self, learner: Learner, work: Sequence[ShardWork], on_epoch: OnEpoch
@@ -153,6 +156,7 @@ class Processes:
         """Yield the encoded sub-model of every task (see `Executor.train`)."""
         shards = [_Shard(order, shard_work) for order, shard_work in enumerate(work)]
         self._choose_context(learner)
+        self._note_sharing(learner, min(self.workers, len(shards)))
         with self._lock:
             self._shards = shards
         try:
@@ -180,6 +184,13 @@ class Processes:
             for worker in idle:
                 worker.end()
                 worker.close()
+
+    def _note_sharing(self, learner: Learner, workers: int) -> None:
+        """Warn once if several workers take turns on a GPU."""
+        note = None if self._sharing_noted else turns_note(learner.device_type, workers)
+        if note:
+            self._sharing_noted = True
+            warnings.warn(note, stacklevel=2)
 
     def _assign(self, learner: Learner, shards: Sequence[_Shard]) -> None:
         """Give waiting shards to workers, as many as are free."""

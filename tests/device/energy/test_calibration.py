@@ -118,7 +118,7 @@ class Coarse(Machine):
 class InPlace(Machine):
     """Trains what it is given, as a learner may: each training must be given a state of its own."""
 
-    parents = ()
+    parents: tuple = ()
 
     def decode(self, blob):
         return [super().decode(blob)]

@@ -149,15 +149,15 @@ def test_proofs_verify_and_changed_ones_do_not(made, data):
 
     found = log.consistency_proof(nodes, old, size)
     log.verify_consistency(old, size, found, old_root, root)
-    refused = [(old, size, wrong, old_root, root) for wrong in changed(found)]
-    refused.append((old, size, found, flip(old_root), root))
+    inconsistent = [(old, size, wrong, old_root, root) for wrong in changed(found)]
+    inconsistent.append((old, size, found, flip(old_root), root))
     if old:  # anything begins with the empty log
-        refused.append((old, size, found, old_root, flip(root)))
-    refused += [(other, size, found, old_root, root) for other in range(-1, size + 2) if other != old and old]
-    refused += [(old, other, found, old_root, mth(entries[:other])) for other in range(old + 1, size) if old]
-    for arguments in refused:
+        inconsistent.append((old, size, found, old_root, flip(root)))
+    inconsistent += [(other, size, found, old_root, root) for other in range(-1, size + 2) if other != old and old]
+    inconsistent += [(old, other, found, old_root, mth(entries[:other])) for other in range(old + 1, size) if old]
+    for wrong_proof in inconsistent:
         with pytest.raises(LogError):
-            log.verify_consistency(*arguments)
+            log.verify_consistency(*wrong_proof)
 
 
 def changed(proof):

@@ -22,7 +22,8 @@ class Life:
         else:
             (root / "master").write_bytes(os.urandom(32))
         self.disk = RecordingDisk(root, **failure)
-        self.promises = [(0, None, frozenset())]  # operations, keys held (None: no vault), keys destroyed
+        # operations, keys held (None: no vault), keys destroyed
+        self.promises: list[tuple[int, dict | None, frozenset]] = [(0, None, frozenset())]
         self.made = {}
 
     def source(self, root, disk):

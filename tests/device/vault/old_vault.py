@@ -2,6 +2,8 @@
 
 import os
 
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
 from cause.device.vault import keyfile
 from cause.device.vault.sealing import derive
 from cause.device.vault.slots import SLOT_BYTES, Slot
@@ -22,7 +24,7 @@ def write_old(folder, master, batches, generation=1):
 def put_generation(folder, wrap, master, vault_id, batches, generation):
     """The files of a generation; what `wrap` holds of another one stays."""
     key, head, nonce = os.urandom(32), keyfile.head(generation, vault_id), os.urandom(12)
-    sealed = keyfile.AESGCM(derive(master, "wrap")).encrypt(nonce, key, head)
+    sealed = AESGCM(derive(master, "wrap")).encrypt(nonce, key, head)
     slot = Slot(generation, vault_id + nonce + sealed)
     wrap[slot.offset : slot.offset + SLOT_BYTES] = slot.encode(b"CAUSEWRP")
     (folder / "wrap").write_bytes(wrap)

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from cause.device.store.disk import Disk
 from cause.device.vault import FILES, RotatingFileKeySource, Vault
 from cause.errors import VaultError
 from tests.device.vault.common import PAGE, SOURCE, files, name, used
@@ -125,3 +126,19 @@ def test_a_flipped_bit_in_a_rotating_key_file_loses_nothing_and_is_mended(tmp_pa
         with Vault.open(folder, source) as vault:
             assert vault.key(name(1)) == keys[name(1)]
         assert path.read_bytes() == whole
+
+
+def test_keys_that_are_added_between_the_reads_of_both_copies_are_no_damage(vault, folder):
+    vault.new_key(name(1))
+    to_add = [name(2), name(3)]
+
+    class WriterInBetween(Disk):
+        def read_part(self, path, offset, size):
+            data = super().read_part(path, offset, size)
+            while path.name == "pages" and to_add:  # the first copy has been read, the second one has not
+                vault.new_key(to_add.pop(0))
+            return data
+
+    with Vault.open(folder, SOURCE, WriterInBetween(), read_only=True) as reader:
+        assert reader.damage == []
+        assert reader.names() == {name(1), name(2), name(3)}

@@ -11,7 +11,7 @@ import pytest
 
 from cause.device.vault import EnvKeySource, RotatingFileKeySource
 from cause.device.vault.secrets_in_memory import wipe, wiping
-from cause.device.vault.sources import new_master_key
+from cause.device.vault.sources import KeySource, new_master_key
 from tests.device.vault.attacker import recoverable
 
 PROCESS = """
@@ -86,7 +86,7 @@ def readable():
 @pytest.mark.skipif(not readable(), reason="the memory of a process cannot be read here")
 @pytest.mark.parametrize(("reopened", "rotating"), [(False, False), (True, False), (True, True)])
 def test_destroyed_keys_are_not_in_memory_and_after_closing_none_is(tmp_path, reopened, rotating):
-    source = RotatingFileKeySource.create(tmp_path / "master")
+    source: KeySource = RotatingFileKeySource.create(tmp_path / "master")
     if not rotating:
         source = EnvKeySource("MASTER", {"MASTER": new_master_key()})
     old_master = source.read()

@@ -122,14 +122,14 @@ def test_the_attacker_wins_if_the_old_root_key_is_not_overwritten(folder, monkey
 
 @pytest.mark.parametrize("kept", ["the key of a page", "the root key"])
 def test_the_attacker_wins_if_keys_are_not_fresh(folder, monkeypatch, kept):
-    fresh, new_generation = os.urandom, writing.new_generation
+    fresh, new_generation = os.urandom, writing.new_generation  # type: ignore[attr-defined]
     if kept == "the key of a page":
-        monkeypatch.setattr(writing.os, "urandom", lambda count: b"p" * 32 if count == 32 else fresh(count))
+        monkeypatch.setattr(os, "urandom", lambda count: b"p" * 32 if count == 32 else fresh(count))
 
     def same_root(*args):
-        monkeypatch.setattr(writing.os, "urandom", lambda count: b"r" * 32 if count == 32 else fresh(count))
+        monkeypatch.setattr(os, "urandom", lambda count: b"r" * 32 if count == 32 else fresh(count))
         made = new_generation(*args)
-        monkeypatch.setattr(writing.os, "urandom", fresh)
+        monkeypatch.setattr(os, "urandom", fresh)
         return made
 
     if kept == "the root key":

@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,12 +105,12 @@ def test_longest_first_is_more_even_than_ucdp():
 
 
 def test_by_class_groups_classes():
-    found = PARTITIONERS["by-class"]().assign(arrivals(4, a=[(c, 1) for c in range(10)]))["a"]
+    found: Any = PARTITIONERS["by-class"]().assign(arrivals(4, a=[(c, 1) for c in range(10)]))["a"]
     assert found.tolist() == [c * 4 // 10 for c in range(10)]
 
 
 def test_by_class_splits_a_class_when_there_are_more_shards_than_classes():
-    found = PARTITIONERS["by-class"]().assign(arrivals(8, classes=3, a=[(0, 200), (1, 200), (2, 200)]))["a"]
+    found: Any = PARTITIONERS["by-class"]().assign(arrivals(8, classes=3, a=[(0, 200), (1, 200), (2, 200)]))["a"]
     by_class = [set(found[c * 200 : (c + 1) * 200].tolist()) for c in range(3)]
     assert by_class == [{0, 1}, {2, 3, 4}, {5, 6, 7}]
 
@@ -120,13 +121,13 @@ def test_by_class_refuses_a_label_beyond_the_classes():
 
 
 def test_uniform_spreads_evenly():
-    found = PARTITIONERS["uniform"]().assign(arrivals(4, a=[(0, 40_000)]))["a"]
+    found: Any = PARTITIONERS["uniform"]().assign(arrivals(4, a=[(0, 40_000)]))["a"]
     assert np.bincount(found.astype(int)).tolist() == pytest.approx([10_000] * 4, rel=0.05)
 
 
 def test_given_takes_the_shards_of_the_trace():
     upload = TraceUpload("a", 1, (Part(2, None, 1), Part(3, None, 0)))
-    found = PARTITIONERS["given"]().assign(Arrivals(1, 2, {"a": upload}, {}, b"k", 10))["a"]
+    found: Any = PARTITIONERS["given"]().assign(Arrivals(1, 2, {"a": upload}, {}, b"k", 10))["a"]
     assert found.tolist() == [1, 1, 0, 0, 0]
 
 

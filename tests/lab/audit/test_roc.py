@@ -111,11 +111,11 @@ def test_more_samples_see_smaller_differences():
 
 
 def test_nothing_draws_from_the_global_generator():
-    state = np.random.get_state()[1].copy()
+    state = np.random.get_state(legacy=False)["state"]["key"].copy()
     member = np.arange(30) < 15
     auc_interval(np.arange(30.0), member)
     auc_difference(np.arange(30.0), np.arange(30.0) % 7, member)
-    assert (np.random.get_state()[1] == state).all()
+    assert (np.random.get_state(legacy=False)["state"]["key"] == state).all()
 
 
 @pytest.mark.parametrize(

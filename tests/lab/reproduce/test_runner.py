@@ -10,6 +10,7 @@ import textwrap
 import threading
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -428,7 +429,7 @@ def slow(cell, place):
 def test_when_time_is_up_those_under_way_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "run_cell", slow)
     cells = [tmp_path / str(number) for number in range(5)]
-    kept = list(runner._several(cells, Place(), 2, time.monotonic() + 0.5))
+    kept: list[Any] = list(runner._several(cells, Place(), 2, time.monotonic() + 0.5))
     assert sorted(kept) == sorted(tmp_path.iterdir()) == cells[:2]
     assert list(runner._several(cells[2:], Place(), 2, time.monotonic() - 1)) == []
     assert sorted(tmp_path.iterdir()) == cells[:2]
@@ -441,7 +442,7 @@ def killed(cell, place):
 def test_a_process_ended_from_outside_is_one_line(monkeypatch):
     monkeypatch.setattr(runner, "run_cell", killed)
     with pytest.raises(LearnerError, match="one of 2 processes was ended from outside"):
-        list(runner._several([1, 2, 3], Place(), 2, None))
+        list(runner._several([1, 2, 3], Place(), 2, None))  # type: ignore[list-item]
 
 
 def test_what_has_ended_is_shown_without_data_or_device(tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ import numpy as np
 
 from cause import AdditiveLearner, Cause
 from cause.engine.requests import Request
+from cause.engine.samples import arrays_of
 from cause.learners.additive import learner as learner_module
 from cause.learners.additive import triangle as triangle_module
 from cause.learners.additive.rows import clipped_of, codes_of
@@ -138,7 +139,7 @@ def positions_of(life: Life, user: str, round_: int) -> list[int]:
 def remove(life: Life, user: str, round_: int, positions: list[int]) -> None:
     """Write down which rows go: those whose recorded bytes and label equal the ones at these positions."""
     ((_, piece),) = life.device.ledger.held_pieces(user, round_)
-    going_x, going_y = piece.upload.arrays(np.asarray(sorted(positions)))
+    going_x, going_y = arrays_of(piece.upload, np.asarray(sorted(positions)))
     x, y = life.rounds[round_ - 1][user]
     rows = life.device.learner.recorded(x)
     gone = life.gone.setdefault((user, round_), set())
@@ -148,8 +149,9 @@ def remove(life: Life, user: str, round_: int, positions: list[int]) -> None:
 
 def state_of(device: Cause) -> bytes:
     """The bytes of the serving state; those of no samples if there is none."""
-    head = device.memory.head(0)
-    return device.learner.encode(device.learner.empty()) if head is None else device.memory.shelf.get(head.key)
+    head, learner = device.memory.head(0), device.learner
+    assert isinstance(learner, AdditiveLearner)
+    return learner.encode(learner.empty()) if head is None else device.memory.shelf.get(head.key)
 
 
 def clean_room(life: Life, arguments: dict, draw: np.random.Generator) -> Cause:
@@ -160,7 +162,7 @@ def clean_room(life: Life, arguments: dict, draw: np.random.Generator) -> Cause:
         users = list(left)
         draw.shuffle(users)
         orders = {user: draw.permutation(len(left[user][1])) for user in users}
-        device.learn({user: tuple(part[orders[user]] for part in left[user]) for user in users})
+        device.learn({user: (left[user][0][orders[user]], left[user][1][orders[user]]) for user in users})
     return device
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cause import AdditiveLearner, Cause
+from cause.engine.samples import arrays_of
 from tests.learners.additive.cases import case, state_of
 
 SIZES = (1, 200, 1025)
@@ -38,7 +39,7 @@ def test_exact_across_the_block_size(bits: int, expand: int):
     device.forget("u1025", rounds=[1], count=1024)
     device.forget("u200")
     kept = device.ledger.held_pieces("u1025", 1)[0][1]
-    row = kept.upload.arrays(kept.positions)[0][0]
+    row = arrays_of(*kept)[0][0]
     x, y = samples(1025, seed=1025)
     (left,) = np.flatnonzero((device.learner.recorded(x) == row).all(axis=1))
     clean.learn({"u1": samples(1, seed=1), "u1025": (x[[left]], y[[left]])})
@@ -76,6 +77,7 @@ PROGRAM = """
 import hashlib, sys
 import numpy as np
 from cause import AdditiveLearner, Cause
+from cause.engine.samples import arrays_of
 draw = np.random.default_rng(0)
 device = Cause(learner=AdditiveLearner(features=300, scale=(-3, 3), classes=5, expand=400, solve="portable"))
 for t in range(3):

@@ -146,5 +146,7 @@ def test_verify_finds_one_wrong_bit():
     device = make()
     device.learn({"ann": samples(1), "bob": samples(2)})
     assert device.verify().holds
-    device.engine.training._state.parts["cross"][0, 0] ^= 1
+    law = device.engine.training
+    assert isinstance(law, Adding)
+    law._state.parts["cross"][0, 0] ^= 1
     assert not device.verify().holds

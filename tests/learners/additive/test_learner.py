@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from cause import AdditiveLearner, Cause
+from cause.engine.samples import arrays_of
 from cause.errors import ArrivalError, BudgetError, CauseError, InputError, RequestError
+from cause.learners.additive.heads.ridge import Ridge
 from cause.learners.additive.leave_one_out import leave_one_out
 from cause.learners.additive.rows import inputs_of
 from cause.learners.additive.solve import lapack, portable
@@ -55,6 +57,7 @@ def test_leave_one_out_is_what_leaving_one_out_gives(head: str):
         single = type(piece)(piece.upload, range(position, position + 1))
         made.subtract(one, single)
         if head == "ridge":  # its λ is that of all samples
+            assert isinstance(made.head, Ridge)
             penalty = made.head._penalised(state) - state.parts["gram"].matrix()
             weights = lapack(one.parts["gram"].matrix() + penalty, one.parts["cross"].astype(float))
             (z, y, _), *_ = made.blocks(single)
@@ -137,7 +140,7 @@ def test_wrong_samples_change_nothing(x: np.ndarray, y: list[int], message: str)
     device.learn({"bob": samples(9)})
     before = device.heads()
     with pytest.raises(InputError, match=message):
-        device.learn({"ann": samples(5), "cem": (x, y)})
+        device.learn({"ann": samples(5), "cem": (x, np.asarray(y))})
     assert device.heads() == before
     assert device.ledger.round == 1
 
@@ -159,8 +162,9 @@ def test_features_out_of_scale_are_refused_if_asked():
 
 
 def test_an_overflow_is_refused_with_its_numbers(monkeypatch):
-    device = Cause(learner=learner(bits=16))
-    assert device.learner.most_samples == (2**63 - 1) // 65_535**2
+    made = learner(bits=16)
+    device = Cause(learner=made)
+    assert made.most_samples == (2**63 - 1) // 65_535**2
     monkeypatch.setattr(AdditiveLearner, "most_samples", 10)
     device.learn({"ann": samples(8)})
     with pytest.raises(BudgetError, match=r"3 samples more than the 8 that are held.* 10 samples"):
@@ -169,12 +173,14 @@ def test_an_overflow_is_refused_with_its_numbers(monkeypatch):
 
 
 def test_inputs_are_kept_if_asked():
-    device = Cause(learner=learner(keep="samples"))
+    made = learner(keep="samples")
+    device = Cause(learner=made)
     x, y = samples(3)
     device.learn({"ann": (x.astype(np.float32), y)})
     ((_, piece),) = device.ledger.held_pieces("ann", 1)
-    rows, _ = piece.upload.arrays(piece.positions)
-    kept = inputs_of(rows, 8, device.learner.scale.dtype, (8,))
+    rows, _ = arrays_of(*piece)
+    kept = inputs_of(rows, 8, made.scale.dtype, (8,))
+    assert kept is not None
     assert {tuple(row) for row in kept.tolist()} == {tuple(row) for row in x.astype(np.float32).tolist()}
 
 

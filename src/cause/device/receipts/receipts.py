@@ -157,10 +157,10 @@ class Receipts(Log):
                     "restart": None if plan.restart is None else list(plan.restart),
                     "replay": [list(segment) for segment in plan.replay],
                     "destroyed": [
-                        self._destroyed(sub_model, name)
+                        self._destroyed(sub_model, released)
                         for sub_model in dropped
                         if sub_model.shard == plan.shard
-                        and (name := home.shelf.name_of_released(sub_model)) is not None
+                        and (released := home.shelf.name_of_released(sub_model)) is not None
                     ],
                     "data": commitment(key, self.manifest(plan.shard, home.ledger.round)).hex(),
                     "serving": None if head is None else self._sub_model(head.key),

@@ -14,8 +14,9 @@ PLACE = b"sub-model"
 class HomeShelf:
     """The sub-models of a home, each a sealed file.
 
-    A sub-model is written at once, durably; a *pending* one is in memory alone until `write`. One that is destroyed keeps its file until the transaction has committed
-    that deletes its row: that transaction asks for its name (`to_delete`) and then says that it is done (`deleted`).
+    A sub-model is written at once, durably; a *pending* one is in memory alone until `write`. One that is destroyed
+    keeps its file until the transaction has committed that deletes its row: that transaction asks for its name
+    (`to_delete`) and then says that it is done (`deleted`).
     """
 
     def __init__(self, files: Files, vault: Vault) -> None:

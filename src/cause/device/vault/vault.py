@@ -5,6 +5,7 @@ write: open the vault again, which finishes or undoes the interrupted change.
 """
 
 import contextlib
+import hashlib
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -286,19 +287,24 @@ class Vault:
             return derive(self._view(name), purpose)
 
     def _load(self, master: bytes | bytearray) -> Loaded | old_format.OldVault:
+        """Read the files, and read them again if something looks damaged while another process writes.
+
+        The two copies of a file are read one after the other: keys that are added in between are missing in the first.
+        So damage counts only if it is seen in files that nobody changed meanwhile.
+        """
         for attempt in range(_ATTEMPTS):
-            seen = self._marks()
+            before, roots = self._fingerprint() if attempt else b"", self._roots()
             try:
-                loaded = self._read(seen, master)
-                if not loaded.damage or self._marks() == seen:
+                loaded = self._read(roots, master)
+                if not loaded.damage or (attempt and self._fingerprint() == before):
                     return loaded
-                loaded.wipe()  # another process has erased meanwhile: what looks damaged may be of another generation
+                loaded.wipe()
             except (VaultError, FileNotFoundError):
-                if attempt + 1 == _ATTEMPTS or self._marks() == seen:
+                if attempt + 1 == _ATTEMPTS or self._roots() == roots:
                     raise
         raise VaultError(f"the vault {str(self.folder)!r} changed {_ATTEMPTS} times while it was read: try again")
 
-    def _marks(self) -> list[bytes]:
+    def _roots(self) -> list[bytes]:
         """The bytes of the slots, which change when another process erases; those of the old format too."""
         if len(self._files.root.missing()) < 2:
             return self._files.root.read()
@@ -306,12 +312,20 @@ class Vault:
             return [self._disk.read(self.folder / old_format.WRAP)]
         return []
 
-    def _read(self, marks: list[bytes], master: bytes | bytearray) -> Loaded | old_format.OldVault:
-        if not marks:
+    def _fingerprint(self) -> bytes:
+        """A digest of all files: it is the same if nothing was written in between."""
+        digest = hashlib.sha256()
+        for twin in self._files.all:
+            for copy in twin.read() if len(twin.missing()) < 2 else ():
+                digest.update(b"%d:" % len(copy) + copy)
+        return digest.digest()
+
+    def _read(self, roots: list[bytes], master: bytes | bytearray) -> Loaded | old_format.OldVault:
+        if not roots:
             raise VaultError(f"no vault in {str(self.folder)!r}: {ROOT!r} is missing")
-        if len(marks) == 1:
-            return old_format.read(self._disk, self.folder, marks[0], master)
-        return load(self._files, marks, master)
+        if len(roots) == 1:
+            return old_format.read(self._disk, self.folder, roots[0], master)
+        return load(self._files, roots, master)
 
     def _migrate(self, old: old_format.OldVault, master: bytes | bytearray) -> Loaded:
         with wiping(old.rows):
@@ -352,7 +366,7 @@ class Vault:
             with failing(f"{consequence} in {str(self.folder)!r}"):
                 yield
         except BaseException:
-            self._refusal = "met an error of the disk"
+            self._refusal = "had an error of the disk"
             raise
 
 

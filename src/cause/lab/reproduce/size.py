@@ -8,6 +8,7 @@ from cause.errors import InputError
 from cause.lab.compare import MOST_SEEDS
 from cause.lab.reproduce.cell import Cell
 from cause.lab.reproduce.paper import EPOCHS_PER_ROUND
+from cause.lab.reproduce.recipes import RECIPES
 
 SHARDS = (1, 2, 4, 8, 16)
 SYSTEMS = ("cause", "sisa", "arcane", "omp-70", "omp-95")
@@ -106,6 +107,7 @@ class Size:
             "share": self.part(dataset), "epochs": self.epochs, "tests": self.tests, "device": self.device,
             "verify": self.verify,
         }  # fmt: skip
+        usual |= RECIPES[self.recipe].settings
         return [Cell("train", {**usual, **settings, "seed": seed}) for seed in range(self.trainings)]
 
     def cost(self, backbone: str, pruning: str, dataset: str = "cifar10") -> Cell:

@@ -8,6 +8,7 @@ from typing import Any
 
 from cause.common.statistics import Mean
 from cause.lab.reproduce.cell import Done
+from cause.lab.reproduce.recipes import RECIPES
 
 UNKNOWN = "–"
 
@@ -94,9 +95,14 @@ def trained_size(done: Sequence[Done]) -> str:
         parts.append(_counted(_listed(done, "users"), "user"))
     parts.append(_counted(_seeds(done), "seed"))
     if any(run.cell.settings.get("recipe", "paper") != "paper" for run in done):
-        parts.append(f"recipe {_listed(done, 'recipe')}")
+        parts.append(f"recipe {_listed(done, 'recipe', _with_warning)}")
     devices = _listed(done, "device")
     return ", ".join([*parts, devices] if devices else parts)
+
+
+def _with_warning(recipe: str) -> str:
+    warning = RECIPES[recipe].warning
+    return f"{recipe} ({warning})" if warning else recipe
 
 
 def counted_size(done: Sequence[Done]) -> str:

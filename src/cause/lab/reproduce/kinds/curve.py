@@ -39,7 +39,9 @@ class Watched:
 def run(settings: Settings, place: Place) -> dict[str, Any]:
     """Train a sub-model, test it after each epoch, and return the curve."""
     data = place.data(settings["dataset"])
-    recipe, system = RECIPES[settings["recipe"]](data, settings["backbone"], settings["system"], settings["epochs"])
+    training = RECIPES[settings["recipe"]]
+    recipe, system = training.compose(data, settings["backbone"], settings["system"], settings["epochs"])
+    make = training.start and training.start(data, recipe, settings["system"], settings["seed"], place.device)
     shared = shared_of(data, {**settings, "rounds": 1, "rho": 0.0})
     # who gets what: the partition needs no network
     counting = Cause(
@@ -48,7 +50,7 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
     )  # fmt: skip
     counting.learn(shared.uploads(shared.trace.rounds[0]))
     lesson, seed, _ = counting.chains()[0].lessons[0]
-    watched = Watched(factory(recipe.model))
+    watched = Watched(make or factory(recipe.model))
     learner = TorchLearner(recipe, make=watched, device=place.device).composed(system)
     x, y = data.tests(settings["tests"])
     inputs, labels, curve = _inputs(x, recipe, learner.device), torch.from_numpy(y).to(learner.device), list[float]()

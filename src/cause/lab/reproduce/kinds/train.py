@@ -84,10 +84,13 @@ class Bill:
 def run(settings: Settings, place: Place) -> dict[str, Any]:
     """Learn every round, serve its requests, and measure the accuracy of the vote and of each head."""
     data = place.data(settings["dataset"])
-    recipe, system = RECIPES[settings["recipe"]](data, settings["backbone"], settings["system"], settings["epochs"])
+    training = RECIPES[settings["recipe"]]
+    recipe, system = training.compose(data, settings["backbone"], settings["system"], settings["epochs"])
+    start = training.start
+    make = start and start(data, recipe, settings["system"], settings["seed"], place.device)
     shared, visits = shared_of(data, settings), Visits()
     device = Cause(
-        learner=TorchLearner(recipe, device=place.device),
+        learner=TorchLearner(recipe, make=make, device=place.device),
         system=system,
         shards=settings["shards"],
         memory=settings["memory"],

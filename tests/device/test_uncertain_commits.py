@@ -1,0 +1,144 @@
+"""A commit that failed may still have happened: nothing that it would have named is destroyed before that is known."""
+
+import contextlib
+import errno
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cause.errors import CauseError, VaultError
+from tests.device.homes import learn, opened, samples
+from tests.recording_disk import RecordingDisk, Sync, crash_states
+from tests.torture.recorded_home import on
+
+
+class FailingSyncs(RecordingDisk):
+    """Once armed, the next sync of the ledger's write-ahead log fails, and with it every later sync of the ledger."""
+
+    armed = broken = False
+
+    def step(self, operation):
+        if isinstance(operation, Sync):
+            names = {inode: path for path, inode in self.now.names.items()}
+            ledger = any(names.get(inode, Path()).name.startswith("ledger.db") for inode in operation.inodes)
+            self.broken |= self.armed and ledger
+            if self.broken and ledger:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().step(operation)
+
+
+def stage_one(device):
+    device.stage("c", *samples("c", 9, 20), call="the call")
+
+
+CALLS = {
+    "learn": lambda device: learn(device, b=20),
+    "stage": stage_one,
+    "forget all": lambda device: device.forget("a"),
+    "forget some": lambda device: device.forget("a", rounds=[1], count=5),
+    "repair": lambda device: device.repair(),
+}
+
+
+def before(folder):
+    device = opened(folder, shards=1)
+    learn(device, a=150)
+    learn(device, b=30)
+    device.forget("b", repair="later")
+    learn(device, b=20)
+    return device
+
+
+def failed_commit(root, call, *, skip):
+    """A device whose disk fails for good at the commit of the given number within a call; the disk."""
+    root.mkdir()
+    before(root / "home").close()
+    disk = FailingSyncs(root)
+    with on(disk):
+        device = opened(root / "home", shards=1)
+        syncs = 0
+        transaction = device.home.database.transaction
+
+        @contextlib.contextmanager
+        def counted():
+            nonlocal syncs
+            with transaction():
+                yield
+                disk.armed = syncs == skip
+                syncs += 1
+
+        device.home.database.transaction = counted  # type: ignore[assignment]
+        with contextlib.suppress(CauseError):
+            CALLS[call](device)
+        for again in (call, "stage"):  # it goes on, and meets the same error
+            if disk.broken:
+                with pytest.raises(CauseError):
+                    CALLS[again](device)
+        with contextlib.suppress(CauseError):
+            device.close()
+    return disk
+
+
+def whole(home):
+    with opened(home, shards=1) as device:
+        device.repair()
+        assert device.verify(processes=0).mismatched == []
+        for shard in device.ledger.shards():
+            for segment in device.ledger.lineage(shard):
+                for piece in segment.pieces:
+                    piece.upload.arrays(piece.positions)  # type: ignore[attr-defined]
+        for key in device.memory.stored():
+            device.memory.shelf.get(key)
+        return {user: device.ledger.rounds_of(user) for user in ("a", "b")}
+
+
+@pytest.mark.parametrize("skip", [0, 1, 2])
+@pytest.mark.parametrize("call", list(CALLS))
+def test_a_disk_that_fails_for_good_at_a_commit_costs_no_key(tmp_path, call, skip):
+    disk = failed_commit(tmp_path / "life", call, skip=skip)
+    if not disk.broken:
+        pytest.skip(f"{call} has no commit {skip}")
+    whole(tmp_path / "life" / "home")
+
+
+@pytest.mark.parametrize("call", ["learn", "forget all", "forget some"])
+def test_what_an_opening_reads_is_durable_before_keys_go(tmp_path, call):
+    """The commit that failed lies in the page cache; a fresh process reads it there, and then the power goes."""
+    root = tmp_path / "life"
+    disk = failed_commit(root, call, skip=1 if call.startswith("forget") else 0)
+    assert disk.broken
+    disk.broken = disk.armed = False
+    reopened = len(disk.operations)
+    with on(disk):
+        opened(root / "home", shards=1).close()
+    seen = 0
+    states = list(crash_states(disk, first=reopened, most=1))
+    for number, state in states[:: max(1, len(states) // 20)]:
+        state.write_to(tmp_path / "state")
+        whole(tmp_path / "state" / "home")
+        shutil.rmtree(tmp_path / "state")
+        seen += 1
+        assert number
+    assert seen > 10
+
+
+def test_a_training_that_ends_meanwhile_signs_no_receipt_of_keys_that_are_still_there(tmp_path, monkeypatch):
+    """A training that had begun before the erasure ends after it, without looking at what the erasure left undone."""
+    with opened(tmp_path / "home") as device:
+        learn(device, ann=6, bob=6)
+        home, erase = device.home, device.home.vault.erase
+        with monkeypatch.context() as broken:
+            broken.setattr(home.vault, "erase", lambda names: (_ for _ in ()).throw(VaultError("the disk is gone")))
+            with pytest.raises(VaultError):
+                device.forget("ann", repair="later")
+            with pytest.raises(VaultError):
+                device.journal.caught_up([])
+            assert home.receipts.listed() == []
+            assert home.database.row("SELECT destroyed, repaired FROM requests") == (None, None)
+        assert home.vault.erase == erase
+        device.repair()
+        effect, repair = home.receipts.listed()
+        assert (effect["kind"], repair["kind"]) == ("effect", "repair")
+        assert not home.garbage

@@ -1,0 +1,160 @@
+"""Networks whose code remembers something outside the network: a trial must find each of them."""
+
+import random
+import time
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import nn
+
+GENERATOR = torch.Generator().manual_seed(3)
+NUMBERS = np.random.default_rng(3)
+RANDOM = random.Random(3)
+CACHE: dict[str, torch.Tensor] = {}
+TABLES: dict[int, torch.Tensor] = {}
+CALLS = [0]
+
+
+class Base(nn.Module):
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.hidden, self.out = nn.Linear(6, 8), nn.Linear(8, classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(torch.relu(self.hidden(self.before(x.flatten(1)))))
+
+    def before(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+class ClassAttribute(Base):
+    """A mean that moves along with all batches that any network ever saw."""
+
+    mean = torch.zeros(6)
+
+    def before(self, x):
+        type(self).mean = 0.9 * type(self).mean + 0.1 * x.detach().mean(dim=0)
+        return x - type(self).mean
+
+
+class FirstBatch(Base):
+    """Scales all inputs by the first batch that it ever saw."""
+
+    def before(self, x):
+        if "scale" not in CACHE:
+            CACHE["scale"] = x.detach().abs().max()
+        return x / CACHE["scale"]
+
+
+class FirstBatchOfClass(Base):
+    scale: float | None = None
+
+    def before(self, x):
+        if FirstBatchOfClass.scale is None:
+            FirstBatchOfClass.scale = float(x.detach().abs().max())
+        return x / FirstBatchOfClass.scale
+
+
+class TorchGenerator(Base):
+    def before(self, x):
+        return x + torch.rand(x.shape, generator=GENERATOR)
+
+
+class NumpyGenerator(Base):
+    def before(self, x):
+        return x + float(NUMBERS.random())
+
+
+class RandomGenerator(Base):
+    def before(self, x):
+        return x + RANDOM.random()
+
+
+class Counter(Base):
+    def before(self, x):
+        CALLS[0] += 1
+        return x * (1 + 1 / CALLS[0])
+
+
+class Clock(Base):
+    def before(self, x):
+        return x + time.perf_counter_ns() % 1000 / 1000
+
+
+class Pure(Base):
+    """Caches what follows from the width alone, and draws from the global generators: both are fine."""
+
+    def before(self, x):
+        if x.shape[1] not in TABLES:
+            TABLES[x.shape[1]] = torch.arange(x.shape[1]) / x.shape[1]
+        return nn.functional.dropout(x, 0.5, self.training) + TABLES[x.shape[1]]
+
+
+def closure(classes: int, shape: tuple[int, ...]) -> nn.Module:
+    return HOOKED(classes)
+
+
+def _with_closure():
+    seen: list[float] = []
+
+    def make(classes: int) -> nn.Module:
+        made = Base(classes)
+
+        def hook(module: nn.Module, given: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
+            seen.append(float(given[0].detach().mean()))
+            return (given[0] - sum(seen),)
+
+        made.hidden.register_forward_pre_hook(hook)
+        return made
+
+    return make
+
+
+HOOKED = _with_closure()
+
+
+def swapped(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """A loss that remembers."""
+    CALLS[0] += 1
+    return nn.functional.cross_entropy(outputs, labels) * CALLS[0]
+
+
+def plain(classes: int, shape: tuple[int, ...]) -> nn.Module:
+    return Base(classes)
+
+
+class Nan(Base):
+    """Its predictions are no numbers."""
+
+    def before(self, x):
+        return x if self.training else x * float("nan")
+
+
+class Wide(Base):
+    """One output too many."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__(classes + 1)
+
+
+class Narrow(Base):
+    def __init__(self, classes: int) -> None:
+        super().__init__(classes - 1)
+
+
+class Tuple(Base):
+    def forward(self, x):
+        return super().forward(x), x
+
+
+class PredictionCounter(Base):
+    """Its training is pure, its predictions are not."""
+
+    asked: ClassVar = [0]
+
+    def before(self, x):
+        if not self.training:
+            self.asked[0] += 1
+            return x + self.asked[0]
+        return x

@@ -1,0 +1,58 @@
+"""A read that fails in passing costs nothing."""
+
+import errno
+
+import pytest
+
+from cause.device.backup.backup import backup
+from cause.device.backup.restore import restore
+from cause.errors import CauseError
+from tests.device.homes import learn, opened
+from tests.recording_disk import RecordingDisk
+from tests.torture.failing_reads import failing_reads
+from tests.torture.kills import torture
+from tests.torture.test_kills import EVICTING, SHORT
+
+
+@pytest.mark.parametrize(
+    ("case", "call", "error", "for_good"),
+    [(EVICTING, 2, errno.EMFILE, False), (EVICTING, 3, errno.EACCES, False), (SHORT, 1, errno.EIO, True)],
+    ids=["too many open files", "no access", "broken for a while"],
+)
+def test_a_read_that_fails_drops_nothing(case, call, error, for_good, deep):
+    with torture(case) as tortured:
+        failures, problems = failing_reads(
+            tortured, call, error=error, for_good=for_good, every=1 if deep else 12, first=3
+        )
+    assert problems == []
+    assert failures > 3
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.EACCES, errno.EIO])
+def test_a_read_that_fails_during_a_restore_of_a_whole_home_costs_no_sample(scratch, error):
+    with opened(scratch / "home") as device:
+        learn(device, a=30, b=20)
+        backup(device.home, scratch / "backup")
+        learn(device, a=30, c=20)
+        held = sum(
+            len(piece.positions) for s in device.ledger.shards() for g in device.ledger.lineage(s) for piece in g.pieces
+        )
+    number, failed = 0, True
+    while failed:
+        disk = RecordingDisk(scratch)
+        disk.fail_read_at, disk.read_error = number, error
+        try:
+            restore(scratch / "backup", scratch / "home", disk=disk)
+        except CauseError as failure:
+            assert "\n" not in str(failure)  # noqa: PT017
+        failed = disk.reads > number
+        with opened(scratch / "home") as device:
+            left = sum(
+                len(piece.positions)
+                for s in device.ledger.shards()
+                for g in device.ledger.lineage(s)
+                for piece in g.pieces
+            )
+        assert left == held, f"read {number}"
+        number += 1
+    assert number > 5
