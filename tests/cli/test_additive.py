@@ -23,7 +23,7 @@ def test_a_home_learns_forgets_predicts_and_verifies(cause):
     status = cause("status", "home", "--json")
     assert (status["samples"], status["repair"]["trainings"], status["voting"]) == (40, 0, 1)
     verified = cause("verify", "--home", "home", "--json")
-    assert (verified["sub_models"], verified["mismatched"]) == (1, [])
+    assert (verified["sub_models"], verified["mismatched"]) == (1, 0)
     np.savez("test.npz", x=samples("t", 1, 20)[0], y=samples("t", 1, 20)[1])
     assert cause("predict", "home", "test.npz", "--json")["samples"] == 20
     estimate = cause("accuracy", "home", "--json")
