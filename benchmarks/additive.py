@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,8 +89,8 @@ def speed(samples: int) -> dict[str, Any]:
             device.learn({"more": more})
         row |= {"learn_1000_cpu_s": clock.cpu, "learn_1000_wall_s": clock.wall}
         device.close()
-    upload = ArrayUpload("ann", 1, made.recorded(more[0]), more[1])
-    piece, state = Piece(upload, upload.positions), made.empty()
+    recorded = ArrayUpload("ann", 1, made.recorded(more[0]), more[1])
+    piece, state = Piece(recorded, recorded.positions), made.empty()
     z = np.concatenate([more[0], np.ones((1_000, 1))], axis=1).astype(np.float64)
     row["syrk_s"] = least(lambda: z.T @ z).cpu
     row["add_1000_s"] = least(lambda: made.add(state, piece)).cpu
@@ -118,8 +119,8 @@ def solving() -> list[dict[str, Any]]:
         draw = np.random.default_rng(size)
         a = draw.normal(size=(size, size))
         a, b = a @ a.T + size * np.eye(size), draw.normal(size=(size, CLASSES))
-        row = {"size": size, "lapack_s": least(lambda a=a, b=b: lapack(a, b), 3).cpu}
-        rows.append(row | {"portable_s": least(lambda a=a, b=b: portable(a, b), 1).cpu})
+        row = {"size": size, "lapack_s": least(partial(lapack, a, b), 3).cpu}
+        rows.append(row | {"portable_s": least(partial(portable, a, b), 1).cpu})
     return rows
 
 

@@ -48,13 +48,14 @@ class AdditiveLearner(SummingLearner):
     Parameters
     ----------
     backbone
-        What makes features of inputs: a name, or None if the inputs are the features.
+        What makes features of inputs: "random-filters", "efficientnet-lite0", the path of an .onnx file, a torch
+        module, or None if the inputs are the features.
     classes
         How many classes there are.
     features, shape
         Without a backbone: the number of values in an input, or its shape.
     size
-        The side to which a backbone scales pictures.
+        The side to which EfficientNet-Lite0 scales pictures; the number of random filters.
     scale
         (low, high) of the features, each one number or one for each feature; the backbone's unless it is given.
     squash
@@ -75,6 +76,8 @@ class AdditiveLearner(SummingLearner):
         "features" records the features of a sample alone; "samples" its input too.
     seed
         Of random filters and units: a public constant.
+    backbone_sha256
+        The digest that the file of an .onnx backbone must have; a home writes it down.
 
     Raises
     ------
@@ -110,6 +113,7 @@ class AdditiveLearner(SummingLearner):
         solve: str = "lapack",
         keep: str = "features",
         seed: int = 0,
+        backbone_sha256: str | None = None,
     ) -> None:
         check_whole(classes=classes, features=features, size=size, expand=expand, seed=seed)
         check_classes(classes)
@@ -125,7 +129,7 @@ class AdditiveLearner(SummingLearner):
         sides = (features,) if features is not None else None if shape is None else tuple(shape)
         if sides is not None and not all(isinstance(side, int) and side >= 1 for side in sides):
             raise InputError(f"the shape of an input is positive whole numbers, not {sides}")
-        self.backbone = backbone_of(backbone, sides, size, seed)
+        self.backbone = backbone_of(backbone, sides, size, seed, backbone_sha256)
         count = self.backbone.features
         if count > MOST_FEATURES:
             raise InputError(f"at most {MOST_FEATURES:,} features, not {count:,}")
@@ -215,13 +219,14 @@ class AdditiveLearner(SummingLearner):
         check_labels(upload, self._classes)
         if isinstance(upload, WithArrays):
             shape = upload.arrays(upload.positions[:1])[0].shape[1:]
-            if not self._takes(shape):
+            if not self.backbone.takes(shape):
                 takes = f"but this learner takes {self.input_shape}"
                 raise ArrivalError(f"inputs of user {upload.user!r} have shape {shape}, {takes}")
 
-    def _takes(self, shape: tuple[int, ...]) -> bool:
-        """Return whether inputs have this learner's shape, or are rows of as many numbers."""
-        return shape in (self.input_shape, (prod(self.input_shape),))
+    def _shaped(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Return inputs in the shape of the backbone's, if they are rows of as many numbers."""
+        flat = x.shape[1:] == (prod(self.input_shape),)
+        return x.reshape(len(x), *self.input_shape) if flat else x
 
     def recorded(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return the features of checked inputs as the device keeps them: one row of bytes a sample.
@@ -231,7 +236,9 @@ class AdditiveLearner(SummingLearner):
         ArrivalError
             If a feature is not finite, or outside of a scale that refuses such features.
         """
-        shaped = x.reshape(len(x), *self.input_shape)
+        shaped = self._shaped(x)
+        if self._keep == "samples" and shaped.shape[1:] != self.input_shape:
+            raise ArrivalError(f"inputs are kept as {self.input_shape}, so {shaped.shape[1:]} must be scaled before")
         codes, clipped = self.scale.codes(self.backbone.compute(shaped))
         return rows.packed(codes, clipped, shaped if self._keep == "samples" else None)
 
@@ -292,9 +299,9 @@ class AdditiveLearner(SummingLearner):
 
         def predict(x: ArrayLike) -> NDArray[np.floating]:
             inputs = np.asarray(x)
-            if not self._takes(inputs.shape[1:]):
+            if not self.backbone.takes(inputs.shape[1:]):
                 raise InputError(f"inputs have shape {inputs.shape[1:]}, but this learner takes {self.input_shape}")
-            features = self.backbone.compute(inputs.reshape(len(inputs), *self.input_shape))
+            features = self.backbone.compute(self._shaped(inputs))
             return solution.probabilities(self._entries(self.scale.codes(features)[0]))
 
         return predict

@@ -1,6 +1,7 @@
 """What a backbone is: a frozen, public function of one input."""
 
 from abc import ABC, abstractmethod
+from math import prod
 from typing import Any
 
 from numpy.typing import NDArray
@@ -17,6 +18,10 @@ class Backbone(ABC):
     @abstractmethod
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one input."""
+
+    def takes(self, shape: tuple[int, ...]) -> bool:
+        """Return whether inputs of this shape are taken: here those of `input_shape`, and rows of as many numbers."""
+        return shape in (self.input_shape, (prod(self.input_shape),))
 
     @property
     @abstractmethod
