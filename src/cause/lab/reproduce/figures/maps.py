@@ -84,7 +84,7 @@ def _ratio(rsn: Values, one: tuple[str, str, str, int], other: tuple[str, str, s
 
 
 def _map(
-    compared: dict[str, Callable[[str, int], Mean | None]], done: Sequence[Done], stated: dict[str, str], claim: str
+    compared: dict[str, Callable[..., Mean | None]], done: Sequence[Done], stated: dict[str, str], claim: str
 ) -> Summary:
     runs = largest(of_kind(done, "map"))
     size = f"simulated, {min(run['seeds'] for run in runs)} paired seeds, S = {SHARDS}"
