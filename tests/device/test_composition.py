@@ -6,7 +6,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from cause.cli import main
 from cause.common.registry import Registry
-from cause.device.composition import FORMER, system_of, table
+from cause.device.composition import FORMER, LATER, system_of, table
 from cause.device.config import parse_config, read_config
 from cause.device.device import Cause
 from cause.engine import presets
@@ -53,8 +53,17 @@ def test_a_name_without_a_composition_means_what_it_meant(tmp_path, monkeypatch)
     assert table(config.system) == table(old.system)
 
 
-def test_the_former_presets_are_those_of_today_but_for_the_new_one():
-    assert {name: table(system) for name, system in FORMER.items()} == {name: table(PRESETS[name]) for name in FORMER}
+def test_the_former_presets_are_those_of_today_but_for_the_policy_of_frugal():
+    today = {name: table(PRESETS[name]) for name in FORMER}
+    assert today["frugal"].pop("policy") == "adaptive"
+    former = {name: table(system) for name, system in FORMER.items()}
+    assert former["frugal"].pop("policy") == "cost"
+    assert former == today
+
+
+def test_a_composition_of_an_earlier_version_lacks_parts_that_came_later():
+    earlier = {name: value for name, value in table(PRESETS["frugal"]).items() if name not in LATER}
+    assert table(system_of("frugal", earlier | {"policy": "cost"})) == table(FORMER["frugal"])
 
 
 def test_a_home_without_a_named_system_is_the_recommended_one_with_nothing_left_open(tmp_path):

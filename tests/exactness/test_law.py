@@ -28,6 +28,8 @@ FROM_SCRATCH = {
     "fixed": System(partition="hash", gamma=FIXED),
     "controlled": System(partition="hash"),
     "sliced and rehearsing": System(partition="hash", slices=3, rehearsal=0.5, policy="cost"),
+    "learning": System(partition="hash", gamma=FIXED, policy="adaptive"),  # the clean room has met no request
+    "heads apart": System(partition="hash", policy="fibor-printed", active="in-turn", replays="newest"),
 }
 
 

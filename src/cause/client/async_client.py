@@ -187,7 +187,7 @@ class AsyncClient:
     async def samples(self, user: str, *, round: int | None = None) -> AsyncIterator[HeldSample]:  # noqa: A002
         """As `Client.samples`, for `async for`."""
         query = "" if round is None else f"&round={round:d}"
-        async for item in self._pages(f"/v1/users/{quoted(user)}/samples", query):
+        async for item in self._pages(calls.path_of(user, "/samples"), query):
             yield from_json(HeldSample, item)
 
     async def shards(self) -> list[dict[str, Any]]:
@@ -215,9 +215,10 @@ class AsyncClient:
 
     async def _pages(self, path: str, query: str = "") -> AsyncIterator[dict[str, Any]]:
         before: int | None = None
+        first = f"{path}{'&' if '?' in path else '?'}limit=100"
         while True:
             cursor = "" if before is None else f"&before={before}"
-            page = await self._do(calls.get(f"{path}?limit=100{query}{cursor}"))
+            page = await self._do(calls.get(f"{first}{query}{cursor}"))
             for item in page["items"]:
                 yield item
             before = page["next"]

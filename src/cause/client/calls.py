@@ -82,7 +82,7 @@ class Call(Generic[T]):
 
 def upload(user: str, x: ArrayLike, y: ArrayLike, key: str | None) -> Call[Upload]:
     """Return the call that uploads samples of a user."""
-    path = f"/v1/users/{quoted(normal_name(user))}/samples"
+    path = path_of(normal_name(user), "/samples")
     return Call("POST", path, _shape(Upload), npz(x=x, y=y), NPZ, key or token_hex(16))
 
 
@@ -142,18 +142,18 @@ def erasure(
 
 def erase(user: str, body: dict[str, Any], key: str | None) -> Call[Request]:
     """Return the call that erases what a body names (see `erasure`)."""
-    return _with_json(f"/v1/users/{quoted(user)}/erasures", body, _shape(Request), key or token_hex(16))
+    return _with_json(path_of(user, "/erasures"), body, _shape(Request), key or token_hex(16))
 
 
 def plan(user: str, body: dict[str, Any]) -> Call[dict[str, Any]]:
     """Return the call that asks what an erasure would cost."""
-    return _with_json(f"/v1/users/{quoted(user)}/erasures/plan", body, _as_it_is)
+    return _with_json(path_of(user, "/erasures/plan"), body, _as_it_is)
 
 
 def match(user: str, x: ArrayLike, y: ArrayLike | None) -> Call[Matched]:
     """Return the call that asks which held samples equal some rows."""
     body = npz(x=x) if y is None else npz(x=x, y=y)
-    return Call("POST", f"/v1/users/{quoted(user)}/samples/matching", _shape(Matched), body, NPZ)
+    return Call("POST", path_of(user, "/samples/matching"), _shape(Matched), body, NPZ)
 
 
 def matched_handles(handles: Sequence[str] | None, matched: Matched | None) -> Sequence[str] | None:
@@ -217,7 +217,14 @@ def get(path: str) -> Call[Any]:
 
 def user(name: str) -> Call[dict[str, Any]]:
     """Return the call that asks what is held of a user."""
-    return Call("GET", f"/v1/users/{quoted(name)}", _as_it_is)
+    return Call("GET", path_of(name), _as_it_is)
+
+
+def path_of(user: str, part: str = "") -> str:
+    """Return the path of a user's data. An id that proxies or URL libraries change in a path goes into the query."""
+    if user in (".", "..") or "/" in user or "\\" in user:
+        return f"/v1/user{part}?user={quoted(user)}"
+    return f"/v1/users/{quoted(user)}{part}"
 
 
 def service_error(response: httpx.Response) -> ServiceError:

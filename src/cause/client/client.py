@@ -314,7 +314,7 @@ class Client:
     def samples(self, user: str, *, round: int | None = None) -> Iterator[HeldSample]:  # noqa: A002
         """Yield the samples of a user, all or those of one round, the newest first."""
         query = "" if round is None else f"&round={round:d}"
-        return (from_json(HeldSample, item) for item in self._pages(f"/v1/users/{quoted(user)}/samples", query))
+        return (from_json(HeldSample, item) for item in self._pages(calls.path_of(user, "/samples"), query))
 
     def shards(self) -> list[dict[str, Any]]:
         """Return all shards with their segments."""
@@ -348,9 +348,10 @@ class Client:
 
     def _pages(self, path: str, query: str = "") -> Iterator[dict[str, Any]]:
         before: int | None = None
+        first = f"{path}{'&' if '?' in path else '?'}limit=100"
         while True:
             cursor = "" if before is None else f"&before={before}"
-            page = self._do(calls.get(f"{path}?limit=100{query}{cursor}"))
+            page = self._do(calls.get(f"{first}{query}{cursor}"))
             yield from page["items"]
             before = page["next"]
             if before is None:

@@ -28,7 +28,7 @@ from cause.engine.arrivals import InputSpec
 from cause.engine.engine import Engine
 from cause.engine.executor import Executor
 from cause.engine.journal import Journal
-from cause.engine.learner import LearnerLike, warn_of_notes
+from cause.engine.learner import ADDITIVE, LearnerLike, warn_of_notes
 from cause.engine.ledger import Ledger
 from cause.engine.memory import Shelf
 from cause.engine.memory.sizing import ENDLESS
@@ -235,7 +235,8 @@ class Cause(DeviceView):
             trained, _ = self._train(except_=waiting if repair == "later" else ())
         return replace(learned, trained=tuple(trained), expired=0 if expired is None else expired.samples)
 
-    # Staging: uploads that come one by one wait, sealed and durable, until a round takes all of them in
+    # Staging: uploads that come one by one wait, sealed and durable, until a round takes all of them in. Under the
+    # additive law nothing waits: each call of `stage` is a round, and in effect when it returns
 
     def stage(self, user: str, x: ArrayLike, y: ArrayLike, *, call: str | None = None) -> "Called":
         """Keep an upload for the next round that `close_round` makes.
@@ -281,7 +282,14 @@ class Cause(DeviceView):
         dict of Called
             What became of each upload, by user.
         """
-        return self._rounds.stage(self._require_home(), uploads, calls or {})
+        home = self._require_home()
+        called = self._rounds.stage(home, uploads, calls or {})
+        if self.learner.law == ADDITIVE:  # nothing waits: every upload is a round, which is added at once
+            with self.lock:
+                if home.inbox.uploads():
+                    self.close_round(expire=False)
+            self._retrain()
+        return called
 
     def close_round(self, *, call: str | None = None, expire: bool = True, empty: bool = False) -> Arrived:
         """Make a round of all staged uploads, durably. It is trained by the next call of `catch_up` or `repair`.
@@ -433,6 +441,25 @@ class Cause(DeviceView):
         together = self.system.requests == "coalesced" if together is None else together
         train = self._retrain if repair == "now" else None
         return self._erasures.serve(requests, together=together, ids=ids, lenient=lenient, train=train)
+
+    def reset_policy(self) -> bool:
+        """Discard what the replacement policy has learned from requests: how many named data of each age.
+
+        Which sub-models are stored does not change; later evictions start from the policy's prior again.
+
+        Returns
+        -------
+        bool
+            Whether there was anything to discard.
+        """
+        with self.lock:
+            policy = self.memory.policy
+            state = policy.state()
+            left = policy.without_requests(state)
+            if self.home is not None:
+                self.home.reset_policy(type(policy))
+            policy.restore(left, self.memory)
+        return left != state
 
     def drop(self, upload: int, *, repair: str | None = None) -> Forgotten:
         """Forget the quarantined samples of an upload, by its number in `status().quarantined`.

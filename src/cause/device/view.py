@@ -146,7 +146,8 @@ class DeviceView:
     def votes(self, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
         """The weight of each head (the samples behind it), and its probabilities: voter × sample × class."""
         self.held.look()
-        return ensemble.votes(self.held, self.learner, inputs_of(x))
+        self.engine.training.prepare()
+        return ensemble.votes(self.held, self.engine.training, self.learner, inputs_of(x))
 
     def chains(self, shards: Collection[int] | None = None) -> list[Chain]:
         """What a replay of each shard needs: retained samples, seeds, and the stored sub-models to compare with."""
@@ -218,8 +219,10 @@ class DeviceView:
 
     def close(self) -> None:
         """End the workers, close all files and release the home's lock."""
-        self.engine.executor.close()
-        self.journal.close()
+        try:
+            self.engine.close()
+        finally:
+            self.journal.close()
 
     def __getstate__(self) -> dict[str, Any]:
         """The state of a device in memory, for copies that scikit-learn's tools make; homes are never stored so."""

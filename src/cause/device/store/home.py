@@ -53,7 +53,7 @@ from cause.engine.arrays import ArrayUpload
 from cause.engine.journal import Journal
 from cause.engine.learner import Learner
 from cause.engine.ledger import Selection
-from cause.engine.memory import Memory
+from cause.engine.memory import Memory, Policy
 from cause.engine.plan import ShardPlan
 from cause.engine.presets import System
 from cause.engine.requests import Request
@@ -405,6 +405,10 @@ class Home(Journal):
             self._sub_models.discarded(self.memory, key.shard, self.clock())
 
     # Requests
+
+    def reset_policy(self, policy: type[Policy]) -> bool:
+        """Delete what a policy has learned from requests; return whether there was anything."""
+        return self._sub_models.reset_policy(policy)
 
     def accept(self, requests: Sequence[Request], ids: Sequence[str] | None = None) -> list[str]:
         """Record requests durably and return their ids; see `cause.device.store.pending`."""

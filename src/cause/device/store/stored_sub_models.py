@@ -7,7 +7,7 @@ from cause.device.store.sealed_store import SealedStore
 from cause.device.store.seals import seal_identity
 from cause.device.store.shelf import HomeShelf
 from cause.device.store.tables import Tables
-from cause.engine.memory import Memory
+from cause.engine.memory import Memory, Policy
 from cause.engine.samples import SegmentKey
 
 
@@ -83,6 +83,16 @@ class StoredSubModels:
             deletion.delete_rows()
             self._tables.requests.mark_behind([shard], now)
         self._remove(deletion)
+
+    def reset_policy(self, policy: type[Policy]) -> bool:
+        """Delete what a policy has learned from requests; return whether there was anything."""
+        database = self._tables.database
+        with database.transaction():
+            state = json.loads(database.get("policy", "{}"))
+            left = policy.without_requests(state)
+            if left != state:
+                database.set("policy", json.dumps(left))
+        return bool(left != state)
 
     def _remove(self, deletion: SubModelDeletion) -> None:
         deletion.deleted()

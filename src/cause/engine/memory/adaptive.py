@@ -98,9 +98,9 @@ class Adaptive(Policy):
             self.ages.add(now - segment.round, max(0, now - 1))
         self._round = -1
 
-    def forget_requests(self) -> None:
-        self.ages = RequestAges()
-        self._round = -1
+    @classmethod
+    def without_requests(cls, state: dict[str, int]) -> dict[str, int]:
+        return {}
 
     def stored(self, key: SegmentKey, memory: MemoryView) -> None:
         keys = memory.stored_of(key.shard)

@@ -88,8 +88,10 @@ class Policy(ABC):
             The memory, without the tainted sub-models.
         """
 
-    def forget_requests(self) -> None:
-        """Discard everything that was learned from requests; called by `cause config HOME --reset-policy`."""
+    @classmethod
+    def without_requests(cls, state: dict[str, int]) -> dict[str, int]:
+        """Return a state without everything that was learned from requests."""
+        return state
 
     def supersedes(self, newcomer: SegmentKey, memory: MemoryView) -> int | None:
         """Return a slot that the newcomer takes over although there is room; None by default."""

@@ -42,7 +42,7 @@ def router(service: Service) -> APIRouter:
     service.on_reload.append(lambda settings: erasure_rates.configure(settings.erasures / 3600, settings.erasures))
 
     @routes.post(
-        "/v1/users/{user}/samples",
+        "/v1/users/{user:user_id}/samples",
         status_code=201,
         response_model=s.Upload,
         responses=documented(408, 409, 415, 422),
@@ -124,12 +124,12 @@ def router(service: Service) -> APIRouter:
         shown, repeated = await service.body_reader.unpack(request, work)
         return json_response(request, shown, 201, REPLAYED if repeated else None)
 
-    @routes.get("/v1/users/{user}", response_model=s.User | s.OwnUser, responses=documented(422))
+    @routes.get("/v1/users/{user:user_id}", response_model=s.User | s.OwnUser, responses=documented(422))
     def look(user: UserId, request: Request, token: Annotated[Token, may_manage]) -> Response:
         """What is held of a user. Of a user of whom nothing is held: zeros."""
         return json_response(request, views.user_for(token, views.user(service, service.device.name_of(user))))
 
-    @routes.get("/v1/users/{user}/samples", response_model=s.HeldSamples, responses=documented(422))
+    @routes.get("/v1/users/{user:user_id}/samples", response_model=s.HeldSamples, responses=documented(422))
     def samples(
         user: UserId,
         request: Request,
@@ -142,7 +142,7 @@ def router(service: Service) -> APIRouter:
         return json_response(request, views.samples(service, service.device.name_of(user), round, before, limit))
 
     @routes.post(
-        "/v1/users/{user}/samples/matching",
+        "/v1/users/{user:user_id}/samples/matching",
         response_model=s.Matched,
         responses=documented(408, 415, 422),
         openapi_extra={"requestBody": rows_schema(service.reader.layout)},
@@ -162,7 +162,7 @@ def router(service: Service) -> APIRouter:
         return json_response(request, await service.body_reader.unpack(request, work))
 
     @routes.post(
-        "/v1/users/{user}/erasures",
+        "/v1/users/{user:user_id}/erasures",
         status_code=202,
         response_model=s.Request | s.OwnRequest,
         responses=documented(408, 409, 422),
@@ -195,7 +195,7 @@ def router(service: Service) -> APIRouter:
         return await service.body_reader.read(request, work)
 
     @routes.post(
-        "/v1/users/{user}/erasures/plan",
+        "/v1/users/{user:user_id}/erasures/plan",
         response_model=s.Plan | s.OwnPlan,
         responses=documented(408, 409, 422),
         openapi_extra={"requestBody": erasure_schema()},
