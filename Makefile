@@ -73,6 +73,8 @@ results: $(STAMP)  ## measure anew what README and docs/RESULTS.md show
 	$(BIN)/cause compare --seeds 30 --sweep shards=1,2,4,8,16 --out results/compare.json --plot docs/figures/compare.png
 	$(BIN)/cause ablate --seeds 30 --out results/ablation.json --plot docs/figures/ablation.png
 	$(BIN)/cause balance --seeds 30 --out results/balance.json --plot docs/figures/balance.png
+	$(BIN)/cause reproduce rsn-rounds rsn-memory rsn-rho rsn-shards controller policies partitions energy-shards energy-rho \
+		map-fibor map-controller --reduced --only kind=count,map --workers 2 --out results/reproduce
 	$(BIN)/python -m cause.lab.report
 
 screenshots: $(STAMP)  ## take the pictures in docs/dashboard.md anew

@@ -8,6 +8,9 @@ from typing import Any
 
 EPOCHS_PER_ROUND = 80
 """Section V-A."""
+TRAINING_IMAGES = {"cifar10": 50_000, "cifar100": 50_000, "svhn": 604_388}
+"""By data set, section V-A. The paper's SVHN has the extra set: 604,388 images for training and 630,420 in all; it
+prints 604,833 in all and 630,420 for training."""
 BATCH_SIZES = {"resnet34": 256, "vgg16": 512, "mobilenetv2": 128, "densenet121": 128}
 """By network, section V-A; that of DenseNet-121 is from the table of pruning settings."""
 

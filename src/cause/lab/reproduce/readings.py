@@ -105,7 +105,7 @@ def with_reading(figure: Figure, reading: Reading = RECENT, more: Sequence[str] 
             return figure.summarise(ours)
         also_used = [run for run in ours if run.cell.kind == "cost"]  # energies of both come from the same measurements
         read = figure.summarise([*theirs, *also_used])
-        return joined(figure.summarise(ours), read) if ours else joined(replace(read, claims=[]), read)
+        return joined(figure.summarise(ours) if ours else Summary(read.columns, [], [], []), read)
 
     return replace(figure, cells=cells, summarise=summarise)
 

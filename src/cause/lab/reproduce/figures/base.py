@@ -4,8 +4,9 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from cause.data.front import KNOWN
 from cause.lab.reproduce.cell import Cell, Done, by
-from cause.lab.reproduce.paper import EPOCHS_PER_ROUND, Reported
+from cause.lab.reproduce.paper import EPOCHS_PER_ROUND, TRAINING_IMAGES, Reported
 from cause.lab.reproduce.size import SHARDS, Size
 from cause.lab.reproduce.summary import Summary, trained_size
 
@@ -75,7 +76,8 @@ class Group:
         """A sentence that says how many fewer samples were visited than in the paper; empty if not fewer."""
         if self.dataset not in PAPER_DATASETS:
             return ""
-        share = self.done[0]["share"] * self.done[0]["epochs"] / EPOCHS_PER_ROUND
+        images = KNOWN[self.dataset].counts["train"] / TRAINING_IMAGES[self.dataset]
+        share = images * self.done[0]["share"] * self.done[0]["epochs"] / EPOCHS_PER_ROUND
         return "" if share >= 1 else f" Our trainings visit {100 * share:.3g} % as many samples as the paper's."
 
 

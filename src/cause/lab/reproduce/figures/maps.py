@@ -1,6 +1,6 @@
 """Where two claims of the paper hold, over slots and ages: FiboR beats random, the shard controller lowers RSN."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from cause.common.statistics import Mean
 from cause.lab.reproduce import paper
@@ -16,6 +16,8 @@ FIXED, CONTROLLED, IN_TURN = "cause-no-sc", "cause", "cause:active=in-turn"
 NAMES = {FIXED: "fixed shards", CONTROLLED: "with the controller", IN_TURN: "controller, shards in turn"}
 POLICIES = {FIXED: ("fibor", "random", "fifo"), CONTROLLED: ("fibor", "random", "fifo"), IN_TURN: ("fibor",)}
 
+Pair = tuple[tuple[str, str], tuple[str, str]]
+"""Two pairs of system and policy whose RSN is compared."""
 Values = dict[tuple[str, str, str, int], list[int]]
 """RSN by seed, by system, ages, policy and slots."""
 
@@ -39,11 +41,8 @@ def cells(size: Size) -> list[Cell]:
 
 def fibor_summary(done: Sequence[Done]) -> Summary:
     """Summarise FiboR's RSN as a share of that of random replacement and of FIFO."""
-    rsn = _values(done)
     compared = {
-        f"FiboR / {other}, {NAMES[system]}": lambda ages, n, system=system, other=other: _ratio(
-            rsn, (system, ages, "fibor", n), (system, ages, other, n)
-        )
+        f"FiboR / {other}, {NAMES[system]}": ((system, "fibor"), (system, other))
         for system in (FIXED, CONTROLLED)
         for other in ("random", "fifo")
     }
@@ -54,12 +53,8 @@ def fibor_summary(done: Sequence[Done]) -> Summary:
 
 def controller_summary(done: Sequence[Done]) -> Summary:
     """Summarise the RSN with the controller as a share of that without, on the same workloads."""
-    rsn = _values(done)
     compared = {
-        f"SC / fixed shards, {NAMES[system]}": lambda ages, n, system=system: _ratio(
-            rsn, (system, ages, "fibor", n), (FIXED, ages, "fibor", n)
-        )
-        for system in (CONTROLLED, IN_TURN)
+        f"SC / fixed shards, {NAMES[system]}": ((system, "fibor"), (FIXED, "fibor")) for system in (CONTROLLED, IN_TURN)
     }
     table = paper.CONTROLLER.values["rsn"]
     stated = f"{table['cause'][str(SHARDS)] / table['cause-no-sc'][str(SHARDS)]:.3f}"
@@ -75,24 +70,21 @@ def _values(done: Sequence[Done]) -> Values:
     }
 
 
-def _ratio(rsn: Values, one: tuple[str, str, str, int], other: tuple[str, str, str, int]) -> Mean | None:
+def _ratio(rsn: Values, pair: Pair, ages: str, slots: int) -> Mean | None:
     """Return the mean ratio over pairs of the same seed; None where one was not run or cost nothing."""
-    if one not in rsn or other not in rsn:
-        return None
-    pairs = [(mine, yours) for mine, yours in zip(rsn[one], rsn[other], strict=False) if yours]
-    return Mean.of_ratios(*zip(*pairs, strict=True)) if pairs else None
+    one, other = (rsn.get((system, ages, policy, slots), []) for system, policy in pair)
+    seeds = min(len(one), len(other))
+    return Mean.of_ratios(one[:seeds], other[:seeds]) if any(other[:seeds]) else None
 
 
-def _map(
-    compared: dict[str, Callable[..., Mean | None]], done: Sequence[Done], stated: dict[str, str], claim: str
-) -> Summary:
-    runs = largest(of_kind(done, "map"))
+def _map(compared: dict[str, Pair], done: Sequence[Done], stated: dict[str, str], claim: str) -> Summary:
+    rsn, runs = _values(done), largest(of_kind(done, "map"))
     size = f"simulated, {min(run['seeds'] for run in runs)} paired seeds, S = {SHARDS}"
     rows, panels, claims = [], [], []
-    for name, ratio in compared.items():
+    for name, pair in compared.items():
         lines = []
         for ages in AGES:
-            at = {n: mean for n in SLOTS if (mean := ratio(ages, n)) is not None}
+            at = {n: mean for n in SLOTS if (mean := _ratio(rsn, pair, ages, n)) is not None}
             if not at:
                 continue
             rows.append([f"{name}, ages {ages}", *(f"{at[n]:.3f}" if n in at else "–" for n in SLOTS)])
