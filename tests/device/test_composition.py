@@ -50,7 +50,7 @@ def test_a_name_without_a_composition_means_what_it_meant(tmp_path, monkeypatch)
     text = "\n".join(f"{k} = {v!r}" for k, v in {"system": "frugal:slices=2", "shards": 2}.items())
     config = parse_config(f'[device]\n{text}\n[key]\nenv = "K"\n'.encode(), "x")
     assert config.composition is None
-    assert table(config.system) == table(old.system)
+    assert table(config.system) == table(old.system) | {"policy": "cost"}
 
 
 def test_the_former_presets_are_those_of_today_but_for_the_policy_of_frugal():

@@ -22,7 +22,7 @@ TABLE = {
     "omp-70-printed": ("uniform", False, "one-shot-70", "until-full", "one-by-one"),
     "omp-95-printed": ("uniform", False, "one-shot-95", "until-full", "one-by-one"),
     "frugal": ("ucdp", False, "iterative-70", "adaptive", "coalesced"),
-    "recommended": ("ucdp", True, "if-needed", "cost", "coalesced"),
+    "recommended": ("ucdp", True, "if-needed", "adaptive", "coalesced"),
 }
 
 
