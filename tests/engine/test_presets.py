@@ -23,7 +23,7 @@ TABLE = {
     "omp-95-printed": ("uniform", False, "one-shot-95", "until-full", "one-by-one"),
     "frugal": ("ucdp", False, "iterative-70", "adaptive", "coalesced"),
     "additive": ("hash", False, "none", "fifo", "coalesced"),
-    "recommended": ("ucdp", True, "if-needed", "cost", "coalesced"),
+    "recommended": ("ucdp", True, "if-needed", "adaptive", "coalesced"),
 }
 
 

@@ -106,7 +106,7 @@ PRESETS: Registry[System] = Registry(
         RECOMMENDED: System(
             pruning=IF_NEEDED,
             precision="bf16",
-            policy="cost",
+            policy="adaptive",
             requests="coalesced",
             rehearsal=1.0,
             vote="weighted-soft",
