@@ -556,7 +556,9 @@ class Verification(ResponseModel):
 
     id: Id
     receipt: int | None
-    state: Literal["running", "holds", "mismatch", "failed"]
+    state: Literal["running", "holds", "nothing", "mismatch", "failed"] = Field(
+        description="`nothing`: signature and proof hold, and there was no sub-model to replay"
+    )
     started: Time
     finished: Time | None = None
     sub_models: int | None = None

@@ -77,7 +77,8 @@ class Service:
         self.device = Cause(folder, executor=Processes(settings.workers))
         try:
             self.home: Home = home_of(self.device)
-            self.events, self.metrics = Events(), Metrics()
+            # milliseconds: fewer events than that are published, so the ids of the next run are higher
+            self.events, self.metrics = Events(int(1000 * self.home.clock())), Metrics()
             self.predictors = PredictorCache(self.device)
             self.quotas = Quotas(self.device, settings)
             self._lock = threading.Lock()

@@ -13,10 +13,14 @@ export class Gone extends Error {}
 
 export const headers = (more) => ({ Authorization: `Bearer ${token.get()}`, ...more });
 
+const TIMEOUT_MS = 30_000;
+const LONG_MS = 600_000; // for files
+
 async function ask(path, options = {}) {
   let answer;
+  const signal = AbortSignal.timeout(options.body instanceof Blob ? LONG_MS : TIMEOUT_MS);
   try {
-    answer = await fetch(path, { ...options, headers: headers(options.headers), cache: "no-store", credentials: "omit" });
+    answer = await fetch(path, { ...options, signal, headers: headers(options.headers), cache: "no-store", credentials: "omit" });
   } catch {
     throw new Gone("the service does not answer");
   }
