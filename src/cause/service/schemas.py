@@ -48,8 +48,10 @@ class Upload(ResponseModel):
     """Samples of one user that arrived in one request."""
 
     id: Id
-    state: Literal["staged", "learned", "erased"]
-    samples: int
+    state: Literal["staged", "learned", "erased"] = Field(
+        description="Of a repeated upload `erased` once any of its samples were forgotten after its round was closed"
+    )
+    samples: int = Field(description="How many wait or were learned; 0 if erased, also while others of them are held")
     round: int | None = None
     handles: list[str] = Field(
         [],

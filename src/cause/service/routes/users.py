@@ -74,6 +74,8 @@ def router(service: Service) -> APIRouter:
             wipe_arrays(x, converted)
             if not repeated:
                 _publish_staged(service, staged.samples)
+            if call is not None and not staged.samples:
+                service.forget_body("upload", call)
             return s.Upload(**_upload_fields(service, staged, len(y))), repeated
 
         shown, repeated = await service.body_reader.unpack(request, work)
@@ -111,6 +113,8 @@ def router(service: Service) -> APIRouter:
             wipe_arrays(x, converted)
             if not repeated:
                 _publish_staged(service, len(y))
+            if call is not None and not all(upload.samples for upload in staged.values()):
+                service.forget_body("bulk", call)
             uploads = {user: _upload_fields(service, staged[user], len(at)) for user, at in rows.items()}
             handles = {user: iter(fields["handles"]) for user, fields in uploads.items()}
             complete = all(fields["handles"] for fields in uploads.values())
@@ -243,9 +247,10 @@ def _stage(
 def _upload_fields(service: Service, upload: Called, rows: int) -> dict[str, Any]:
     """Return the fields of `s.Upload`. Handles correspond to rows: if one row was forgotten, none are returned."""
     waits = service.home.inbox.waits(upload.id)
-    state = "staged" if waits else "learned" if upload.round is not None else "erased"
+    state = "staged" if waits else "learned" if upload.round is not None and upload.samples else "erased"
     handles = list(upload.handles) if len(upload.handles) == rows else []
-    return {"id": upload.id, "state": state, "samples": upload.samples, "round": upload.round, "handles": handles}
+    round_ = upload.round if state == "learned" else None
+    return {"id": upload.id, "state": state, "samples": upload.samples, "round": round_, "handles": handles}
 
 
 def _publish_staged(service: Service, samples: int) -> None:
