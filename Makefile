@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-long test-browser test-data screenshots exactness torture fuzz load image test-image lint format bench results docs dist clean
+.PHONY: demo test test-long test-browser test-data screenshots exactness additive portable torture fuzz load image test-image lint format bench results docs dist clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +31,12 @@ test-data: $(STAMP)  ## read the data sets in $CAUSE_DATA
 
 exactness: $(STAMP)  ## every combination of preset, learner, requests, workers, storage … beside its clean room
 	$(BIN)/python -m tests.exactness
+
+additive: $(STAMP)  ## 100,000 random lives of an additive learner beside their clean rooms, from scratch
+	$(BIN)/python -m tests.learners.additive.cases --cases 100000
+
+portable: $(STAMP)  ## one digest of an additive learner's state on several kernels, and on aarch64 by qemu-user
+	$(BIN)/python -m tests.portable
 
 torture: $(STAMP)  ## kill, cut the power, fill the disk and go on, thousands of times
 	$(BIN)/python -m tests.torture --kills 2000 --states 400 --reopen-states 2000 --images 300 --writes --reads \

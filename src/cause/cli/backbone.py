@@ -8,23 +8,18 @@ import typer
 from cause.cli import homes as h
 from cause.cli import options as o
 from cause.cli.output import print_json
-
-app = typer.Typer(help="Backbones of additive learners.", no_args_is_help=True)
-
-
-@app.callback()
-def _backbone() -> None:
-    """Backbones of additive learners."""
+from cause.common.registry import check_choice
 
 
-@app.command("export")
-def export(
+def backbone(
+    action: Annotated[str, typer.Argument(help="What to do: export.", show_default=False)],
     name: Annotated[str, typer.Argument(help="The backbone: efficientnet-lite0.", show_default=False)],
     file: Annotated[Path, typer.Argument(help="A new file: .onnx, or .safetensors.", show_default=False)],
     size: Annotated[int | None, typer.Option(help="The side to which pictures are scaled. [default: 224]")] = None,
     json: o.AsJson = False,
 ) -> None:
-    """Write a backbone to a file, so that a device can compute features without torch."""
+    """Write a backbone to a file (`cause backbone export`), so that a device can compute features without torch."""
+    check_choice("action", action, ("export",))
     h.need("torch", "torch")
     from cause.learners.additive.backbones.export import export_backbone
 

@@ -56,7 +56,8 @@ def export_backbone(name: str, target: str | Path, size: int | None = None) -> d
         from safetensors.torch import save_file
 
         states = torch.load(weights_file(), map_location="cpu", weights_only=True)
-        save_file(states, path, {"source_sha256": SHA256, "license": LICENSE})
+        whole = {name: value.contiguous() for name, value in states.items()}
+        save_file(whole, path, {"source_sha256": SHA256, "license": LICENSE})
     else:
         _to_onnx(backbone, path)
     digest = sha256(path.read_bytes()).hexdigest()
