@@ -118,7 +118,7 @@ def staged_keys_are_kept():
 
 
 def staged_stays_when_it_is_learned():
-    Inbox.leave = lambda self, intake, round_, now, numbers: None
+    Inbox.leave = lambda self, intake, round_, now, uploads: None
     Inbox.left = lambda self, intake: []
 
 
