@@ -59,7 +59,7 @@ def test_the_device_that_an_example_leaves_behind_has_forgotten(tmp_path, capsys
     assert "is there already: name a new folder" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("example", [digits_on_a_device, custom_torch_model], ids=lambda example: example.__name__)
+@pytest.mark.parametrize("example", [custom_torch_model, pytest.param(digits_on_a_device, marks=pytest.mark.long)])
 def test_an_example_fails_where_a_training_cannot_be_repeated(example, monkeypatch, capsys):
     drawn = count()
     monkeypatch.setattr(training, "training_seed", lambda *parts: digest("never twice", next(drawn)))

@@ -121,7 +121,9 @@ def test_a_home_with_a_learner_and_a_policy_of_a_package_opens_with_it_and_names
     LEARNERS._loaded.clear()
     with pytest.raises(InputError, match=r"cause\.toml.*unknown policy 'second'.*'cause\.policies' is not installed"):
         Cause(tmp_path / "device")
-    with pytest.raises(InputError, match=r"kind is one of torch, sklearn, not 'bayes'.*'cause\.learners' is not inst"):
+    with pytest.raises(
+        InputError, match=r"kind is one of torch, sklearn, additive, not 'bayes'.*'cause\.learners' is not inst"
+    ):
         build({"kind": "bayes", "classes": 2, "features": 4})
 
 

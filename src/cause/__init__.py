@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from cause.engine.learner import Learner
     from cause.engine.presets import PRESETS, System
     from cause.engine.requests import Request
+    from cause.learners.additive import AdditiveLearner
     from cause.learners.sklearn import SklearnLearner as SklearnLearner
     from cause.learners.torch import TorchLearner as TorchLearner
 
 # Imported on first use: the command line must start fast on a small board.
 _MODULES = {
     "PRESETS": "engine.presets",
+    "AdditiveLearner": "learners.additive",
     "ArrayUpload": "engine.arrays",
     "Cause": "device.device",
     "CauseClassifier": "device.estimator",
@@ -32,7 +34,7 @@ _MODULES = {
 }
 
 # without what needs scikit-learn or torch: `from cause import *` works where they are not installed
-__all__ = ["PRESETS", "ArrayUpload", "Cause", "Learner", "Request", "System"]
+__all__ = ["PRESETS", "AdditiveLearner", "ArrayUpload", "Cause", "Learner", "Request", "System"]
 
 
 def __getattr__(name: str) -> Any:

@@ -43,14 +43,12 @@ def test_a_preset_that_changes_leaves_homes_alone(tmp_path, monkeypatch, name):
         assert device.system.policy == "fifo"  # the change is one
 
 
-def test_a_name_without_a_composition_means_what_it_meant(tmp_path, monkeypatch):
-    Cause(tmp_path / "home", learner=bayes(), system="frugal:slices=2", shards=2, slots=8).close()
-    old = read_config(tmp_path / "home" / "cause.toml")
+def test_a_name_without_a_composition_means_what_it_meant(monkeypatch):
     change_presets(monkeypatch)
     text = "\n".join(f"{k} = {v!r}" for k, v in {"system": "frugal:slices=2", "shards": 2}.items())
     config = parse_config(f'[device]\n{text}\n[key]\nenv = "K"\n'.encode(), "x")
     assert config.composition is None
-    assert table(config.system) == table(old.system) | {"policy": "cost"}
+    assert table(config.system) == table(FORMER["frugal"]) | {"slices": 2}
 
 
 def test_the_former_presets_are_those_of_today_but_for_the_policy_of_frugal():

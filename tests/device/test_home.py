@@ -573,6 +573,6 @@ def test_fewer_slots_than_are_in_use_are_refused_at_opening(tmp_path, monkeypatc
     with pytest.raises(HomeError, match="was edited: slots 4 -> 2"):
         Cause(tmp_path / "home", learner=bayes())
     config.write_text(config.read_text().replace("slots = 2", "slots = 4"))
-    monkeypatch.setattr("cause.engine.engine.sized", lambda budget, slots, size, most, bounded: (2, 10**9))
+    monkeypatch.setattr("cause.engine.engine.sized", lambda *sizes, bounded, apart: (2, 10**9))
     with pytest.raises(BudgetError, match="4 of the memory's slots are in use, and only 2 are configured"):
         Cause(tmp_path / "home", learner=bayes())

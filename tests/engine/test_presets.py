@@ -22,6 +22,7 @@ TABLE = {
     "omp-70-printed": ("uniform", False, "one-shot-70", "until-full", "one-by-one"),
     "omp-95-printed": ("uniform", False, "one-shot-95", "until-full", "one-by-one"),
     "frugal": ("ucdp", False, "iterative-70", "adaptive", "coalesced"),
+    "additive": ("hash", False, "none", "fifo", "coalesced"),
     "recommended": ("ucdp", True, "if-needed", "adaptive", "coalesced"),
 }
 
@@ -63,7 +64,7 @@ def test_parts_are_exchanged_by_name():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("sis", "unknown system 'sis' \\(did you mean 'sisa'\\?\\): one of arcane, arcane-printed, cause"),
+        ("sis", "unknown system 'sis' \\(did you mean 'sisa'\\?\\): one of additive, arcane, arcane-printed, cause"),
         ("cause:polcy=cost", "unknown part 'polcy'"),
         ("cause:policy=best", "unknown policy 'best'.*: one of (adaptive, )?cost, fibor"),
         ("cause:requests=later", "unknown requests 'later': one of one-by-one, coalesced"),

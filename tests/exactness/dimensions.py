@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any
 
-from cause.engine.presets import PRESETS, System
+from cause.engine.presets import ADDITIVE_SYSTEM, PRESETS, System
 from tests.exactness.pairwise import Values
 from tests.exactness.sequences import SEQUENCES
 
@@ -24,7 +24,8 @@ FEW_STEPS = 4
 SKLEARN = ("SGDClassifier", "Perceptron", "GaussianNB", "MultinomialNB", "BernoulliNB", "ComplementNB")
 
 DIMENSIONS: dict[str, tuple[Any, ...]] = {
-    "preset": tuple(PRESETS),
+    # the law of an additive learner is tested in tests/learners/additive
+    "preset": tuple(name for name in PRESETS if name != ADDITIVE_SYSTEM),
     "learner": (*TORCH, *SKLEARN),
     "sequence": tuple(SEQUENCES),
     "pruning": ("none", "iterative", "one-shot"),

@@ -7,12 +7,11 @@ import pytest
 
 from cause.engine.arrays import ArrayUpload
 from cause.engine.executor import ShardWork, Task
-from cause.engine.presets import PRESETS
 from cause.engine.samples import Lesson, Piece, SegmentKey
 from tests.exactness.cached_training import Remembered
 from tests.exactness.case_runner import Workshop, build_learner, remembered
 from tests.exactness.clean import found, mismatches
-from tests.exactness.dimensions import Case
+from tests.exactness.dimensions import DIMENSIONS, Case
 from tests.exactness.product import alike, set_ups
 from tests.exactness.sequences import SEQUENCES
 
@@ -89,4 +88,4 @@ def test_set_ups_are_grouped_by_all_but_their_preset_and_none_is_lost():
     groups = alike(set_ups())
     assert sorted(map(str, set_ups())) == sorted(str(each) for group in groups for each in group)
     assert all(len({replace(each, preset="") for each in group}) == 1 for group in groups)
-    assert len(groups) * len(PRESETS) == len(set_ups())
+    assert len(groups) * len(DIMENSIONS["preset"]) == len(set_ups())

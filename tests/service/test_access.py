@@ -23,7 +23,7 @@ EXAMPLES = {"user": "alice", "round": "1", "shard": "0", "number": "0", "id": "0
 def routes(app):
     """Every route: method, path with examples in it, and the scopes that it wants."""
     for route in app.routes:
-        path = getattr(route, "path", "")
+        path = getattr(route, "path_format", "")
         for method in getattr(route, "methods", None) or ():
             if path in PUBLIC or path == "" or method == "HEAD":
                 continue

@@ -13,7 +13,8 @@ import httpx
 import pytest
 
 from tests.device.homes import MASTER, opened, samples
-from tests.service.services import Daemon, Running, free_port, until
+from tests.service.services import Daemon, Running, free_port
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -111,7 +112,7 @@ def test_a_reload_changes_limits_and_schedule_of_a_running_service(tmp_path):
         assert (schedule["repair"], schedule["close_samples"]) == ("now", 7)
         assert device.http.get("/healthz", headers={"Host": "evil.example"}).status_code == 400
         device.service.reload(replace(device.service.settings, rate=0.001, hosts=None))
-        until(lambda: device.get("/v1/token").status_code == 429)
+        wait_until(lambda: device.get("/v1/token").status_code == 429)
 
 
 def test_the_unit_waits_for_readiness_and_reloads():

@@ -4,6 +4,7 @@ import multiprocessing
 
 import pytest
 
+from cause.client import Client
 from cause.device.device import Cause
 from cause.engine.requests import Request
 from cause.engine.samples import Part, TraceUpload
@@ -11,6 +12,7 @@ from cause.service.events import Events
 from cause.service.verifications import Verifications
 from tests.device.homes import ERASE
 from tests.executors.worker_learners import Held
+from tests.service.services import Running
 from tests.waiting import wait_until
 
 
@@ -36,7 +38,7 @@ def test_a_replay_of_what_is_being_forgotten_ends_at_once_and_begins_again(devic
     (tmp_path / "0").touch()
     device.repair()
     wait_until(lambda: verifications.get(asked.id).state != "running")
-    assert verifications.get(asked.id).state == "holds"
+    assert verifications.get(asked.id).state == "nothing", "no sub-model is left"
     verifications.close()
 
 
@@ -62,3 +64,12 @@ def test_a_replay_during_which_something_is_always_forgotten_does_not_tell_of_a_
     wait_until(lambda: verifications.get(asked.id).state != "running")
     assert verifications.get(asked.id).state == "failed"
     verifications.close()
+
+
+def test_a_verification_without_sub_models_does_not_say_that_it_holds(tmp_path):
+    with Running(tmp_path / "home") as device, Client(str(device.http.base_url), device.secrets["operator"]) as client:
+        assert client.verify().state == "nothing"
+        device.learn(ann=8)
+        assert client.verify().state == "holds"
+        request = client.erase("ann")
+        assert client.verify(request.receipts[0]).state == "nothing"

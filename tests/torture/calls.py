@@ -3,7 +3,7 @@
 import hashlib
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from cause.common import positions as pos
@@ -164,6 +164,13 @@ def random_case(seed: int, learner: str = "bayes") -> Case:
         book.apply(call)
         calls.append(call)
     return Case(tuple(calls), draw.choice(SYSTEMS), draw.choice((1, 2, 3)), draw.choice((3, 5, 9)), learner)
+
+
+def additive_case(seed: int) -> Case:
+    """A trace for a device that adds and subtracts: its uploads never wait for a round."""
+    case = random_case(seed)
+    calls = tuple(replace(call, staged=False) if isinstance(call, Learn) else call for call in case.calls)
+    return Case(calls, "additive", 1, 1 + case.slots % 3, "additive")
 
 
 def random_call(draw: random.Random, book: Book) -> Call:

@@ -160,6 +160,7 @@ def only_what_is_named(device: Cause) -> list[str]:
         for table in KEYED
     }
     keys = home.vault.names() - home.garbage  # what the next erasure will take along
+    keys -= home.shelf.all_names() - named["sub_models"]  # of a state that is in memory alone, or was replaced there
     if keys != named_keys(home.database):
         found.append(f"{len(keys)} keys, but { ({table: len(own) for table, own in named.items()}) }")
     blocks = named["blocks"] | named["staged"]

@@ -14,6 +14,7 @@ from cause.device.store.home import Home
 from cause.device.store.ingest import Ingest
 from cause.device.store.shelf import HomeShelf
 from cause.engine.samples import SegmentKey
+from cause.learners.additive import AdditiveLearner
 from tests.device.homes import CLASSES, FEATURES, MASTER, bayes, samples
 from tests.small_learners import Sample
 from tests.torture.calls import Call, Case, Forget, Learn, Reopen, Repair, Stage
@@ -28,6 +29,8 @@ NETWORK_BYTES = 900
 def learner_of(kind: str):
     if kind == "bayes":
         return bayes()
+    if kind == "additive":  # inputs are kept, so that samples can be known again
+        return AdditiveLearner(features=FEATURES, scale=(-3, 3), classes=CLASSES, keep="samples")
     from cause.learners.torch import TorchLearner
 
     # Each sample must leave its mark in the bits: Adam looks at little but signs, and bf16 rounds small steps away, so
@@ -49,7 +52,9 @@ def open_device(folder: Path, case: Case) -> Cause:
     os.environ["CAUSE_TEST_KEY"] = MASTER
     settings: dict[str, Any] = {"system": case.system, "shards": case.shards}
     # a network as small as this one takes more bytes than its numbers: what binds is the budget, not the slots
-    settings |= {"slots": case.slots} if case.learner == "bayes" else {"memory": f"{NETWORK_BYTES * case.slots}B"}
+    settings |= (
+        {"slots": case.slots} if case.learner in ("bayes", "additive") else {"memory": f"{NETWORK_BYTES * case.slots}B"}
+    )
     return Cause(folder, learner=learner_of(case.learner), key=KEY, **settings)
 
 
@@ -102,7 +107,7 @@ def tell(report: Report) -> None:
     if len(_told):
         return
     _told.append(True)
-    accept, put, load = Home.accept, HomeShelf.put, Home.load
+    accept, put, load, put_later = Home.accept, HomeShelf.put, Home.load, HomeShelf.put_later
     record, effect, trained = Ingest.record, Home.effect, Home.trained
 
     def provide(mark, seen):
@@ -134,11 +139,16 @@ def tell(report: Report) -> None:
         provide(blob_name(blob), seen_by(self.home.ledger, key))
         put(self, key, blob)
 
+    def telling_put_later(self, key, encode):
+        provide(blob_name(encode()), seen_by(self.home.ledger, key))
+        put_later(self, key, encode)
+
     def load_and_be_known(self, memory):
         self.shelf.home = self
         load(self, memory)
 
     Home.accept, HomeShelf.put, Home.load = telling_accept, telling_put, load_and_be_known
+    HomeShelf.put_later = telling_put_later
     Ingest.record, Home.effect, Home.trained = telling_record, telling_effect, telling_trained
 
 

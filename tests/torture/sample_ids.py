@@ -11,10 +11,11 @@ from cause.common import positions as pos
 from cause.engine.ledger import Ledger
 from cause.engine.requests import Request
 from cause.engine.samples import Piece
-from tests.device.homes import samples
+from tests.device.homes import FEATURES, samples
 from tests.recording_disk import unfaulted
 from tests.small_learners import Sample
 
+INPUT_BYTES = FEATURES * 4
 UNKNOWN = -1
 """The row of a sample that nobody uploaded."""
 _rows: dict[tuple[str, int, bytes], int] = {}
@@ -32,7 +33,8 @@ def rows_of(piece: Piece) -> list[int]:
     with unfaulted():
         x, _ = piece.upload.arrays(piece.positions)  # type: ignore[attr-defined]
     user, round_ = piece.upload.user, piece.upload.round
-    return [_rows.get((user, round_, row.tobytes()), UNKNOWN) for row in x]
+    # the row of an additive learner ends with the input that it was made of
+    return [_rows.get((user, round_, row.tobytes()[-INPUT_BYTES:]), UNKNOWN) for row in x]
 
 
 def contents(pieces: Iterable[Piece]) -> set[Sample]:

@@ -17,8 +17,15 @@ from tests.torture.sample_ids import translated
 from tests.torture.test_kills import EVICTING, SHORT
 
 
-@pytest.mark.parametrize(("error", "for_good"), [(errno.ENOSPC, True), (errno.EIO, False)], ids=["full", "broken"])
-@pytest.mark.parametrize("case", [SHORT, EVICTING], ids=["short", "evicting"])
+@pytest.mark.parametrize(
+    ("case", "error", "for_good"),
+    [
+        pytest.param(SHORT, errno.ENOSPC, True, id="short-full"),
+        pytest.param(SHORT, errno.EIO, False, id="short-broken", marks=pytest.mark.long),
+        pytest.param(EVICTING, errno.ENOSPC, True, id="evicting-full", marks=pytest.mark.long),
+        pytest.param(EVICTING, errno.EIO, False, id="evicting-broken"),
+    ],
+)
 def test_a_write_that_fails_does_no_harm(case, error, for_good, deep):
     with torture(case) as tortured:
         failures = 0

@@ -19,12 +19,20 @@ from tests.torture.test_kills import EVICTING, SHORT
 from tests.torture.vfs import RecordingVFSFile
 
 
-@pytest.mark.parametrize("case", [SHORT, EVICTING, random_case(7)], ids=["short", "evicting", "random"])
-def test_a_power_loss_at_any_write_does_no_harm(case):
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(SHORT, id="short"),
+        pytest.param(EVICTING, id="evicting", marks=pytest.mark.long),
+        pytest.param(random_case(7), id="random"),
+    ],
+)
+def test_a_power_loss_at_any_write_does_no_harm(case, thorough):
+    states = 20 if thorough else 12
     with torture(case) as tortured:
-        losses = power_losses(tortured, most=20)
+        losses = power_losses(tortured, most=states)
     assert losses.problems == ()
-    assert losses.states == 20
+    assert losses.states == states
     assert losses.writes > 150
 
 

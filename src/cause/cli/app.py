@@ -11,6 +11,8 @@ import typer
 
 from cause.cli import (
     ablate,
+    accuracy,
+    backbone,
     backup,
     balance,
     calibrate,
@@ -66,6 +68,8 @@ app.command("expire")(expire.expire)
 app.command("repair")(repair.repair)
 app.command("predict")(predict.predict)
 app.command("evaluate")(predict.evaluate)
+app.command("accuracy")(accuracy.accuracy)
+app.command("backbone")(backbone.backbone)
 app.command("status")(status.status)
 app.command("export")(export.export)
 app.command("trace")(trace.trace)

@@ -1,7 +1,7 @@
 """What the commands on a home share: options, opening the home, parsing lists, formatting times."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cause.cli.output import spinner
-from cause.errors import HomeError, InputError
+from cause.errors import CauseError, HomeError, InputError
 
 if TYPE_CHECKING:
     from cause.device.config import Config
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from cause.engine.presets import System
     from cause.engine.progress import Watch
     from cause.learners.deferred import DeferredLearner
-    from cause.learners.recorded import RecordedLearner
 
 BROKEN = (
     ValueError,
@@ -172,8 +171,16 @@ def opened_home(home: Path) -> Iterator["Home"]:
             opened_.close()
 
 
-def recorded_learner(home: Path) -> "RecordedLearner | None":
-    """Return a stand-in with the learner's recorded properties; None for homes of early versions without them."""
+def recorded_learner(home: Path) -> "Learner | None":
+    """Return a stand-in with the learner's recorded properties; None for homes of early versions without them.
+
+    An additive learner is returned itself: it is made in milliseconds, and says that its home obeys the additive law.
+    """
+    if (described := config_of(home).learner or {}).get("kind") == "additive":
+        from cause.learners.described import build
+
+        with suppress(CauseError):  # its backbone may be missing, and the home can be looked at all the same
+            return build(described)
     from cause.learners.recorded import RecordedLearner
 
     recipe, size, _ = _recorded(home)
@@ -185,6 +192,8 @@ def deferred_learner(home: Path) -> "DeferredLearner | None":
     from cause.learners.deferred import DeferredLearner
 
     (recipe, size, environment), described = _recorded(home), config_of(home).learner
+    if described is not None and described.get("kind") == "additive":
+        return None  # made in milliseconds, and to forget is to subtract, which needs it
     if recipe is None or size is None or environment is None or described is None:
         return None
 

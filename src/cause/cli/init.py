@@ -10,6 +10,7 @@ import typer
 
 from cause.cli import homes as h
 from cause.cli import options as o
+from cause.cli.additive import additive_table
 from cause.cli.output import print_json, spinner
 from cause.errors import InputError
 
@@ -80,6 +81,33 @@ def init(
     features: Annotated[
         int | None, typer.Option(help="Numbers in an input of an estimator, or of a network for tables.")
     ] = None,
+    learner: Annotated[
+        str | None, typer.Option(help="additive: sums of frozen features, so that forgetting only subtracts.")
+    ] = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="Additive: what makes features of inputs. [default: the inputs are the features]")
+    ] = None,
+    size: Annotated[int | None, typer.Option(help="Additive: the side to which a backbone scales pictures.")] = None,
+    scale: Annotated[
+        str | None, typer.Option(help="Additive: LOW,HIGH of the features, constants. [default: the backbone's]")
+    ] = None,
+    squash: Annotated[
+        bool | None, typer.Option("--squash", help="Additive: a scale for numbers of any size, which clips none.")
+    ] = None,
+    bits: Annotated[int | None, typer.Option(help="Additive: bits of a feature: 8, 12 or 16. [default: 8]")] = None,
+    out_of_scale: Annotated[
+        str | None, typer.Option(help="Additive: clip features outside of the scale, or refuse. [default: clip]")
+    ] = None,
+    expand: Annotated[int | None, typer.Option(help="Additive: random units before the head. [default: 0]")] = None,
+    head: Annotated[
+        str | None, typer.Option(help="Additive: ridge, class-means, gaussian-nb or multinomial-nb. [default: ridge]")
+    ] = None,
+    solve: Annotated[
+        str | None, typer.Option(help="Additive: lapack, or portable for the same bits everywhere. [default: lapack]")
+    ] = None,
+    keep: Annotated[
+        str | None, typer.Option(help="Additive: keep features, or samples: the inputs too. [default: features]")
+    ] = None,
     key_file: KeyFile = None,
     key_env: KeyEnv = None,
     key_command: KeyCommand = None,
@@ -98,14 +126,18 @@ def init(
         "std": std, "width": width, "class_weights": class_weights, "loss": loss, "input_dtype": network_dtype,
     }  # fmt: skip
     sklearn = {"estimator": estimator, "features": features}
+    additive = {
+        "backbone": backbone, "size": size, "scale": scale, "squash": squash, "bits": bits,
+        "out_of_scale": out_of_scale, "expand": expand, "head": head, "solve": solve, "keep": keep,
+    }  # fmt: skip
     key = key_of_options(key_file, key_env, key_command)
     if config is not None:
-        for name, value in {**device, **torch, **sklearn, "epochs": epochs}.items():
+        for name, value in {**device, **torch, **sklearn, **additive, "learner": learner, "epochs": epochs}.items():
             if value is not None:
                 raise InputError(f"--{name.replace('_', '-')} and --config: say it in one place")
     from cause.device.attach import create
     from cause.device.config import Config, Settings, key_source, read_config
-    from cause.engine.presets import RECOMMENDED
+    from cause.engine.presets import ADDITIVE_SYSTEM, RECOMMENDED
 
     if memory is not None and slots is not None:
         raise InputError("give either --memory or --slots, not both")
@@ -115,16 +147,22 @@ def init(
             raise InputError(f"{str(config)!r} names a key, and so do the options: say it in one place")
         key = key or dict(new.key) or None
     else:
-        learner_table = _learner_table(_without_none(torch), _without_none(sklearn), classes, epochs)
-        new = Config(Settings(**{"system": RECOMMENDED, **_without_none(device)}), key or {}, learner_table)
+        others = _without_none({**torch, **sklearn, "epochs": epochs})
+        defaults: dict[str, Any] = {"system": RECOMMENDED}
+        if _is_additive(learner, _without_none(additive)):
+            learner_table = additive_table(_without_none(additive), others, classes)
+            defaults = {"system": ADDITIVE_SYSTEM, "shards": 1}
+        else:
+            learner_table = _learner_table(_without_none(torch), _without_none(sklearn), classes, epochs)
+        new = Config(Settings(**{**defaults, **_without_none(device)}), key or {}, learner_table)
     if key is not None:
         absolute = {
             kind: os.path.normpath(home.resolve() / value) if kind in ("file", "rotating") else value
             for kind, value in key.items()
         }
         key_source(absolute, home).read()  # fails now, before the home is made, if there is no key
-    learner, notes = _try_learner(new)
-    create(home, new.settings, learner, key, composition=new.composition)
+    trainer, notes = _try_learner(new)
+    create(home, new.settings, trainer, key, composition=new.composition)
     written = h.config_of(home)
     if json:
         print_json({"home": str(home), **written.effective(), **({"notes": notes} if notes else {})})
@@ -162,6 +200,15 @@ def key_of_options(key_file: Path | None, key_env: str | None, key_command: str 
     return key or None
 
 
+def _is_additive(learner: str | None, options: dict[str, Any]) -> bool:
+    """Return whether the options describe an additive learner."""
+    if learner not in (None, "additive"):
+        raise InputError(f"--learner is additive, not {learner!r}: a network is --model, an estimator --estimator")
+    if learner is None and options:
+        raise InputError(f"--{next(iter(options)).replace('_', '-')} is for --learner additive")
+    return learner is not None
+
+
 def _without_none(parts: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parts.items() if value is not None}
 
@@ -179,7 +226,8 @@ def _learner_table(
         h.need("sklearn", "sklearn")
         return {"kind": "sklearn", **sklearn, **shared}
     if "model" not in torch:
-        raise InputError("say what learns: --model cnn --shape 1,8,8, or --estimator GaussianNB --features 64")
+        ways = "--model cnn --shape 1,8,8, --estimator GaussianNB --features 64, or --learner additive"
+        raise InputError(f"say what learns: {ways}")
     if "features" in sklearn and "shape" in torch:
         raise InputError("--features is the shape of a table's row: give either --features or --shape, not both")
     name = torch["model"]

@@ -26,7 +26,7 @@ def reproduce(
         typer.Argument(
             help="Tables and figures: all, or some of linearity, pruning, shards, controller, sc-function, policies, "
             "epochs, rsn-rounds, rsn-memory, rsn-rho, rsn-shards, energy-shards, energy-rho, forgetting, partitions, "
-            "compare, ablation, balance, policy-map.",
+            "compare, ablation, balance, policy-map, map-fibor, map-controller.",
             autocompletion=o._complete("cause.lab.reproduce.figures", "FIGURES"),
             show_default=False,
         ),
@@ -139,7 +139,11 @@ def _deliver(report: Any, json: bool) -> None:
         print_json({**counts, "results": report.results})
         return
     for name, result in report.results.items():
-        claims = [[claim["claim"], claim["paper"], claim["ours"], claim["size"]] for claim in result["claims"]]
-        print_table(name, ["claim", "paper", "ours", "size of our runs"], claims, note=" ".join(result["notes"]))
+        columns = {"claim": "claim", "paper": "paper", "reading": "the paper's reading", "ours": "ours"}
+        if not any(claim["reading"] for claim in result["claims"]):
+            del columns["reading"]
+        columns["size"] = "size of our runs"
+        claims = [[claim[key] or "–" for key in columns] for claim in result["claims"]]
+        print_table(name, list(columns.values()), claims, note=" ".join(result["notes"]))
     left = f", {report.left} left" if report.left else ""
     print(f"{report.ran} runs made, {report.found} found{left}; wrote {report.page}")

@@ -15,8 +15,9 @@ from cause.device.store.home import Home
 from cause.device.store.layout import UNFINISHED, Layout
 from cause.device.vault.sources import new_master_key
 from cause.engine.arguments import refuse_unknown
+from cause.engine.law import check_composition, default_shards, default_system
 from cause.engine.learner import Learner, warn_of_notes
-from cause.engine.presets import RECOMMENDED, System, parse_system, refuse_taken, system_text
+from cause.engine.presets import System, parse_system, refuse_taken, system_text
 from cause.errors import HomeError, InputError
 from cause.learners.described import LEARNERS, NotNamedError, build, describe
 from cause.learners.trial import try_out
@@ -61,7 +62,8 @@ def attach(
     if not layout.config.exists():
         if learner is None or read_only:
             raise HomeError(f"{str(folder)!r} is not a home: `cause init` makes one")
-        settings = Settings(**{"system": RECOMMENDED, **values})
+        settings = Settings(**{"system": default_system(learner), "shards": default_shards(learner), **values})
+        check_composition(learner, parse_system(settings.system)[1], settings.shards)
         composition = composed(settings.system, learner, settings.shards, settings.memory, settings.slots)
         tried = learner.composed(system_of(settings.system, composition))
         try_out(tried)

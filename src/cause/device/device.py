@@ -28,7 +28,7 @@ from cause.engine.arrivals import InputSpec
 from cause.engine.engine import Engine
 from cause.engine.executor import Executor
 from cause.engine.journal import Journal
-from cause.engine.learner import LearnerLike, warn_of_notes
+from cause.engine.learner import ADDITIVE, LearnerLike, warn_of_notes
 from cause.engine.ledger import Ledger
 from cause.engine.memory import Shelf
 from cause.engine.memory.sizing import ENDLESS
@@ -38,7 +38,7 @@ from cause.engine.quarantine import dropping
 from cause.engine.requests import Request
 from cause.engine.results import Arrived, Forgotten, Learned, Voter
 from cause.engine.samples import SegmentKey, Upload
-from cause.errors import InputError, RequestError
+from cause.errors import RequestError
 from cause.executors import Here, Processes
 from cause.executors.spawning import refuse_rerun
 
@@ -235,7 +235,8 @@ class Cause(DeviceView):
             trained, _ = self._train(except_=waiting if repair == "later" else ())
         return replace(learned, trained=tuple(trained), expired=0 if expired is None else expired.samples)
 
-    # Staging: uploads that come one by one wait, sealed and durable, until a round takes all of them in
+    # Staging: uploads that come one by one wait, sealed and durable, until a round takes all of them in. Under the
+    # additive law nothing waits: each call of `stage` is a round, and in effect when it returns
 
     def stage(self, user: str, x: ArrayLike, y: ArrayLike, *, call: str | None = None) -> "Called":
         """Keep an upload for the next round that `close_round` makes.
@@ -281,7 +282,14 @@ class Cause(DeviceView):
         dict of Called
             What became of each upload, by user.
         """
-        return self._rounds.stage(self._require_home(), uploads, calls or {})
+        home = self._require_home()
+        called = self._rounds.stage(home, uploads, calls or {})
+        if self.learner.law == ADDITIVE:  # nothing waits: every upload is a round, which is added at once
+            with self.lock:
+                if home.inbox.uploads():
+                    self.close_round(expire=False)
+            self._retrain()
+        return called
 
     def close_round(self, *, call: str | None = None, expire: bool = True, empty: bool = False) -> Arrived:
         """Make a round of all staged uploads, durably. It is trained by the next call of `catch_up` or `repair`.
@@ -518,24 +526,3 @@ class Cause(DeviceView):
         self, stop: Callable[[], bool] | None = None, except_: Sequence[int] = (), *, once: bool = False
     ) -> tuple[list[SegmentKey], int]:
         return self.engine.train(self.watch, stop, except_, once=once)
-
-    def close(self) -> None:
-        """End the workers, close all files and release the home's lock."""
-        self.engine.executor.close()
-        self.journal.close()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The state of a device in memory, for copies that scikit-learn's tools make; homes are never stored so."""
-        if self.home is not None:
-            raise InputError("a device with a home is not copied: its folder is what lasts, so open that again")
-        return vars(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self.engine.executor = Here()
-
-    def __enter__(self) -> "Cause":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()

@@ -31,6 +31,7 @@ RESTORE = "`cause restore` with a backup puts it back, and with --discard-later 
 LOST_KEYS = "check the master key; lost keys cannot be brought back"
 MENDED = "the next opening for writing puts the second copy in its place"
 REPLAY = "`cause repair` trains it again"
+ADD_UP = "delete the files in its folder `sub-models` while no process uses the home: `cause repair` adds up again"
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,12 @@ def examine_home(folder: str | Path) -> Health:
         return Health([*problems, Problem(_message(error), RESTORE)], notes)
     except (ValueError, TypeError, KeyError, IndexError, struct.error, OverflowError) as error:
         return Health([*problems, Problem(f"the ledger holds a value that makes no sense: {error}", RESTORE)], notes)
+    if not problems and (config.learner or {}).get("kind") == "additive":
+        from cause.device.sums_check import wrong_sums
+
+        wrong, unknown = wrong_sums(layout.folder)
+        problems += [Problem(f"state {key} is not the sum of the samples that are held", ADD_UP) for key in wrong]
+        notes += [] if unknown is None else [f"the samples could not be added up and compared: {unknown}"]
     return Health(problems, notes, len(rows.blocks), len(rows.sub_models))
 
 

@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from cause.common import positions as pos
 from cause.common.zeroize import wipe_arrays
 from cause.engine.arrays import checked, raw
+from cause.engine.arrivals import check_arrays, setting, spec_of
+from cause.engine.learner import ADDITIVE
 from cause.engine.requests import Request
 from cause.engine.samples import WithArrays
 from cause.errors import RequestError
@@ -113,6 +115,9 @@ def match(device: "DeviceView", user: str, x: ArrayLike, y: ArrayLike | None = N
     """
     count = len(np.atleast_1d(np.asarray(x)))
     inputs, labels = checked(user, x, np.zeros(count, dtype=np.int64) if y is None else y)
+    if device.learner.law == ADDITIVE:  # the recorded form is what is compared
+        spec = spec_of(setting(None, None), device.learner, device.ledger, device.journal.staged_kind)
+        inputs, labels = check_arrays(user, inputs, labels, spec, device.learner)
     rows, matched = RowIndex(inputs, None if y is None else labels), set[int]()
     handles: list[str] = []
     samples: list[tuple[int, int]] = []

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from cause.engine.arguments import DEVICE_ARGUMENTS, refuse_unknown
 from cause.engine.arrivals import InputSpec, setting
-from cause.engine.engine import MEMORY, SHARDS
+from cause.engine.engine import MEMORY
+from cause.engine.law import default_shards, default_system
 from cause.engine.learner import Learner
-from cause.engine.presets import RECOMMENDED, System, parse_system
+from cause.engine.presets import System, parse_system
 from cause.errors import InputError
 
 if TYPE_CHECKING:
@@ -78,8 +79,8 @@ def parts_of(
         raise InputError("a device needs a learner")
     system = arguments["system"]
     if not isinstance(system, System):
-        system = parse_system(system or RECOMMENDED)[1]
-    defaults = {"shards": SHARDS, "memory": MEMORY, "slots": None, "classes": None, "seed": 0}
+        system = parse_system(system or default_system(learner))[1]
+    defaults = {"shards": default_shards(learner), "memory": MEMORY, "slots": None, "classes": None, "seed": 0}
     return Parts(
         home,
         learner,

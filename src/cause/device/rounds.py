@@ -146,7 +146,7 @@ class Rounds:
         ids = {user: calls.get(user) or token_hex(16) for user in checked}
         with self._state.lock:
             self._erasures.resume()
-            for user, (x, _) in checked.items():
+            for user, (x, _) in checked.items() if self._engine.learner.input_shape is None else ():
                 self.inputs().fitted(user, x)  # an upload of another shape may have come meanwhile
             self._erasures.expire_staged()  # where no round is ever closed, nothing else does it
             return home.inbox.stage({user: (ids[user], x, y) for user, (x, y) in checked.items()})

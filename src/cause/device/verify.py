@@ -101,7 +101,7 @@ def verify(
         chains = device.chains(shards)
         reloads = device.held.reloads
         results: Iterator[Verification] = map(replay, chains)
-        if processes:
+        if processes and device.engine.training.in_fresh_processes:
             pool = ProcessPoolExecutor(min(processes, max(1, len(chains))), context_for(device.learner))
             results = pool.map(replay, chains)
             if began is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ from cause.engine.requests import Request, merged
 from cause.engine.results import HeldSample, Voter
 from cause.engine.voting import VOTES, Labels
 from cause.errors import InputError
+from cause.executors import Here
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
@@ -145,7 +146,8 @@ class DeviceView:
     def votes(self, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
         """The weight of each head (the samples behind it), and its probabilities: voter × sample × class."""
         self.held.look()
-        return ensemble.votes(self.held, self.learner, inputs_of(x))
+        self.engine.training.prepare()
+        return ensemble.votes(self.held, self.engine.training, self.learner, inputs_of(x))
 
     def chains(self, shards: Collection[int] | None = None) -> list[Chain]:
         """What a replay of each shard needs: retained samples, seeds, and the stored sub-models to compare with."""
@@ -212,3 +214,28 @@ class DeviceView:
         if self.home is None:
             raise InputError("samples are staged in a home: Cause('device/', …)")
         return self.home
+
+    # Its end, and copies of a device in memory
+
+    def close(self) -> None:
+        """End the workers, close all files and release the home's lock."""
+        try:
+            self.engine.close()
+        finally:
+            self.journal.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state of a device in memory, for copies that scikit-learn's tools make; homes are never stored so."""
+        if self.home is not None:
+            raise InputError("a device with a home is not copied: its folder is what lasts, so open that again")
+        return vars(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.engine.executor = Here()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

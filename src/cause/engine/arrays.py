@@ -1,7 +1,7 @@
 """Uploads that hold inputs and labels, and name each sample by a digest of them."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -96,6 +96,10 @@ class ArrayUpload:
             return self
         indices = self._indices(positions)
         return self._taking(indices, positions)
+
+    def with_inputs(self, convert: Callable[[Array], Array]) -> "ArrayUpload":
+        """Return the same samples with converted inputs; their ids follow from these."""
+        return ArrayUpload(self.user, self.round, convert(self._x), self._y, self._handles)
 
     def shuffled(self, permutation: NDArray[np.int64]) -> "ArrayUpload":
         """Return the same samples with permuted positions, for a device whose positions must reveal nothing.
@@ -261,6 +265,10 @@ class TraceData:
     def twins(self, positions: Positions) -> tuple[bytes, ...]:
         """Return nothing: no two samples of a trace are identical."""
         return ()
+
+    def with_inputs(self, convert: Callable[[Array], Array]) -> "TraceData":
+        """Return the same samples with converted inputs."""
+        return TraceData(self._upload, convert(self._x), self._y)
 
     def keeping(self, positions: Positions) -> "TraceData":
         """Return the upload with these samples only."""

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cause.common.names import check_user
-from cause.engine.arrays import ArrayUpload, checked
-from cause.engine.learner import Learner
+from cause.engine.arrays import ArrayUpload, TraceData, checked
+from cause.engine.learner import REPLAYED, Learner
 from cause.engine.ledger import Ledger
 from cause.engine.samples import Upload, WithArrays
 from cause.errors import ArrivalError, InputError
@@ -147,7 +147,7 @@ def check_round(uploads: Any, spec: InputSpec, learner: Learner) -> Any:
         uploads = list(uploads)
         for upload in uploads:
             spec = check_upload(upload, spec, learner)
-        return uploads
+        return [_recorded(upload, learner) for upload in uploads]
     checked_uploads = {}
     for user, (x, y, *rest) in uploads.items():
         check_user(user)
@@ -179,6 +179,13 @@ def check_upload(upload: Upload, spec: InputSpec, learner: Learner) -> InputSpec
         spec = _fixed(spec, learner, x)
     learner.check(upload)
     return spec
+
+
+def _recorded(upload: Upload, learner: Learner) -> Upload:
+    """Return an upload with its inputs in the form in which the device keeps them."""
+    if learner.law == REPLAYED or not isinstance(upload, ArrayUpload | TraceData):
+        return upload
+    return upload.with_inputs(learner.recorded)
 
 
 def _fixed(spec: InputSpec, learner: Learner, x: NDArray[Any]) -> InputSpec:
@@ -213,7 +220,7 @@ def check_arrays(
     inputs, labels = checked(user, x, y, copy=False)
     inputs = spec.fitted(user, inputs)
     learner.check(ArrayUpload.restored(user, 0, range(len(labels)), inputs, labels, [], []))
-    return inputs, labels
+    return learner.recorded(inputs), labels
 
 
 def inferred(ledger: Ledger, staged: Callable[[], Kind | None]) -> InputSpec | None:

@@ -4,17 +4,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cause.common.hashing import derive, root_key
+from cause.engine.adding import Adding
 from cause.engine.checks import classes_of
 from cause.engine.composition import settled
 from cause.engine.controller import ShardController
 from cause.engine.executor import Executor
 from cause.engine.journal import Journal
+from cause.engine.law import SHARDS, Law, check_composition
 from cause.engine.learner import Learner
 from cause.engine.ledger import Ledger, MemoryLedger, Selection
 from cause.engine.memory import POLICIES, Memory, PolicySetting, Shelf
 from cause.engine.memory.sizing import sized
 from cause.engine.partition import PARTITIONERS, Arrivals
-from cause.engine.plan import ShardPlan, plan
+from cause.engine.plan import ShardPlan
 from cause.engine.presets import FIXED, IN_TURN, NEWEST, System
 from cause.engine.progress import Watch
 from cause.engine.quarantine import hits
@@ -24,10 +26,11 @@ from cause.engine.results import Effect
 from cause.engine.samples import Piece, SegmentKey, Upload
 from cause.engine.segments import Segmenting, renumbered
 from cause.engine.state import SampleCounts, State, Storage
+from cause.engine.summing import SummingLearner
 from cause.engine.training import Training
 
-SHARDS, MEMORY = 4, "2GB"
-"""The paper's defaults."""
+MEMORY = "2GB"
+"""The paper's default."""
 WriteRound = Callable[[int, Mapping[SegmentKey, Sequence[Piece]]], None]
 """Records a round: its number, and the pieces of its uploads by segment."""
 
@@ -84,6 +87,7 @@ class Engine:
     ) -> None:
         self.system = system = settled(system, lambda s: learner.composed(s).sub_model_bytes, shards, memory, slots)
         self.learner, self.executor = learner.composed(system), executor
+        check_composition(self.learner, system, shards)
         self.classes = classes_of(classes, learner)
         gamma = system.gamma if system.controlled else FIXED
         self.controller = ShardController(shards, system.p, gamma, in_turn=system.active == IN_TURN)
@@ -96,7 +100,11 @@ class Engine:
         self.segmenting = Segmenting(self.controller.most, system.slices, derive(root, "slice"))
         self.rehearsal = Rehearsal(system.rehearsal, derive(root, "rehearsal"))
         newest_only = system.replays == NEWEST
-        self.training = Training(self.state, self.rehearsal, derive(root, "train"), newest_only=newest_only)
+        self.training: Law = (
+            Adding(self.state, self.learner)
+            if isinstance(self.learner, SummingLearner)
+            else Training(self.state, self.rehearsal, derive(root, "train"), newest_only=newest_only)
+        )
 
     def _make_memory(self, budget: str | int, slots: int | None, shelf: Shelf | None, key: bytes) -> Memory:
         policy, size = POLICIES[self.system.policy], self.learner.sub_model_bytes
@@ -130,9 +138,15 @@ class Engine:
         -------
         int
             S_t, the number of shards that are active in the round.
+
+        Raises
+        ------
+        BudgetError
+            If the state cannot hold this many samples. Nothing was changed then.
         """
         active = self.controller.active(t)
         number_of = {shard: number for number, shard in enumerate(active)}
+        self.training.refuse(sum(len(upload.positions) for upload in uploads.values()))
         placements = {user: self.ledger.placement(user) for user in uploads}
         staying = {user: number_of[shard] for user, shard in placements.items() if shard in number_of}
         arrivals = Arrivals(t, len(active), uploads, staying, self._partition_key, self.classes)
@@ -144,13 +158,13 @@ class Engine:
 
     def plan(self, selection: Selection) -> list[ShardPlan]:
         """Return which shards a deletion would touch and what their retraining would cost; change nothing."""
-        return plan(self.ledger, self.memory, selection, self.rehearsal.share)
+        return self.training.plan(selection)
 
     def delete(self, ids: Sequence[str], selection: Selection, *, requested: bool = True) -> tuple[Effect, set[int]]:
-        """Delete samples and every sub-model that was trained on them.
+        """Delete samples and every stored state that has seen them.
 
-        Afterwards no stored or voting sub-model has seen the samples. Nothing is trained yet. Samples that another
-        request has deleted in the meantime are skipped.
+        Afterwards no stored or voting state has seen the samples. Nothing is trained yet; under the additive law
+        nothing needs to be. Samples that another request has deleted in the meantime are skipped.
 
         Parameters
         ----------
@@ -175,16 +189,15 @@ class Engine:
                 self.state.touch(touched)
                 self.executor.cancel(touched)  # a training under way may have seen the samples
             try:
-                self.ledger.delete(selection)
-                for shard_plan in plans:
-                    self.ledger.reinstate(shard_plan.first)
-                dropped = [key for shard_plan in plans for key in self.memory.drop_from(shard_plan.first)]
+                dropped = self.training.delete(selection, plans)
                 if requested and plans:
                     self.memory.policy.requested([shard_plan.first for shard_plan in plans], self.memory)
                 staged = self.state.journal.effect(ids, selection, plans, dropped)
             except BaseException:
+                self.training.reset()
                 self.state.reload()
                 raise
+            self.training.deleted()
         samples = sum(map(len, selection.values())) + staged
         return Effect(tuple(plans), tuple(dropped), samples, staged), touched
 
@@ -222,6 +235,13 @@ class Engine:
             The error of the lowest shard that could not be trained, after all others were.
         """
         return self.training.catch_up(self.learner, self.executor, watch, stop, except_, once=once)
+
+    def close(self) -> None:
+        """Store what is not stored yet, and end the workers."""
+        try:
+            self.training.close()
+        finally:
+            self.executor.close()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the executor out of copies of a device in memory."""

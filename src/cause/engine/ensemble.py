@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cause.engine.law import Law
 from cause.engine.learner import Learner
 from cause.engine.memory import SubModel
 from cause.engine.results import Voter
@@ -36,15 +37,17 @@ def why_nobody_votes(held: State, repair: str = "run `cause repair` or call `rep
     return "no shard has learned anything, or all of it was forgotten"
 
 
-def votes(held: State, learner: Learner, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
+def votes(held: State, law: Law, learner: Learner, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
     """Let every head predict.
 
     Parameters
     ----------
     held
         Ledger and memory.
+    law
+        Makes a predictor of a head.
     learner
-        Decodes the heads and predicts.
+        Predicts.
     x
         Inputs.
 
@@ -60,7 +63,7 @@ def votes(held: State, learner: Learner, x: Any) -> tuple[NDArray[np.float64], N
     """
     weights, probabilities = [], []
     for shard in held.heads():
-        vote = _vote_of(held, learner, shard, x)
+        vote = _vote_of(held, law, learner, shard, x)
         if vote is not None:
             weights.append(vote[0])
             probabilities.append(vote[1])
@@ -69,7 +72,7 @@ def votes(held: State, learner: Learner, x: Any) -> tuple[NDArray[np.float64], N
     return np.asarray(weights, dtype=np.float64), np.stack(probabilities)
 
 
-def _vote_of(held: State, learner: Learner, shard: int, x: Any) -> tuple[int, NDArray[np.floating]] | None:
+def _vote_of(held: State, law: Law, learner: Learner, shard: int, x: Any) -> tuple[int, NDArray[np.floating]] | None:
     """Return weight and probabilities of a shard's head. Only this head is decoded: a small board has little memory."""
     while True:
         with held.lock:
@@ -78,7 +81,7 @@ def _vote_of(held: State, learner: Learner, shard: int, x: Any) -> tuple[int, ND
                 return None
             weight = held.weight(head)
             try:
-                blob = held.load(head.key)
+                predictor = law.predictor(learner, head)
             except DamageError:
                 continue  # with the one before it
-        return weight, learner.predict(learner.decode(blob), x)
+        return weight, predictor(x)

@@ -2,7 +2,7 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
@@ -19,6 +19,8 @@ AT_ONCE = 4_096
 
 Predictor = Callable[[Any], NDArray[np.floating]]
 """Takes inputs, returns probabilities: one row a sample, one column a class."""
+REPLAYED, ADDITIVE = "replayed", "additive"
+"""The laws that a learner may obey (`cause.engine.law`)."""
 UsersCode = Callable[[], tuple[list[type], list[Callable[..., Any]]]]
 """Lists the classes and the functions of a user's own that take part in a training."""
 
@@ -123,6 +125,21 @@ class Learner(LearnerLike):
         return partial(self.predict, state)
 
     @property
+    def law(self) -> str:
+        """The law that the learner obeys: `REPLAYED` or `ADDITIVE` (`cause.engine.law`)."""
+        return REPLAYED
+
+    def recorded(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Return checked inputs in the form in which the device keeps them; here as they are.
+
+        Raises
+        ------
+        ArrivalError
+            If the learner cannot make that form of them.
+        """
+        return x
+
+    @property
     def type_name(self) -> str:
         """Name of the learner's class, for messages."""
         return type(self).__name__
@@ -162,6 +179,11 @@ class Learner(LearnerLike):
         return None
 
     # For exports
+
+    def exported(self, state: Any) -> Mapping[str, Any]:
+        """Return the arrays that predict, by name, for a learner without a network; here the state itself."""
+        arrays: Mapping[str, Any] = state
+        return arrays
 
     @property
     def has_network(self) -> bool:

@@ -21,6 +21,8 @@ PRUNINGS = ("none", "iterative-70", "one-shot-70", "one-shot-95", IF_NEEDED)
 ESTIMATORS = ("as-given", "robust")
 RECOMMENDED = "recommended"
 """The system of a device for which none is named."""
+ADDITIVE_SYSTEM = "additive"
+"""The system of a device whose learner obeys the additive law, for which none is named."""
 PRECISIONS = ("fp32", "bf16")
 LOWEST, IN_TURN = "lowest", "in-turn"
 ACTIVE = (LOWEST, IN_TURN)
@@ -172,6 +174,14 @@ PRESETS: Registry[System] = Registry(
             policy="adaptive",
             requests="coalesced",
             about="ours, least retraining: fixed shards, pruned half-size sub-models, eviction that learns, coalesced",
+        ),
+        ADDITIVE_SYSTEM: System(
+            "hash",
+            FIXED,
+            pruning="none",
+            policy="fifo",
+            requests="coalesced",
+            about="ours, for an additive learner: one sum over all samples, forgetting subtracts, nothing is retrained",
         ),
     },
 )

@@ -81,6 +81,16 @@ class State:
 
     # Reading
 
+    @property
+    def loading(self) -> tuple[int, int]:
+        """Numbers that change whenever ledger and memory were loaded again, after an error or on a reader."""
+        return self._reloaded, self.reloads
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the device only reads, while another process writes."""
+        return self._storage is not None and self._storage.read_only
+
     def heads(self) -> dict[int, SubModel]:
         """Return the sub-models that vote, by shard."""
         with self.lock:

@@ -11,9 +11,10 @@ from typing import Any
 from cause.common.hashing import digest, training_seed
 from cause.engine.chain import Chain
 from cause.engine.executor import Executor, ShardError, ShardWork, Task
-from cause.engine.learner import Learner
-from cause.engine.ledger import Segment
+from cause.engine.learner import Learner, Predictor
+from cause.engine.ledger import Segment, Selection
 from cause.engine.memory import SubModel
+from cause.engine.plan import ShardPlan, plan
 from cause.engine.progress import Tally, Watch
 from cause.engine.quarantine import verdicts
 from cause.engine.rehearsal import Rehearsal
@@ -26,7 +27,7 @@ NONE = bytes(32)
 
 
 class Training:
-    """Brings the stored sub-models up to date with the retained samples, segment by segment.
+    """The replayed law: brings the stored sub-models up to date with the retained samples, segment by segment.
 
     A sub-model is a pure function of parent, lesson, seed and recipe; the executor decides where and when it is
     computed. If samples of a shard are forgotten during its training, the result is not stored.
@@ -51,6 +52,32 @@ class Training:
         self._fails_together: dict[SegmentKey, int] = {}
         self.failed: dict[int, Exception] = {}
         """The last error of each shard whose training fails."""
+        self.in_fresh_processes = True
+
+    # Deletions
+
+    def refuse(self, samples: int) -> None:
+        """Do nothing: a sub-model can be trained on any number of samples."""
+
+    def plan(self, selection: Selection) -> list[ShardPlan]:
+        """Return which shards a deletion would touch and what their retraining would cost; change nothing."""
+        return plan(self._held.ledger, self._held.memory, selection, self._rehearsal.share)
+
+    def delete(self, selection: Selection, plans: Sequence[ShardPlan]) -> list[SegmentKey]:
+        """Delete samples, and drop every sub-model at or after the first touched segment of each shard."""
+        ledger, memory = self._held.ledger, self._held.memory
+        ledger.delete(selection)
+        for shard_plan in plans:
+            ledger.reinstate(shard_plan.first)
+        return [key for shard_plan in plans for key in memory.drop_from(shard_plan.first)]
+
+    def deleted(self) -> None:
+        """Do nothing: the shards wait for `catch_up`."""
+
+    def reset(self) -> None:
+        """Do nothing: nothing is kept outside ledger and memory."""
+
+    # Training
 
     def catch_up(
         self,
@@ -223,6 +250,19 @@ class Training:
         if lesson.rehearsed:
             rehearsed = digest(*(upload.names(positions) for upload, positions in lesson.rehearsed))
         return sha256(recipe + seed + (head.identity if head else NONE) + segment.manifest + rehearsed).digest()
+
+    # Predictions
+
+    def prepare(self) -> None:
+        """Do nothing: the heads that are stored predict."""
+
+    def predictor(self, learner: Learner, head: SubModel) -> Predictor:
+        """Return a function that predicts with a head, which it decodes at each call."""
+        blob = self._held.load(head.key)
+        return lambda x: learner.predict(learner.decode(blob), x)
+
+    def close(self) -> None:
+        """Do nothing: every sub-model is stored when it is trained."""
 
     # Replay from scratch, to verify
 

@@ -4,7 +4,7 @@ To forget, a home needs only the list of sub-models and the size of one, which a
 take seconds to import, so a command that retrains nothing does not import them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -109,6 +109,9 @@ class DeferredLearner(Learner):
     def predictor(self, state: Any) -> Predictor:
         return self.loaded().predictor(state)
 
+    def recorded(self, x: NDArray[Any]) -> NDArray[Any]:
+        return self.loaded().recorded(x)
+
     @property
     def type_name(self) -> str:
         return self.loaded().type_name
@@ -139,6 +142,9 @@ class DeferredLearner(Learner):
 
     def described(self) -> dict[str, Any] | None:
         return self.loaded().described()
+
+    def exported(self, state: Any) -> Mapping[str, Any]:
+        return self.loaded().exported(state)
 
     @property
     def has_network(self) -> bool:

@@ -103,6 +103,16 @@ def _check(parts: Mapping[str, Any], known: set[str], what: str) -> None:
     refuse_unknown(what, parts, known)
 
 
-OURS: Mapping[str, Callable[..., Learner]] = {"torch": _torch, "sklearn": _sklearn}
+def _additive(**parts: Any) -> Learner:
+    """Sums of integers over frozen features: forgetting subtracts."""
+    from cause.learners.additive import AdditiveLearner
+
+    try:
+        return AdditiveLearner(**parts)
+    except TypeError as error:
+        raise InputError(f"not settings of an additive learner: {error}") from None
+
+
+OURS: Mapping[str, Callable[..., Learner]] = {"torch": _torch, "sklearn": _sklearn, "additive": _additive}
 LEARNERS: Registry[Callable[..., Learner]] = Registry("learner", OURS, group="cause.learners")
 """What makes a learner of the rest of its description, by kind."""

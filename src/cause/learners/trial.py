@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cause.engine.arrays import ArrayUpload
-from cause.engine.learner import Learner
+from cause.engine.learner import ADDITIVE, Learner
 from cause.engine.samples import Lesson, Piece, SegmentKey
 from cause.errors import CauseError, LearnerError
 from cause.learners.user_state import Remembered
@@ -20,6 +20,8 @@ def shape_of(learner: Learner) -> tuple[int, ...] | None:
     """Return the shape of an input, as recipe or features give it; None for other learners, which are not tried."""
     if learner.recipe is not None:
         return tuple(learner.recipe.shape)
+    if learner.law == ADDITIVE:
+        return learner.input_shape
     return None if learner.features is None else (learner.features,)
 
 
@@ -107,8 +109,8 @@ class _Trial:
 
     def _lesson(self, number: int) -> Lesson:
         labels = (np.arange(SAMPLES) + number) % self._classes
-        upload = ArrayUpload("trial", 1, self._x[number], labels)
-        self._learner.check(upload)
+        self._learner.check(ArrayUpload("trial", 1, self._x[number], labels))
+        upload = ArrayUpload("trial", 1, self._learner.recorded(self._x[number]), labels)
         return Lesson(SegmentKey(0, 1), (Piece(upload, upload.positions),), SAMPLES)
 
     def _trained(self, number: int) -> bytes:

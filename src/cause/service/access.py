@@ -13,8 +13,9 @@ UserId = Annotated[
     Path(
         min_length=1,
         max_length=256,
-        pattern=r"^[^\x00-\x1f\x7f/\uFFFD]+$",
-        description="A user's id, percent-encoded",
+        pattern=r"^[^\x00-\x1f\x7f\uFFFD]+$",
+        description="A user's id, percent-encoded. Proxies and browsers change paths with `%2F`, `.` or `..`: such an "
+        "id can be sent in the query instead, as in /v1/user/samples?user=..",
         examples=["alice"],
     ),
 ]

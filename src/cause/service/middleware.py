@@ -16,6 +16,7 @@ from cause.service.redact import redacted_message, redacted_traceback
 from cause.service.service import Service
 from cause.service.settings import ServeSettings, host_name
 from cause.service.tokens import Token
+from cause.service.user_paths import quoted_user
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -98,7 +99,7 @@ class ServiceMiddleware:
             await self._app(scope, receive, send)
             return
         start, status = time.perf_counter(), 500
-        path = scope["path"]
+        path = scope["path"] = quoted_user(scope)
         guarded = path == "/v1" or path.startswith(("/v1/", "/metrics"))
         response_started = False
 
@@ -227,7 +228,7 @@ def _header(scope: Scope, name: bytes) -> bytes | None:
 def _route(scope: Scope, path: str, guarded: bool) -> str:
     """Return a route's pattern, never the path itself, which may contain a user id."""
     route = scope.get("route")
-    pattern = getattr(route, "path", None)
+    pattern = getattr(route, "path_format", None)
     if isinstance(pattern, str) and pattern:
         return pattern
     return "unknown" if guarded else "static"

@@ -2,7 +2,8 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic_core import PydanticCustomError
 
 from cause.device.store.blocks import HANDLE_BYTES
 
@@ -47,8 +48,10 @@ class Upload(ResponseModel):
     """Samples of one user that arrived in one request."""
 
     id: Id
-    state: Literal["staged", "learned", "erased"]
-    samples: int
+    state: Literal["staged", "learned", "erased"] = Field(
+        description="Of a repeated upload `erased` once any of its samples were forgotten after its round was closed"
+    )
+    samples: int = Field(description="How many wait or were learned; 0 if erased, also while others of them are held")
     round: int | None = None
     handles: list[str] = Field(
         [],
@@ -145,20 +148,26 @@ class User(ResponseModel):
     quota: Quota
 
 
+def _erasure_schema(schema: dict[str, Any]) -> None:
+    """Add examples, and delete null from the types of the fields: a client may leave them out, but not send null."""
+    schema["examples"] = [{}, {"rounds": [1]}, {"rounds": [1], "count": 5}, {"handles": ["0123456789abcdef"]}]
+    for field in schema["properties"].values():
+        (only,) = (type_ for type_ in field.pop("anyOf") if type_ != {"type": "null"})
+        field.pop("default")
+        field.update(only)
+
+
 class Erasure(BaseModel):
     """What to forget: everything, some rounds, the lowest `count` samples of one round, or named samples.
 
     A row is named by its handle, which its upload answered with. A position is a random number inside the device and
     not the row's number in the upload, so the samples with the lowest ones are a random part of the round.
+
+    A field that is left out sets no limit. A field that is null is refused: a program whose list of handles was never
+    filled must not erase everything.
     """
 
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={
-            "examples": [{}, {"rounds": [1]}, {"rounds": [1], "count": 5}, {"handles": ["0123456789abcdef"]}]
-        },
-    )
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra=_erasure_schema)
     rounds: list[Annotated[int, Field(ge=1, lt=2**31)]] | None = Field(None, min_length=1, max_length=1000)
     count: int | None = Field(None, ge=1, lt=2**31)
     samples: list[Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=2, max_length=2)]] | None = (
@@ -176,6 +185,13 @@ class Erasure(BaseModel):
     nonce: str | None = Field(
         None, min_length=1, max_length=128, description="A random text that the receipts commit to, as nonce_sha256"
     )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_null(cls, value: Any) -> Any:
+        if value is None:
+            raise PydanticCustomError("null", "null is refused: leave the field out where it sets no limit")
+        return value
 
 
 class OwnRequest(ResponseModel):
@@ -542,7 +558,9 @@ class Verification(ResponseModel):
 
     id: Id
     receipt: int | None
-    state: Literal["running", "holds", "mismatch", "failed"]
+    state: Literal["running", "holds", "nothing", "mismatch", "failed"] = Field(
+        description="`nothing`: signature and proof hold, and there was no sub-model to replay"
+    )
     started: Time
     finished: Time | None = None
     sub_models: int | None = None

@@ -77,7 +77,8 @@ class Service:
         self.device = Cause(folder, executor=Processes(settings.workers))
         try:
             self.home: Home = home_of(self.device)
-            self.events, self.metrics = Events(), Metrics()
+            # milliseconds: fewer events than that are published, so the ids of the next run are higher
+            self.events, self.metrics = Events(int(1000 * self.home.clock())), Metrics()
             self.predictors = PredictorCache(self.device)
             self.quotas = Quotas(self.device, settings)
             self._lock = threading.Lock()
@@ -211,6 +212,11 @@ class Service:
             while len(bodies) > MOST_REMEMBERED:
                 bodies.popitem(last=False)
         return hmac.digest(self._call_key, name + b"\0" + body_digest, "sha256").hex()[:32] if bound else id_
+
+    def forget_body(self, kind: str, id_: str) -> None:
+        """Delete the digest of a repeated body whose samples were forgotten: a 422 would confirm a guess of them."""
+        with self._lock:
+            self._bodies.get(kind, OrderedDict()).pop(id_, None)
 
     def part_id(self, call: str, user: str) -> str:
         """Return the id of one user's part of a call that uploads samples of several users."""

@@ -213,6 +213,7 @@ def test_what_is_measured_runs_alone(tmp_path, monkeypatch):
     assert all(cell.settings["rho"] > 0 for cell in here if cell.kind == "train")
 
 
+@pytest.mark.long  # test_two_workers_give_the_bits_and_the_memory_of_none is the quick one
 def test_shards_in_worker_processes_learn_the_same(tmp_path):
     only = {"system": ["cause-no-sc"], "shards": ["2"]}
     for name, workers in (("one", 1), ("two", 2)):

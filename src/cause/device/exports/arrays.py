@@ -16,6 +16,8 @@ def write(device: "Cause", target: Path, heads: Sequence["Head"]) -> tuple[str, 
     files = []
     for head in heads:
         files.append(f"{head.name}.npz")
-        arrays: dict[str, Any] = {name: np.asarray(value) for name, value in head.state.items()}
+        arrays: dict[str, Any] = {
+            name: np.asarray(value) for name, value in device.learner.exported(head.state).items()
+        }
         np.savez(target / files[-1], **arrays)
     return tuple(files)

@@ -197,9 +197,10 @@ class Receipts(Log):
                     "restart": None if plan.restart is None else list(plan.restart),
                     "replay": [list(segment) for segment in plan.replay],
                     "destroyed": [
-                        self._destroyed(sub_model, self._shelf.name_of_released(sub_model))
+                        self._destroyed(sub_model, released)
                         for sub_model in dropped
                         if sub_model.shard == plan.shard
+                        and (released := self._shelf.name_of_released(sub_model)) is not None
                     ],
                     "data": commitment(key, self.manifest(plan.shard, self._ledger.round)).hex(),
                     "serving": None if head is None else self._sub_model(head.key),
@@ -223,7 +224,7 @@ class Receipts(Log):
         return digest("manifest", *(segment.manifest for segment in lineage if segment.key.round <= upto))
 
     def _sub_model(self, key: SegmentKey) -> dict[str, Any]:
-        name = self._shelf.names[key]
+        name = self._shelf.name(key)
         committed = self._store.vault.commit(name, self._trained().memory[key].identity)
         return {"sub_model": list(key), "stored_as": name.hex(), "commitment": committed.hex()}
 

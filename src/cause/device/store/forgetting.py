@@ -231,7 +231,7 @@ class Forgetting:
             lost = self._lost(upload, selection[user, round_])
             samples.add_deletions(self._ledger.round, pseudonym, round_, lost)
             samples.forget_classes(pseudonym, round_)
-            self._tables.staged.forget_learned(round_)
+            self._tables.staged.forgotten(upload, round_)
             places = rewrite.places.get((user, round_))
             samples.replace_pieces(upload, self._pieces(user, round_, places) if left else ())
             samples.replace_blocks(upload, left, sizes)

@@ -53,6 +53,7 @@ class Called:
 
     id: str
     samples: int
+    """How many it brought, without staged ones that were forgotten; 0 once any of a closed round were forgotten."""
     round: int | None
     """The round that was closed, or that took the upload in; None while it is staged, or if it was erased before."""
     handles: tuple[str, ...] = ()
@@ -295,13 +296,24 @@ class Inbox:
         x = np.concatenate([self._store.blocks.block(name).x for name in upload.names])
         return Block(np.arange(len(x)), meta.labels, meta.ids, meta.digests, meta.handles, x)
 
-    def leave(self, intake: Intake, round_: int, now: float) -> None:
-        """Delete the rows of the uploads that a round takes in; call it in the transaction that records the round."""
+    def leave(self, intake: Intake, round_: int, now: float, uploads: Mapping[str, int]) -> None:
+        """Delete the rows of the uploads that a round takes in; call it in the transaction that records the round.
+
+        Parameters
+        ----------
+        intake
+            What the round takes in.
+        round_, now
+            The number of the round, and when it is closed.
+        uploads
+            The numbers of the round's uploads, by user.
+        """
         staged = self._tables.staged
         staged.forget_calls(now - REMEMBERED_S)
+        by_name = {fold(user): upload for user, upload in uploads.items()}
         for upload in intake.staged:
             staged.delete(upload.id)
-            staged.taken_in(upload.id, round_)
+            staged.taken_in(upload.id, round_, by_name.get(fold(upload.user)))
         if intake.call is not None:
             samples = intake.call_samples + sum(upload.samples for upload in intake.staged)
             staged.add_calls(now, [(intake.call, samples)], round_)

@@ -108,7 +108,6 @@ class Ingest:
         samples, vault, now, round_ = self._tables.samples, self._store.vault, self._clock.now(), arrived.number
         samples.begin_round(round_, arrived.pseudonyms.values())
         self._clock.note()
-        self._inbox.leave(arrived.intake, round_, now)
         self._directory.write(arrived.directory, self._tables.database)
         uploads: dict[str, int] = {}
         for user, blocks in arrived.cuts.items():
@@ -117,6 +116,7 @@ class Ingest:
             first_arrival = arrived.intake.arrived(user, now)
             uploads[user] = samples.add_upload(round_, now, first_arrival, arrived.pseudonyms[user], sealed)
             samples.add_blocks(uploads[user], [(name, arrived.sizes[name]) for name, _ in blocks])
+        self._inbox.leave(arrived.intake, round_, now, uploads)
         segments = []
         for key in sorted(arrived.segments):
             pieces = sorted(arrived.segments[key], key=lambda piece: piece.upload.user)

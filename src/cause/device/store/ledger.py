@@ -180,6 +180,14 @@ class HomeLedger:
         upload_id = self._upload_id(user, round_)
         return [] if upload_id is None else self._samples.pieces_of_upload(upload_id)
 
+    def held_pieces(self, user: str, round_: int) -> list[tuple[SegmentKey, Piece]]:
+        """The segments of an upload with its retained samples in each, quarantined ones included."""
+        pieces, upload_id = self.pieces_of(user, round_), self._upload_id(user, round_)
+        if upload_id is None:
+            return []
+        blocks = self._blocks_of(upload_id)
+        return [(key, Piece(StoredUpload(user, round_, held, blocks), held)) for key, held in pieces]
+
     def upload(self, user: str, round_: int) -> StoredUpload:
         """The retained samples of a user's upload of a round; HomeError if the tables have none."""
         upload_id = self._upload_id(user, round_)

@@ -172,7 +172,7 @@ class _Pruning:
             [[database.get("round", round_), pseudonym, round_, count, shard] for shard, count in deleted.items()],
         )
         self.tables.samples.forget_classes(pseudonym, round_)
-        self.tables.staged.forget_learned(round_)
+        self.tables.staged.forgotten(upload, round_)
         self.samples += sum(deleted.values())
         database.run("DELETE FROM blocks WHERE upload=?", [upload])
         if not left:

@@ -1,7 +1,7 @@
 """Sub-models at rest: each sealed under a key of its own, each a file."""
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from cause.device.store.sealed_store import SealedStore
 from cause.engine.samples import SegmentKey
@@ -13,8 +13,9 @@ PLACE = b"sub-model"
 class HomeShelf:
     """The sub-models of a home, each a sealed file.
 
-    A sub-model is written at once, durably. One that is destroyed keeps its file until the transaction has committed
-    that deletes its row: that transaction asks for its name (`to_delete`) and then says that it is done (`deleted`).
+    A sub-model is written at once, durably; a *pending* one is in memory alone until `write`. One that is destroyed
+    keeps its file until the transaction has committed that deletes its row: that transaction asks for its name
+    (`to_delete`) and then says that it is done (`deleted`).
 
     Parameters
     ----------
@@ -28,18 +29,34 @@ class HomeShelf:
         """By stored sub-model: the name of its file and key."""
         self._released: dict[SegmentKey, bytes] = {}  # destroyed, but the ledger still names them
         self._leftovers: list[bytes] = []  # of writes that failed, and of rows that cannot be read
+        self._pending: dict[SegmentKey, Callable[[], bytes]] = {}  # not written yet: what makes their bytes
 
     def restore(self, names: Mapping[SegmentKey, bytes], unreadable: Sequence[bytes] = ()) -> None:
         """Go on with the sub-models that the ledger names; the rows of unreadable ones go with the next deletion."""
         self.names, self._released, self._leftovers = dict(names), {}, list(unreadable)
+        self._pending = {}
 
     def all_names(self) -> set[bytes]:
         """The names of all sub-models, also of those that are released or were not written completely."""
         return {*self.names.values(), *self._released.values(), *self._leftovers}
 
-    def name_of_released(self, key: SegmentKey) -> bytes:
-        """The name of a sub-model that was destroyed, while the ledger still names it."""
-        return self._released[key]
+    def name_of_released(self, key: SegmentKey) -> bytes | None:
+        """The name of a sub-model that was destroyed, while the ledger still names it; None if it was never written."""
+        return self._released.get(key)
+
+    def name(self, key: SegmentKey) -> bytes:
+        """The name of a sub-model's key; a pending one gets its key now.
+
+        Raises
+        ------
+        HomeError, VaultError
+            If the disk refuses.
+        """
+        if key not in self.names:
+            name = os.urandom(16)
+            self._store.vault.add_keys([name])
+            self.names[key] = name
+        return self.names[key]
 
     def to_delete(self) -> list[bytes]:
         """The names whose rows the next transaction must delete.
@@ -64,12 +81,34 @@ class HomeShelf:
         """
         name = os.urandom(16)
         self._store.vault.add_keys([name])
+        self._write(name, blob)
+        self.names[key] = name
+
+    def _write(self, name: bytes, blob: bytes) -> None:
         try:
             self.files.write([(name, self._store.vault.seal(name, blob, PLACE))])
         except BaseException:
             self._leftovers.append(name)
             raise
-        self.names[key] = name
+
+    def put_later(self, key: SegmentKey, encode: Callable[[], bytes]) -> None:
+        """Take a sub-model in that is in memory alone until `write`; `encode` makes its bytes."""
+        self._pending[key] = encode
+
+    def is_pending(self, key: SegmentKey) -> bool:
+        """Whether a sub-model is in memory alone."""
+        return key in self._pending
+
+    def write(self, key: SegmentKey) -> None:
+        """Write a pending sub-model, durably; the caller then names it in the ledger.
+
+        Raises
+        ------
+        HomeError, VaultError
+            If the disk refuses. What was written of it is removed with the next deletion.
+        """
+        self._write(self.name(key), self._pending[key]())
+        del self._pending[key]
 
     def get(self, key: SegmentKey) -> bytes:
         """A sub-model's bytes.
@@ -81,6 +120,8 @@ class HomeShelf:
         ReadError
             If its file cannot be read now: nothing is known of its bytes, so it is kept.
         """
+        if key in self._pending:
+            return self._pending[key]()
         try:
             return self._store.vault.open_sealed(self.names[key], self.files.read(self.names[key]), PLACE)
         except ReadError:
@@ -90,4 +131,7 @@ class HomeShelf:
 
     def destroy(self, key: SegmentKey) -> None:
         """Take a sub-model off the shelf. Its file and key stay until a transaction has deleted its row."""
-        self._released[key] = self.names.pop(key)
+        if self._pending.pop(key, None) is None:
+            self._released[key] = self.names.pop(key)
+        elif key in self.names:  # it has a key, which a receipt commits with, but no file and no row
+            self._leftovers.append(self.names.pop(key))

@@ -54,6 +54,9 @@ class Ledger(Protocol):
     def pieces_of(self, user: str, round_: int) -> Sequence[tuple[SegmentKey, Positions]]:
         """Return the segments of an upload with the retained positions in each, quarantined ones included."""
 
+    def held_pieces(self, user: str, round_: int) -> Sequence[tuple[SegmentKey, Piece]]:
+        """Return the segments of an upload with its retained samples in each, quarantined ones included."""
+
     def twins_of(self, user: str, round_: int) -> Mapping[int, bytes]:
         """Return a digest by position for an upload's retained samples, equal for identical ones; empty if none are."""
 

@@ -49,6 +49,9 @@ class MemoryLedger:
         keys = self._uploads.get(user, {}).get(round_, [])
         return [(key, self._piece(key, user).positions) for key in keys]
 
+    def held_pieces(self, user: str, round_: int) -> list[tuple[SegmentKey, Piece]]:
+        return [(key, self._piece(key, user)) for key in self._uploads.get(user, {}).get(round_, [])]
+
     def _piece(self, key: SegmentKey, user: str) -> Piece:
         aside = self._aside.get(key, {}).get(user)
         return self._lineages[key.shard][key].piece(user) if aside is None else aside[0]

@@ -2,8 +2,9 @@
 
 import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from cause.engine.samples import SegmentKey
 from cause.errors import InputError, LearnerError
@@ -22,17 +23,41 @@ class Shelf(Protocol):
         """Delete the bytes of a sub-model for good."""
 
 
+@runtime_checkable
+class LazyShelf(Shelf, Protocol):
+    """A shelf that can be given bytes before they are made."""
+
+    def put_later(self, key: SegmentKey, encode: Callable[[], bytes]) -> None:
+        """Take a state in whose bytes `encode` makes when they are asked for, or written."""
+
+    def is_pending(self, key: SegmentKey) -> bool:
+        """Return whether the bytes of a state are not written yet."""
+
+    def write(self, key: SegmentKey) -> None:
+        """Write the bytes of a pending state."""
+
+
 class MemoryShelf:
     """Keeps bytes in the process's memory."""
 
     def __init__(self) -> None:
-        self._blobs: dict[SegmentKey, bytes] = {}
+        self._blobs: dict[SegmentKey, bytes | Callable[[], bytes]] = {}
 
     def put(self, key: SegmentKey, blob: bytes) -> None:
         self._blobs[key] = blob
 
+    def put_later(self, key: SegmentKey, encode: Callable[[], bytes]) -> None:
+        self._blobs[key] = encode
+
+    def is_pending(self, key: SegmentKey) -> bool:
+        return callable(self._blobs[key])
+
+    def write(self, key: SegmentKey) -> None:
+        """Do nothing: the process's memory holds what the bytes would be made of."""
+
     def get(self, key: SegmentKey) -> bytes:
-        return self._blobs[key]
+        blob = self._blobs[key]
+        return blob() if callable(blob) else blob
 
     def destroy(self, key: SegmentKey) -> None:
         del self._blobs[key]

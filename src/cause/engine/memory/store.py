@@ -1,13 +1,13 @@
 """The bounded memory: it never exceeds its slots and bytes, and never destroys another shard's head."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from cause.common.units import format_bytes
 from cause.engine.memory.base import Policy
-from cause.engine.memory.shelves import MemoryShelf, Shelf
+from cause.engine.memory.shelves import LazyShelf, MemoryShelf, Shelf
 from cause.engine.samples import SegmentKey
 from cause.errors import BudgetError, PolicyError
 
@@ -194,7 +194,9 @@ class Memory:
 
     # Changes
 
-    def admit(self, newcomer: SubModel, blob: bytes, instead_of: SegmentKey | None = None) -> list[SegmentKey]:
+    def admit(
+        self, newcomer: SubModel, blob: bytes | Callable[[], bytes], instead_of: SegmentKey | None = None
+    ) -> list[SegmentKey]:
         """Store a shard's new head, in the lowest free slot or in that of the first evicted sub-model.
 
         Parameters
@@ -202,7 +204,7 @@ class Memory:
         newcomer
             The new head.
         blob
-            Its bytes.
+            Its bytes; or a function that makes them, which a lazy shelf calls when they are needed.
         instead_of
             A sub-model of the shard whose place the newcomer takes, if it is stored.
 
@@ -254,7 +256,7 @@ class Memory:
         return slot
 
     def discard(self, key: SegmentKey) -> None:
-        """Remove a damaged sub-model."""
+        """Remove a sub-model that is damaged, or that a newer one replaces."""
         self._destroy(key)
 
     def drop_from(self, key: SegmentKey) -> list[SegmentKey]:
@@ -313,8 +315,13 @@ class Memory:
         self.shelf.destroy(key)
         return key
 
-    def _put(self, newcomer: SubModel, blob: bytes, slot: int) -> None:
-        self.shelf.put(newcomer.key, blob)  # first: if it fails, nothing has changed
+    def _put(self, newcomer: SubModel, blob: bytes | Callable[[], bytes], slot: int) -> None:
+        if not callable(blob):
+            self.shelf.put(newcomer.key, blob)  # first: if it fails, nothing has changed
+        elif isinstance(self.shelf, LazyShelf):
+            self.shelf.put_later(newcomer.key, blob)
+        else:
+            self.shelf.put(newcomer.key, blob())
         if slot < self.slots:
             if slot == len(self._slots):
                 self._slots.append(None)

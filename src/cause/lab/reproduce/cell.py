@@ -41,7 +41,19 @@ class Cell:
         return sha256(text.encode()).hexdigest()[:20]
 
     def __str__(self) -> str:
-        shown = ("dataset", "backbone", "system", "pruning", "method", "rate", "shards", "slots", "memory", "rho")
+        shown = (
+            "dataset",
+            "backbone",
+            "system",
+            "pruning",
+            "method",
+            "rate",
+            "shards",
+            "slots",
+            "memory",
+            "rho",
+            "ages",
+        )
         values = [f"{name}={self.settings[name]}" for name in shown if self.settings.get(name) is not None]
         return " ".join([self.kind, *values])
 

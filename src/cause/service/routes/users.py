@@ -42,7 +42,7 @@ def router(service: Service) -> APIRouter:
     service.on_reload.append(lambda settings: erasure_rates.configure(settings.erasures / 3600, settings.erasures))
 
     @routes.post(
-        "/v1/users/{user}/samples",
+        "/v1/users/{user:user_id}/samples",
         status_code=201,
         response_model=s.Upload,
         responses=documented(408, 409, 415, 422),
@@ -74,6 +74,8 @@ def router(service: Service) -> APIRouter:
             wipe_arrays(x, converted)
             if not repeated:
                 _publish_staged(service, staged.samples)
+            if call is not None and not staged.samples:
+                service.forget_body("upload", call)
             return s.Upload(**_upload_fields(service, staged, len(y))), repeated
 
         shown, repeated = await service.body_reader.unpack(request, work)
@@ -111,6 +113,8 @@ def router(service: Service) -> APIRouter:
             wipe_arrays(x, converted)
             if not repeated:
                 _publish_staged(service, len(y))
+            if call is not None and not all(upload.samples for upload in staged.values()):
+                service.forget_body("bulk", call)
             uploads = {user: _upload_fields(service, staged[user], len(at)) for user, at in rows.items()}
             handles = {user: iter(fields["handles"]) for user, fields in uploads.items()}
             complete = all(fields["handles"] for fields in uploads.values())
@@ -124,12 +128,12 @@ def router(service: Service) -> APIRouter:
         shown, repeated = await service.body_reader.unpack(request, work)
         return json_response(request, shown, 201, REPLAYED if repeated else None)
 
-    @routes.get("/v1/users/{user}", response_model=s.User | s.OwnUser, responses=documented(422))
+    @routes.get("/v1/users/{user:user_id}", response_model=s.User | s.OwnUser, responses=documented(422))
     def look(user: UserId, request: Request, token: Annotated[Token, may_manage]) -> Response:
         """What is held of a user. Of a user of whom nothing is held: zeros."""
         return json_response(request, views.user_for(token, views.user(service, service.device.name_of(user))))
 
-    @routes.get("/v1/users/{user}/samples", response_model=s.HeldSamples, responses=documented(422))
+    @routes.get("/v1/users/{user:user_id}/samples", response_model=s.HeldSamples, responses=documented(422))
     def samples(
         user: UserId,
         request: Request,
@@ -142,7 +146,7 @@ def router(service: Service) -> APIRouter:
         return json_response(request, views.samples(service, service.device.name_of(user), round, before, limit))
 
     @routes.post(
-        "/v1/users/{user}/samples/matching",
+        "/v1/users/{user:user_id}/samples/matching",
         response_model=s.Matched,
         responses=documented(408, 415, 422),
         openapi_extra={"requestBody": rows_schema(service.reader.layout)},
@@ -162,7 +166,7 @@ def router(service: Service) -> APIRouter:
         return json_response(request, await service.body_reader.unpack(request, work))
 
     @routes.post(
-        "/v1/users/{user}/erasures",
+        "/v1/users/{user:user_id}/erasures",
         status_code=202,
         response_model=s.Request | s.OwnRequest,
         responses=documented(408, 409, 422),
@@ -195,7 +199,7 @@ def router(service: Service) -> APIRouter:
         return await service.body_reader.read(request, work)
 
     @routes.post(
-        "/v1/users/{user}/erasures/plan",
+        "/v1/users/{user:user_id}/erasures/plan",
         response_model=s.Plan | s.OwnPlan,
         responses=documented(408, 409, 422),
         openapi_extra={"requestBody": erasure_schema()},
@@ -243,9 +247,10 @@ def _stage(
 def _upload_fields(service: Service, upload: Called, rows: int) -> dict[str, Any]:
     """Return the fields of `s.Upload`. Handles correspond to rows: if one row was forgotten, none are returned."""
     waits = service.home.inbox.waits(upload.id)
-    state = "staged" if waits else "learned" if upload.round is not None else "erased"
+    state = "staged" if waits else "learned" if upload.round is not None and upload.samples else "erased"
     handles = list(upload.handles) if len(upload.handles) == rows else []
-    return {"id": upload.id, "state": state, "samples": upload.samples, "round": upload.round, "handles": handles}
+    round_ = upload.round if state == "learned" else None
+    return {"id": upload.id, "state": state, "samples": upload.samples, "round": round_, "handles": handles}
 
 
 def _publish_staged(service: Service, samples: int) -> None:

@@ -7,6 +7,8 @@ from cause.device.store.database import Database
 
 LEARN = "learn:"
 """How the ids of calls of `learn` begin; those of the service do not."""
+PART = "part:"
+"""How the ids of rows begin that say which upload of a round the samples of a call are part of: part:UPLOAD:CALL."""
 
 
 class StagedRow(NamedTuple):
@@ -67,9 +69,13 @@ class StagedTables:
         rows = [[id_, at, samples, round_] for id_, samples in calls]
         self._database.many("INSERT INTO calls VALUES (?, ?, ?, ?)", rows)
 
-    def taken_in(self, id_: str, round_: int) -> None:
-        """Note which round took the upload of a call in."""
+    def taken_in(self, id_: str, round_: int, upload: int | None) -> None:
+        """Note which round took the upload of a call in, and as a part of which of its uploads."""
         self._database.run("UPDATE calls SET round=? WHERE id=?", [round_, id_])
+        if upload is not None:
+            self._database.run(
+                "INSERT INTO calls SELECT ?, at, 0, round FROM calls WHERE id=?", [f"{PART}{upload}:{id_}", id_]
+            )
 
     def set_samples(self, id_: str, samples: int) -> None:
         """Note how many samples of a call are left."""
@@ -79,6 +85,29 @@ class StagedTables:
         """Delete the calls of before a moment."""
         self._database.run("DELETE FROM calls WHERE at < ?", [before])
 
-    def forget_learned(self, round_: int) -> None:
-        """Delete the call of `learn` that made a round: its idempotency key then means a new round."""
-        self._database.run(f"DELETE FROM calls WHERE round=? AND id LIKE '{LEARN}%'", [round_])
+    def forgotten(self, upload: int, round_: int) -> None:
+        """Note that samples of an upload were forgotten: no call may confirm any more that it brought them.
+
+        The call of `learn` that made the round is deleted, so that its idempotency key then means a new round. Calls
+        that staged a part of the upload have no samples left; a repetition of theirs changes nothing, since it would
+        bring back what was forgotten.
+
+        Parameters
+        ----------
+        upload
+            The number of the upload in its table.
+        round_
+            Its round. If an earlier version closed it, no row says which upload a call was part of: then all calls that
+            staged samples for the round have none left.
+        """
+        database, part = self._database, f"{PART}{upload}:"
+        database.run(f"DELETE FROM calls WHERE round=? AND id LIKE '{LEARN}%'", [round_])
+        database.run(
+            "UPDATE calls SET samples=0 WHERE id IN (SELECT substr(id, ?) FROM calls WHERE id >= ? AND id < ?)",
+            [len(part) + 1, part, f"{PART}{upload};"],
+        )
+        database.run(
+            "UPDATE calls SET samples=0 WHERE round=? "
+            f"AND NOT EXISTS (SELECT 1 FROM calls WHERE round=? AND id LIKE '{PART}%')",
+            [round_, round_],
+        )

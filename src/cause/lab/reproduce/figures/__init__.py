@@ -11,6 +11,7 @@ from cause.lab.reproduce.figures import (
     epochs,
     forgetting,
     linearity,
+    maps,
     partitions,
     policies,
     policy_map,
@@ -30,6 +31,8 @@ _ALL = (
     policy_map,
 )  # fmt: skip
 
-FIGURES: Registry[Figure] = Registry("table or figure", {module.FIGURE.name: module.FIGURE for module in _ALL})
+_FIGURES = (*(module.FIGURE for module in _ALL), maps.FIBOR, maps.CONTROLLER)
+
+FIGURES: Registry[Figure] = Registry("table or figure", {figure.name: figure for figure in _FIGURES})
 
 __all__ = ["FIGURES", "Figure"]

@@ -1,0 +1,225 @@
+"""What forgetting costs an additive learner, beside refitting and beside retraining, on one core, as ratios in one run.
+
+`python -m benchmarks.additive` prints the tables; `--samples` and `--forgets` make it smaller. CPU seconds are counted,
+so that other processes of the machine disturb little; a durable call has its wall time beside them.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+if os.environ.get("OPENBLAS_NUM_THREADS") != "1":  # before numpy is imported
+    os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    os.execv(sys.executable, [sys.executable, "-m", "benchmarks.additive", *sys.argv[1:]])
+
+import numpy as np
+
+from cause import AdditiveLearner, Cause, SklearnLearner
+from cause.cli.output import print_json, print_table
+from cause.engine.arrays import ArrayUpload
+from cause.engine.samples import Piece
+from cause.learners.additive.solve import lapack, portable
+
+FEATURES, CLASSES, FORGOTTEN, USERS = 1_280, 10, 400, 50
+
+
+class Clock:
+    """The CPU and the wall seconds of a piece of work."""
+
+    cpu = wall = 0.0
+
+
+@contextmanager
+def timed() -> Iterator[Clock]:
+    """Measure what is done inside."""
+    clock, cpu, wall = Clock(), time.process_time(), time.perf_counter()
+    yield clock
+    clock.cpu, clock.wall = time.process_time() - cpu, time.perf_counter() - wall
+
+
+def least(work: Callable[[], object], times: int = 5) -> Clock:
+    """The fastest of several runs."""
+    clocks = []
+    for _ in range(times):
+        with timed() as clock:
+            work()
+        clocks.append(clock)
+    return min(clocks, key=lambda clock: clock.cpu)
+
+
+def pictures(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Features like those of a network that ends in ReLU: half of them zero, a class shifts some of the others."""
+    draw = np.random.default_rng(seed)
+    y = draw.integers(CLASSES, size=n)
+    centres = np.random.default_rng(99).normal(scale=12, size=(CLASSES, FEATURES))
+    x = draw.normal(scale=40, size=(n, FEATURES)).astype(np.float32) + centres[y]
+    return np.clip(x, 0, 255).astype(np.uint8), y
+
+
+def learner(**arguments: Any) -> AdditiveLearner:
+    return AdditiveLearner(features=FEATURES, scale=(0, 255), classes=CLASSES, **arguments)
+
+
+def speed(samples: int) -> dict[str, Any]:
+    """Forget 400 of many samples, durably, with the new head solved; add 1,000; solve."""
+    from sklearn.linear_model import Ridge, SGDClassifier
+
+    each = samples // USERS
+    uploads = {f"user {n}": pictures(each, n) for n in range(USERS)}
+    made = learner()
+    row: dict[str, Any] = {"samples": samples, "features": FEATURES, "state_mb": made.sub_model_bytes / 2**20}
+    with tempfile.TemporaryDirectory() as folder:
+        device = Cause(Path(folder) / "home", learner=made)
+        for user, upload in uploads.items():
+            device.learn({user: upload})
+        device.predict(uploads["user 0"][0][:1])
+        with timed() as clock:
+            device.forget("user 7", rounds=[8], count=FORGOTTEN)
+            device.predict(uploads["user 0"][0][:1])  # with the new head
+        row |= {"forget_cpu_s": clock.cpu, "forget_wall_s": clock.wall}
+        more = pictures(1_000, 1_000)
+        with timed() as clock:
+            device.learn({"more": more})
+        row |= {"learn_1000_cpu_s": clock.cpu, "learn_1000_wall_s": clock.wall}
+        device.close()
+    recorded = ArrayUpload("ann", 1, made.recorded(more[0]), more[1])
+    piece, state = Piece(recorded, recorded.positions), made.empty()
+    z = np.concatenate([more[0], np.ones((1_000, 1))], axis=1).astype(np.float64)
+    row["syrk_s"] = least(lambda: z.T @ z).cpu
+    row["add_1000_s"] = least(lambda: made.add(state, piece)).cpu
+    row["add_share"] = row["syrk_s"] / row["add_1000_s"]
+    x = np.concatenate([x for x, _ in uploads.values()]).astype(np.float64)
+    y = np.concatenate([y for _, y in uploads.values()])
+    with timed() as clock:
+        Ridge(alpha=1.0).fit(x[FORGOTTEN:], np.eye(CLASSES)[y[FORGOTTEN:]])
+    row |= {"refit_s": clock.cpu, "refit_share": row["forget_cpu_s"] / clock.cpu}
+    del x, y
+    trained = Cause(
+        learner=SklearnLearner(SGDClassifier(), classes=CLASSES, features=FEATURES), system="frugal", shards=4, slots=40
+    )
+    for start in range(0, USERS, 5):  # ten rounds
+        trained.learn({f"user {n}": uploads[f"user {n}"] for n in range(start, start + 5)})
+    with timed() as clock:
+        (forgotten,) = trained.forget("user 7", rounds=[2], count=FORGOTTEN)
+    row |= {"frugal_s": clock.cpu, "frugal_rsn": forgotten.rsn, "frugal_share": row["forget_cpu_s"] / clock.cpu}
+    return row
+
+
+def solving() -> list[dict[str, Any]]:
+    """The time of either solution, by the number of features."""
+    rows = []
+    for size in (129, 513, 1_281, 2_049):
+        draw = np.random.default_rng(size)
+        a = draw.normal(size=(size, size))
+        a, b = a @ a.T + size * np.eye(size), draw.normal(size=(size, CLASSES))
+        row = {"size": size, "lapack_s": least(partial(lapack, a, b), 3).cpu}
+        rows.append(row | {"portable_s": least(partial(portable, a, b), 1).cpu})
+    return rows
+
+
+def written() -> int:
+    """The bytes that this process has passed to write calls."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("wchar")).split()[1])
+
+
+def growth(samples: int, forgets: int) -> dict[str, Any]:
+    """Single forgets in a row on a home that holds many samples: seconds and bytes written of each."""
+    made = AdditiveLearner(features=43, scale=(-3, 3), classes=6)
+    users, draw = 1_000, np.random.default_rng(0)
+    each = max(1, samples // users)
+    with tempfile.TemporaryDirectory() as folder:
+        device = Cause(Path(folder) / "home", learner=made)
+        for first in range(0, users, 10):
+            device.learn(
+                {
+                    f"user {n}": (draw.normal(size=(each, 43)).astype(np.float32), draw.integers(6, size=each))
+                    for n in range(first, first + 10)
+                }
+            )
+        tenth = max(1, forgets // 10)
+        parts = []
+        for part in range(10):
+            before = written()
+            with timed() as clock:
+                for number in range(part * tenth, (part + 1) * tenth):
+                    user = number % users
+                    device.forget(f"user {user}", rounds=[user // 10 + 1], count=1)
+            parts.append((clock.cpu / tenth, clock.wall / tenth, (written() - before) / tenth))
+        holds = device.verify().holds
+        device.close()
+    return {
+        "samples": samples,
+        "forgets": tenth * 10,
+        "first_ms": parts[0][0] * 1e3,
+        "last_ms": parts[-1][0] * 1e3,
+        "wall_ms": sum(wall for _, wall, _ in parts) * 100,
+        "first_kb": parts[0][2] / 1024,
+        "last_kb": parts[-1][2] / 1024,
+        "verified": holds,
+    }
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.additive", description=__doc__)
+    parser.add_argument("sections", nargs="*", help="speed, solving, growth; all by default")
+    parser.add_argument("--samples", type=int, default=50_000, help="held while 400 are forgotten")
+    parser.add_argument("--held", type=int, default=1_000_000, help="the most samples of the growth")
+    parser.add_argument("--forgets", type=int, default=10_000, help="in a row, at the most samples")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    sections = options.sections or ["speed", "solving", "growth"]
+    results: dict[str, Any] = {}
+    if "speed" in sections:
+        row = results["speed"] = speed(options.samples)
+        print_table(
+            f"{row['samples']:,} samples held, d = {FEATURES + 1:,}, state {row['state_mb']:.1f} MB, one core, CPU s",
+            ["what", "s", "beside", "s", "ratio", "asked for"],
+            [
+                ["forget 400, durable, new head", f"{row['forget_cpu_s']:.3f} (wall {row['forget_wall_s']:.3f})",
+                 "Ridge refit", f"{row['refit_s']:.2f}", f"{row['refit_share']:.3f}", "≤ 0.067"],
+                ["the same", f"{row['forget_cpu_s']:.3f}", f"frugal's replay, RSN {row['frugal_rsn']:,}",
+                 f"{row['frugal_s']:.2f}", f"{row['frugal_share']:.3f}", ""],
+                ["add 1,000 in memory", f"{row['add_1000_s']:.3f}", "one float64 syrk", f"{row['syrk_s']:.3f}",
+                 f"{row['add_share']:.2f}", "≥ 0.75"],
+                ["learn 1,000, durable", f"{row['learn_1000_cpu_s']:.3f} (wall {row['learn_1000_wall_s']:.3f})", "", "",
+                 "", ""],
+            ],
+        )  # fmt: skip
+    if "solving" in sections:
+        rows = results["solving"] = solving()
+        print_table(
+            "Solving the head, CPU s",
+            ["d", "lapack", "portable", "×"],
+            [
+                [f"{r['size']:,}", f"{r['lapack_s']:.4f}", f"{r['portable_s']:.3f}",
+                 f"{r['portable_s'] / r['lapack_s']:.0f}"]
+                for r in rows
+            ],
+        )  # fmt: skip
+    if "growth" in sections:
+        sizes = [(options.held // 100, 500), (options.held // 10, 500), (options.held, options.forgets)]
+        rows = results["growth"] = [growth(*size) for size in sizes]
+        print_table(
+            "Single forgets in a row, d = 44: CPU ms and kB written of each, in the first and in the last tenth",
+            ["samples held", "forgets", "ms first", "ms last", "ms wall", "kB first", "kB last", "verified"],
+            [
+                [f"{r['samples']:,}", f"{r['forgets']:,}", f"{r['first_ms']:.2f}", f"{r['last_ms']:.2f}",
+                 f"{r['wall_ms']:.2f}", f"{r['first_kb']:.0f}", f"{r['last_kb']:.0f}", str(r["verified"])]
+                for r in rows
+            ],
+        )  # fmt: skip
+    if options.json:
+        print_json(results)
+
+
+if __name__ == "__main__":
+    main()

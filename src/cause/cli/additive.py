@@ -1,0 +1,48 @@
+"""The options of `cause init --learner additive`, as the table `[learner]` of a configuration."""
+
+from typing import Any
+
+from cause.cli import homes as h
+from cause.errors import InputError
+
+
+def additive_table(options: dict[str, Any], others: dict[str, Any], classes: int | None) -> dict[str, Any]:
+    """Return the table that the options describe.
+
+    Parameters
+    ----------
+    options
+        The options that were given, by the names of the learner's arguments.
+    others
+        Options of other learners that were given; only features and shape fit here.
+    classes
+        The number of classes; None for 10.
+
+    Raises
+    ------
+    InputError
+        If an option does not fit.
+    """
+    for name in others:
+        if name not in ("features", "shape"):
+            raise InputError(f"--{name.replace('_', '-')} is not for an additive learner")
+    table = {"kind": "additive", "classes": 10 if classes is None else classes, **options}
+    if "features" in others:
+        table["features"] = others["features"]
+    if "shape" in others:
+        table["shape"] = h.numbers_of(others["shape"], "--shape")
+    if "scale" in table:
+        table["scale"] = _scale(table["scale"])
+    return table
+
+
+def _scale(text: str) -> list[Any]:
+    """Parse "LOW,HIGH", or "LOW,LOW,…;HIGH,HIGH,…" for one scale a feature."""
+    parts = text.split(";") if ";" in text else text.split(",")
+    try:
+        if len(parts) != 2:
+            raise ValueError
+        sides = [[float(number) for number in part.split(",")] for part in parts]
+    except ValueError:
+        raise InputError(f"--scale is LOW,HIGH, as 0,255, or LOW,…;HIGH,… for each feature, not {text!r}") from None
+    return [side[0] if len(side) == 1 else side for side in sides]

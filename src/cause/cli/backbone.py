@@ -1,0 +1,31 @@
+"""`cause backbone`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cause.cli import homes as h
+from cause.cli import options as o
+from cause.cli.output import print_json
+from cause.common.registry import check_choice
+
+
+def backbone(
+    action: Annotated[str, typer.Argument(help="What to do: export.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="The backbone: efficientnet-lite0.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="A new file: .onnx, or .safetensors.", show_default=False)],
+    size: Annotated[int | None, typer.Option(help="The side to which pictures are scaled. [default: 224]")] = None,
+    json: o.AsJson = False,
+) -> None:
+    """Write a backbone to a file (`cause backbone export`), so that a device can compute features without torch."""
+    check_choice("action", action, ("export",))
+    h.need("torch", "torch")
+    from cause.learners.additive.backbones.export import export_backbone
+
+    made = export_backbone(name, file, size)
+    if json:
+        print_json(made)
+        return
+    print(f"wrote {made['file']}: SHA-256 {made['sha256']}")
+    print(f"weights: SHA-256 {made['weights_sha256']}, licence {made['license']}")

@@ -1,0 +1,362 @@
+"""The additive law: one state, the sum of a function of one sample over all retained samples.
+
+A round is added to the state, forgotten samples are subtracted from it. The sums are integers, so the state does not
+depend on the order of either, and is bit for bit that of a device that never had the forgotten samples.
+
+The live state is in memory; a stored one is a copy from which the next process goes on. A deletion destroys a stored
+state that has seen the samples at once. The new one is stored later: when as many bytes of samples have changed as it
+takes, and when the device is closed. After a crash the samples that no stored state holds are added up again.
+"""
+
+import threading
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from typing import Any
+
+from cause.common import positions as pos
+from cause.common.hashing import digest
+from cause.engine.chain import Chain
+from cause.engine.executor import Executor
+from cause.engine.learner import Learner, Predictor
+from cause.engine.ledger import Lineage, Segment, Selection
+from cause.engine.memory import LazyShelf, SubModel
+from cause.engine.plan import ShardPlan
+from cause.engine.progress import Tally, Watch
+from cause.engine.quarantine import hits
+from cause.engine.samples import Lesson, Piece, SegmentKey
+from cause.engine.state import State
+from cause.engine.summing import SummingLearner
+from cause.errors import BudgetError, CauseError, DamageError, error_name
+
+SHARD = 0
+"""The number of the only shard."""
+
+
+class Adding:
+    """Keeps one sum in step with the retained samples.
+
+    Every change of the sum is made under the lock of the state, a segment at a time.
+
+    Parameters
+    ----------
+    held
+        Ledger and memory.
+    learner
+        Adds and subtracts samples.
+    """
+
+    def __init__(self, held: State, learner: SummingLearner) -> None:
+        self._held, self._learner = held, learner
+        self.failed: dict[int, Exception] = {}
+        self.in_fresh_processes = False  # sums are the same in any process, and 10⁶ samples need not be sent there
+        self._origin = digest("additive", learner.recipe_digest)
+        self._forget_everything()
+
+    def _forget_everything(self) -> None:
+        """Discard the live state, and heads whose bytes would be made of it."""
+        memory = self._held.memory
+        for key in list(memory.stored_of(SHARD)):
+            if isinstance(memory.shelf, LazyShelf) and memory.shelf.is_pending(key):
+                memory.discard(key)
+        self._state: Any = None
+        self._upto: SegmentKey | None = None  # the last segment that is in the state
+        self._identities: dict[SegmentKey, bytes] = {}  # of the state after a segment
+        self._basis: tuple[int, int] | None = None  # which loading of the ledger the state belongs to
+        self._solution: _Solution | None = None
+        self._unsaved = 0  # samples added or subtracted since a state was stored
+        self._settled = False  # whether the journal knows that everything is up to date
+
+    def reset(self) -> None:
+        """Discard the live state; the next call adds up again, from the stored state if there is one."""
+        self._forget_everything()
+
+    # Adding
+
+    def refuse(self, samples: int) -> None:
+        """Raise a `BudgetError` if sums over all samples and this many more could overflow."""
+        held, most = self._held.ledger.lineage(SHARD).samples, self._learner.most_samples
+        if held + samples > most:
+            raise BudgetError(
+                f"{samples:,} samples more than the {held:,} that are held: sums of this {self._learner.type_name} "
+                f"hold {most:,} samples without an overflow; use fewer bits, or forget some"
+            )
+
+    def catch_up(
+        self,
+        learner: Learner,
+        executor: Executor,
+        watch: Watch | None = None,
+        stop: Callable[[], bool] | None = None,
+        except_: Sequence[int] = (),
+        *,
+        once: bool = False,
+    ) -> tuple[list[SegmentKey], int]:
+        """Add every segment that is not in the state; nothing is left out and nothing waits.
+
+        Parameters
+        ----------
+        learner, executor, except_, once
+            Not used: sums are added up here and at once.
+        watch
+            Called after each segment.
+        stop
+            Called after each segment; if it returns true, the others wait for the next call.
+
+        Returns
+        -------
+        tuple
+            The added segments, and the RSN, which is 0.
+
+        Raises
+        ------
+        CauseError
+            If samples cannot be read.
+        """
+        added: list[SegmentKey] = []
+        with self._held.lock:
+            counts = {segment.key: segment.count for segment in self._missing()}
+        tally = Tally(counts, watch)
+        while True:
+            with self._held.lock:
+                segment = self._add_next()
+                if segment is None:
+                    self._finish()
+                    break
+            added.append(segment.key)
+            counts.setdefault(segment.key, segment.count)  # it may have arrived meanwhile
+            tally.record(segment.key, 1, 1)
+            if stop is not None and stop():
+                break
+        return added, 0
+
+    def _missing(self) -> Sequence[Segment]:
+        """Return the segments that are not in the state; the caller holds the lock."""
+        self._restore()
+        return self._held.ledger.lineage(SHARD).after(self._upto)
+
+    def _add_next(self) -> Segment | None:
+        """Add the first segment that is not in the state, and return it; None if there is none."""
+        missing = self._missing()
+        if not missing:
+            return None
+        segment = missing[0]
+        try:
+            for piece in segment.pieces:
+                self._learner.add(self._state, piece)
+        except BaseException as error:
+            self._forget_everything()  # a part of the segment may be in the sums
+            if isinstance(error, Exception):
+                self.failed = {SHARD: error}
+            raise
+        self._chain(segment)
+        self._upto = segment.key
+        self._unsaved += segment.count
+        segment.trained = True
+        self._solution, self._settled = None, False
+        return segment
+
+    def _finish(self) -> None:
+        """Let the state serve, store it if that is due, and record that nothing waits."""
+        held = self._held
+        self._serve()
+        self.failed = {}
+        if self._settled:
+            return
+        if self._unsaved * self._learner.recorded_bytes >= self._learner.sub_model_bytes:
+            with suppress(CauseError):  # a full disk: what is not stored is added up again
+                self._save()
+            if self._state is None:  # the ledger was loaded again
+                return
+        held.journal.caught_up(held.waiting())
+        held.journal.failed({})
+        self._settled = True
+
+    def _restore(self) -> None:
+        """Make sure that there is a live state: the newest stored one, or that of no samples."""
+        held = self._held
+        while self._state is None or self._basis != held.loading:
+            self._forget_everything()
+            basis, head = held.loading, held.memory.head(SHARD)
+            if head is None:
+                self._state, self._basis = self._learner.empty(), basis
+                return
+            with suppress(DamageError):  # then it is removed, and the one before it is next
+                self._state, self._upto = self._learner.decode(held.load(head.key)), head.key
+                self._identities[head.key], self._basis = head.identity, basis
+
+    # Identities: each follows from the one before it and the ids of a segment, as those of sub-models do
+
+    def _chain(self, segment: Segment) -> None:
+        before = self._origin if self._upto is None else self._identities[self._upto]
+        self._identities[segment.key] = sha256(before + segment.manifest).digest()
+
+    def _chain_again(self, lineage: Lineage, first: SegmentKey) -> None:
+        """Compute the identities from a segment on, after a deletion in it."""
+        self._identities = {key: identity for key, identity in self._identities.items() if key < first}
+        upto, self._upto = self._upto, max(self._identities, default=None)
+        for segment in lineage.after(self._upto):
+            if upto is None or segment.key > upto:
+                break
+            self._chain(segment)
+            self._upto = segment.key
+
+    # Serving and storing
+
+    def _serve(self) -> None:
+        """Make the live state the head, in memory; its bytes are stored later."""
+        memory, last = self._held.memory, self._held.ledger.lineage(SHARD).last
+        if last is None or self._upto != last:
+            return
+        head, identity = memory.head(SHARD), self._identities[last]
+        if head is not None and (head.key, head.identity) == (last, identity):
+            return
+        for key in list(memory.stored_of(SHARD)):
+            if not self._is_kept(key) or memory.slots < 2:
+                memory.discard(key)
+        size, environment = self._learner.sub_model_bytes, self._learner.environment
+        memory.admit(SubModel(last, identity, size, environment), self._encoded)
+
+    def _encoded(self) -> bytes:
+        return self._learner.encode(self._state)
+
+    def _is_kept(self, key: SegmentKey) -> bool:
+        """Return whether an older state stays stored until the new one is: not if that is stored at once."""
+        shelf = self._held.memory.shelf
+        return isinstance(shelf, LazyShelf) and not shelf.is_pending(key)
+
+    def _save(self) -> None:
+        """Store the head's bytes, and delete an older stored state."""
+        held, memory = self._held, self._held.memory
+        head, shelf = memory.head(SHARD), memory.shelf
+        if head is None or not isinstance(shelf, LazyShelf) or not shelf.is_pending(head.key):
+            return
+        try:
+            shelf.write(head.key)
+            older = [key for key in memory.stored_of(SHARD) if key != head.key]
+            for key in older:
+                memory.discard(key)
+            held.journal.trained(head.key, older)
+            self._unsaved = 0
+        except BaseException:
+            self._forget_everything()
+            held.reload()
+            raise
+
+    def close(self) -> None:
+        """Store the state, unless the device only reads or the disk refuses: then it is added up again."""
+        with self._held.lock, suppress(CauseError):
+            if self._state is not None and not self._held.read_only:
+                self._save()
+
+    # Forgetting
+
+    def plan(self, selection: Selection) -> list[ShardPlan]:
+        """Return what a deletion touches: nothing is trained again."""
+        learned, _ = hits(self._held.ledger, selection)
+        return [ShardPlan(SHARD, min(learned), None, (), sum(learned.values()), 0, 0)] if learned else []
+
+    def delete(self, selection: Selection, plans: Sequence[ShardPlan]) -> list[SegmentKey]:
+        """Subtract samples from the state, delete them, and drop the stored states that had seen them."""
+        ledger, memory = self._held.ledger, self._held.memory
+        self._solution, self._settled = None, False
+        try:
+            self._restore()
+            self._subtract(selection)
+        except CauseError:  # damaged samples cannot be subtracted: add up what is left, after the deletion
+            self._forget_everything()
+        ledger.delete(selection)
+        dropped = [key for shard_plan in plans for key in memory.drop_from(shard_plan.first)]
+        if self._state is not None and plans:
+            self._chain_again(ledger.lineage(SHARD), plans[0].first)
+            self._serve()
+        return dropped
+
+    def _subtract(self, selection: Selection) -> None:
+        for (user, round_), positions in selection.items():
+            for key, piece in self._held.ledger.held_pieces(user, round_):
+                chosen = pos.common(piece.positions, positions)
+                if len(chosen) and self._upto is not None and key <= self._upto:
+                    self._learner.subtract(self._state, Piece(piece.upload, chosen))
+                    self._unsaved += len(chosen)
+
+    def deleted(self) -> None:
+        """Finish the repair: the state is whole when a forget returns."""
+        try:
+            while self._add_next() is not None:
+                pass
+            self._finish()
+        except CauseError as error:  # the samples are gone all the same; `catch_up` tries again, and raises
+            self.failed = {SHARD: error}
+            with suppress(CauseError):
+                self._held.journal.failed({SHARD: error_name(error)})
+
+    # Predicting and verifying
+
+    def prepare(self) -> None:
+        """Add what is not in the state, so that predictions know every sample that is held."""
+        with self._held.lock:
+            while self._add_next() is not None:
+                pass
+            self._serve()
+
+    def predictor(self, learner: Learner, head: SubModel) -> Predictor:
+        """Return a function that predicts with the head; it solves the state at its first call."""
+        if self._solution is None or self._solution.identity != head.identity:
+            live = self._state is not None and self._identities.get(head.key) == head.identity
+            blob = self._encoded() if live and self._upto == head.key else self._held.load(head.key)
+            self._solution = _Solution(head.identity, self._learner, blob)
+        return self._solution
+
+    def chains(self, learner: Learner, shards: Collection[int] | None = None) -> list[Chain]:
+        """Return all samples and the states to compare their sums with: the stored ones, and the live one.
+
+        Raises
+        ------
+        DamageError
+            If a stored state cannot be read.
+        """
+        if shards is not None and SHARD not in shards:
+            return []
+        with self._held.lock:
+            self.prepare()
+            memory, lineage = self._held.memory, self._held.ledger.lineage(SHARD)
+            links: list[tuple[Lesson, bytes, tuple[str, bytes] | None]] = []
+            before: SegmentKey | None = None
+            for key in memory.stored_of(SHARD):
+                segments = [segment for segment in lineage.after(before) if segment.key <= key]
+                lesson = _lesson(key, segments)
+                links.append((lesson, b"", (memory[key].environment, memory.shelf.get(key))))
+                before = key
+            if links and self._upto is not None:
+                live = self._learner.environment, self._encoded()
+                if live != links[-1][2]:
+                    links.append((_lesson(self._upto, []), b"", live))
+            return [Chain(self._learner, links)] if links else []
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: part for name, part in vars(self).items() if name != "_solution"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _solution=None)
+
+
+class _Solution:
+    """Predicts with a state, which is solved at the first call, outside the lock of the device."""
+
+    def __init__(self, identity: bytes, learner: SummingLearner, blob: bytes) -> None:
+        self.identity, self._learner = identity, learner
+        self._blob: bytes | None = blob
+        self._lock = threading.Lock()
+
+    def __call__(self, x: Any) -> Any:
+        with self._lock:
+            if self._blob is not None:
+                self._predictor = self._learner.predictor(self._learner.decode(self._blob))
+                self._blob = None
+        return self._predictor(x)
+
+
+def _lesson(key: SegmentKey, segments: Sequence[Segment]) -> Lesson:
+    pieces = tuple(piece for segment in segments for piece in segment.pieces)
+    return Lesson(key, pieces, sum(segment.count for segment in segments))

@@ -1,0 +1,47 @@
+"""What a backbone is: a frozen, public function of one input."""
+
+from abc import ABC, abstractmethod
+from math import prod
+from typing import Any
+
+from numpy.typing import NDArray
+
+
+class Backbone(ABC):
+    """Makes features of inputs.
+
+    The features of an input have the same bits whatever else is in its batch, so a backbone that computes in floats
+    uses batches of one fixed shape.
+    """
+
+    @property
+    @abstractmethod
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+
+    def takes(self, shape: tuple[int, ...]) -> bool:
+        """Return whether inputs of this shape are taken: here those of `input_shape`, and rows of as many numbers."""
+        return shape in (self.input_shape, (prod(self.input_shape),))
+
+    @property
+    @abstractmethod
+    def features(self) -> int:
+        """The number of features of one input."""
+
+    @property
+    def scale(self) -> tuple[float, float] | None:
+        """The scale of the features, if it is known; else the recipe must name one."""
+        return None
+
+    @property
+    @abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """Everything that decides the features, as plain data: the runtime and a digest of the weights too."""
+
+    def described(self) -> dict[str, Any] | None:
+        """Return the arguments with which `backbone_of` finds it again; None if it has to be passed as an object."""
+        return {}
+
+    @abstractmethod
+    def compute(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Return the features of inputs: one row an input, one column a feature."""

@@ -1,0 +1,105 @@
+"""An ONNX file as a backbone, computed by ONNX Runtime: no torch is needed on the device."""
+
+import json
+from functools import partial
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cause.errors import InputError
+from cause.learners.additive.backbones.base import Backbone
+from cause.learners.additive.backbones.efficientnet_lite0 import is_picture, prepared
+
+METADATA = "cause"
+"""The key of an export's metadata: JSON with `scale`, and with `size` if pictures are scaled before."""
+
+
+class OnnxBackbone(Backbone):
+    """Computes features by a frozen ONNX file, one input at a time on one thread.
+
+    Parameters
+    ----------
+    path
+        The file. Its first output, flattened, is the features.
+    digest
+        The SHA-256 that it must have; None for any.
+
+    Raises
+    ------
+    InputError
+        If ONNX Runtime is not installed, or the file is missing, is another one or is no ONNX file.
+    """
+
+    def __init__(self, path: str | Path, digest: str | None = None) -> None:
+        if find_spec("onnxruntime") is None:
+            raise InputError("an .onnx backbone needs ONNX Runtime: pip install 'cause[additive]'")
+        import onnxruntime
+
+        self._path = Path(path)
+        try:
+            data = self._path.read_bytes()
+        except OSError as error:
+            raise InputError(f"the backbone {str(path)!r} cannot be read: {error.strerror}") from None
+        self._digest = sha256(data).hexdigest()
+        if digest is not None and digest != self._digest:
+            raise InputError(
+                f"the backbone {str(path)!r} has the digest {self._digest[:16]}…, but the recipe names {digest[:16]}…"
+            )
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        try:
+            self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # the runtime has exceptions of its own
+            line = (str(error).splitlines() or [""])[0]
+            raise InputError(f"the backbone {str(path)!r} is no ONNX file that can be run: {line}") from None
+        (given, *_), self._output = self._session.get_inputs(), self._session.get_outputs()[0].name
+        self._input, shape = given.name, tuple(given.shape)[1:]
+        if not all(isinstance(side, int) for side in shape):
+            raise InputError(f"the backbone {str(path)!r} leaves the shape of its input open: {shape}")
+        self._shape: tuple[int, ...] = shape
+        settings = json.loads(self._session.get_modelmeta().custom_metadata_map.get(METADATA, "{}"))
+        self._scale = None if "scale" not in settings else tuple(settings["scale"])
+        size = settings.get("size")
+        self._prepare = None if size is None else partial(prepared, size=int(size))
+        self._features: int = self.compute(np.zeros((1, *self._shape), dtype=np.float32)).shape[1]
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one input."""
+        return self._shape
+
+    def takes(self, shape: tuple[int, ...]) -> bool:
+        """Return whether inputs of this shape can be converted."""
+        return super().takes(shape) or (self._prepare is not None and is_picture(shape))
+
+    @property
+    def features(self) -> int:
+        """The number of values in the first output."""
+        return self._features
+
+    @property
+    def scale(self) -> tuple[float, float] | None:
+        """The range of the features, as an export of ours names it."""
+        return self._scale
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The digest of the file, and ONNX Runtime."""
+        return {"backbone": "onnx", "runtime": "onnxruntime", "sha256": self._digest}
+
+    def described(self) -> dict[str, Any]:
+        """Return its absolute path, and the digest that the file must have when it is opened again."""
+        return {"backbone": str(self._path.resolve()), "backbone_sha256": self._digest}
+
+    def compute(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Return the features of inputs."""
+        rows = []
+        for one in x:
+            made = one[None].astype(np.float32) if self._prepare is None else self._prepare(one[None])
+            rows.append(self._session.run([self._output], {self._input: made})[0].reshape(-1))
+        return np.stack(rows)

@@ -1,0 +1,311 @@
+"""AdditiveLearner: features as integers, sums over the samples, and a head that is solved from the sums."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cause.common.hashing import digest
+from cause.common.registry import check_choice
+from cause.engine.arguments import check_whole
+from cause.engine.checks import check_classes
+from cause.engine.learner import Predictor, check_labels
+from cause.engine.samples import Piece, Upload, WithArrays, arrays_of
+from cause.engine.summing import SummingLearner
+from cause.errors import ArrivalError, InputError
+from cause.learners.additive import expand as expansion
+from cause.learners.additive import rows
+from cause.learners.additive.backbones import backbone_of
+from cause.learners.additive.heads import HEADS, Head, Setting
+from cause.learners.additive.scale import scale_of
+from cause.learners.additive.solve import SOLVERS
+from cause.learners.additive.sums import Sums
+
+FORMAT = 1
+"""Part of the recipe's digest: another way to compute the same settings is another number."""
+EXACT = 1 << 53
+"""float64 holds every whole number below it."""
+OVERFLOW = 1 << 63
+"""int64 holds every whole number below it."""
+BLOCK = 1_024
+"""Samples that are added together."""
+MOST_FEATURES = 65_536
+KEEP = ("features", "samples")
+OUT_OF_SCALE = ("clip", "refuse")
+REGULARIZATION = 1e-3
+
+
+class AdditiveLearner(SummingLearner):
+    """A classifier whose state is a sum over the samples: to forget is to subtract.
+
+    A sample's features (of a frozen backbone, or the inputs themselves) become integers on a constant scale. The head
+    names a contribution of integers for each sample; the state is their sum. Nothing is fitted on data but that sum:
+    scale, classes and random layers are constants of the recipe.
+
+    Parameters
+    ----------
+    backbone
+        What makes features of inputs: "random-filters", "efficientnet-lite0", the path of an .onnx file, a torch
+        module, or None if the inputs are the features.
+    classes
+        How many classes there are.
+    features, shape
+        Without a backbone: the number of values in an input, or its shape.
+    size
+        The side to which EfficientNet-Lite0 scales pictures; the number of random filters.
+    scale
+        (low, high) of the features, each one number or one for each feature; the backbone's unless it is given.
+    squash
+        Whether the scale takes numbers of any size, instead of clipping them.
+    bits
+        Of a feature: 8, 12 or 16.
+    out_of_scale
+        "clip" clips features outside of a linear scale and counts them; "refuse" refuses the upload.
+    expand
+        The number of random units between features and head; 0 for none.
+    head
+        "ridge", "class-means", "gaussian-nb" or "multinomial-nb".
+    regularization
+        λ of the ridge head, as a share of the mean of its matrix's diagonal.
+    solve
+        "lapack", or "portable" for the same bits on every machine.
+    keep
+        "features" records the features of a sample alone; "samples" its input too.
+    seed
+        Of random filters and units: a public constant.
+    backbone_sha256
+        The digest that the file of an .onnx backbone must have; a home writes it down.
+
+    Raises
+    ------
+    InputError
+        If the arguments are not those of a learner.
+
+    Examples
+    --------
+    >>> from cause import Cause
+    >>> device = Cause(learner=AdditiveLearner(features=2, scale=(0, 10), classes=2))
+    >>> learned = device.learn({"ann": ([[1, 9], [2, 8]], [0, 0]), "bob": ([[9, 1], [8, 2]], [1, 1])})
+    >>> device.predict([[2, 9], [9, 3]])
+    array([0, 1])
+    >>> device.forget("ann")[0].rsn, device.verify().holds
+    (0, True)
+    """
+
+    def __init__(
+        self,
+        backbone: Any = None,
+        *,
+        classes: int,
+        features: int | None = None,
+        shape: Sequence[int] | None = None,
+        size: int | None = None,
+        scale: Any = None,
+        squash: bool = False,
+        bits: int = 8,
+        out_of_scale: str = "clip",
+        expand: int = 0,
+        head: str = "ridge",
+        regularization: float = REGULARIZATION,
+        solve: str = "lapack",
+        keep: str = "features",
+        seed: int = 0,
+        backbone_sha256: str | None = None,
+    ) -> None:
+        check_whole(classes=classes, features=features, size=size, expand=expand, seed=seed)
+        check_classes(classes)
+        check_choice("keep", keep, KEEP)
+        check_choice("out_of_scale", out_of_scale, OUT_OF_SCALE)
+        SOLVERS[solve]
+        if features is not None and shape is not None:
+            raise InputError("features is the shape of a table's row: give either features or shape, not both")
+        if not 0 <= expand <= MOST_FEATURES:
+            raise InputError(f"expand is the number of random units, from 0 to {MOST_FEATURES:,}, not {expand}")
+        if not (0 < regularization < 1e6):
+            raise InputError(f"regularization is a positive number, as 0.001, not {regularization}")
+        sides = (features,) if features is not None else None if shape is None else tuple(shape)
+        if sides is not None and not all(isinstance(side, int) and side >= 1 for side in sides):
+            raise InputError(f"the shape of an input is positive whole numbers, not {sides}")
+        self.backbone = backbone_of(backbone, sides, size, seed, backbone_sha256)
+        count = self.backbone.features
+        if count > MOST_FEATURES:
+            raise InputError(f"at most {MOST_FEATURES:,} features, not {count:,}")
+        setting = self.backbone.scale if scale is None else scale
+        if setting is None:
+            raise InputError(
+                "the learner needs the scale of the features, a constant: scale=(low, high), never fitted on data"
+            )
+        self.scale = scale_of(setting, bits, squash=squash, refuse=out_of_scale == "refuse")
+        self.scale.check(count)
+        self._classes, self._keep = classes, keep
+        self._arguments: dict[str, Any] = {
+            "backbone": backbone, "classes": classes, "features": features,
+            "shape": None if shape is None else list(shape), "size": size,
+            "scale": None if scale is None else [_plain(self.scale.low), _plain(self.scale.high)],
+            "squash": squash, "bits": bits, "out_of_scale": out_of_scale, "expand": expand, "head": head,
+            "regularization": float(regularization), "solve": solve, "keep": keep, "seed": seed,
+        }  # fmt: skip
+        self.expansion = expansion.Expansion(count, self.scale.largest, expand, seed) if expand else None
+        largest = expansion.LARGEST if expand else self.scale.largest
+        self.head: Head = HEADS[head](Setting(expand or count, classes, largest, float(regularization), solve))
+        self._shapes = self.head.shapes()
+        if BLOCK * self.head.largest_contribution >= EXACT:
+            raise InputError(f"features of {bits} bits are too large to be summed exactly, {BLOCK} at a time")
+        self._recipe_digest = self._digest()
+
+    def _digest(self) -> bytes:
+        """Return the digest of everything that decides a state; how it is solved is no part of that, λ neither."""
+        decisive = {
+            "format": FORMAT,
+            "backbone": self.backbone.identity,
+            "scale": [_plain(self.scale.low), _plain(self.scale.high), self.scale.bits, self.scale.squash],
+            "refuse": self.scale.refuse,
+            "parts": {name: self._arguments[name] for name in ("classes", "expand", "head", "keep", "seed")},
+        }
+        return digest("additive", json.dumps(decisive, sort_keys=True))
+
+    # What a learner is
+
+    @property
+    def recipe_digest(self) -> bytes:
+        """Digest of everything that decides a state besides the samples."""
+        return self._recipe_digest
+
+    @property
+    def environment(self) -> str:
+        """The same everywhere: sums of integers have the same bits on every machine."""
+        return "sums of integers"
+
+    @property
+    def sub_model_bytes(self) -> int:
+        """Size of the state."""
+        return Sums.bytes_of(self._shapes)
+
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        return self._classes
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+        return self.backbone.input_shape
+
+    @property
+    def most_samples(self) -> int:
+        """The number of samples up to which no sum can reach 2^63."""
+        return (OVERFLOW - 1) // self.head.largest_contribution
+
+    @property
+    def recorded_bytes(self) -> int:
+        """The size of a recorded sample, without its input."""
+        return self.backbone.features * self.scale.dtype.itemsize + rows.COUNT_BYTES
+
+    def described(self) -> dict[str, Any] | None:
+        """Return the learner as plain data; None if its backbone is an object."""
+        named = self.backbone.described()
+        if named is None:
+            return None
+        given = {name: value for name, value in (self._arguments | named).items() if value is not None}
+        return {"kind": "additive", **given}
+
+    # Samples
+
+    def check(self, upload: Upload) -> None:
+        """Refuse labels that are no classes, and inputs of another shape."""
+        check_labels(upload, self._classes)
+        if isinstance(upload, WithArrays):
+            shape = upload.arrays(upload.positions[:1])[0].shape[1:]
+            if not self.backbone.takes(shape):
+                takes = f"but this learner takes {self.input_shape}"
+                raise ArrivalError(f"inputs of user {upload.user!r} have shape {shape}, {takes}")
+
+    def _shaped(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Return inputs in the shape of the backbone's, if they are rows of as many numbers."""
+        flat = x.shape[1:] == (prod(self.input_shape),)
+        return x.reshape(len(x), *self.input_shape) if flat else x
+
+    def recorded(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Return the features of checked inputs as the device keeps them: one row of bytes a sample.
+
+        Raises
+        ------
+        ArrivalError
+            If a feature is not finite, or outside of a scale that refuses such features.
+        """
+        shaped = self._shaped(x)
+        if self._keep == "samples" and shaped.shape[1:] != self.input_shape:
+            raise ArrivalError(f"inputs are kept as {self.input_shape}, so {shaped.shape[1:]} must be scaled before")
+        codes, clipped = self.scale.codes(self.backbone.compute(shaped))
+        return rows.packed(codes, clipped, shaped if self._keep == "samples" else None)
+
+    def blocks(self, piece: Piece) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64], int]]:
+        """Yield recorded samples, some at a time: what the head adds up, labels, and how many features were clipped."""
+        x, y = arrays_of(*piece)
+        features, dtype = self.backbone.features, self.scale.dtype
+        for start in range(0, len(y), BLOCK):
+            part = x[start : start + BLOCK]
+            clipped = int(rows.clipped_of(part, features, dtype).sum(dtype=np.int64))
+            yield self._entries(rows.codes_of(part, features, dtype)), y[start : start + BLOCK], clipped
+
+    def _entries(self, codes: NDArray[Any]) -> NDArray[np.float64]:
+        """Return what the head adds up: the features or units, and the constant 1."""
+        width = self.head.setting.features
+        entries = np.empty((len(codes), width + 1))
+        entries[:, :width] = codes if self.expansion is None else self.expansion.units_of(codes.astype(np.float64))
+        entries[:, width] = 1.0
+        return entries
+
+    # Sums
+
+    def empty(self) -> Sums:
+        """Return the sums over no samples."""
+        return Sums(self._shapes)
+
+    def add(self, state: Sums, piece: Piece) -> None:
+        """Add recorded samples to the sums."""
+        for entries, y, clipped in self.blocks(piece):
+            self.head.add(state, entries, y)
+            state.samples += len(y)
+            state.clipped += clipped
+
+    def subtract(self, state: Sums, piece: Piece) -> None:
+        """Subtract recorded samples from the sums."""
+        for entries, y, clipped in self.blocks(piece):
+            self.head.subtract(state, entries, y)
+            state.samples -= len(y)
+            state.clipped -= clipped
+
+    def encode(self, state: Sums) -> bytes:
+        """Return the sums as bytes."""
+        return state.encoded()
+
+    def decode(self, blob: bytes) -> Sums:
+        """Return the sums of bytes."""
+        return Sums.decoded(blob, self._shapes)
+
+    def exported(self, state: Sums) -> Mapping[str, Any]:
+        """Return the arrays of the solution, and the number of samples behind it; no sums."""
+        return {**self.head.solve(state).arrays, "samples": state.samples}
+
+    # Predictions
+
+    def predictor(self, state: Sums) -> Predictor:
+        """Solve the sums, and return a function that predicts with the solution."""
+        solution = self.head.solve(state)
+
+        def predict(x: ArrayLike) -> NDArray[np.floating]:
+            inputs = np.asarray(x)
+            if not self.backbone.takes(inputs.shape[1:]):
+                raise InputError(f"inputs have shape {inputs.shape[1:]}, but this learner takes {self.input_shape}")
+            features = self.backbone.compute(self._shaped(inputs))
+            return solution.probabilities(self._entries(self.scale.codes(features)[0]))
+
+        return predict
+
+
+def _plain(numbers: float | tuple[float, ...]) -> float | list[float]:
+    return list(numbers) if isinstance(numbers, tuple) else numbers

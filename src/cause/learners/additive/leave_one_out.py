@@ -1,0 +1,52 @@
+"""The accuracy that a device can expect, from its own samples: each is predicted without itself."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from cause.engine.samples import Piece
+from cause.learners.additive.learner import AdditiveLearner
+from cause.learners.additive.sums import Sums
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """How often the classifier of all other samples names a sample's label."""
+
+    samples: int
+    correct: int
+
+    @property
+    def accuracy(self) -> float | None:
+        """The share of correct answers; None without samples."""
+        return self.correct / self.samples if self.samples else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"accuracy": self.accuracy}
+
+
+def leave_one_out(learner: AdditiveLearner, sums: Sums, pieces: Iterable[Piece]) -> LeaveOneOut:
+    """Predict every sample from a state without it. Nothing is held out, and no state is changed.
+
+    Parameters
+    ----------
+    learner
+        The recipe.
+    sums
+        The state of all samples.
+    pieces
+        All samples that are in the state, as they are recorded.
+    """
+    if not sums.samples:
+        return LeaveOneOut(0, 0)
+    scores_of = learner.head.leave_one_out(sums)
+    samples = correct = 0
+    for piece in pieces:
+        for z, y, _ in learner.blocks(piece):
+            scores = scores_of(z, y)
+            samples += len(y)
+            correct += int((np.argmax(scores, axis=1) == y).sum())
+    return LeaveOneOut(samples, correct)

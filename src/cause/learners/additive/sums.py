@@ -1,0 +1,100 @@
+"""The state of an additive learner: sums of whole numbers over the samples, and their bytes."""
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cause.errors import LearnerError
+from cause.learners.additive.triangle import Triangle
+
+_HEAD = struct.Struct("<8sqq")
+_MAGIC = b"CAUSUM1\0"
+Part = Triangle | NDArray[np.int64]
+Shapes = Mapping[str, int | tuple[int, ...]]
+"""The parts of a state by name: the size of a triangle, or the shape of a table."""
+
+
+class Sums:
+    """Sums over samples. All numbers are int64; states of the same recipe can be added.
+
+    Parameters
+    ----------
+    shapes
+        The parts, as the head names them.
+
+    Examples
+    --------
+    >>> sums = Sums({"cross": (2, 3)})
+    >>> sums.samples, len(sums.encoded()) == Sums.bytes_of({"cross": (2, 3)})
+    (0, True)
+    """
+
+    def __init__(self, shapes: Shapes) -> None:
+        self.shapes = shapes
+        self.samples = 0
+        self.clipped = 0
+        """How many features of the samples were clipped."""
+        self.parts: dict[str, Any] = {
+            name: Triangle(shape) if isinstance(shape, int) else np.zeros(shape, dtype=np.int64)
+            for name, shape in shapes.items()
+        }
+
+    @staticmethod
+    def bytes_of(shapes: Shapes) -> int:
+        """Return the number of bytes of a state with these parts."""
+        return _HEAD.size + sum(
+            Triangle.bytes_of(shape) if isinstance(shape, int) else 8 * int(np.prod(shape, dtype=np.int64))
+            for shape in shapes.values()
+        )
+
+    def merge(self, other: "Sums") -> None:
+        """Add another state, in place: the sums over both devices' samples.
+
+        Raises
+        ------
+        LearnerError
+            If the states have other parts.
+        """
+        if dict(other.shapes) != dict(self.shapes):
+            raise LearnerError(f"states with the parts {dict(other.shapes)} and {dict(self.shapes)} cannot be added")
+        self.samples += other.samples
+        self.clipped += other.clipped
+        for name, part in self.parts.items():
+            if isinstance(part, Triangle):
+                part.merge(other.parts[name])
+            else:
+                part += other.parts[name]
+
+    def encoded(self) -> bytes:
+        """Return the state as bytes: the same ones on every machine."""
+        parts = [_HEAD.pack(_MAGIC, self.samples, self.clipped)]
+        for part in self.parts.values():
+            parts.append(part.encoded() if isinstance(part, Triangle) else part.astype("<i8", copy=False).tobytes())
+        return b"".join(parts)
+
+    @classmethod
+    def decoded(cls, blob: bytes, shapes: Shapes) -> "Sums":
+        """Return the state of its bytes.
+
+        Raises
+        ------
+        LearnerError
+            If they are not the bytes of a state with these parts.
+        """
+        if len(blob) != cls.bytes_of(shapes) or blob[:8] != _MAGIC:
+            raise LearnerError(f"not a state of this recipe: {len(blob):,} bytes, not {cls.bytes_of(shapes):,}")
+        sums, data, at = cls.__new__(cls), memoryview(blob), _HEAD.size
+        _, sums.samples, sums.clipped = _HEAD.unpack_from(blob)
+        sums.shapes, sums.parts = shapes, {}
+        for name, shape in shapes.items():
+            if isinstance(shape, int):
+                end = at + Triangle.bytes_of(shape)
+                sums.parts[name] = Triangle.decoded(data[at:end], shape)
+            else:
+                end = at + 8 * int(np.prod(shape, dtype=np.int64))
+                sums.parts[name] = np.frombuffer(data[at:end], dtype="<i8").reshape(shape).astype(np.int64)
+            at = end
+        return sums

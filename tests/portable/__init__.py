@@ -1,0 +1,1 @@
+"""The same bits everywhere: states and portable solutions on several processors, kernels and numbers of threads."""

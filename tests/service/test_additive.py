@@ -1,0 +1,48 @@
+"""A service over a home with an additive learner: uploads and erasures are whole when they are answered."""
+
+import pytest
+
+from cause import AdditiveLearner, Cause
+from tests.device.homes import CLASSES, FEATURES, MASTER, samples
+from tests.service.services import Running, inputs, rows
+
+
+@pytest.fixture(scope="module")
+def adding(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("adding") / "home"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CAUSE_TEST_KEY", MASTER)
+        learner = AdditiveLearner(features=FEATURES, scale=(-3, 3), classes=CLASSES)
+        Cause(folder, learner=learner, key={"env": "CAUSE_TEST_KEY"}).close()
+        with Running(folder) as running:
+            yield running
+
+
+def test_an_upload_and_an_erasure_are_in_effect_when_they_are_answered(adding):
+    device = adding.service.device
+    for user, count in (("ann", 5), ("bob", 4)):
+        answer = adding.post(f"/v1/users/{user}/samples", body=rows(user, device.ledger.round + 1, count))
+        assert answer.status_code == 201
+    status = adding.get("/v1/status").json()
+    assert (status["samples"], status["round"], status["repair"]["trainings"]) == (9, 2, 0)
+    predicted = adding.post("/v1/predictions", body={"inputs": inputs(3)})
+    assert predicted.status_code == 200, predicted.text
+    assert len(predicted.json()["labels"]) == 3
+    erased = adding.post("/v1/users/ann/erasures", body={})
+    assert erased.status_code in (200, 201, 202), erased.text
+    assert device.waiting() == []
+    status = adding.get("/v1/status").json()
+    assert (status["samples"], status["requests"]["open"]) == (4, 0)
+    clean = Cause(learner=AdditiveLearner(features=FEATURES, scale=(-3, 3), classes=CLASSES))
+    clean.learn({})
+    clean.learn({"bob": samples("bob", 2, 4)})
+    head = clean.memory.head(0)
+    assert head is not None
+    assert device.memory.shelf.get(head.key) == clean.memory.shelf.get(head.key)
+    assert adding.post("/v1/predictions", body={"inputs": inputs(3)}).status_code == 200
+
+
+def test_pages_and_reports_answer(adding):
+    for path in ("/v1/status", "/v1/health", "/v1/receipts", "/v1/log", "/metrics", "/"):
+        assert adding.get(path).status_code in (200, 404), path
+    assert adding.get("/").status_code == 200
