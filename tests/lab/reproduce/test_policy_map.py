@@ -40,7 +40,8 @@ def test_a_run_becomes_rows_and_claims():
 
 def test_ratios_are_of_pairs_of_the_same_seed():
     rsn = {"adaptive": [10, 30], "fibor": [20, 30], "cost": [40, 90], "informed": [1, 1]}
-    place = Place("cause", "uniform", 4, 2, rsn)
+    place = Place("cause", "uniform", 4, 2, rsn, [20, 25])
+    assert place.binds
     assert place.best == "fibor"
     assert place.ratio("fibor").value == pytest.approx(0.75)
 
