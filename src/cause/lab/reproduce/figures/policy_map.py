@@ -17,6 +17,7 @@ AGES = ("current", "recent:0.2", "recent:0.5", "recent:0.8", "uniform")
 RECENT = ("current", "recent:0.2")
 SHARDS = (2, 4, 8, 16)
 SLOTS_EACH = (2, 3, 4, 6, 8)
+BINDS = 1.05
 FEW = (2, 3)
 """Few slots a shard."""
 SYSTEMS = {"cause-no-sc": "fixed shards", "cause": "controller"}
@@ -32,6 +33,13 @@ class Place:
     each: int
     """Slots a shard."""
     rsn: Mapping[str, Sequence[int]]
+    floor: Sequence[int]
+    """The RSN with a memory without limit, by seed."""
+
+    @property
+    def binds(self) -> bool:
+        """Whether memory is short: FiboR retrains at least 5 % more than the floor."""
+        return sum(self.rsn["fibor"]) >= BINDS * sum(self.floor)
 
     def ratio(self, other: str) -> Mean:
         """Return our RSN as a share of another policy's, on pairs of the same seed."""
@@ -72,7 +80,9 @@ def places_of(done: Sequence[Done]) -> Iterator[Place]:
     for run in done:
         for slots in run["slots"].split(","):
             rsn = {policy: by_slots[slots] for policy, by_slots in run.result["rsn"].items()}
-            yield Place(run["system"], run["ages"], run["shards"], int(slots) // run["shards"], rsn)
+            yield Place(
+                run["system"], run["ages"], run["shards"], int(slots) // run["shards"], rsn, run.result["floor_rsn"]
+            )
 
 
 def summarise(done: Sequence[Done]) -> Summary:
@@ -116,6 +126,10 @@ def _panels(places: Sequence[Place]) -> Iterator[Panel]:
 def _claims(places: Sequence[Place], size: str) -> Iterator[Claim]:
     over = _mean(places, "fibor")
     yield Claim(f"{OURS} retrains less than FiboR, mean of the map", "–", percent(1 - over), size)
+    binding = [place for place in places if place.binds]
+    if binding:
+        what = f"the same, the {len(binding)} of {len(places)} places where FiboR is at least 5 % above the floor"
+        yield Claim(what, "–", percent(1 - _mean(binding, "fibor")), size)
     few = [p for p in places if p.ages in RECENT and p.system == "cause-no-sc" and p.each in FEW]
     if few:
         what = f"the same, ages {' and '.join(RECENT)}, fixed shards, {' and '.join(map(str, FEW))} slots a shard"
