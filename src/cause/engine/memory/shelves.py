@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
+from cause.common.files import absolute
 from cause.engine.samples import SegmentKey
 from cause.errors import InputError, LearnerError
 
@@ -65,7 +66,7 @@ class FolderShelf:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+        self.folder = absolute(folder)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             earlier = sorted(self.folder.glob("*.sub*"))
