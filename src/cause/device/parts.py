@@ -69,9 +69,11 @@ def parts_of(
     home, repair = None, "now"
     if folder is not None:
         from cause.device.attach import attach
+        from cause.device.config import usable_workers
 
         home, settings, learner = attach(folder, learner, {**arguments, **bounds}, key, read_only=read_only)
         arguments, repair = {**vars(settings), "system": home.system}, settings.repair
+        arguments["workers"] = usable_workers(settings.workers)
     elif bounds or key is not None or read_only:
         refuse_unknown("Cause", bounds, DEVICE_ARGUMENTS)
         raise InputError(f"{next(iter(bounds), 'key')!r} is for a device with a home: Cause('device/', …)")

@@ -152,7 +152,10 @@ class Home(Journal):
         self.database = database = Database(
             layout.ledger, vault=self._vault, read_only=read_only, connect=connect, disk=disk, check=self._anchor.check
         )
-        self.store = store = SealedStore(layout, disk, open_vault, database, self._anchor, self._vault)
+        self.store = store = SealedStore(
+            layout, disk, open_vault, database, self._anchor, self._vault, self._check_place
+        )
+        database.before_transaction.append(self._check_place)
         database.after_commit += [store.garbage.committed, partial(self._anchor.advance, database)]
         self.tables, self.queries = Tables(database), Queries(database)
         tables = self.tables
@@ -171,6 +174,11 @@ class Home(Journal):
         self._loader = Loader(store, tables, self.directory, self.ledger, self.inbox, self.shelf)
         self._upgrade = Upgrade(store, tables, self.directory, self.ledger, self.permutation)
         self._version: int | None = None  # of what a reader has loaded
+
+    def _check_place(self) -> None:
+        """Refuse to change files if the home's path leads to another folder than at the opening."""
+        if self._lock is not None:
+            self._lock.check()
 
     def _tidy(self) -> None:
         """At an opening for writing: finish what a crash left, and keep room for forgetting."""

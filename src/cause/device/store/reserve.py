@@ -71,6 +71,12 @@ class Reserve:
         except OSError:
             return 0
 
+    def _free_bytes(self) -> int:
+        try:
+            return self._disk.free_bytes(self.path.parent)
+        except OSError as error:
+            raise HomeError(f"cannot look at {str(self.path.parent)!r}: {error.strerror}: is it still there?") from None
+
     def require(self, tables: "Tables", more: int, largest: int) -> None:
         """Before samples are taken in: make the reserve whole, for an upload as large as the largest of them too.
 
@@ -97,7 +103,7 @@ class Reserve:
         self._upload = max(self._upload, largest)
         self._measure(database)
         for scrubbed in (False, True):
-            if self._grow(self.target) >= self.target and self._disk.free_bytes(self.path.parent) > more:
+            if self._grow(self.target) >= self.target and self._free_bytes() > more:
                 return
             if not scrubbed:
                 database.scrub()  # the write-ahead log may hold room that is not needed
@@ -116,14 +122,14 @@ class Reserve:
         """
         if not self._ledger:
             return  # the home was not opened, so its sizes are unknown
-        size, free = self.size(), self._disk.free_bytes(self.path.parent)
+        size, free = self.size(), self._free_bytes()
         reachable = min(self.target, size + free - leave)
         if reachable > size:
             self._grow(reachable)
 
     def make_room(self) -> None:
         """Before a forget: give the reserve up where the rest of the disk may not suffice."""
-        if self._disk.free_bytes(self.path.parent) < max(self.target, STEP_BYTES):
+        if self._free_bytes() < max(self.target, STEP_BYTES):
             self.release()
 
     def release(self) -> None:

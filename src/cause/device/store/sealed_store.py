@@ -38,6 +38,8 @@ class SealedStore:
         The anchor: it must name the last commit before a key is destroyed.
     vault
         The vault as it is open now.
+    check
+        Raises a HomeError if the home was moved or replaced since it was opened.
     """
 
     def __init__(
@@ -48,10 +50,11 @@ class SealedStore:
         database: Database,
         anchor: AnchorKeeper,
         vault: Vault,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self.layout, self.disk, self.vault, self.garbage = layout, disk, vault, Garbage()
-        self.blocks = BlockStore(Files(layout.blocks, disk), lambda name: self.vault.key(name))
-        self.sub_models = Files(layout.sub_models, disk)
+        self.blocks = BlockStore(Files(layout.blocks, disk, check), lambda name: self.vault.key(name))
+        self.sub_models = Files(layout.sub_models, disk, check)
         self._open_vault, self._database, self._anchor = open_vault, database, anchor
         self._sweeper = Sweeper()
 

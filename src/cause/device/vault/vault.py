@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 
+from cause.common.files import absolute
 from cause.device.store.disk import Disk, OpenFile
 from cause.device.vault import keyfile, old_format, sealing, writing
 from cause.device.vault.loading import FILES, ROOT, Files, Loaded, load
@@ -95,7 +96,7 @@ class Vault:
         VaultError
             The folder holds something else, or cannot be written.
         """
-        path, disk = Path(folder), disk or Disk()
+        path, disk = absolute(folder), disk or Disk()
         with wiping(read_master(source)) as master, failing(f"cannot create a vault in {str(path)!r}"):
             if not disk.exists(path):
                 disk.make_folder(path)
@@ -133,7 +134,7 @@ class Vault:
             There is no vault, the master key is another one, or both copies of a file are damaged. Nothing was changed
             then.
         """
-        return cls(Path(folder), source, disk or Disk(), read_only)
+        return cls(absolute(folder), source, disk or Disk(), read_only)
 
     @property
     def generation(self) -> int:
