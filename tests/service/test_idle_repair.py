@@ -136,8 +136,8 @@ def test_status_metrics_and_problem_say_degraded_and_overdue(tmp_path):
         assert (status["requests"]["due_soon"], status["requests"]["overdue"]) == (0, 1)
         assert status["problem"] == "1 requests are past their deadline and not repaired: repair now"
         lines = running.get("/metrics").text.splitlines()
-        assert "cause_degraded_shards 1" in lines
-        assert "cause_overdue_requests 1" in lines
+        assert "cause_degraded_shards 1.0" in lines
+        assert "cause_overdue_requests 1.0" in lines
         assert retention(running.service.home).retain is None
 
 

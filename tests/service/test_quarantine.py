@@ -50,8 +50,8 @@ def test_it_is_named_to_operators_and_counted_for_others(running):
         assert '"samples":8' in seen.text.replace(" ", "")
     assert running.get("/v1/quarantine", "ingest").status_code == 403
     metrics = running.get("/metrics", "auditor").text
-    assert "cause_quarantined_uploads 1" in metrics
-    assert "cause_failing_shards 0" in metrics
+    assert "cause_quarantined_uploads 1.0" in metrics
+    assert "cause_failing_shards 0.0" in metrics
     assert "bob" not in metrics
     assert running.get("/v1/users/bob", "bob").json()["quarantined"] == 8
     assert running.get("/v1/status").json()["problem"] is None

@@ -371,7 +371,7 @@ def parse_erasure(kind: str, body: bytes) -> Erasure:
 
 def erasure_schema() -> dict[str, Any]:
     """Return the OpenAPI schema of the body of an erasure."""
-    return {"required": True, "content": {JSON: {"schema": Erasure.model_json_schema()}}}
+    return {"required": True, "content": {JSON: {"schema": {"$ref": "#/components/schemas/Erasure"}}}}
 
 
 def parse_close_round(body: bytes) -> CloseRound:
@@ -390,7 +390,7 @@ def parse_close_round(body: bytes) -> CloseRound:
 
 def close_round_schema() -> dict[str, Any]:
     """Return the OpenAPI schema of the body that closes a round."""
-    return {"required": False, "content": {JSON: {"schema": CloseRound.model_json_schema()}}}
+    return {"required": False, "content": {JSON: {"schema": {"$ref": "#/components/schemas/CloseRound"}}}}
 
 
 def validation_errors(error: ValidationError) -> list[dict[str, Any]]:

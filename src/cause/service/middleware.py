@@ -8,6 +8,7 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 
 from cause.errors import HomeError
 from cause.service import problems
@@ -29,6 +30,8 @@ SMALL_BODY_BYTES = 1 << 18
 """The limit for requests without samples. The longest erasure fits into it."""
 LARGE = ("/samples", "/samples/matching", "/predictions", "/evaluations")
 STREAM = "/v1/events"
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+"""Methods that metrics name; a client could make up any number of others."""
 ALIVE = ("/healthz", "/readyz")
 """Answered however many requests are under way; otherwise a busy device would look like a dead one."""
 BODY_BYTES_S = 65_536
@@ -124,6 +127,8 @@ class ServiceMiddleware:
                 if problem := limit.enter(None if token is None else token.id):
                     raise problem
                 entered = limit
+                if limit is self._streams:
+                    self._metrics.streams.inc()
             scope.setdefault("state", {})["token"] = token
             await self._app(scope, self._limited(scope, receive), send_with_headers)
         except ClientDisconnect:
@@ -141,9 +146,12 @@ class ServiceMiddleware:
         finally:
             if entered is not None:
                 entered.leave(None if token is None else token.id)
+                if entered is self._streams:
+                    self._metrics.streams.dec()
             took = time.perf_counter() - start
             route = _route(scope, path, guarded)
-            self._metrics.request(scope["method"] if scope["method"].isalpha() else "?", route, status, took)
+            method = scope["method"] if scope["method"] in METHODS else "other"
+            self._metrics.request(method, route, status, took, stream=entered is self._streams)
             if access.isEnabledFor(logging.INFO):
                 fields = {"method": scope["method"][:16], "route": route, "status": status, "ms": round(1e3 * took, 2)}
                 access.info("request", extra=fields | {"token": None if token is None else token.id})
@@ -227,8 +235,9 @@ def _header(scope: Scope, name: bytes) -> bytes | None:
 
 def _route(scope: Scope, path: str, guarded: bool) -> str:
     """Return a route's pattern, never the path itself, which may contain a user id."""
-    route = scope.get("route")
-    pattern = getattr(route, "path_format", None)
-    if isinstance(pattern, str) and pattern:
-        return pattern
+    routes = [scope["route"]] if "route" in scope else getattr(scope.get("app"), "routes", ())
+    for route in routes:  # a request that was refused before it reached a route is counted at the one that it asked for
+        pattern = getattr(route, "path_format", None)
+        if isinstance(pattern, str) and pattern and ("route" in scope or route.matches(scope)[0] is not Match.NONE):
+            return pattern
     return "unknown" if guarded else "static"

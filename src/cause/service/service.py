@@ -26,6 +26,7 @@ from cause.executors import Processes
 from cause.service.baselines import Comparison
 from cause.service.batching import PredictionBatcher
 from cause.service.body_reader import BodyReader
+from cause.service.device_metrics import DeviceCollector
 from cause.service.erasures import Erasures
 from cause.service.events import Events
 from cause.service.input_spec import InputConverter
@@ -102,6 +103,7 @@ class Service:
             bytes_per_prediction = self.device.classes * (8 * self.device.controller.most + NUMBER_BYTES)
             self.batcher = PredictionBatcher(self.predictors, settings.waiting_bytes, bytes_per_prediction)
             self.comparison = Comparison(self.device, self.model)
+            self.metrics.add(DeviceCollector(self))
             self.ready = False
         except BaseException:
             self.device.close()
