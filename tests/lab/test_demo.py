@@ -19,7 +19,8 @@ SMALL: dict[str, Any] = {"users": 8, "rounds": 2, "rho": 0.5, "epochs": 1, "seed
 def test_every_system_is_exact_and_costs_what_the_simulator_says(system):
     outcome = run(Job(system, **SMALL))
     assert outcome.stored == outcome.clean == outcome.replayed > 0
-    assert outcome.rsn == outcome.simulated_rsn > 0
+    assert outcome.rsn == outcome.simulated_rsn
+    assert (outcome.rsn > 0) == (system != "additive")  # which only subtracts
     assert outcome.used_bytes <= outcome.budget_bytes
 
 

@@ -9,7 +9,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.service.services import inputs, until
+from tests.service.services import inputs
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "deploy" / "alerts.yml"
@@ -81,10 +82,10 @@ def test_streams_are_counted_apart_from_latencies(running):
     with httpx.stream("GET", url, headers=headers, trust_env=False) as stream:
         lines = stream.iter_lines()
         assert next(lines) == "event: hello"
-        until(lambda: read(running)[1]["cause_event_streams",] == 1)
-        lines.close()
+        wait_until(lambda: read(running)[1]["cause_event_streams",] == 1)
+        lines.close()  # type: ignore[attr-defined]
     running.service.events.publish("upload.staged", samples=1)
-    until(lambda: read(running)[1]["cause_event_streams",] == 0)
+    wait_until(lambda: read(running)[1]["cause_event_streams",] == 0)
     _, samples = read(running)
     assert ("cause_requests_total", "/v1/events", "200", "GET") in samples
     assert not [name for name in samples if name[0] == "cause_request_seconds_count" and "/v1/events" in name]

@@ -268,7 +268,8 @@ class TraceData:
 
     def with_inputs(self, convert: Callable[[Array], Array]) -> "TraceData":
         """Return the same samples with converted inputs."""
-        return TraceData(self._upload, convert(self._x), self._y)
+        x, y = self.arrays(self.positions)
+        return TraceData(self._upload, convert(x), y)
 
     def keeping(self, positions: Positions) -> "TraceData":
         """Return the upload with these samples only."""

@@ -10,17 +10,21 @@ from multiprocessing.queues import SimpleQueue
 
 from cause.device.device import Cause
 from cause.device.verify import verify
-from cause.engine.presets import parse_system
+from cause.engine.learner import Learner
+from cause.engine.presets import ADDITIVE_SYSTEM, parse_system
 from cause.engine.progress import Progress
 from cause.lab.clean_room import clean_room, compare
 from cause.lab.digits import BRIGHTEST, CLASSES, SHAPE, share_out
 from cause.lab.reproduce.place import check_processes
 from cause.lab.reproduce.summary import Panel, Series
 from cause.lab.simulate import Setting, simulate
+from cause.learners.additive import AdditiveLearner
 from cause.learners.recipe import Recipe
 from cause.learners.torch import TorchLearner
 
-SYSTEMS = ("sisa", "omp-70", "arcane", "omp-95", "cause", "frugal")  # the longest first
+SYSTEMS = ("sisa", "omp-70", "arcane", "omp-95", "cause", "frugal", ADDITIVE_SYSTEM)  # the longest first
+UNITS = 256
+"""The random units of the additive learner: its state is a quarter of the memory's default."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +71,20 @@ class Outcome:
 def device_for(job: Job) -> Cause:
     """Return the device of a job; raise an error if it cannot be made."""
     return Cause(
-        learner=TorchLearner(job.recipe()),
+        learner=learner_for(job),
         system=parse_system(job.system)[1],
-        shards=job.shards,
+        shards=1 if job.system == ADDITIVE_SYSTEM else job.shards,
         memory=job.memory,
         classes=CLASSES,
         seed=job.seed,
     )
+
+
+def learner_for(job: Job) -> Learner:
+    """Return a new learner: sums for the system `additive`, a small network for the others."""
+    if job.system == ADDITIVE_SYSTEM:
+        return AdditiveLearner(shape=SHAPE[1:], scale=(0, BRIGHTEST), classes=CLASSES, expand=UNITS)
+    return TorchLearner(job.recipe())
 
 
 def run(job: Job, tick: Callable[[], None] = lambda: None) -> Outcome:
@@ -93,7 +104,7 @@ def run(job: Job, tick: Callable[[], None] = lambda: None) -> Outcome:
             forget_s += time.perf_counter() - started
         tick()
     rounds = [shared.uploads(round_) for round_ in shared.trace.rounds]
-    clean = clean_room(device, TorchLearner(job.recipe()), rounds, job.seed)
+    clean = clean_room(device, learner_for(job), rounds, job.seed)
     tick()
     replayed = verify(device, processes=0)
     tick()

@@ -5,11 +5,12 @@ from typing import Any
 
 from cause.device.device import Cause
 from cause.engine.composition import settled
-from cause.engine.presets import System, paper_sub_model_bytes
+from cause.engine.presets import ADDITIVE_SYSTEM, PRESETS, System, paper_sub_model_bytes
 from cause.engine.progress import Progress
 from cause.errors import InputError
 from cause.lab.trace import Trace
 from cause.learners import CountingLearner
+from cause.learners.counting_sums import CountingSums
 
 MOST_SAMPLES = 50_000_000  # a round of that size takes about 2 GB while it is partitioned
 
@@ -109,14 +110,16 @@ def device_for(trace: Trace, system: System, setting: Setting) -> Cause:
             f"{trace.samples:,} samples are too many to be handled one by one, which partition {system.partition!r}, "
             f"slices and rehearsal need: at most {MOST_SAMPLES:,}"
         )
-    shards = trace.given_shards if system.partition == "given" else setting.shards
+    # the law is the learner's, not a part of a composition: the preset is known by its description
+    additive = system.about == PRESETS[ADDITIVE_SYSTEM].about
+    shards = trace.given_shards if system.partition == "given" else 1 if additive else setting.shards
 
     def size(composed: System) -> int:
         return setting.sub_model_bytes or paper_sub_model_bytes(composed, setting.backbone)
 
     system = settled(system, size, shards, setting.memory, setting.slots)
     return Cause(
-        learner=CountingLearner(size(system)),
+        learner=CountingSums(size(system)) if additive else CountingLearner(size(system)),
         system=system,
         shards=shards,
         memory=setting.memory,

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
 
-from cause.engine.executor import Executor
+from cause.engine.executor import MOST_WORKERS, Executor
 from cause.errors import InputError
 from cause.executors import Here, Processes
-from cause.executors.processes import MOST_WORKERS
 from cause.lab.reproduce.data import Split, load_split
 
 

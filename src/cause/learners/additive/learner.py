@@ -35,7 +35,7 @@ BLOCK = 1_024
 MOST_FEATURES = 65_536
 KEEP = ("features", "samples")
 OUT_OF_SCALE = ("clip", "refuse")
-REGULARIZATION = 1e-3
+REGULARIZATION = 0.1
 
 
 class AdditiveLearner(SummingLearner):
@@ -69,7 +69,7 @@ class AdditiveLearner(SummingLearner):
     head
         "ridge", "class-means", "gaussian-nb" or "multinomial-nb".
     regularization
-        λ of the ridge head, as a share of the mean of its matrix's diagonal.
+        λ of the ridge head, as a share of the mean squared length of a sample's features.
     solve
         "lapack", or "portable" for the same bits on every machine.
     keep

@@ -25,7 +25,7 @@ class Setting:
     largest: int
     """The largest value of a feature; the smallest is 0."""
     regularization: float
-    """λ of the ridge head, as a share of the mean of its matrix's diagonal."""
+    """λ of the ridge head, as a share of the mean squared length of a sample's features."""
     solve: str
     """The name of the solver."""
 

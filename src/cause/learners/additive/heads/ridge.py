@@ -22,8 +22,9 @@ class LinearSolution(Solution):
 class Ridge(Head):
     """Minimises the squared error of the one-hot labels plus λ times the squared weights.
 
-    λ is `regularization` times the mean of the diagonal of Σ z·zᵀ, without the constant entry, which is not penalised.
-    So it follows from the state alone and grows with the number of samples.
+    λ is `regularization` times the mean squared length of a sample's features: the trace of Σ z·zᵀ without the constant
+    entry, which is not penalised, over the number of samples. So it follows from the state alone, and weighs less the
+    more samples there are.
     """
 
     def shapes(self) -> Shapes:
@@ -57,7 +58,7 @@ class Ridge(Head):
         diagonal, trace = np.arange(features), 0.0
         for value in matrix[diagonal, diagonal].tolist():  # one by one: a library may choose another order
             trace += value
-        penalty = self.setting.regularization * max(trace, 1.0) / max(features, 1)
+        penalty = self.setting.regularization * max(trace, 1.0) / max(sums.samples, 1)
         matrix[diagonal, diagonal] += penalty
         return matrix
 
