@@ -1,6 +1,7 @@
 """The trial in fresh processes: state is found wherever a user's code hides it."""
 
 import pytest
+from torch import nn
 
 from cause.engine.presets import PRESETS
 from cause.errors import LearnerError
@@ -20,8 +21,8 @@ def learner(make):
 def nothing_passed(monkeypatch):
     monkeypatch.setattr(fresh_trial, "_passed", set())
     yield
-    if hasattr(networks.nn.Linear, "first_batch"):
-        del networks.nn.Linear.first_batch
+    if hasattr(nn.Linear, "first_batch"):
+        delattr(nn.Linear, "first_batch")
 
 
 @pytest.mark.parametrize(

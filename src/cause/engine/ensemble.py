@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cause.engine.host_settings import own_error_modes
 from cause.engine.learner import Learner
 from cause.engine.memory import SubModel
 from cause.engine.results import Voter
@@ -81,4 +82,5 @@ def _vote_of(held: State, learner: Learner, shard: int, x: Any) -> tuple[int, ND
                 blob = held.load(head.key)
             except DamageError:
                 continue  # with the one before it
-        return weight, learner.predict(learner.decode(blob), x)
+        with own_error_modes():
+            return weight, learner.predict(learner.decode(blob), x)
