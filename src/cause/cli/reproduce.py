@@ -69,8 +69,8 @@ def reproduce(
 ) -> None:
     """Make the paper's tables and figures from real runs, ours beside the paper's. A run that was stopped goes on."""
     from cause.common.gpu_sharing import turns_note
-    from cause.errors import InputError
     from cause.engine.executor import MOST_WORKERS
+    from cause.errors import InputError
     from cause.lab.reproduce.data import at_hand
     from cause.lab.reproduce.place import Place
     from cause.lab.reproduce.recipes import RECIPES
