@@ -22,7 +22,7 @@ def nothing_passed(monkeypatch):
     monkeypatch.setattr(fresh_trial, "_passed", set())
     yield
     if hasattr(nn.Linear, "first_batch"):
-        del nn.Linear.first_batch
+        delattr(nn.Linear, "first_batch")
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,16 @@ HOST = {
     ),
     "deterministic debug mode": Turned(torch.set_deterministic_debug_mode, torch.get_deterministic_debug_mode, 1),
     "fill_uninitialized_memory": attribute(torch.utils.deterministic, "fill_uninitialized_memory", False),
+    "swap_module_params_on_conversion": Turned(
+        torch.__future__.set_swap_module_params_on_conversion,
+        torch.__future__.get_swap_module_params_on_conversion,
+        True,
+    ),
+    "overwrite_module_params_on_conversion": Turned(
+        torch.__future__.set_overwrite_module_params_on_conversion,
+        torch.__future__.get_overwrite_module_params_on_conversion,
+        True,
+    ),
     "grad mode": Turned(torch.set_grad_enabled, torch.is_grad_enabled, False),
     "anomaly detection": Turned(torch.set_anomaly_enabled, torch.is_anomaly_enabled, True),
     "autocast": Turned(
@@ -166,7 +176,7 @@ CONTEXTS: dict[str, Any] = {
         lambda t: t.to(torch.bfloat16) if t.is_floating_point() else t,
         lambda t: t.float() if t.dtype == torch.bfloat16 else t,
     ),
-    "mkldnn flags": lambda: torch.mkldnn.flags(enabled=False, allow_tf32=None),  # type: ignore[attr-defined]
+    "mkldnn flags": lambda: mkldnn.flags(enabled=False, allow_tf32=None),
     "attention kernels": lambda: torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
 }
 

@@ -1,7 +1,7 @@
 """Messages for errors that come after something was recorded: the caller must not repeat the call."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from cause.errors import CauseError
 
@@ -13,7 +13,7 @@ NAMED = 8
 def saying(what: str | Callable[[], str]) -> Iterator[None]:
     """Add a sentence on what was recorded to any error that the block raises.
 
-    A CauseError gets it in its text and as `recorded`; any other error as a note.
+    A CauseError gets it in its text and as `recorded`; any other error as a note and as `recorded`.
 
     Parameters
     ----------
@@ -27,6 +27,12 @@ def saying(what: str | Callable[[], str]) -> Iterator[None]:
     ...     raise LearnerError("training diverged")
     Traceback (most recent call last):
     cause.errors.LearnerError: training diverged; round 3 is recorded: `cause repair` trains it
+    >>> try:
+    ...     with saying("round 3 is recorded"):
+    ...         raise ValueError("of a user's learner")
+    ... except ValueError as error:
+    ...     print(error.recorded)
+    round 3 is recorded
     """
     try:
         yield
@@ -37,6 +43,8 @@ def saying(what: str | Callable[[], str]) -> Iterator[None]:
             error.recorded = sentence if error.recorded is None else f"{error.recorded}; {sentence}"
         elif sentence and sentence not in getattr(error, "__notes__", ()):
             error.add_note(sentence)
+            with suppress(AttributeError):  # of a class with slots
+                error.recorded = sentence  # type: ignore[attr-defined]
         raise
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cause.engine.host_settings import own_error_modes
 from cause.engine.law import Law
 from cause.engine.learner import Learner
 from cause.engine.memory import SubModel
@@ -84,4 +85,5 @@ def _vote_of(held: State, law: Law, learner: Learner, shard: int, x: Any) -> tup
                 predictor = law.predictor(learner, head)
             except DamageError:
                 continue  # with the one before it
-        return weight, predictor(x)
+        with own_error_modes():
+            return weight, predictor(x)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from cause.engine.host_settings import own_error_modes
 from cause.engine.learner import Learner
 from cause.engine.progress import Tick
 from cause.engine.samples import Lesson, SegmentKey
@@ -103,5 +104,6 @@ class Executor(Protocol):
 
 def train_segment(learner: Learner, parent: bytes | None, task: Task, tick: Tick) -> bytes:
     """Train one segment from the encoded parent (None: from scratch) and return the encoded sub-model."""
-    state = None if parent is None else learner.decode(parent)
-    return learner.encode(learner.train(state, task.lesson, task.seed, tick))
+    with own_error_modes():
+        state = None if parent is None else learner.decode(parent)
+        return learner.encode(learner.train(state, task.lesson, task.seed, tick))

@@ -9,6 +9,7 @@ import numpy as np
 
 from cause.common.hashing import digest
 from cause.engine.arrays import ArrayUpload
+from cause.engine.host_settings import own_error_modes
 from cause.engine.learner import ADDITIVE, Learner
 from cause.engine.samples import Lesson, Piece, SegmentKey
 from cause.errors import CauseError, LearnerError
@@ -53,7 +54,7 @@ def try_out(learner: Learner, shape: tuple[int, ...] | None = None) -> None:
         return
     trial = _Trial(learner.shortened().unrounded(), shape)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), own_error_modes():
             warnings.simplefilter("ignore")  # of classes without a sample, for instance
             trial.run()
     except CauseError:
@@ -81,7 +82,7 @@ def after(learner: Learner, shape: tuple[int, ...], earlier: Sequence[int]) -> b
         A digest of the sub-model, before it is rounded, and of its answers.
     """
     trial = _Trial(learner.shortened().unrounded(), shape)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), own_error_modes():
         warnings.simplefilter("ignore")
         for number in earlier:
             trial.result(number)

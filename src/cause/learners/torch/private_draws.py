@@ -71,7 +71,7 @@ class PrivateDraws(TorchDispatchMode):
 
     def _instead_of(self, generator: torch.Generator | None) -> torch.Generator:
         """Return our generator in place of the global one; one that the caller made stays."""
-        if generator is None or generator._cdata == torch.default_generator._cdata:
+        if generator is None or _address(generator) == _address(torch.default_generator):
             return self.generator
         return generator
 
@@ -84,6 +84,11 @@ class PrivateDraws(TorchDispatchMode):
         finally:
             self.generator.set_state(torch.default_generator.get_state())
             torch.default_generator.set_state(before)
+
+
+def _address(generator: Any) -> Any:
+    """Where torch keeps a generator: the same one comes in several Python objects."""
+    return generator._cdata
 
 
 class _ByThread:

@@ -102,6 +102,18 @@ def _table() -> list[Switch]:
         _flag("mkldnn_deterministic", False, "mkldnn.deterministic"),
         _flag("nnpack_enabled", True, "nnpack.enabled"),
         _flag("cpu_allow_fp16_reduced_precision_reduction", False, "fp16 reductions of a CPU"),
+        Switch(
+            "swap_module_params_on_conversion",
+            torch.__future__.get_swap_module_params_on_conversion,
+            torch.__future__.set_swap_module_params_on_conversion,
+            False,
+        ),
+        Switch(
+            "overwrite_module_params_on_conversion",
+            torch.__future__.get_overwrite_module_params_on_conversion,
+            torch.__future__.set_overwrite_module_params_on_conversion,
+            False,
+        ),
         Switch("mha fast path", _BACKENDS.mha.get_fastpath_enabled, _BACKENDS.mha.set_fastpath_enabled, True),
         *map(_attention, ("flash", "mem_efficient", "math", "cudnn")),
         Switch(
