@@ -15,7 +15,7 @@ Made by `cause reproduce` from the result files beside this page. Each result na
 epochs, seeds), command, commit, machine and date. Simulations count what a real run would train; accuracies, times and
 energies were measured. Where energy is a product of simulated samples and a measured cost per sample, it says so.
 The paper leaves open when users ask and for what: "ours" is our default reading of its workload and algorithms, "the
-paper's reading" the one that reproduces its numbers ([The paper and us](../../docs/paper.md)).
+paper's reading" the one that reproduces its numbers (the page "The paper and us").
 """
 
 
