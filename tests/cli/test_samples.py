@@ -46,6 +46,25 @@ def test_learning_answers_with_a_handle_for_each_row_in_the_order_of_the_files(c
     assert {line["handle"] for line in lines} <= set(held("alice"))
 
 
+def test_a_file_with_arrays_that_nothing_reads_is_refused_by_every_command(refused, device):  # noqa: F811
+    x, y = samples("alice", 3, 4)
+    before = held("alice")
+    for name, hint in (("Users", "did you mean 'users'?"), ("owners", ""), ("users_train", "did you mean 'users'?")):
+        np.savez("odd.npz", x=x, y=y, **{name: np.array(["bob"] * 4)})
+        for command in (
+            ("learn", "home", "odd.npz", "--user", "alice"),
+            ("forget", "home", "--user", "alice", "--matching", "odd.npz"),
+            ("predict", "home", "odd.npz"),
+            ("evaluate", "home", "odd.npz"),
+        ):
+            message = refused(*command)
+            assert f"nothing reads its array '{name}'" in message
+            assert hint in message
+    np.savez("split.npz", x_train=x, y_train=y, users=np.array(["bob"] * 4))
+    assert "did you mean 'users_train'?" in refused("learn", "home", "split.npz", "--user", "alice")
+    assert held("alice") == before
+
+
 def test_what_is_held_is_listed_a_page_at_a_time(cause, device):  # noqa: F811
     result = cause("samples", "home", "--user", "alice", "--json")
     assert (result["total"], len(result["samples"])) == (50, 50)

@@ -50,6 +50,41 @@ def held(running, user) -> dict[str, list[float]]:
     return found
 
 
+def safetensors(**arrays) -> bytes:
+    from safetensors.numpy import save
+
+    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+
+
+@pytest.mark.parametrize(("kind", "write"), [(NPZ, npz), ("application/vnd.safetensors", safetensors)])
+@pytest.mark.parametrize(
+    ("name", "hint"), [("Users", "did you mean 'users'?"), ("owners", ""), ("X", "'x'"), ("z", "")]
+)
+def test_arrays_that_nothing_reads_are_refused_by_name(fresh, kind, write, name, hint):
+    x, y = samples("ann", 1, 4)
+    body, before = write(x=x, y=y, **{name: np.arange(4)}), fresh.state()
+    for path in ("users/ann/samples", "users/ann/samples/matching", "evaluations", "predictions"):
+        answer = fresh.post(f"/v1/{path}", body=body, content_type=kind)
+        assert answer.status_code == 422, path
+        assert f"nothing reads its array '{name}'" in answer.json()["detail"]
+        assert hint in answer.json()["detail"]
+    assert fresh.state() == before
+
+
+def test_a_bulk_upload_with_an_array_that_nothing_reads_is_refused(fresh):
+    x, y = samples("ann", 1, 4)
+    body = npz(x=x, y=y, users=np.array(["ann"] * 4), owners=np.array(["bob"] * 4))
+    answer = fresh.post("/v1/samples", body=body, content_type=NPZ)
+    assert (answer.status_code, "'owners'" in answer.json()["detail"]) == (422, True)
+
+
+def test_rows_to_match_that_name_users_are_refused(fresh):
+    x, y = samples("ann", 1, 4)
+    body = npz(x=x, y=y, users=np.array(["ann", "bob"] * 2))
+    answer = fresh.post("/v1/users/ann/samples/matching", body=body, content_type=NPZ)
+    assert (answer.status_code, "it says itself whose" in answer.json()["detail"]) == (422, True)
+
+
 def test_an_upload_answers_with_the_handle_of_each_row_and_a_repeated_one_never_with_others(fresh):
     x, y = samples("ann", 1, 10)
     body = rows("ann", 1, 10)

@@ -17,10 +17,13 @@ from cause.common.machine import cores
 from cause.common.units import format_bytes
 from cause.data import files
 from cause.data.dataset import Dataset, bad, check_split, class_count, labels_of
+from cause.data.npz import refuse_unknown
 from cause.data.pictures import decode
 from cause.data.zipped import Arrays, is_zip
 
 SIDE = 32
+COARSE = ("g_train", "g_test")
+"""Labels of groups of classes, which are not read."""
 _PART = re.compile(r"(.+)_part\d+")
 _PICTURE = re.compile(r"(?:train|test)_\d+|s\d+")
 
@@ -34,6 +37,9 @@ def read(path: Path, split: str = "train", classes: int | None = None) -> Datase
     """Read a split, from all parts of the set. A file that is damaged or missing is an `InputError`."""
     check_split(split)
     parts = [Arrays(file) for file in _parts(path)]
+    for part in parts:
+        others = (name for name in part if not _PICTURE.fullmatch(name) and name not in COARSE)
+        refuse_unknown(others, part.path, ("y_train", "y_test"))
     labels = {s: labels_of(_only(parts, f"y_{s}"), path) for s in ("train", "test")}
     y = labels[split]
     images = _images([(part, name) for part in parts for name in sorted(part) if re.fullmatch(rf"{split}_\d+", name)])

@@ -1,13 +1,17 @@
 """npz files with the arrays `x`, `y` and perhaps `users`, or `x_train`, `y_train`, `x_test` and `y_test`."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cause.common.registry import nearest
 from cause.data.dataset import Dataset, bad, check_split, class_count, labels_of
 from cause.data.zipped import Arrays, is_zip
+
+ARRAYS = ("x", "y", "users")
 
 
 def matches(path: Path) -> bool:
@@ -24,6 +28,7 @@ def read(path: Path, split: str = "train", classes: int | None = None) -> Datase
         raise bad(path, f"there is no 'x_{split}' in it, only {', '.join(sorted(arrays)[:8])}")
     if f"y{end}" not in arrays:
         raise bad(path, f"there is 'x{end}' in it, but no 'y{end}'")
+    refuse_unknown(arrays, path)
     y = labels_of(arrays[f"y{end}"], path)
     users = arrays.get(f"users{end}")
     return Dataset(
@@ -43,3 +48,37 @@ def inputs_of(x: NDArray[Any], path: Path) -> NDArray[Any]:
         raise bad(path, f"inputs must be numbers, not {x.dtype}")
     unchanged = x.dtype == np.uint8 or x.dtype.kind == "f"
     return x.astype(x.dtype.newbyteorder("="), copy=False) if unchanged else x.astype(np.float32)
+
+
+def refuse_unknown(arrays: Iterable[str], path: Path | IO[bytes], known: Sequence[str] | None = None) -> None:
+    """Refuse a file with arrays that nothing would read: one called `Users` or `owners` says whose the samples are.
+
+    Parameters
+    ----------
+    arrays
+        The names of the arrays of the file.
+    path
+        The file, for the error.
+    known
+        The names that are read; by default `x`, `y` and `users`, and the same of each split that has inputs.
+
+    Raises
+    ------
+    InputError
+        If there are others.
+
+    Examples
+    --------
+    >>> refuse_unknown(["x", "y", "Users"], Path("a.npz"))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    cause.errors.InputError: 'a.npz': nothing reads its array 'Users' (did you mean 'users'?): leave it out; ...
+    """
+    names = list(arrays)
+    if known is None:
+        known = [f"{name}{end}" for end in ("", "_train", "_test") if f"x{end}" in names for name in ARRAYS]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        which = ", ".join(f"{name!r}{nearest(name.lower(), known)}" for name in unknown[:8])
+        more = f" and {len(unknown) - 8} more" if len(unknown) > 8 else ""
+        noun, pronoun = ("array", "it") if len(unknown) == 1 else ("arrays", "them")
+        raise bad(path, f"nothing reads its {noun} {which}{more}: leave {pronoun} out; {', '.join(known)} are read")

@@ -191,6 +191,7 @@ def read_inputs(path: Path) -> NDArray[Any]:
         name = next((name for name in ("x", "x_test", "x_train") if name in arrays), None)
         if name is None:
             raise bad(path, f"there is no 'x' in it, only {', '.join(sorted(arrays)[:8])}")
+        npz.refuse_unknown(arrays, path)
         return _check(npz.inputs_of(arrays[name], path), path)
     if path.is_file() and table.matches(path):
         return _rows(path)

@@ -16,7 +16,7 @@ from cause.common.names import LONGEST_USER_ID, normal_name
 from cause.common.units import format_bytes
 from cause.common.zeroize import wipe_arrays
 from cause.data.dataset import labels_of
-from cause.data.npz import inputs_of
+from cause.data.npz import ARRAYS, inputs_of, refuse_unknown
 from cause.data.pictures import decode
 from cause.data.zipped import MOST_ENTRIES, Arrays
 from cause.engine.learner import Learner
@@ -159,8 +159,8 @@ class SampleReader:
         return x, y, [names[user] for user in users]
 
     def read_rows(self, kind: str, body: bytes) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
-        """Return inputs, and labels if the body has some."""
-        x, y = self._read(kind, body, None, labels=None)
+        """Return inputs, and labels if the body has some. A body that names users itself is refused."""
+        x, y = self._read(kind, body, None, labels=None, refused=("users", "user"))
         return (x, None) if y is None else self._check_labels(x, y)
 
     def _check_labels(self, x: NDArray[Any], y: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -253,20 +253,21 @@ class SampleReader:
         wipe_arrays(numbers)
         return x if self.layout.shape is None else x.reshape(-1, *self.layout.shape)
 
-    def _arrays(self, body: bytes, needed: Sequence[str]) -> Arrays:
+    def _arrays(self, body: bytes, needed: Sequence[str], refused: Sequence[str] = ()) -> Arrays:
         if body.count(ENTRY) > MOST_ENTRIES:  # checked before parsing: a body full of entries takes seconds
             raise ProblemError(422, f"an npz file has at most {MOST_ENTRIES:,} arrays")
         arrays = Arrays(NamedBytes(body), self._most_bytes)
+        _refuse_users(refused, arrays)
         for name in needed:
             if name not in arrays:
                 raise ProblemError(422, f"there is no array {name!r} in the npz file")
+        refuse_unknown(arrays, arrays.path, ARRAYS)
         return arrays
 
     def _npz(
         self, body: bytes, labels: bool | None, refused: Sequence[str]
     ) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
-        arrays = self._arrays(body, ("x", "y") if labels else ("x",))
-        _refuse_users(refused, arrays)
+        arrays = self._arrays(body, ("x", "y") if labels else ("x",), refused)
         has_labels = labels or (labels is None and "y" in arrays)
         return self._numbers(arrays["x"]), labels_of(arrays["y"], "the body") if has_labels else None
 
@@ -281,6 +282,7 @@ class SampleReader:
         for name in ("x", "y") if labels else ("x",):
             if name not in tensors:
                 raise ProblemError(422, f"there is no tensor {name!r}")
+        refuse_unknown(tensors, NamedBytes(), ARRAYS)
         has_labels = labels or (labels is None and "y" in tensors)
         return self._numbers(tensors["x"]), labels_of(tensors["y"], "the body") if has_labels else None
 
@@ -320,7 +322,7 @@ def _refuse_users(refused: Sequence[str], names: Container[str]) -> None:
         if name in names:
             raise ProblemError(
                 422,
-                f"it says itself whose its samples are: send it to /v1/samples, or leave out {name!r} where all of "
+                f"it says itself whose its samples are: upload it to /v1/samples, or leave out {name!r} where all of "
                 "them are this user's",
             )
 
