@@ -35,7 +35,7 @@ BLOCK = 1_024
 MOST_FEATURES = 65_536
 KEEP = ("features", "samples")
 OUT_OF_SCALE = ("clip", "refuse")
-REGULARIZATION = 0.1
+REGULARIZATION = 0.05
 
 
 class AdditiveLearner(SummingLearner):
