@@ -50,7 +50,7 @@ def test_a_file_with_arrays_that_nothing_reads_is_refused_by_every_command(refus
     x, y = samples("alice", 3, 4)
     before = held("alice")
     for name, hint in (("Users", "did you mean 'users'?"), ("owners", ""), ("users_train", "did you mean 'users'?")):
-        np.savez("odd.npz", x=x, y=y, **{name: np.array(["bob"] * 4)})
+        np.savez("odd.npz", x=x, y=y, **{name: np.array(["bob"] * 4)})  # type: ignore[arg-type]
         for command in (
             ("learn", "home", "odd.npz", "--user", "alice"),
             ("forget", "home", "--user", "alice", "--matching", "odd.npz"),
