@@ -17,10 +17,10 @@ demo: $(STAMP)  ## the main job: every system learns the digits, forgets, and is
 
 # compiled modules are kept, whatever is set outside: the tests start hundreds of processes
 test: lint  ## everything a change must pass
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(shell python3 -c 'import os; print((os.cpu_count() or 1) + 1)') --dist loadfile
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(shell python3 -c 'import os; print((os.cpu_count() or 1) + 1)') --dist loadfile --no-loadscope-reorder
 
 test-long: $(STAMP)  ## all tests, also those that take long
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --long -n $(shell python3 -c 'import os; print((os.cpu_count() or 1) + 1)') --dist loadfile
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --long -n $(shell python3 -c 'import os; print((os.cpu_count() or 1) + 1)') --dist loadfile --no-loadscope-reorder
 
 test-browser: $(STAMP)  ## the dashboard in Debian's Chromium; fails where there is none, which `make test` skips
 	CAUSE_BROWSER=required $(BIN)/python -m pytest tests/browser
@@ -42,7 +42,7 @@ torture: $(STAMP)  ## kill, cut the power, fill the disk and go on, thousands of
 	$(BIN)/python -m tests.torture --kills 2000 --states 400 --reopen-states 2000 --images 300 --writes --reads \
 		--processes 60 --full-disk --old-states 60 --guesses 2 --flips 1000 \
 		--migrations 100
-	$(BIN)/python -m pytest tests/torture --hypothesis-profile deep
+	$(BIN)/python -m pytest tests/torture --long --hypothesis-profile deep
 
 fuzz: $(STAMP)  ## schemathesis over the whole schema of the service, with all checks
 	$(BIN)/python -m tests.service.fuzz --examples 200
@@ -79,6 +79,8 @@ results: $(STAMP)  ## measure anew what README and docs/RESULTS.md show
 	$(BIN)/cause compare --seeds 30 --sweep shards=1,2,4,8,16 --out results/compare.json --plot docs/figures/compare.png
 	$(BIN)/cause ablate --seeds 30 --out results/ablation.json --plot docs/figures/ablation.png
 	$(BIN)/cause balance --seeds 30 --out results/balance.json --plot docs/figures/balance.png
+	$(BIN)/cause reproduce rsn-rounds rsn-memory rsn-rho rsn-shards controller policies partitions energy-shards energy-rho \
+		map-fibor map-controller --reduced --only kind=count,map --workers 2 --out results/reproduce
 	$(BIN)/python -m cause.lab.report
 
 screenshots: $(STAMP)  ## take the pictures in docs/dashboard.md anew

@@ -80,20 +80,21 @@ def measure(users: int, each: int, folder: Path) -> dict[str, Any]:
 
 def _learn(device: Cause, users: int, each: int) -> float:
     """All rounds; the seconds until samples are recorded, partitioned and durable, without what training takes."""
-    draw, arrive, spent = np.random.default_rng(0), device._arrive, 0.0
+    draw, rounds, spent = np.random.default_rng(0), device._rounds, 0.0
+    record = rounds.record
 
-    def timed_arrive(uploads: Any) -> Any:
+    def timed_record(*args: Any, **options: Any) -> Any:
         nonlocal spent
         start = time.perf_counter()
-        found = arrive(uploads)
+        recorded = record(*args, **options)
         spent += time.perf_counter() - start
-        return found
+        return recorded
 
-    device._arrive = timed_arrive  # type: ignore[assignment]
+    rounds.record = timed_record
     period = ROUNDS // each
     for t in range(ROUNDS):
         device.learn({f"user {number}": _upload(draw) for number in range(t % period, users, period)})
-    device._arrive = arrive
+    rounds.record = record
     return spent
 
 

@@ -1,9 +1,13 @@
 """Runs of a trace that watch themselves, and the clean room to compare with."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from cause.common import positions as pos
 from cause.device.device import Cause
+from cause.engine.learner import LearnerLike
+from cause.engine.partition import Partitioner
 from cause.engine.presets import System
 from cause.engine.requests import Request
 from cause.engine.samples import Part, SegmentKey, TraceUpload
@@ -73,6 +77,31 @@ def meant(request: Request, retained: set[Sample]) -> set[Sample]:
     return mine if request.count is None else set(sorted(mine)[: request.count])
 
 
+def trained_on(
+    rounds: Iterable[Any],
+    learner: LearnerLike,
+    system: System | str,
+    *,
+    partition: Partitioner | None = None,
+    **settings,
+) -> Cause:
+    """The clean room of every test: a device in memory that is given these rounds, and nothing else.
+
+    Parameters
+    ----------
+    rounds
+        For each round what remains of its uploads, as `Cause.learn` takes it. A round of which nothing remains counts.
+    partition
+        Where samples go, if not as the system says.
+    """
+    device = Cause(learner=learner, system=system, **settings)
+    if partition is not None:
+        device.engine.partition = partition
+    for uploads in rounds:
+        device.learn(uploads, empty=True)
+    return device
+
+
 def clean_room(
     room: Room, trace: Trace, system: System, *, given=True, learner=None, slots=8, seed=0, classes=4, data=None
 ) -> Cause:
@@ -80,8 +109,7 @@ def clean_room(
     shards = room.device.controller.shards
     if given:
         system, shards = replace(system, partition="given"), room.device.controller.most
-    learner = learner or RememberingLearner()
-    device = Cause(learner=learner, system=system, shards=shards, slots=slots, seed=seed, classes=classes)
+    rounds = []
     for round_ in trace.rounds:
         arriving = []
         for upload in round_.uploads():
@@ -90,8 +118,9 @@ def clean_room(
                 parts = _with_shards(upload, room.homes) if given else upload.parts
                 named = TraceUpload(upload.user, upload.round, parts)
                 arriving.append((data(named) if data else named).keeping(pos.of(kept)))
-        device.learn(arriving)
-    return device
+        rounds.append(arriving)
+    learner = learner or RememberingLearner()
+    return trained_on(rounds, learner, system, shards=shards, slots=slots, seed=seed, classes=classes)
 
 
 def _with_shards(upload: TraceUpload, homes: dict[Sample, int]) -> tuple[Part, ...]:

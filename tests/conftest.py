@@ -32,8 +32,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run the tests marked `long`, and all states of others")
 
 
+LONGEST_FIRST = (
+    "tests/exactness/test_pairwise.py",
+    "tests/torture/test_kills.py",
+    "tests/lab/reproduce/",
+    "tests/browser/",
+    "tests/executors/test_processes.py",
+    "tests/device/test_e",
+    "tests/torture/",
+    "tests/service/",
+    "tests/test_",
+    "tests/lab/",
+    "tests/learners/",
+)
+"""Files that take longest. Each is run by one worker, so they are begun first: no worker then waits for the last."""
+
+
+def starts_late(item: pytest.Item) -> int:
+    """Where the file of a test stands in the order."""
+    places = (place for place, prefix in enumerate(LONGEST_FIRST) if item.nodeid.startswith(prefix))
+    return next(places, len(LONGEST_FIRST))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what takes long, unless it is asked for: `make test-long`."""
+    """Begin with what takes longest. Leave out what takes long, unless it is asked for: `make test-long`."""
+    items.sort(key=starts_late)
     if config.getoption("--long"):
         return
     long = [item for item in items if "long" in item.keywords]

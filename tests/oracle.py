@@ -180,6 +180,10 @@ class World:
         if of_round is None and count is not None:
             raise ValueError("a forget with `count` needs `of_round`")
         mine = sorted(x for x in self.shard_of if x[0] == forget["user"] and of_round in (None, x[1]))
+        if "positions" in forget:
+            ends = [item.split("-") for item in forget["positions"].split(",")]
+            named = {p for item in ends for p in range(int(item[0]), int(item[-1]) + 1)}
+            return [x for x in mine if x[2] in named]
         return mine if count is None else mine[:count]
 
     def forget(self, batch: list[dict], now: int) -> tuple[int, int]:

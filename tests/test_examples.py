@@ -42,10 +42,10 @@ def test_an_example_runs_as_a_program_and_tells_what_it_did(name, tmp_path):
         [sys.executable, "-W", "error", script, "--home", home], capture_output=True, text=True, env=environment
     )
     assert (done.returncode, done.stderr) == (0, "")
-    told = done.stdout
+    output = done.stdout
     for line in EXAMPLES[name]:
-        assert line in told
-        told = told[told.index(line) :]  # in this order
+        assert line in output
+        output = output[output.index(line) :]  # in this order
     assert (home / "ledger.db").exists()
 
 
@@ -54,12 +54,12 @@ def test_the_device_that_an_example_leaves_behind_has_forgotten(tmp_path, capsys
     with Cause(tmp_path / "device") as device:
         assert list(device.ledger.rounds_of("bob")) == []
         assert list(device.ledger.rounds_of("carol")) == [1, 3]
-        assert [told["samples"] for told in device.home.receipts.listed()] == [300, 300, 100, 100]
+        assert [output["samples"] for output in device.home.receipts.listed()] == [300, 300, 100, 100]
     assert digits_on_a_device.main(["--home", str(tmp_path / "device")]) == 2
     assert "is there already: name a new folder" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("example", [digits_on_a_device, custom_torch_model], ids=lambda example: example.__name__)
+@pytest.mark.parametrize("example", [custom_torch_model, pytest.param(digits_on_a_device, marks=pytest.mark.long)])
 def test_an_example_fails_where_a_training_cannot_be_repeated(example, monkeypatch, capsys):
     drawn = count()
     monkeypatch.setattr(training, "training_seed", lambda *parts: digest("never twice", next(drawn)))

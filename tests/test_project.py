@@ -1,5 +1,6 @@
 """The files around the code: they are well-formed, and name the same version."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -79,3 +80,13 @@ def test_all_name_one_version():
     newest = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1].splitlines()[0]
     assert newest in ("Unreleased", f"{cause.__version__} – {citation['date-released']}")
     assert f"| {cause.__version__.rpartition('.')[0]} | yes |" in (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+
+
+def test_no_test_sleeps_to_wait_for_something():
+    """`wait_until` waits for a condition; `pass_time` is for what takes time itself."""
+    sleeping = [
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "tests").rglob("*.py")
+        if re.search(r"\b(time\.)?sleep\(", path.read_text()) and path.name != "waiting.py"
+    ]
+    assert sleeping == []

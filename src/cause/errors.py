@@ -23,7 +23,7 @@ class EmptyRoundError(InputError):
 
 
 class ArrivalError(InputError):
-    """An upload that does not fit the device. The message names its user, the row and the value, and nobody else."""
+    """An upload that does not fit the device. The message names its user, the row and the value."""
 
 
 class BudgetError(CauseError):
@@ -39,8 +39,10 @@ class DivergedError(LearnerError):
 
 
 class PassingError(LearnerError):
-    """Training that failed for a reason outside its samples: a worker was killed, there was no memory. It may succeed
-    when it is tried again."""
+    """Training that failed for a reason outside its samples: a worker was killed, there was no memory.
+
+    It may succeed when it is tried again.
+    """
 
 
 class NoGuardError(InputError, PassingError):
@@ -66,7 +68,7 @@ def is_passing(error: BaseException) -> bool:
 
 
 def error_name(error: BaseException) -> str:
-    """The type of an error, of one in a worker process that of the first; nothing of its text, which may name somebody.
+    """The type of an error, of one in a worker process that of the first; nothing of its text, which may name a user.
 
     >>> error_name(ValueError("alice")), error_name(LearnerError("training failed in a worker: KeyError: 'alice'"))
     ('ValueError', 'KeyError')
@@ -113,8 +115,10 @@ class HomeError(CauseError):
 
 
 class ReadError(HomeError):
-    """A file that is there and cannot be read now: an error of the disk or of the system, not damage. Nothing is
-    dropped for it."""
+    """A file that is there and cannot be read now: an error of the disk or of the system, not damage.
+
+    Nothing is dropped for it.
+    """
 
 
 class DamageError(LearnerError):
@@ -122,7 +126,7 @@ class DamageError(LearnerError):
 
 
 class Cancelled(CauseError):
-    """Training that was stopped: its data was forgotten meanwhile, or somebody asked for it."""
+    """Training that was stopped: its data was forgotten meanwhile, or the caller stopped it."""
 
 
 class ChangedError(CauseError):

@@ -1,7 +1,6 @@
 """Devices to look at: `cause serve` on the digits, in a process of its own."""
 
 import os
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner
 from tests.device.homes import MASTER
 from tests.service.services import Daemon
+from tests.waiting import wait_until
 
 CLASSES, SHAPE = 10, (1, 8, 8)
 ROUNDS = (
@@ -99,7 +99,4 @@ class Device(Daemon):
             self.settled()
 
     def settled(self, seconds: float = 60) -> None:
-        end = time.monotonic() + seconds
-        while any(shard["behind"] for shard in self.api.shards()):
-            assert time.monotonic() < end, "nothing is trained"
-            time.sleep(0.05)
+        wait_until(lambda: not any(shard["behind"] for shard in self.api.shards()), seconds, "nothing is trained")

@@ -3,11 +3,12 @@
 import importlib.util
 import os
 import shutil
-import time
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+from tests.waiting import wait_until
 
 SWITCHES = (
     "--headless", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -108,14 +109,10 @@ class Page:
 
     def until(self, true: Callable[[], Any], seconds: float = 20) -> Any:
         """Wait for something to be so."""
-        end = time.monotonic() + seconds
-        while not (found := true()):
-            assert time.monotonic() < end, f"it never came: {self.text('log')}"
-            time.sleep(0.05)
-        return found
+        return wait_until(true, seconds, lambda: f"it never came: {self.text('log')}")
 
-    def told(self, *sentences: str) -> None:
-        """Wait until the page has told of all this, in this order."""
+    def log_shows(self, *sentences: str) -> None:
+        """Wait until the log on the page shows all these sentences, in this order."""
 
         def heard() -> bool:
             log, at = self.text("log"), 0
@@ -167,5 +164,10 @@ class Page:
             size = self.run("return [innerWidth, document.documentElement.scrollHeight]")
             scheme = self.run("return matchMedia('(prefers-color-scheme: dark)').matches")
             self.look_like((size[0], size[1]), dark=scheme)
-            time.sleep(0.9)
+            self.still()
         self.driver.save_screenshot(str(path))
+
+    def still(self) -> None:
+        """Wait until nothing moves, but for what moves for ever."""
+        ended = "return document.getAnimations().every(one => one.effect.getTiming().iterations === Infinity)"
+        self.until(lambda: self.run(ended))

@@ -2,7 +2,6 @@
 
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from tests.browser.digits import Device, network
@@ -47,7 +46,7 @@ def shoot(page: Page, device: Device, folder: Path) -> None:
     page.look_like(DESKTOP)
     page.sign_in(device.url, device.secret)
     page.run("document.querySelector('[data-focus^=verify]').click()")  # no pointer that rests on the picture
-    page.told("identical")
+    page.log_shows("identical")
     page.until(lambda: "simulated…" not in page.text("baselines"))
     page.look_like(DESKTOP)
     page.picture(folder / "dashboard-desktop-light.png", whole=True)
@@ -62,18 +61,18 @@ def shoot(page: Page, device: Device, folder: Path) -> None:
     page.click("input[name=round][value='3']")
     page.until(lambda: page.find("#erase-confirm").is_enabled())
     page.run("scrollTo(0, 0)")
-    time.sleep(0.5)
+    page.still()
     page.picture(folder / "dashboard-preview.png")
     page.click("#erase-confirm")
     page.until(lambda: page.every(".segment.tainted"))
     page.run("scrollTo(0, 0)")
-    time.sleep(0.25)
+    page.still()
     page.picture(folder / "dashboard-forget.png")
-    page.told("falls back")
+    page.log_shows("falls back")
     page.until(lambda: page.shown("repair-now"))
     page.run("document.getElementById('repair-now').click()")
     page.until(lambda: page.every(".segment.waits.training"))
-    time.sleep(0.1)
+    page.still()
     page.picture(folder / "dashboard-replay.png")
 
 

@@ -67,24 +67,24 @@ def test_from_upload_to_a_verified_receipt(page, device, tmp_path):
         page.type("upload-user", user)
         page.find("#upload-file").send_keys(str(tmp_path / f"{user}.npz"))
         page.click("#upload-form button[type=submit]")
-        page.told(f"{40 * at + 40} wait for the next round.")
+        page.log_shows(f"{40 * at + 40} wait for the next round.")
     page.click("#close-round")
-    page.told(f"Round {number} is closed: 120 samples of 3 users.", "All shards are up to date.")
+    page.log_shows(f"Round {number} is closed: 120 samples of 3 users.", "All shards are up to date.")
     device.learn({"gus": 30, "hal": 20})
-    page.told(f"Round {number + 1} is closed", "All shards are up to date.")
+    page.log_shows(f"Round {number + 1} is closed", "All shards are up to date.")
     page.until(lambda: agrees(page, device))
 
     expected = device.plan("gus", rounds=[number])
     choose(page, "gus", number)
     assert page.find("#erase-confirm").text == "Erase 40 samples"
     page.click("#erase-confirm")
-    page.told("40 samples deleted.", f"{len(expected['destroyed'])} tainted sub-model")
+    page.log_shows("40 samples deleted.", f"{len(expected['destroyed'])} tainted sub-model")
     page.until(lambda: "in effect, repair waits" in page.text("repairs"))
     page.until(lambda: agrees(page, device))
     assert "due in 30 days" in page.text("repairs")
     assert device.api.user("gus")["samples"] == 30
     page.click("#repair-now")
-    page.told("Replay of", "is repaired and its receipt is signed.", "The replay is done: ")
+    page.log_shows("Replay of", "is repaired and its receipt is signed.", "The replay is done: ")
     page.until(lambda: len(page.every("#story li.done")) == 5)
     page.until(lambda: agrees(page, device))
     assert not any(shard["behind"] for shard in device.api.shards())
@@ -93,7 +93,7 @@ def test_from_upload_to_a_verified_receipt(page, device, tmp_path):
     page.until(lambda: page.every("#receipts tbody tr"))
     newest = page.find("#receipts tbody tr td").text
     page.click(f"[data-focus='verify {newest}']")
-    page.told(f"Receipt {newest}: identical: ")
+    page.log_shows(f"Receipt {newest}: identical: ")
     page.until(lambda: page.every("#receipts .verdict.holds"))
     assert "mismatch" not in page.text("main")
 
@@ -111,12 +111,12 @@ def test_the_preview_is_the_plan_of_the_service_and_changes_nothing(page, device
         touched = {name(key) for shard in expected["shards"] for key in (*shard["replay"], shard["first"])}
         assert marked["would-replay"] == touched
         assert marked["would-restart"] == {name(each["restart"]) for each in expected["shards"] if each["restart"]}
-        told = page.text("erase-plan")
-        assert f"Deletes {expected['samples']} samples." in told
+        plan_text = page.text("erase-plan")
+        assert f"Deletes {expected['samples']} samples." in plan_text
         for shard in expected["shards"]:
-            assert f"Shard {shard['shard']} " in told
+            assert f"Shard {shard['shard']} " in plan_text
             again = f": {shard['rsn']} samples again" if shard["replay"] else "has nothing left to replay"
-            assert again in told
+            assert again in plan_text
     choose(page, "bob", 1)
     page.type("erase-count", "7")
     page.until(lambda: page.find("#erase-confirm").text == "Erase 7 samples")
@@ -135,7 +135,7 @@ def test_each_step_of_a_forget_is_seen_before_the_next(page, device):
     page.click("#erase-confirm")
     page.until(lambda: page.shown("repair-now"))
     page.click("#repair-now")
-    page.told("is repaired", "The replay is done: ")
+    page.log_shows("is repaired", "The replay is done: ")
     page.until(lambda: agrees(page, device))
     seen = page.run("return window.seen")
     steps = list(dict.fromkeys(each["step"] for each in seen if each["step"]))
@@ -176,13 +176,13 @@ def test_an_erasure_needs_no_pointer(page, device):
     page.until(lambda: page.find("#erase-confirm").text == "Erase 50 samples")
     tab_to("erase-confirm")
     page.keys(Keys.ENTER)
-    page.told("50 samples deleted.")
+    page.log_shows("50 samples deleted.")
     assert device.api.user("dan")["samples"] == held - 50
     page.until(lambda: page.focused() == "erase-user")
     page.until(lambda: page.shown("repair-now"))
     tab_to("repair-now")
     page.keys(Keys.ENTER)
-    page.told("The replay is done: ")
+    page.log_shows("The replay is done: ")
     device.settled()
 
 
@@ -195,7 +195,7 @@ def test_a_name_is_only_ever_text(page, device):
     assert f"Held of {evil}: 0 samples, and 5 samples that wait" in page.text("erase-held")
     page.until(lambda: page.find("#erase-confirm").is_enabled())
     page.click("#erase-confirm")
-    page.told("5 samples deleted.", "No shard is touched.")
+    page.log_shows("5 samples deleted.", "No shard is touched.")
     assert page.every("img") == []
     assert page.run("return window.hit === undefined")
 
@@ -205,14 +205,14 @@ def test_an_erasure_of_nobody_is_told_like_any_other(page, device):
     choose(page, "nobody")
     assert "Nothing is held of this user" in page.text("erase-plan")
     page.click("#erase-confirm")
-    page.told("touches nothing that was learned.")
+    page.log_shows("touches nothing that was learned.")
 
 
 def test_progress_is_seen_while_a_round_trains(page, device):
     page.sign_in(device.url, device.secret)
     page.run(WATCH)
     device.learn(ROUNDS[0])
-    page.told("is closed", "All shards are up to date.")
+    page.log_shows("is closed", "All shards are up to date.")
     page.until(lambda: agrees(page, device))
     seen = page.run("return window.seen")
     rounds = {key.split(".")[1] for each in seen for key in each["training"]}

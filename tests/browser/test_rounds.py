@@ -33,6 +33,6 @@ def test_a_round_with_nothing_in_it_cannot_be_closed_and_what_one_deletes_is_ask
     page.until(lambda: button.text == "Close it and delete 50 samples of 2 users (round 1)")
     assert device.api.status()["round"] == 2, "the first press only asks"
     page.click("#close-round")
-    page.told("Round 3 is closed: 5 samples of 1 user.")
+    page.log_shows("Round 3 is closed: 5 samples of 1 user.")
     page.until(lambda: device.api.status()["samples"] == 15)
     page.until(lambda: button.text == "Close the round" and not button.is_enabled())

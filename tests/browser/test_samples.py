@@ -34,7 +34,7 @@ def test_the_samples_that_are_chosen_go_and_no_others(page, device):
         page.click(f"input[name=sample][value='{handle}']")
     page.until(lambda: page.find("#erase-confirm").text == "Erase 2 samples")
     page.click("#erase-confirm")
-    page.told("2 samples deleted.")
+    page.log_shows("2 samples deleted.")
     assert set(handles(device, "ann")) == set(before) - {before[3], before[110]}
     assert len(handles(device, "bob")) == 20
 
@@ -49,7 +49,7 @@ def test_the_samples_that_a_file_holds_go_and_what_matches_nothing_is_told(page,
     page.until(lambda: "1 of its 3 rows equal nothing" in page.text("erase-matched"))
     page.until(lambda: page.find("#erase-confirm").text == "Erase 2 samples")
     page.click("#erase-confirm")
-    page.told("2 samples deleted.")
+    page.log_shows("2 samples deleted.")
     assert set(handles(device, "cyd")) == {mine[0], mine[3], mine[4]}
 
 
@@ -73,4 +73,4 @@ def test_an_erasure_of_nobody_says_so_to_the_operator(page, device):
     page.until(lambda: page.shown("erase-choice") and page.find("#erase-confirm").is_enabled())
     assert page.every("input[name=what][value=samples]") == []
     page.click("#erase-confirm")
-    page.told("Nothing was held of this user")
+    page.log_shows("Nothing was held of this user")

@@ -104,7 +104,7 @@ def test_an_auditor_looks_and_verifies_but_changes_nothing(page, device):
     for id_ in ("erase", "upload-form", "evaluate-form", "repair-now"):
         assert not page.shown(id_)
     page.click("#verify-all")
-    page.told("All stored sub-models: identical: ")
+    page.log_shows("All stored sub-models: identical: ")
 
 
 def test_the_theme_follows_the_system_until_one_is_chosen(page, device):
@@ -146,11 +146,11 @@ def test_arrow_keys_walk_the_lineages_and_say_what_a_forget_would_replay(page, d
         for held in device.api.user(user)["rounds"]:
             (plan,) = device.plan(user, rounds=[held["round"]], count=1)["shards"]
             page.run(f"document.querySelector('[data-segment=\"{'.'.join(map(str, plan['first']))}\"]').focus()")
-            told = page.text("lineage-detail")
+            text = page.text("lineage-detail")
             start = "start from scratch" if plan["restart"] is None else f"restart from round {plan['restart'][1]} "
-            assert start in told
-            assert f"replay {len(plan['replay'])} segment" in told
-            assert int(re.search(r"([\d,]+) samples? trained again", told)[1].replace(",", "")) == plan["rsn"] + 1
+            assert start in text
+            assert f"replay {len(plan['replay'])} segment" in text
+            assert int(re.search(r"([\d,]+) samples? trained again", text)[1].replace(",", "")) == plan["rsn"] + 1
 
 
 def test_every_picture_has_its_table(page, device):
@@ -184,8 +184,8 @@ def test_an_empty_device_says_what_to_do(page, tmp_path):
     with Device(tmp_path / "home", bayes()) as device:
         page.sign_in(device.url, device.secret)
         assert "Nothing has been learned yet." in page.text("lineages")
-        for id_, told in (("repairs", "No erasure"), ("receipts", "No receipt"), ("rounds", "No round")):
-            assert told in page.text(id_)
+        for id_, text in (("repairs", "No erasure"), ("receipts", "No receipt"), ("rounds", "No round")):
+            assert text in page.text(id_)
         assert page.faults() == []
 
 

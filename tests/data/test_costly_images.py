@@ -40,7 +40,7 @@ def chunks(count):
 
 
 @pytest.mark.parametrize(
-    ("made", "few", "many", "told"),
+    ("made", "few", "many", "unit"),
     [
         (scans, MOST_SCANS - 10, MOST_SCANS, "scans"),
         (lambda count: segments(b"\xff\xe3\x00\x02", count), MOST_PARTS - 20, MOST_PARTS, "segments"),
@@ -51,9 +51,9 @@ def chunks(count):
         (chunks, MOST_PARTS - 20, MOST_PARTS, "chunks"),
     ],
 )
-def test_a_picture_of_too_many_parts_is_refused_and_one_of_many_is_not(made, few, many, told):
+def test_a_picture_of_too_many_parts_is_refused_and_one_of_many_is_not(made, few, many, unit):
     assert pictures.decode(made(few), "p").shape == (8, 8)
-    with pytest.raises(InputError, match=f"'p': more than .* {told} in one picture"):
+    with pytest.raises(InputError, match=f"'p': more than .* {unit} in one picture"):
         pictures.decode(made(many), "p")
 
 

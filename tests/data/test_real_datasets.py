@@ -17,8 +17,8 @@ pytestmark = pytest.mark.skipif(not os.environ.get("CAUSE_DATA"), reason="CAUSE_
 def test_a_named_set_is_whole(name, split):
     try:
         find(name)
-    except InputError as told:
-        pytest.skip(str(told))
+    except InputError as error:
+        pytest.skip(str(error))
     data = load(name, split)
     assert len(data) == KNOWN[name].counts[split]
     assert set(np.unique(data.y)) == set(range(data.classes))
@@ -29,8 +29,8 @@ def test_a_named_set_is_whole(name, split):
 def test_cifar10_is_shared_out_to_a_hundred_users():
     try:
         data = load("cifar10")
-    except InputError as told:
-        pytest.skip(str(told))
+    except InputError as error:
+        pytest.skip(str(error))
     shared = share_out(data.x, data.y, classes=data.classes)
     assert shared.trace.samples == 50_000
     assert len({user for user, _ in shared.rows}) == 100

@@ -90,9 +90,18 @@ def test_the_seed_also_decides_which_samples_of_a_class_are_given():
     assert rows(1) == rows(1) != rows(2)
 
 
+REQUESTS = [
+    {},
+    {"ages": "recent:0.4", "labels": "iid"},
+    {"scope": "round"},
+    {"arrivals": "cohorts", "ages": "current", "scope": "user"},
+]
+
+
+@pytest.mark.parametrize("requests", REQUESTS)
 @pytest.mark.parametrize("system", ["cause", "sisa", "arcane"])
-def test_the_simulator_counts_what_a_run_with_data_retrains(system):
-    shared = share_out(X, Y, classes=10, users=12, rounds=4, rho=0.5, seed=4)
+def test_the_simulator_counts_what_a_run_with_data_retrains(system, requests):
+    shared = share_out(X, Y, classes=10, users=12, rounds=4, rho=0.5, seed=4, **requests)
     device = Cause(learner=CountingLearner(), system=system, shards=3, slots=6)
     rsn = 0
     for round_ in shared.trace.rounds:

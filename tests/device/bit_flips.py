@@ -83,10 +83,10 @@ def seen(home: Path) -> tuple[dict[str, str], str | None]:
             raise AssertionError(f"{command[0]}: {err}")
         if code:
             return found, f"{command[0]}: {err or out}"
-        told: Any = json.loads(out) if out.startswith("{") and "--json" in command else out
+        output: Any = json.loads(out) if out.startswith("{") and "--json" in command else out
         if command[0] == "log":
-            told.pop("checkpoint", None)  # signed anew each time
-        found[command[0]] = json.dumps(told, sort_keys=True)
+            output.pop("checkpoint", None)  # signed anew each time
+        found[command[0]] = json.dumps(output, sort_keys=True)
     return found, None
 
 

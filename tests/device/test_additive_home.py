@@ -1,7 +1,6 @@
 """A home with an additive learner: in effect when a call returns, whole after a restart, small in its writes."""
 
 import os
-import shutil
 
 import numpy as np
 import pytest
@@ -135,9 +134,9 @@ def test_samples_that_are_damaged_can_still_be_forgotten(tmp_path):
     learn(device, ann=5, bob=4)
     learn(device, bob=2)
     (name,) = device.home.ledger.upload("ann", 1).blocks.names
-    path = device.home.store_.files.path(name)
+    path = device.home.store.blocks.files.path(name)
     path.write_bytes(path.read_bytes()[:-1] + b"x")
-    device.home.store_.clear()
+    device.home.store.blocks.clear()
     device.forget("ann")
     assert device.waiting() == []
     assert state_of(device) == clean({"bob": 4}, {"bob": 2})
@@ -171,7 +170,8 @@ def test_backup_and_restore(tmp_path):
     device.forget("ann")
     before = state_of(device)
     device.close()
-    shutil.rmtree(tmp_path / "home" / "blocks")
+    for path in (tmp_path / "home" / "blocks").iterdir():
+        path.unlink()
     restore(tmp_path / "backup", tmp_path / "home")
     with opened(tmp_path / "home") as device:
         device.repair()

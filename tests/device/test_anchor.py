@@ -12,9 +12,9 @@ from cause.device.backup.restore import accept_older, older_state, restore
 from cause.device.fsck import examine_home
 from cause.device.receipts.log import RESTORE
 from cause.device.store.anchor import PAGE_BYTES, Anchor
+from cause.device.store.anchoring import AnchorKeeper
 from cause.device.store.database import Database
 from cause.device.store.disk import Disk
-from cause.device.store.home import Home
 from cause.device.vault import EnvKeySource, Vault
 from cause.errors import CauseError, HomeError
 from tests.device.homes import learn, opened
@@ -217,16 +217,14 @@ def test_a_reader_beside_a_writer_raises_no_false_alarm(tmp_path, monkeypatch):
     home = tmp_path / "home"
     with opened(home) as writer:
         learn(writer, a=20)
-        original, rounds = Home._open_anchor, []
+        original, rounds = AnchorKeeper.__init__, []
 
-        def with_a_commit_in_between(self):
-            if self.read_only:
-                found = original(self)
+        def with_a_commit_in_between(self, *args, read_only):
+            original(self, *args, read_only=read_only)
+            if read_only:
                 rounds.append(learn(writer, a=2))
-                return found
-            return original(self)
 
-        monkeypatch.setattr(Home, "_open_anchor", with_a_commit_in_between)
+        monkeypatch.setattr(AnchorKeeper, "__init__", with_a_commit_in_between)
         for _ in range(3):
             opened(home, read_only=True).close()
         assert len(rounds) == 3

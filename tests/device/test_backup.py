@@ -285,7 +285,7 @@ def changed(archive, change=lambda name, data: data, more=()):
     return target
 
 
-def told(change):
+def edited(change):
     def changing(name, data):
         if name != "manifest.json":
             return data
@@ -313,11 +313,11 @@ BAD = {
     "no ledger": ({"change": without("ledger.db")}, "no 'ledger.db'"),
     "no manifest": ({"change": without("manifest.json")}, "no 'manifest.json'"),
     "another ledger": ({"change": lambda n, d: d + b"x" if n == "ledger.db" else d}, "was changed or is damaged"),
-    "another round": ({"change": told(lambda m: m.update(round=99))}, "not a backup of this home"),
-    "a forged commitment": ({"change": told(lambda m: m.update(commitment="00" * 32))}, "not a backup of this home"),
-    "a newer version": ({"change": told(lambda m: m.update(version=2))}, "has version 2"),
-    "a strange manifest": ({"change": told(lambda m: m.pop("made"))}, "manifest is damaged"),
-    "a giant manifest": ({"change": told(lambda m: m.update(cause="x" * 100_000))}, "manifest is too long"),
+    "another round": ({"change": edited(lambda m: m.update(round=99))}, "not a backup of this home"),
+    "a forged commitment": ({"change": edited(lambda m: m.update(commitment="00" * 32))}, "not a backup of this home"),
+    "a newer version": ({"change": edited(lambda m: m.update(version=2))}, "has version 2"),
+    "a strange manifest": ({"change": edited(lambda m: m.pop("made"))}, "manifest is damaged"),
+    "a giant manifest": ({"change": edited(lambda m: m.update(cause="x" * 100_000))}, "manifest is too long"),
     "no JSON": ({"change": lambda n, d: b"[" * 5_000 if n == "manifest.json" else d}, "manifest is damaged"),
 }  # fmt: skip
 

@@ -196,8 +196,8 @@ def test_the_commands_say_it_and_show_the_way_out(folder, machine, capsys):
         assert "2023-" in lines[0]
         assert "--trust-clock" in lines[0]
     assert "--trust-clock" in json.loads(cause("status", folder, "--json"))["clock"]
-    told = json.loads(cause("expire", folder, "--trust-clock", "--json"))
-    assert (told["samples"], told["clock"]) == (3 * 70, None)
+    payload = json.loads(cause("expire", folder, "--trust-clock", "--json"))
+    assert (payload["samples"], payload["clock"]) == (3 * 70, None)
     assert "the clock says" not in cause("status", folder)
 
 

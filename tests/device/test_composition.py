@@ -6,7 +6,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from cause.cli import main
 from cause.common.registry import Registry
-from cause.device.composition import FORMER, system_of, table
+from cause.device.composition import FORMER, LATER, system_of, table
 from cause.device.config import parse_config, read_config
 from cause.device.device import Cause
 from cause.engine import presets
@@ -43,20 +43,25 @@ def test_a_preset_that_changes_leaves_homes_alone(tmp_path, monkeypatch, name):
         assert device.system.policy == "fifo"  # the change is one
 
 
-def test_a_name_without_a_composition_means_what_it_meant(tmp_path, monkeypatch):
-    Cause(tmp_path / "home", learner=bayes(), system="frugal:slices=2", shards=2, slots=8).close()
-    old = read_config(tmp_path / "home" / "cause.toml")
+def test_a_name_without_a_composition_means_what_it_meant(monkeypatch):
     change_presets(monkeypatch)
     text = "\n".join(f"{k} = {v!r}" for k, v in {"system": "frugal:slices=2", "shards": 2}.items())
     config = parse_config(f'[device]\n{text}\n[key]\nenv = "K"\n'.encode(), "x")
     assert config.composition is None
-    assert table(config.system) == table(old.system)
+    assert table(config.system) == table(FORMER["frugal"]) | {"slices": 2}
 
 
-def test_the_former_presets_are_those_of_today_but_for_the_new_ones():
-    assert {name: table(system) for name, system in FORMER.items()} == {
-        name: table(system) for name, system in PRESETS.items() if name not in ("recommended", "additive")
-    }
+def test_the_former_presets_are_those_of_today_but_for_the_policy_of_frugal():
+    today = {name: table(PRESETS[name]) for name in FORMER}
+    assert today["frugal"].pop("policy") == "adaptive"
+    former = {name: table(system) for name, system in FORMER.items()}
+    assert former["frugal"].pop("policy") == "cost"
+    assert former == today
+
+
+def test_a_composition_of_an_earlier_version_lacks_parts_that_came_later():
+    earlier = {name: value for name, value in table(PRESETS["frugal"]).items() if name not in LATER}
+    assert table(system_of("frugal", earlier | {"policy": "cost"})) == table(FORMER["frugal"])
 
 
 def test_a_home_without_a_named_system_is_the_recommended_one_with_nothing_left_open(tmp_path):

@@ -105,7 +105,7 @@ def beside(device, tmp_path):
 @pytest.mark.parametrize("processes", [0, 1])
 def test_a_readers_verification_says_so_when_samples_are_forgotten_meanwhile(device, beside, processes):
     assert len(beside.ledger.shards()) == 2
-    read, forgotten = beside.home.store_.files.read, []
+    read, forgotten = beside.home.store.blocks.files.read, []
 
     def meanwhile(name):
         if not forgotten:
@@ -114,8 +114,8 @@ def test_a_readers_verification_says_so_when_samples_are_forgotten_meanwhile(dev
                 device.forget(user)
         return read(name)
 
-    beside.home.store_.files.read = meanwhile
-    beside.home.store_._metas.clear()
+    beside.home.store.blocks.files.read = meanwhile
+    beside.home.store.blocks._metas.clear()
     with pytest.raises(ChangedError, match="verify again"):
         beside.verify(processes=processes)
     assert beside.verify(processes=processes).identical == device.memory.stored()

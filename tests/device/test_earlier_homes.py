@@ -21,6 +21,7 @@ from cause.device.store.layout import FORMAT
 from cause.engine.partition import Partitioner
 from cause.errors import HomeError
 from cause.lab.trace import read_trace
+from tests.clean_room import trained_on
 from tests.fixtures.homes.describe import described, heads, held, retained, row_digests, rows, sub_models
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "homes"
@@ -211,22 +212,22 @@ def test_repaired_heads_are_those_of_a_device_trained_without_the_forgotten_samp
         if not earlier.same_bits(device):
             pytest.skip("other bits are trained here")
         device.repair()
-        system, seed = settings.system, settings.seed
-        clean = Cause(learner=device.learner, system=system, shards=settings.shards, slots=100, seed=seed)
-        if device.system.partition == "ucdp":
-            clean.engine.partition = Recorded(device)
+        rounds = []
         for t in range(1, device.ledger.round + 1):
             uploads: dict[str, list] = {}
             for shard in device.ledger.shards():
                 for segment in device.ledger.lineage(shard):
                     for piece in segment.pieces if segment.key.round == t else ():
                         uploads.setdefault(piece.upload.user, []).append(piece.upload.arrays(piece.positions))
-            clean.learn(
+            rounds.append(
                 {
                     user: (np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts]))
                     for user, parts in uploads.items()
                 }
             )
+        partition = Recorded(device) if device.system.partition == "ucdp" else None
+        made = {"shards": settings.shards, "slots": 100, "seed": settings.seed}
+        clean = trained_on(rounds, device.learner, settings.system, partition=partition, **made)
         assert heads(device) == heads(clean)
 
 
@@ -276,8 +277,8 @@ def test_its_history_reads_as_it_did_and_simulates(closed, capsys):
     trace = closed.folder / "trace.jsonl"
     assert cause(capsys, "trace", closed.home) == trace.read_text()
     read_trace(trace)
-    told = cause(capsys, "simulate", "--trace", trace, "--partition", "given", "--json")
-    assert {name: told[name] for name in closed.expected["simulated"]} == closed.expected["simulated"]
+    payload = cause(capsys, "simulate", "--trace", trace, "--partition", "given", "--json")
+    assert {name: payload[name] for name in closed.expected["simulated"]} == closed.expected["simulated"]
 
 
 def test_tokens_open_what_they_opened(closed):

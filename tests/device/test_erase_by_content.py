@@ -5,10 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from cause.device.device import Cause
-from cause.device.store.pending import requests_of
 from cause.errors import InputError, RequestError
-from tests.clean_room import differences
+from tests.clean_room import differences, trained_on
 from tests.device.homes import CLASSES, FEATURES, bayes, opened, samples
 
 pytestmark = pytest.mark.random_positions
@@ -35,8 +33,8 @@ def test_the_rows_given_go_and_no_other_and_the_rest_is_as_if_they_had_never_com
     assert (done.samples, done.unmatched) == (5, 0)
     stays = np.delete(np.arange(300), range(10, 15))
     assert left(device, "a") == {row.tobytes() for row in x[stays]}
-    clean = Cause(learner=bayes(), system="frugal:partition=hash", shards=2, slots=8)
-    clean.learn({"a": (x[stays], y[stays]), "b": samples("b", 1, 30)})
+    remaining = {"a": (x[stays], y[stays]), "b": samples("b", 1, 30)}
+    clean = trained_on([remaining], bayes(), "frugal:partition=hash", shards=2, slots=8)
     assert differences(device, clean) == []
 
 
@@ -100,7 +98,7 @@ def test_the_request_names_handles_and_holds_nothing_of_the_rows(device, monkeyp
     effect = device.journal.effect
 
     def look(ids, *rest):
-        seen.extend(requests_of(device.home, ids))
+        seen.extend(device.home._pending.requests(ids))
         return effect(ids, *rest)
 
     monkeypatch.setattr(device.journal, "effect", look)

@@ -27,20 +27,23 @@ from cause.executors import Here
 from cause.lab import CountingLearner, Part, TraceUpload
 from cause.lab.clean_room import clean_room, compare
 from tests.clean_room import differences
+from tests.quick import quick_only
 
 HASH = "frugal:partition=hash"
 NAMES = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
 USERS = np.array(["ann", "bob", "carol", "dave", "eve"])
 
 
-@parametrize_with_checks(
-    [
-        CauseClassifier(),
-        CauseClassifier(GaussianNB(), system="sisa"),
-        CauseClassifier(ComplementNB(), system=HASH, shards=2),
-    ]
-)
+@parametrize_with_checks([CauseClassifier()])
 def test_it_keeps_the_contract_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.long
+@parametrize_with_checks(
+    [CauseClassifier(GaussianNB(), system="sisa"), CauseClassifier(ComplementNB(), system=HASH, shards=2)]
+)
+def test_other_estimators_and_systems_keep_the_contract_of_scikit_learn_too(estimator, check):
     check(estimator)
 
 
@@ -106,7 +109,7 @@ def test_red_when_the_law_is_broken(digits, monkeypatch, leak):
     assert differences(model.device_, clean.device_)
 
 
-@pytest.mark.parametrize("system", list(PRESETS))
+@pytest.mark.parametrize("system", quick_only(PRESETS, ("recommended", "frugal", "cause", "sisa")))
 def test_every_preset_is_exact_given_the_partition(digits, system):
     rounds, _, _ = digits
     model = learned(rounds, system=system)

@@ -81,7 +81,7 @@ def test_a_ledger_and_keys_that_do_not_fit_together_are_found(home):
     device.close()
     found = problems(home)
     assert any("key is gone" in problem for problem in found)
-    assert any("whose it is" in problem for problem in found)
+    assert any("the user of upload" in problem for problem in found)
 
 
 def test_samples_that_the_ledger_has_and_no_block_are_found(home):

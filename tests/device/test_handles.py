@@ -7,7 +7,7 @@ from cause.device.device import Cause
 from cause.device.verify import verify
 from cause.engine.presets import PRESETS
 from cause.errors import RequestError
-from tests.clean_room import differences
+from tests.clean_room import differences, trained_on
 from tests.device.homes import FEATURES, bayes, learn, opened, samples
 
 pytestmark = pytest.mark.random_positions
@@ -100,8 +100,8 @@ def test_of_identical_samples_the_named_handle_goes_and_ids_are_those_of_fewer(d
     handles = device.learn({"a": (x, [1, 1, 1]), "b": samples("b", 1, 20)}).handles["a"]
     device.forget("a", handles=[handles[named]])
     assert set(contents(device, "a")) == {*handles} - {handles[named]}
-    clean = Cause(learner=bayes(), system="frugal", shards=2, slots=8)
-    clean.learn({"a": (x[:2], [1, 1]), "b": samples("b", 1, 20)})
+    remaining = {"a": (x[:2], [1, 1]), "b": samples("b", 1, 20)}
+    clean = trained_on([remaining], bayes(), "frugal", shards=2, slots=8)
     assert differences(device, clean) == []
     with pytest.raises(RequestError):
         device.forget("a", handles=[handles[named]])
@@ -122,9 +122,8 @@ def test_random_positions_change_no_bit(tmp_path, name):
             for user, (x, y) in given.items():
                 stays = np.array([handle not in gone for handle in handles[user]])
                 kept[user, t] = x[stays], y[stays]
-        clean = Cause(learner=bayes(), system=device.system, shards=2, slots=8)
-        for t in (1, 2):
-            clean.learn({user: kept[user, t] for user in "ab"})
+        remaining = [{user: kept[user, t] for user in "ab"} for t in (1, 2)]
+        clean = trained_on(remaining, bayes(), device.system, shards=2, slots=8)
         assert differences(device, clean) == []
         assert verify(device, processes=0).mismatched == []
 

@@ -15,6 +15,7 @@ from cause.device.store.blocks import Files
 from cause.device.store.disk import Disk
 from cause.device.store.gc import KEYED
 from cause.device.store.home import Home
+from cause.device.store.stored_sub_models import SubModelDeletion
 from cause.device.vault import EnvKeySource, Vault
 from cause.device.verify import verify
 from cause.engine.memory import POLICIES
@@ -247,7 +248,7 @@ def test_a_damaged_sub_model_whose_deletion_failed_is_deleted_by_the_next_traini
     head = device.memory.stored()[-1]
     device.home.shelf.files.path(device.home.shelf.names[head]).unlink()
     with monkeypatch.context() as patch:
-        patch.setattr(device.home, "delete_sub_models", lambda names: (_ for _ in ()).throw(HomeError("no room")))
+        patch.setattr(SubModelDeletion, "delete_rows", lambda self: (_ for _ in ()).throw(HomeError("no room")))
         with pytest.raises(HomeError, match="no room"):
             device.predict(samples("x", 1, 5)[0])
     device.repair()
@@ -274,7 +275,7 @@ def _source():
 def test_samples_that_cannot_be_read_any_more_can_be_forgotten_with_their_round_or_user(tmp_path):
     device = opened(tmp_path / "home")
     learn(device, a=200, b=5)
-    device.home.store_.files.path(device.home.ledger.upload("a", 1).blocks.names[1]).write_bytes(
+    device.home.store.blocks.files.path(device.home.ledger.upload("a", 1).blocks.names[1]).write_bytes(
         b"nothing that was sealed"
     )
     device.close()
@@ -288,7 +289,7 @@ def test_samples_that_cannot_be_read_any_more_can_be_forgotten_with_their_round_
 def test_of_a_block_that_is_forgotten_while_somebody_reads_it_nothing_stays_in_memory(tmp_path, monkeypatch):
     with opened(tmp_path / "home") as device:
         learn(device, a=5, b=5)
-        store, (name,) = device.home.store_, device.home.ledger.upload("a", 1).blocks.names
+        store, (name,) = device.home.store.blocks, device.home.ledger.upload("a", 1).blocks.names
         store.drop(name)
         read = store.files.read
 
@@ -330,7 +331,7 @@ def test_no_receipt_says_that_samples_are_gone_before_their_key_is(tmp_path, mon
         assert device.home.receipts.listed() == []
         device.repair()
         assert name not in device.home.vault
-        assert not device.home.store_.files.path(name).exists()
+        assert not device.home.store.blocks.files.path(name).exists()
         assert [each["kind"] for each in device.home.receipts.listed()] == ["effect", "repair"]
 
 
@@ -363,7 +364,7 @@ def test_samples_expire_by_rounds_as_one_coalesced_forget(tmp_path):
 def test_samples_expire_by_days(tmp_path):
     device = opened(tmp_path / "home", shards=1, retain="30 days")
     learn(device, a=20)
-    device.home.clock = lambda: time.time() + 40 * 86_400
+    device.home.time.now = lambda: time.time() + 40 * 86_400
     learn(device, b=10)
     assert device.ledger.rounds_of("a") == []
     assert device.expire() is None
@@ -453,9 +454,9 @@ def test_the_status_of_a_reader_follows_the_writer(tmp_path):
     reader = Cause(tmp_path / "home", read_only=True)
     assert reader.status().round == 1
     device.forget("a", rounds=[1], count=1, repair="later")
-    told = reader.status()
-    assert [(shard.behind, shard.since is not None) for shard in told.shards] == [(1, True)]
-    assert told.repair.rsn == 29
+    state = reader.status()
+    assert [(shard.behind, shard.since is not None) for shard in state.shards] == [(1, True)]
+    assert state.repair.rsn == 29
     reader.close(), device.close()
 
 
@@ -572,6 +573,6 @@ def test_fewer_slots_than_are_in_use_are_refused_at_opening(tmp_path, monkeypatc
     with pytest.raises(HomeError, match="was edited: slots 4 -> 2"):
         Cause(tmp_path / "home", learner=bayes())
     config.write_text(config.read_text().replace("slots = 2", "slots = 4"))
-    monkeypatch.setattr("cause.engine.engine.sized", lambda budget, slots, size, most, bounded: (2, 10**9))
+    monkeypatch.setattr("cause.engine.engine.sized", lambda *sizes, bounded, apart: (2, 10**9))
     with pytest.raises(BudgetError, match="4 of the memory's slots are in use, and only 2 are configured"):
         Cause(tmp_path / "home", learner=bayes())

@@ -205,12 +205,12 @@ DAY = 86_400.0
 def keeping(tmp_path):
     """A home that keeps samples for ten days, at the end of the twentieth day."""
     with opened(tmp_path / "home", shards=1, retain="10 days") as device:
-        device.home.clock = lambda: 20 * DAY
+        device.home.time.now = lambda: 20 * DAY
         yield device
 
 
 def after(device, days):
-    device.home.clock = lambda: (20 + days) * DAY
+    device.home.time.now = lambda: (20 + days) * DAY
 
 
 LATER = {
@@ -270,7 +270,7 @@ def test_an_opening_destroys_what_waited_for_too_long_also_when_its_call_is_no_l
 def test_samples_that_are_kept_for_some_rounds_wait_for_theirs_however_long(tmp_path):
     with opened(tmp_path / "home", retain="1 rounds") as device:
         device.stage("a", *samples("a", 1, 4))
-        device.home.clock = lambda: 1e12
+        device.home.time.now = lambda: 1e12
         device.expire()
         assert staged(device) == {"a": 4}
 

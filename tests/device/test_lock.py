@@ -68,9 +68,9 @@ def test_a_file_system_without_locks_is_named_not_a_process(tmp_path, monkeypatc
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(fcntl, "flock", fails)
-    told = refusal(tmp_path / "lock")
-    assert f"{os.strerror(code)} ({name})" in told
-    assert "in use" not in told
+    message = refusal(tmp_path / "lock")
+    assert f"{os.strerror(code)} ({name})" in message
+    assert "in use" not in message
 
 
 # Processes that were forked
@@ -140,8 +140,8 @@ def test_a_forked_process_cannot_go_on_writing(tmp_path, write):
         learn(device, alice=20)
         device.forget("alice", rounds=[1], count=2)
         before = content(tmp_path / "home")
-        told = forked(lambda: write(device))
-        assert told.startswith("refused: this process was forked from the one that opened")
+        message = forked(lambda: write(device))
+        assert message.startswith("refused: this process was forked from the one that opened")
         assert content(tmp_path / "home") == before
         learn(device, carol=20)
         assert device.verify(processes=0).identical == device.memory.stored()

@@ -17,7 +17,8 @@ from cause.device.vault import EnvKeySource, Vault
 from tests.device.homes import MASTER
 from tests.device.memory_probe import CLASSES, FEATURES, KEY, learner
 from tests.process_memory import Needles, readable, search
-from tests.service.services import Daemon, until
+from tests.service.services import Daemon
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not readable(), reason="the memory of processes cannot be read here (/proc/PID/mem)")
 WITHIN_S = 5.0
@@ -149,7 +150,7 @@ def upload_text(client, x: np.ndarray) -> None:
 
 def learn_round(client) -> None:
     number = client.close_round().round
-    until(lambda: client.round(number).state == "trained")
+    wait_until(lambda: client.round(number).state == "trained")
 
 
 def test_a_service_holds_nothing_of_what_it_forgot(tmp_path, service):

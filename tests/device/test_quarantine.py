@@ -11,14 +11,14 @@ from cause.device.backup.backup import backup
 from cause.device.device import Cause
 from cause.device.fsck import examine_home
 from cause.device.status import status
+from cause.device.store import ledger as store_ledger
 from cause.device.store import quarantining
-from cause.engine.arrays import ArrayUpload
 from cause.engine.requests import Request
 from cause.engine.samples import SegmentKey
 from cause.lab.home_trace import history
 from tests.clean_room import differences
 from tests.device.homes import killed, opened
-from tests.engine.test_quarantine import CLASSES, USERS, all_of, drawn, rounds, same
+from tests.engine.test_quarantine import CLASSES, USERS, all_of, drawn, lived, rounds, same
 from tests.small_learners import PEPPER, POISON, SALT, FragileLearner
 
 SYSTEM = "sisa:partition=hash,policy=unlimited"
@@ -34,19 +34,6 @@ def lived_at(folder, given, **settings) -> Cause:
     for uploads in given:
         device.learn(uploads)
     return device
-
-
-def room(given, without=(), shards=1, system=SYSTEM) -> Cause:
-    """A device in memory that never had these (user, round, row)."""
-    clean = Cause(learner=FragileLearner(CLASSES), system=system, shards=shards, slots=64)
-    for t, uploads in enumerate(given, start=1):
-        arriving = []
-        for user, (x, y) in uploads.items():
-            stay = [row for row in range(len(y)) if (user, t, row) not in without]
-            if stay:
-                arriving.append(ArrayUpload(user, t, x[stay], y[stay]))
-        clean.learn(arriving)
-    return clean
 
 
 GIVEN = rounds({("bob", 2): {3: POISON}})
@@ -70,13 +57,13 @@ def test_it_lasts_and_the_rest_is_as_without_it(tmp_path):
     with lived_at(tmp_path / "home", GIVEN) as device:
         (aside,) = device.ledger.quarantined()
         assert (aside.user, aside.segment, aside.samples, aside.verdict) == ("bob", SegmentKey(0, 2), 6, "ValueError")
-        same(device, room(GIVEN, WITHOUT))
+        same(device, lived(GIVEN, WITHOUT))
     with device_at(tmp_path / "home") as device:
         assert device.ledger.quarantined() == [aside]
         assert not device.waiting()
-        same(device, room(GIVEN, WITHOUT))
+        same(device, lived(GIVEN, WITHOUT))
         device.learn({u: drawn(u, 4) for u in USERS})
-        same(device, room([*GIVEN, {u: drawn(u, 4) for u in USERS}], WITHOUT))
+        same(device, lived([*GIVEN, {u: drawn(u, 4) for u in USERS}], WITHOUT))
         assert device.verify(processes=0).holds
     whole(tmp_path / "home")
 
@@ -94,12 +81,12 @@ def test_a_partial_forget_judges_the_rest_anew(tmp_path, reopened):
         assert [each.user for each in device.ledger.quarantined()] == [], "cyn's is replayed as well"
         device.repair()
         assert [each.user for each in device.ledger.quarantined()] == ["cyn"]
-        same(device, room(given, [("bob", 2, 3), *all_of("cyn", 3)]))
+        same(device, lived(given, [("bob", 2, 3), *all_of("cyn", 3)]))
         device.forget("cyn", rounds=[3])
-        same(device, room(given, [("bob", 2, 3), *all_of("cyn", 3)]))
+        same(device, lived(given, [("bob", 2, 3), *all_of("cyn", 3)]))
     whole(tmp_path / "home")
     with device_at(tmp_path / "home") as device:
-        same(device, room(given, [("bob", 2, 3), *all_of("cyn", 3)]))
+        same(device, lived(given, [("bob", 2, 3), *all_of("cyn", 3)]))
 
 
 def test_forgetting_all_of_it_replays_nothing_destroys_its_keys_and_has_a_receipt(tmp_path):
@@ -110,11 +97,11 @@ def test_forgetting_all_of_it_replays_nothing_destroys_its_keys_and_has_a_receip
         assert device.learner.trained == trained  # type: ignore[attr-defined]
         assert device.ledger.quarantined() == []
         assert not names & device.home.vault.names()
-        told = device.home.receipts.listed()
-        assert {each["kind"] for each in told if each["request"] == done.ids[0]} == {"effect", "repair"}
-        assert {each["samples"] for each in told} == {6}
+        receipts = device.home.receipts.listed()
+        assert {each["kind"] for each in receipts if each["request"] == done.ids[0]} == {"effect", "repair"}
+        assert {each["samples"] for each in receipts} == {6}
         assert device.verify(done.ids[0], processes=0).holds
-        same(device, room(GIVEN, WITHOUT))
+        same(device, lived(GIVEN, WITHOUT))
     whole(tmp_path / "home")
 
 
@@ -132,7 +119,7 @@ def test_a_kill_between_the_verdict_and_its_commit_changes_nothing(tmp_path, mon
     device_at(tmp_path / "home").close()
 
     def work():
-        monkeypatch.setattr(quarantining, "set_aside", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        monkeypatch.setattr(store_ledger, "set_aside", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         device = device_at(tmp_path / "home")
         for uploads in GIVEN:
             device.learn(uploads)
@@ -144,7 +131,7 @@ def test_a_kill_between_the_verdict_and_its_commit_changes_nothing(tmp_path, mon
         device.repair()
         assert [each.user for each in device.ledger.quarantined()] == ["bob"]
         device.learn(GIVEN[2])
-        same(device, room(GIVEN, WITHOUT))
+        same(device, lived(GIVEN, WITHOUT))
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -159,12 +146,12 @@ def test_an_error_while_it_is_written_down_leaves_a_home_that_goes_on(tmp_path, 
     with device_at(tmp_path / "home") as device:
         device.learn(GIVEN[0])
         with monkeypatch.context() as patch:
-            patch.setattr(quarantining, "set_aside", fails)
+            patch.setattr(store_ledger, "set_aside", fails)
             with pytest.raises(OSError, match="stumbled"):
                 device.learn(GIVEN[1])
         device.repair()
         device.learn(GIVEN[2])
-        same(device, room(GIVEN, WITHOUT))
+        same(device, lived(GIVEN, WITHOUT))
     whole(tmp_path / "home")
 
 
@@ -178,28 +165,28 @@ def test_an_upload_that_spreads_over_shards_loses_only_the_part_that_fails(tmp_p
         rows = {row.tobytes() for row in x}
         gone = [("bob", 2, i) for i, row in enumerate(given[1]["bob"][0]) if row.tobytes() in rows]
         assert 0 < len(gone) < 12
-        same(device, room(given, gone, shards=2, system=system))
+        same(device, lived(given, gone, shards=2, system=system))
         other = next(key for key, _ in device.ledger.pieces_of("bob", 2) if key.shard != aside.segment.shard)
         position = int(dict(device.ledger.pieces_of("bob", 2))[other][0])
         taken = device.ledger.upload("bob", 2).arrays(range(position, position + 1))[0].tobytes()  # type: ignore[attr-defined]
         device.forget("bob", samples=[(2, position)])
         assert device.ledger.quarantined() == [aside], "its own part did not change"
         gone += [("bob", 2, i) for i, row in enumerate(given[1]["bob"][0]) if row.tobytes() == taken]
-        same(device, room(given, gone, shards=2, system=system))
+        same(device, lived(given, gone, shards=2, system=system))
     whole(tmp_path / "home")
     with device_at(tmp_path / "home", system=system, shards=2) as device:
         assert device.ledger.quarantined() == [aside]
-        same(device, room(given, gone, shards=2, system=system))
+        same(device, lived(given, gone, shards=2, system=system))
 
 
 def test_a_whole_segment_that_is_set_aside_comes_back_when_it_is_fine(tmp_path):
     given = [{"ann": drawn("ann", 1)}, {"bob": drawn("bob", 2, {0: POISON})}, {"ann": drawn("ann", 3)}]
     with lived_at(tmp_path / "home", given) as device:
-        same(device, room(given, all_of("bob", 2)))
+        same(device, lived(given, all_of("bob", 2)))
     with device_at(tmp_path / "home") as device:
         device.forget("bob", handles=[handle_of(device, "bob", 2, POISON)])
         assert device.ledger.quarantined() == []
-        same(device, room(given, [("bob", 2, 0)]))
+        same(device, lived(given, [("bob", 2, 0)]))
     whole(tmp_path / "home")
 
 
@@ -208,7 +195,7 @@ def test_what_is_too_old_goes_from_quarantine_too(tmp_path):
         device.learn({u: drawn(u, 4) for u in USERS})
         assert device.ledger.quarantined() == []
         gone = [each for u in USERS for t in (1, 2) for each in all_of(u, t)]
-        assert not differences(device, room([*GIVEN, {u: drawn(u, 4) for u in USERS}], gone))
+        assert not differences(device, lived([*GIVEN, {u: drawn(u, 4) for u in USERS}], gone))
 
 
 def test_a_backup_brings_it_back(tmp_path):
@@ -223,7 +210,7 @@ def test_a_backup_brings_it_back(tmp_path):
     with device_at(tmp_path / "home") as device:
         device.repair()
         assert [each.user for each in device.ledger.quarantined()] == ["bob"]
-        same(device, room(GIVEN, WITHOUT + all_of("ann", 3)))
+        same(device, lived(GIVEN, WITHOUT + all_of("ann", 3)))
     whole(tmp_path / "home")
 
 
@@ -258,7 +245,7 @@ def test_dropping_it_is_a_request_with_a_receipt(tmp_path):
         assert device.home.receipts.numbers(done.ids[0])
         assert device.ledger.quarantined() == []
         assert device.ledger.rounds_of("bob") == [1, 3]
-        same(device, room(GIVEN, WITHOUT))
+        same(device, lived(GIVEN, WITHOUT))
 
 
 def test_dropping_it_leaves_what_stands_under_another_way_to_write_the_name(tmp_path):

@@ -51,17 +51,17 @@ def test_receipts_are_proved_elsewhere_with_the_verifier_key_alone(device):
 @pytest.mark.parametrize("part", ["receipt", "proof", "checkpoint", "number"])
 def test_a_changed_receipt_proof_or_checkpoint_does_not_hold(device, part):
     device.forget("alice", rounds=[1], count=5)
-    told = device.home.receipts.bundle(0).json()
+    bundle = device.home.receipts.bundle(0).json()
     if part == "receipt":
-        told["receipt"] = told["receipt"].replace('"samples": 5', '"samples": 4')
+        bundle["receipt"] = bundle["receipt"].replace('"samples": 5', '"samples": 4')
     elif part == "checkpoint":
-        told["checkpoint"] = told["checkpoint"].replace("\n2\n", "\n3\n")
+        bundle["checkpoint"] = bundle["checkpoint"].replace("\n2\n", "\n3\n")
     elif part == "proof":
-        told["proof"] = ["A" * 43 + "="]
+        bundle["proof"] = ["A" * 43 + "="]
     else:
-        told["number"] = 1
+        bundle["number"] = 1
     with pytest.raises(LogError):
-        Bundle.parse(told).check(device.home.receipts.verifier)
+        Bundle.parse(bundle).check(device.home.receipts.verifier)
 
 
 def test_a_receipt_of_another_device_is_refused(device, tmp_path):
@@ -177,9 +177,9 @@ def test_the_commands_an_auditor_uses(device, tmp_path, capsys):
     assert done.ids[0] in run("receipts", home)
     run("receipts", home, "0", "--out", str(tmp_path / "receipt.json"))
     assert "in its log" in run("verify", str(tmp_path / "receipt.json"), "--key", log["verifier"])
-    told = json.loads(run("verify", "--home", home, str(tmp_path / "receipt.json"), "--processes", "0", "--json"))
-    assert told["mismatched"] == told["unverifiable"] == 0
-    assert told["identical"] == told["sub_models"] > 0
+    payload = json.loads(run("verify", "--home", home, str(tmp_path / "receipt.json"), "--processes", "0", "--json"))
+    assert payload["mismatched"] == payload["unverifiable"] == 0
+    assert payload["identical"] == payload["sub_models"] > 0
     device.forget("bob", rounds=[1], count=1)
     assert "only grown since it had 2" in run("log", home, "--since", str(tmp_path / "checkpoint"))
 

@@ -6,7 +6,7 @@ import pytest
 from cause.device.device import Cause
 from cause.device.store.inbox import REMEMBERED_S
 from cause.errors import InputError, LearnerError
-from tests.clean_room import differences
+from tests.clean_room import differences, trained_on
 from tests.device.homes import bayes, opened, samples
 
 
@@ -34,10 +34,7 @@ def uploads(*names: str, t: int = 1):
 
 
 def clean_room(*rounds):
-    clean = Cause(learner=bayes(), system="frugal:partition=hash", shards=2, slots=8)
-    for given in rounds:
-        clean.learn(given)
-    return clean
+    return trained_on(rounds, bayes(), "frugal:partition=hash", shards=2, slots=8)
 
 
 def test_a_retry_with_the_same_key_learns_nothing_twice_and_goes_on_with_the_training(device, no_training, tmp_path):

@@ -90,9 +90,9 @@ def test_settings_are_shown_and_reported_as_json(home, cause):
     code, out, _ = cause("config", home, "--json")
     assert (code, json.loads(out)["device"]["repair"]) == (0, "now")
     code, out, _ = cause("config", home, "repair=later", "deadline_days=7", "--yes", "--json")
-    told = json.loads(out)
+    payload = json.loads(out)
     assert code == 0
-    assert told["changed"] == [
+    assert payload["changed"] == [
         {"setting": "deadline_days", "old": 30.0, "new": 7.0},
         {"setting": "repair", "old": "now", "new": "later"},
     ]
@@ -218,3 +218,54 @@ def test_fewer_slots_than_before_are_refused_in_one_line_and_nothing_changes(tmp
         changed(config, {"slots": "3"})
     with opened(tmp_path / "home", slots=8) as device:
         assert device.memory.stored() == stored
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("workers=-1", "workers must be from 0 (train in this process) to 256, not -1"),
+        ("workers=257", "workers must be from 0"),
+        ("workers=1000000", "workers must be from 0"),
+        ("deadline_days=1e-300", "a deadline is at least a minute"),
+        ("input_shape=5", "is 5 values, but the learner takes 6 features"),
+    ],
+)
+def test_a_setting_with_which_nothing_works_is_refused_when_it_is_said(home, cause, setting, message):
+    before = (home / "cause.toml").read_bytes()
+    code, _, err = cause("config", home, setting, "--yes")
+    assert code == 2
+    assert message in err
+    assert (home / "cause.toml").read_bytes() == before
+    name, _, value = setting.partition("=")
+    edited = before.decode()
+    if name == "input_shape":
+        edited = edited.replace("[device]\n", "[device]\ninput_shape = [5]\n")
+    for old in (f"{name} = 0\n", f"{name} = 30.0\n"):
+        edited = edited.replace(old, f"{name} = {value}\n")
+    (home / "cause.toml").write_text(edited)
+    code, _, err = cause("config", home, "--accept", "--yes")
+    assert code == 2
+    assert message in err
+
+
+def test_a_home_is_not_made_with_a_setting_with_which_nothing_works(tmp_path):
+    with pytest.raises(InputError, match="workers must be from 0"):
+        opened(tmp_path / "home", workers=300)
+    with pytest.raises(InputError, match="which is 5 values, but the learner takes 6 features"):
+        opened(tmp_path / "home", input_shape=(5,))
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("workers", [-1, 257])
+def test_a_home_that_has_such_a_number_of_workers_already_still_forgets(home, cause, monkeypatch, workers):
+    with monkeypatch.context() as before:  # as an earlier version accepted it
+        before.setattr("cause.device.settings.check_said", lambda config: None)
+        assert cause("config", home, f"workers={workers}", "--yes")[0] == 0
+    with pytest.warns(UserWarning, match=f"workers = {workers} is out of range: this process trains"):
+        device = opened(home)
+    with device:
+        device.forget("a")
+        assert device.samples_of("a") == []
+        learn(device, c=5)
+    assert cause("config", home, "workers=0", "--yes")[0] == 0
+    opened(home).close()

@@ -24,14 +24,14 @@ from tests.device.homes import CLASSES, bayes, learn, opened, samples
 
 def test_status_tells_who_serves_below_strength_and_since_when(tmp_path):
     device = opened(tmp_path / "home", shards=2, storage="1MB")
-    device.home.clock = lambda: 1_000.0
+    device.home.time.now = lambda: 1_000.0
     learn(device, a=30, b=30)
     learn(device, a=10, b=10)
     before = status(device)
     assert [shard.behind for shard in before.shards] == [0, 0]
     assert (before.round, before.samples, before.voting, before.requests) == (2, 80, 2, ())
     assert (before.storage_budget_bytes, before.repair.trainings) == (2**20, 0)
-    device.home.clock = lambda: 2_000.0
+    device.home.time.now = lambda: 2_000.0
     device.forget("a", rounds=[2], count=4, repair="later")
     now = status(device)
     (hit,) = [shard for shard in now.shards if shard.behind]

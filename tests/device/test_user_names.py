@@ -3,10 +3,11 @@
 import pytest
 
 from cause.device import device as system
+from cause.device import lookup
 from cause.device.device import Cause
 from cause.engine import checks
 from cause.errors import InputError, RequestError
-from tests.clean_room import differences
+from tests.clean_room import differences, trained_on
 from tests.device.homes import bayes, opened, samples
 
 NFC, NFD = "zo\u00e9", "zoe\u0301"
@@ -23,7 +24,7 @@ def device(tmp_path):
 def as_before():
     """Take names in as earlier versions did, until it is called."""
     patch = pytest.MonkeyPatch()
-    for module in (checks, system):
+    for module in (checks, system, lookup):
         patch.setattr(module, "normal_name", lambda name: name, raising=False)
     yield patch.undo
     patch.undo()
@@ -64,9 +65,8 @@ def test_an_erasure_reaches_every_stored_way_to_write_the_name(device, as_before
     assert (done.samples, done.staged) == (26, 2)
     assert device.samples_of(NFC) == []
     assert len(device.samples_of("zoe")) == 40
-    clean = Cause(learner=bayes(), system="frugal:partition=hash", shards=2, slots=8)
-    clean.learn({"zoe": samples("z", 1, 20)})
-    clean.learn({"zoe": samples("z", 2, 20)})
+    remaining = [{"zoe": samples("z", t, 20)} for t in (1, 2)]
+    clean = trained_on(remaining, bayes(), "frugal:partition=hash", shards=2, slots=8)
     assert {name: device.ledger.rounds_of(name) for name in WAYS} == {name: [] for name in WAYS}
     device.close()
     with Cause(tmp_path / "home") as again:

@@ -50,8 +50,7 @@ def test_another_environment_is_unverifiable_not_wrong():
     device = live(SCENE, system, shards=1, slots=12, learner=learner(system), data=with_data).device
     stored = device.memory.stored()
     for key in stored[:2]:
-        slot = device.memory.slot_of(key)
-        device.memory._slots[slot] = replace(device.memory[key], environment="torch 1.0, elsewhere")
+        device.memory._sub_models[key] = replace(device.memory[key], environment="torch 1.0, elsewhere")
     found = verify(device, processes=0)
     assert sorted(found.unverifiable) == stored[:2]
     assert sorted(found.identical) == stored[2:]

@@ -65,10 +65,10 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("call", "told"), REFUSED.values(), ids=REFUSED)
-def test_what_makes_no_sense_is_refused_in_one_line(device, call, told):
+@pytest.mark.parametrize(("call", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_makes_no_sense_is_refused_in_one_line(device, call, message):
     before = device.ledger.round, device.memory.stored()
-    with pytest.raises(InputError, match=told) as error:
+    with pytest.raises(InputError, match=message) as error:
         call(device)
     assert "\n" not in str(error.value)
     assert (device.ledger.round, device.memory.stored()) == before
@@ -99,11 +99,11 @@ LEARNERS = {
 }
 
 
-@pytest.mark.parametrize(("given", "told"), LEARNERS.values(), ids=LEARNERS)
-def test_what_is_no_learner_names_the_one_that_takes_it(tmp_path, given, told):
-    with pytest.raises(InputError, match=told):
+@pytest.mark.parametrize(("given", "message"), LEARNERS.values(), ids=LEARNERS)
+def test_what_is_no_learner_names_the_one_that_takes_it(tmp_path, given, message):
+    with pytest.raises(InputError, match=message):
         Cause(learner=given)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         Cause(tmp_path / "home", learner=given)
     assert not (tmp_path / "home").exists()
 
@@ -134,9 +134,9 @@ UNKNOWN = {
 }
 
 
-@pytest.mark.parametrize(("call", "told"), UNKNOWN.values(), ids=UNKNOWN)
-def test_an_unknown_name_names_the_nearest_known_one(tmp_path, call, told):
-    with pytest.raises(InputError, match=told):
+@pytest.mark.parametrize(("call", "message"), UNKNOWN.values(), ids=UNKNOWN)
+def test_an_unknown_name_names_the_nearest_known_one(tmp_path, call, message):
+    with pytest.raises(InputError, match=message):
         call(tmp_path)
 
 

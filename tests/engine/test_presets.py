@@ -15,9 +15,15 @@ TABLE = {
     "arcane": ("by-class", False, "none", "latest", "one-by-one"),
     "omp-70": ("uniform", False, "one-shot-70", "static", "one-by-one"),
     "omp-95": ("uniform", False, "one-shot-95", "static", "one-by-one"),
-    "frugal": ("ucdp", False, "iterative-70", "cost", "coalesced"),
+    "cause-printed": ("ucdp", True, "iterative-70", "fibor-printed", "one-by-one"),
+    "cause-no-sc-printed": ("ucdp", False, "iterative-70", "fibor-printed", "one-by-one"),
+    "sisa-printed": ("uniform", False, "none", "until-full", "one-by-one"),
+    "arcane-printed": ("by-class", False, "none", "until-full", "one-by-one"),
+    "omp-70-printed": ("uniform", False, "one-shot-70", "until-full", "one-by-one"),
+    "omp-95-printed": ("uniform", False, "one-shot-95", "until-full", "one-by-one"),
+    "frugal": ("ucdp", False, "iterative-70", "adaptive", "coalesced"),
     "additive": ("hash", False, "none", "fifo", "coalesced"),
-    "recommended": ("ucdp", True, "if-needed", "cost", "coalesced"),
+    "recommended": ("ucdp", True, "if-needed", "adaptive", "coalesced"),
 }
 
 
@@ -25,7 +31,12 @@ def test_presets_are_the_designs_table():
     assert {name: (s.partition, s.controlled, s.pruning, s.policy, s.requests) for name, s in PRESETS.items()} == TABLE
     assert {name for name, s in PRESETS.items() if s.precision == "bf16"} == {"frugal", "recommended"}
     votes = {name: s.vote for name, s in PRESETS.items() if s.vote != "majority"}
-    assert votes == {"arcane": "max-confidence", "recommended": "weighted-soft"}
+    assert votes == {
+        "arcane": "max-confidence",
+        "arcane-printed": "max-confidence",
+        "recommended": "weighted-soft",
+    }
+    assert {name for name, s in PRESETS.items() if s.active == "in-turn"} == {"cause-printed"}
     trained_longer = {name for name, s in PRESETS.items() if s.rehearsal or s.min_steps or s.estimators != "as-given"}
     assert trained_longer == {"recommended"}
     assert all(system.about for system in PRESETS.values())
@@ -53,9 +64,9 @@ def test_parts_are_exchanged_by_name():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("sis", "unknown system 'sis' \\(did you mean 'sisa'\\?\\): one of additive, arcane"),
+        ("sis", "unknown system 'sis' \\(did you mean 'sisa'\\?\\): one of additive, arcane, arcane-printed, cause"),
         ("cause:polcy=cost", "unknown part 'polcy'"),
-        ("cause:policy=best", "unknown policy 'best'.*: one of cost, fibor"),
+        ("cause:policy=best", "unknown policy 'best'.*: one of (adaptive, )?cost, fibor"),
         ("cause:requests=later", "unknown requests 'later': one of one-by-one, coalesced"),
         ("cause:slices=0", "slices must be from 1"),
         ("cause:slices=x", "slices must be int"),

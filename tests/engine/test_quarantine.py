@@ -12,7 +12,7 @@ from cause.engine.samples import SegmentKey
 from cause.errors import LearnerError, PassingError
 from cause.executors import Processes
 from cause.learners.torch import TorchLearner
-from tests.clean_room import differences
+from tests.clean_room import differences, trained_on
 from tests.small_learners import PEPPER, POISON, SALT, DeadlyLearner, FragileLearner
 
 FEATURES, CLASSES = 4, 3
@@ -36,19 +36,17 @@ def rounds(bad: dict[tuple[str, int], dict[int, float]], many: int = 3) -> Round
     return [{u: drawn(u, t, bad.get((u, t))) for u in USERS} for t in range(1, many + 1)]
 
 
-def lived(given: Rounds, *, learner=None, shards=1, system=SYSTEM, executor=None, without=()) -> Cause:
+def lived(given: Rounds, without=(), *, learner=None, shards=1, system=SYSTEM, executor=None) -> Cause:
     """A device that learned these rounds without some (user, round, row); a user without rows does not upload."""
-    device = Cause(
-        learner=learner or FragileLearner(CLASSES), system=system, shards=shards, slots=64, executor=executor
-    )
+    left = []
     for t, uploads in enumerate(given, start=1):
-        arriving = []
-        for user, (x, y) in uploads.items():
-            stay = [row for row in range(len(y)) if (user, t, row) not in without]
-            if stay:
-                arriving.append(ArrayUpload(user, t, x[stay], y[stay]))
-        device.learn(arriving)
-    return device
+        stay = {
+            user: [row for row in range(len(y)) if (user, t, row) not in without] for user, (_, y) in uploads.items()
+        }
+        left.append(
+            [ArrayUpload(user, t, x[stay[user]], y[stay[user]]) for user, (x, y) in uploads.items() if stay[user]]
+        )
+    return trained_on(left, learner or FragileLearner(CLASSES), system, shards=shards, slots=64, executor=executor)
 
 
 def all_of(user: str, t: int, count: int = 6) -> list[tuple[str, int, int]]:

@@ -17,6 +17,7 @@ from cause.engine.learner import Learner
 from cause.engine.partition import Arrivals, Assignment, Partitioner
 from cause.engine.presets import System
 from cause.engine.samples import SegmentKey
+from tests.clean_room import trained_on
 from tests.exactness.observer import Kept
 
 Found = dict[SegmentKey, tuple[bytes, bytes]]
@@ -54,12 +55,17 @@ def clean_room(
     executor: Executor | None = None,
 ) -> Found:
     """Every sub-model of a device that never met what is forgotten."""
+    settings = {"shards": shards, "classes": classes, "seed": seed, "executor": executor}
     unlimited = replace(system, policy="unlimited")
-    clean = Cause(learner=learner, system=unlimited, shards=shards, classes=classes, seed=seed, executor=executor)
-    clean.engine.partition = Homes(rounds)
-    for t, uploads in enumerate(rounds, start=1):
-        clean.learn([ArrayUpload(user, t, inputs, labels) for user, inputs, labels, _ in uploads], empty=True)
-    return found(clean)
+    return found(trained_on(uploads_of(rounds), learner, unlimited, partition=Homes(rounds), **settings))
+
+
+def uploads_of(rounds: Sequence[Sequence[Kept]]) -> list[list[ArrayUpload]]:
+    """The rounds as a device takes them."""
+    return [
+        [ArrayUpload(user, t, inputs, labels) for user, inputs, labels, _ in uploads]
+        for t, uploads in enumerate(rounds, start=1)
+    ]
 
 
 def found(device: Cause) -> Found:

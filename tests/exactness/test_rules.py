@@ -1,45 +1,6 @@
-"""The rules that make the law hold: each has a test of its own.
+"""The rules that make the law hold, each with a test of its own; docs/laws.md lists them with all their tests."""
 
-Rule -> test
-  training starts from decode(encode(parent)), never from the live object
-      tests/learners/test_torch.py::test_red_when_training_goes_on_from_a_live_object
-  masks are stored, never inferred from zeros
-      tests/exactness/test_rules.py::test_a_kept_weight_that_became_zero_is_trained_on
-      tests/learners/test_pruning.py::test_masked_weights_stay_zero_and_the_mask_is_stored_not_guessed
-  pruning happens where a shard is trained from scratch and never later
-      tests/learners/test_pruning.py::test_filters_are_gone_after_the_first_segment_and_no_more_go_later
-      tests/learners/test_pruning.py::test_an_emptied_first_segment_is_pruned_in_the_next
-      tests/exactness/test_law.py::test_an_emptied_first_segment_makes_the_next_one_first
-  a last batch of one joins the batch before it; a segment of one
-      tests/learners/test_torch.py::test_batches_and_segments_of_one_are_trained
-      tests/learners/test_torch.py::test_a_segment_of_one_leaves_batch_statistics_as_they_were
-      tests/learners/test_pruning.py::test_a_segment_of_one_is_pruned_with_batch_normalisation_in_eval_mode
-      tests/exactness/test_rules.py::test_a_forget_that_leaves_little_never_fails
-  a segment of a single class
-      tests/exactness/test_rules.py::test_a_forget_that_leaves_little_never_fails
-  dropout and initialisation in a user's module
-      tests/learners/test_torch.py::test_dropout_and_initialisation_in_a_users_module_are_seeded
-      tests/exactness/test_pairwise.py::test_it_has_the_clean_rooms_bits
-  frozen parts run in eval mode, never change, and are stored once
-      tests/learners/test_torch.py::test_a_frozen_backbone_is_neither_changed_nor_stored
-      tests/learners/test_torch.py::test_a_frozen_batch_norm_neither_learns_nor_looks_at_the_batch
-      tests/learners/test_pruning.py::test_a_frozen_batch_norm_stays_in_eval_mode_after_pruning
-      tests/exactness/test_rules.py::test_a_frozen_backbone_has_the_clean_rooms_bits
-  rehearsed samples are those of lowest keyed-hash rank among the shard's earlier retained ones
-      tests/exactness/test_rules.py::test_the_rehearsed_are_the_earlier_ones_of_lowest_keyed_hash
-  a placement goes with the user's last sample; who returns is new
-      tests/exactness/test_law.py::test_a_user_whose_last_sample_goes_loses_their_placement
-      tests/exactness/test_law.py::test_hash_leaves_no_placement_of_a_forgotten_round
-      tests/exactness/test_rules.py::test_data_uploaded_again_after_an_erasure_is_new_data
-  the environment belongs to a sub-model's identity
-      tests/exactness/test_law.py::test_identity_depends_on_the_environment
-      tests/device/test_verify.py::test_another_environment_is_unverifiable_not_wrong
-      tests/exactness/test_rules.py::test_the_environment_of_a_network_is_in_its_identity
-"""
-
-import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,13 +16,12 @@ from cause.learners.recipe import Recipe
 from cause.learners.torch import TorchLearner
 from cause.learners.torch import learner as torch_learner
 from cause.learners.torch.pruning import one_shot
-from tests.exactness import test_leaks
 from tests.exactness.case_runner import build_learner
 from tests.exactness.clean import clean_room, found, mismatches
 from tests.exactness.dimensions import DIMENSIONS, Case, feasible
 from tests.exactness.observer import CLASSES, ROUNDS, SHAPE, Observed, picture
 from tests.exactness.sequences import SEQUENCES
-from tests.exactness.test_leaks import SETTING, SYSTEM, learner
+from tests.exactness.test_training_leaks import SETTING, SYSTEM, learner
 from tests.learners.test_torch import lesson
 
 
@@ -188,13 +148,13 @@ def test_the_rehearsed_are_the_earlier_ones_of_lowest_keyed_hash():
         device.learn([each])
     device.forget("a", rounds=[1], count=2)
     key = derive(root_key(SETTING["seed"]), "rehearsal")
-    for number, (_, told) in enumerate(device.engine.rehearsal.lessons(device.ledger.lineage(0), None)):
+    for number, (_, lesson_given) in enumerate(device.engine.rehearsal.lessons(device.ledger.lineage(0), None)):
         earlier = [
             (u, int(p)) for u in uploads[:number] for p in u.positions if (u.user, p) not in {("a", 0), ("a", 1)}
         ]
         ranked = sorted(earlier, key=lambda one: int(one[0].hashes(key, range(one[1], one[1] + 1))[0]))
-        expected = {(each.user, position) for each, position in ranked[: told.count // 2]}
-        assert {(piece.upload.user, int(p)) for piece in told.rehearsed for p in piece.positions} == expected
+        expected = {(each.user, position) for each, position in ranked[: lesson_given.count // 2]}
+        assert {(piece.upload.user, int(p)) for piece in lesson_given.rehearsed for p in piece.positions} == expected
         assert number == 0 or expected
 
 
@@ -231,15 +191,3 @@ def test_the_environment_of_a_network_is_in_its_identity(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "another ISA")
         assert head().identity != here.identity
-
-
-# The tables
-
-
-@pytest.mark.parametrize("table", [__doc__, test_leaks.__doc__], ids=["rules", "leaks"])
-def test_every_test_that_a_table_names_exists(table):
-    root = Path(__file__).parents[2]
-    named = re.findall(r"(tests/\S+\.py)::(\w+)", table)
-    assert named
-    for path, test in named:
-        assert f"def {test}(" in (root / path).read_text(), f"{path}::{test}"

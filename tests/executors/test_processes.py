@@ -1,5 +1,6 @@
 """Worker processes: the bits of one, whatever happens to them."""
 
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -8,7 +9,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -28,20 +28,20 @@ from cause.learners import CountingLearner
 from cause.learners.recipe import Recipe
 from cause.learners.torch import TorchLearner
 from tests.clean_room import clean_room, differences, live
+from tests.executors.torch_worker_learners import Dying, Noting, with_frozen_backbone
 from tests.executors.worker_learners import (
     CIRCLES,
     Circular,
-    Dying,
     Fussy,
     Held,
+    Killed,
     Large,
-    Noting,
     OnGpu,
     Raising,
     Viewing,
-    with_frozen_backbone,
 )
 from tests.learners.test_torch import CLASSES, SCENE, SHAPE, learner, with_data
+from tests.waiting import wait_until
 
 PLAIN = System(gamma=FIXED, pruning="none")
 RECIPE = Recipe("mlp", CLASSES, SHAPE, (("width", 8),), epochs=2, batch_size=4)
@@ -71,7 +71,9 @@ def test_two_workers_give_the_bits_and_the_memory_of_none(two, name):
 
 
 def test_frozen_parts_travel_to_the_workers(two):
-    recipe = Recipe("tests.executors.worker_learners:with_frozen_backbone", CLASSES, SHAPE, epochs=2, batch_size=4)
+    recipe = Recipe(
+        "tests.executors.torch_worker_learners:with_frozen_backbone", CLASSES, SHAPE, epochs=2, batch_size=4
+    )
     fits = {"shards": 2, "slots": 12, "data": with_data}
     room = live(SCENE, PLAIN, learner=TorchLearner(recipe), executor=two, **fits)
     clean = clean_room(room, SCENE, PLAIN, learner=TorchLearner(recipe), slots=12, data=with_data)
@@ -99,19 +101,20 @@ def test_a_worker_that_dies_is_replaced_and_its_segment_trained_again_with_the_s
 
 
 def test_an_idle_worker_that_was_killed_is_replaced(two):
-    fits = {"shards": 2, "slots": 12, "data": with_data}
-    live(SCENE, PLAIN, learner=learner("mlp"), executor=two, **fits)
-    for pid in pids(two):
+    work, learner = shard_work(0, 1), CountingLearner()
+    assert list(two.train(learner, work, lambda *_: None)) == [b"9", b"10"]
+    killed = pids(two)
+    for pid in killed:
         os.kill(pid, signal.SIGKILL)
-    room = live(SCENE, PLAIN, learner=learner("mlp"), executor=two, **fits)
-    assert verify(room.device, processes=0).mismatched == []
+    assert list(two.train(learner, work, lambda *_: None)) == [b"9", b"10"]
+    assert not set(pids(two)) & set(killed)
 
 
 def test_a_worker_that_dies_each_time_is_an_error_and_repair_goes_on(two, tmp_path):
-    device = Cause(learner=Dying(RECIPE, tmp_path), system=PLAIN, shards=1, slots=12, classes=CLASSES, executor=two)
+    device = Cause(learner=Killed(tmp_path), system=PLAIN, shards=1, slots=12, executor=two)
     for life in range(5):
         (tmp_path / str(life)).touch()
-    uploads = [with_data(upload) for upload in SCENE.rounds[0].uploads()]
+    uploads = SCENE.rounds[0].uploads()
     with pytest.raises(LearnerError, match=r"a worker died 3 times over segment \(\d,1\) \(exit code -9\)"):
         device.learn(uploads)
     for life in tmp_path.iterdir():
@@ -121,9 +124,9 @@ def test_a_worker_that_dies_each_time_is_an_error_and_repair_goes_on(two, tmp_pa
 
 
 def test_what_a_learner_raises_in_a_worker_arrives(two):
-    device = Cause(learner=Raising(RECIPE), system=PLAIN, shards=2, slots=12, classes=CLASSES, executor=two)
+    device = Cause(learner=Raising(), system=PLAIN, shards=2, slots=12, executor=two)
     with pytest.raises(LearnerError, match="training failed in a worker: Local: no such thing"):
-        device.learn([with_data(upload) for upload in SCENE.rounds[0].uploads()])
+        device.learn(SCENE.rounds[0].uploads())
 
 
 def test_a_learner_that_cannot_travel_is_refused_in_one_line(two):
@@ -144,8 +147,8 @@ def test_progress_names_segments_and_epochs_and_ends_at_the_total(two):
 
 def test_what_waits_for_its_turn_is_counted():
     executor = Processes(3)
-    device = Cause(learner=learner("mlp"), system=PLAIN, shards=3, slots=12, classes=CLASSES, executor=executor)
-    device.learn([with_data(upload) for upload in SCENE.rounds[0].uploads()])
+    device = Cause(learner=CountingLearner(), system=PLAIN, shards=3, slots=12, executor=executor)
+    device.learn(SCENE.rounds[0].uploads())
     assert executor.in_flight_bytes >= min(head.size_bytes for head in device.heads().values())
     executor.close()
 
@@ -167,15 +170,12 @@ def test_a_worker_that_waits_for_its_next_order_holds_nothing_of_the_last_one():
     assert isinstance(wire.receive(ours), Ready)
     wire.send(ours, Assignment(CountingLearner(), None, counted(0)))
     assert wire.receive(ours) == Trained(b"9")
-    end = time.monotonic() + 5
-    while held := any(type(each) is Assignment for each in everything()):
-        if time.monotonic() > end:
-            break
-        time.sleep(0.02)
-    ours.close()
+    try:
+        wait_until(lambda: not any(type(each) is Assignment for each in everything()), 5, "it is still held")
+    finally:
+        ours.close()
     worker.join()
     theirs.close()
-    assert not held
 
 
 def test_a_worker_that_waits_has_collected_what_lay_in_circles():
@@ -187,15 +187,12 @@ def test_a_worker_that_waits_has_collected_what_lay_in_circles():
         assert isinstance(wire.receive(ours), Ready)
         wire.send(ours, Assignment(Circular(), None, counted(0)))
         assert wire.receive(ours) == Trained(b"9")
-        end = time.monotonic() + 5
-        while (held := len(CIRCLES)) and time.monotonic() < end:
-            time.sleep(0.02)
+        wait_until(lambda: not len(CIRCLES), 5, "reference cycles are still in memory")
     finally:
         gc.enable()
         ours.close()
         worker.join()
         theirs.close()
-    assert not held
 
 
 def test_what_a_worker_writes_into_its_learner_reaches_nobody_else(two):
@@ -217,8 +214,7 @@ def test_what_waits_for_its_turn_goes_at_once_also_while_the_caller_has_the_one_
     (tmp_path / "0").touch()
 
     def let_the_first_be_last() -> None:
-        while not two._shards or len(two._shards[1].done) < 2:
-            time.sleep(0.02)
+        wait_until(lambda: two._shards and len(two._shards[1].done) == 2)
         (tmp_path / "1").touch()
 
     waiter = Thread(target=let_the_first_be_last)
@@ -299,9 +295,7 @@ def test_what_was_trained_and_waits_for_its_turn_goes_when_its_shard_is_forgotte
     training = Thread(target=lambda: got.extend(two.train(Held(tmp_path), given, lambda *_: None)))
     training.start()
     (tmp_path / "1").touch()
-    while not (waiting := [each for each in two._shards if each.done]):
-        assert training.is_alive()
-        time.sleep(0.02)
+    waiting = wait_until(lambda: [each for each in two._shards if each.done])
     forgotten.append(1)
     two.cancel([1])
     assert waiting[0].number == 1
@@ -355,9 +349,8 @@ class Reassigned:
 
     def __contains__(self, shard: int) -> bool:
         (self.folder / "1").touch()
-        end = time.monotonic() + 1
-        while time.monotonic() < end and [w.shard.number for w in self.executor._busy if w.shard] in ([], [1]):
-            time.sleep(0.02)
+        with contextlib.suppress(AssertionError):  # it need not get other work
+            wait_until(lambda: [w.shard.number for w in self.executor._busy if w.shard] not in ([], [1]), 1)
         if shard == 1:
             self.forgotten.append(1)
         return shard == 1
@@ -380,8 +373,7 @@ def test_no_worker_is_cancelled_for_work_that_it_no_longer_does(tmp_path, monkey
 
         thread = Thread(target=training)
         thread.start()
-        while not any(worker.ready and worker.shard for worker in one._busy):  # the larger one goes first
-            time.sleep(0.02)
+        wait_until(lambda: any(worker.ready and worker.shard for worker in one._busy))  # the larger one goes first
         one.cancel(Reassigned(one, tmp_path, forgotten))  # type: ignore[arg-type]
         (tmp_path / "0").touch()
         thread.join()
@@ -395,8 +387,7 @@ def test_a_cancelled_worker_does_not_count_as_one_that_died(two, tmp_path, monke
     work = shard_work(0, 1, forgotten=forgotten)
     training = Thread(target=lambda: got.extend(two.train(Held(tmp_path), work, lambda *_: None)))
     training.start()
-    while sum(worker.ready for worker in two._busy) < 2:
-        time.sleep(0.02)
+    wait_until(lambda: sum(worker.ready for worker in two._busy) == 2)
     dying = [worker.process.pid for worker in two._busy if worker.shard.number == 1]
     forgotten.append(1)
     two.cancel([1])
@@ -415,20 +406,16 @@ def test_an_absurd_number_of_workers_is_refused(workers):
 SCRIPT = """
 import signal
 import sys
-from cause.learners.recipe import Recipe
-from cause.engine.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 from cause.device.device import Cause
 from tests.executors.worker_learners import Endless
-from tests.executors.test_processes import PLAIN, RECIPE
-from cause.learners.torch import TorchLearner
-from tests.learners.test_torch import SCENE, with_data
+from tests.traces import SCENE
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite started in the background ignores it
-    device = Cause(learner=Endless(RECIPE), system=PLAIN, shards=2, slots=12, workers=2,
+    device = Cause(learner=Endless(), system="sisa", shards=2, slots=12, workers=2,
                    watch=lambda step: print("step", [w.process.pid for w in device.engine.executor._busy], flush=True))
     try:
-        device.learn([with_data(upload) for upload in SCENE.rounds[0].uploads()])
+        device.learn(SCENE.rounds[0].uploads())
     except KeyboardInterrupt:
         print("stopped", flush=True)
 """
@@ -464,11 +451,7 @@ def test_no_worker_outlives_ctrl_c_or_the_death_of_its_parent(tmp_path, how):
     if how == signal.SIGINT:
         assert out.endswith("stopped\n")
         assert process.returncode == 0
-    for _ in range(100):
-        if not any(map(alive, workers)):
-            break
-        time.sleep(0.05)
-    assert not any(map(alive, workers))
+    wait_until(lambda: not any(map(alive, workers)))
 
 
 def test_workers_that_had_samples_of_a_retired_shard_end(tmp_path):
@@ -481,8 +464,7 @@ def test_workers_that_had_samples_of_a_retired_shard_end(tmp_path):
         got: list[bytes | None] = []
         training = Thread(target=lambda: got.extend(two.train(Held(tmp_path), shard_work(0), lambda *_: None)))
         training.start()
-        while not any(worker.ready and worker.shard for worker in two._busy):
-            time.sleep(0.02)
+        wait_until(lambda: any(worker.ready and worker.shard for worker in two._busy))
         two.retire([1])
         assert alive(had), "it trains another shard, and goes on"
         (tmp_path / "0").touch()

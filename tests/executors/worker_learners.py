@@ -1,54 +1,38 @@
-"""Factories and learners that worker processes can import."""
+"""Learners that worker processes can import quickly: none of them needs torch."""
 
 import contextlib
 import os
 import signal
-import time
 from pathlib import Path
 from weakref import WeakSet
-
-import torch
-from torch import nn
 
 from cause.engine.progress import silent
 from cause.errors import LearnerError
 from cause.learners import CountingLearner
-from cause.learners.torch import TorchLearner
+from tests.waiting import pass_time, wait_until
 
 
-def with_frozen_backbone(classes, shape):
-    """A public backbone with batch normalisation, and a head with dropout."""
-    backbone = nn.Sequential(nn.Flatten(), nn.Linear(shape[0] * shape[1] * shape[2], 8), nn.BatchNorm1d(8))
-    for parameter in backbone.parameters():
-        parameter.requires_grad = False
-    return nn.Sequential(backbone, nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, classes))
-
-
-class Dying(TorchLearner):
-    """Its worker is killed in the middle of a segment, as often as there are files to take away."""
-
-    def __init__(self, recipe, folder):
-        super().__init__(recipe)
-        self.folder = str(folder)
-
-    def train(self, parent, lesson, seed, tick):
-        def tick_and_die(done, total):
-            tick(done, total)
-            for life in sorted(Path(self.folder).glob("*")):
-                with contextlib.suppress(FileNotFoundError):  # the other worker took it
-                    life.unlink()
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-        return super().train(parent, lesson, seed, tick_and_die)
-
-
-class Endless(TorchLearner):
+class Endless(CountingLearner):
     """Never comes to an end."""
 
-    def train(self, parent, lesson, seed, tick):
+    def train(self, parent, lesson, seed, tick=silent):
         while True:
             tick(0, 1)
-            time.sleep(0.02)
+            pass_time(0.02)
+
+
+class Killed(CountingLearner):
+    """Its worker is killed before a segment, as often as there are files to take away."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder = str(folder)
+
+    def train(self, parent, lesson, seed, tick=silent):
+        with contextlib.suppress(StopIteration):
+            next(Path(self.folder).iterdir()).unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().train(parent, lesson, seed, tick)
 
 
 class Held(CountingLearner):
@@ -59,31 +43,18 @@ class Held(CountingLearner):
         self.folder = str(folder)
 
     def train(self, parent, lesson, seed, tick=silent):
-        while not Path(self.folder, str(lesson.segment.shard)).exists():
-            time.sleep(0.02)
+        wait_until(Path(self.folder, str(lesson.segment.shard)).exists, 120)
         return super().train(parent, lesson, seed, tick)
 
 
-class Raising(TorchLearner):
+class Raising(CountingLearner):
     """Raises what cannot be sent anywhere."""
 
-    def train(self, parent, lesson, seed, tick):
+    def train(self, parent, lesson, seed, tick=silent):
         class Local(Exception):
             pass
 
         raise Local("no such thing")
-
-
-class Noting(CountingLearner):
-    """Keeps a tensor, and writes into it whatever it trains on."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen = torch.zeros(1)
-
-    def train(self, parent, lesson, seed, tick=silent):
-        self.seen += lesson.total
-        return int(self.seen)
 
 
 class OnGpu(CountingLearner):

@@ -82,9 +82,9 @@ def states():
 
 def test_a_forget_that_does_nothing_is_caught(states):
     answers, scores, scene = states
-    told = problems(scores["before"], scores["before"], scores["retrained"], scene.member)
-    assert sum("forgotten samples differ from samples never seen" in line for line in told) == 2
-    assert sum("differs from that of the retrained model" in line for line in told) == 2
+    messages = problems(scores["before"], scores["before"], scores["retrained"], scene.member)
+    assert sum("forgotten samples differ from samples never seen" in line for line in messages) == 2
+    assert sum("differs from that of the retrained model" in line for line in messages) == 2
     assert not example.same_bits(answers["before"], answers["retrained"])
 
 
@@ -106,16 +106,16 @@ def test_a_model_pushed_away_from_the_samples_is_caught(states):
     """Scores that are too low give a sample away as well."""
     _, scores, scene = states
     pushed = {name: each - 10 * scene.member for name, each in scores["after"].items()}
-    told = problems(scores["before"], pushed, scores["retrained"], scene.member)
-    assert any("forgotten samples differ" in line for line in told)
+    messages = problems(scores["before"], pushed, scores["retrained"], scene.member)
+    assert any("forgotten samples differ" in line for line in messages)
     assert auc_interval(pushed["loss"], scene.member).high < 0.5
 
 
 def test_an_audit_that_could_not_see_anything_does_not_pass(states):
     _, scores, scene = states
-    told = problems(scores["retrained"], scores["after"], scores["retrained"], scene.member)
-    assert [line.split(":")[0] for line in told] == ["loss", "calibrated"]
-    assert all("sees too little before forgetting" in line for line in told)
+    messages = problems(scores["retrained"], scores["after"], scores["retrained"], scene.member)
+    assert [line.split(":")[0] for line in messages] == ["loss", "calibrated"]
+    assert all("sees too little before forgetting" in line for line in messages)
 
 
 def test_a_coin_alone_decides_which_of_a_pair_is_uploaded(states):
@@ -141,9 +141,9 @@ def test_the_example_tells_what_it_found(record, capsys, monkeypatch, tmp_path):
     assert "those of the retrained model, bit for bit" in " ".join(shown.split())
     assert f"{found(record, 'before')['loss'].auc:.3f}" in shown
     assert example.main(["--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["identical"] is True
-    assert [row["model"] for row in told["rows"]] == ["before"] * 2 + ["after"] * 2 + ["retrained"] * 2
+    payload = json.loads(capsys.readouterr().out)
+    assert payload["identical"] is True
+    assert [row["model"] for row in payload["rows"]] == ["before"] * 2 + ["after"] * 2 + ["retrained"] * 2
     assert example.main(["--seeds", "2", "--out", str(tmp_path / "audit.json")]) == 0
     assert "2 seeds" in capsys.readouterr().out
     written = json.loads((tmp_path / "audit.json").read_text())

@@ -7,10 +7,17 @@ import pytest
 
 from cause.common.statistics import Mean, student_t
 from cause.engine.presets import parse_system
-from cause.lab.ablation import TIGHT_SLOTS, VARIANTS, ablation_jobs
-from cause.lab.balance import FIRST, LAST, measure
-from cause.lab.compare import Sweep, compare, jobs, ratio
+from cause.errors import InputError
+from cause.lab.reproduce.figures import FIGURES
+from cause.lab.reproduce.figures.ablation import TIGHT_SLOTS, VARIANTS, ablation_cells
+from cause.lab.reproduce.figures.balance import Spread, balance_cells
+from cause.lab.reproduce.figures.comparison import Sweep, comparison_cells, rows_of, share_of
+from cause.lab.reproduce.kinds.spread import FIRST, LAST
+from cause.lab.reproduce.place import Place
+from cause.lab.reproduce.runner import run_cells
+from cause.lab.reproduce.size import FULL
 from cause.lab.simulate import Setting
+from cause.lab.trace import write_trace
 from cause.lab.workload import Workload
 
 ROOT = Path(__file__).parents[2]
@@ -20,51 +27,79 @@ def quiet(done, total):
     pass
 
 
+def compared(systems, source, setting, seeds, sweep=None, file=None, processes=1):
+    cells = comparison_cells(systems, source, setting, seeds, sweep, file)
+    return rows_of(run_cells(cells, Place(workers=processes), quiet), sweep.name if sweep else None)
+
+
 @pytest.mark.parametrize(("shards", "most"), [(4, 0.30), (16, 0.10)])
 def test_cause_retrains_a_fraction_of_what_sisa_does(shards, most):
-    rows = compare(jobs(["cause", "sisa"], Workload(), Setting(shards=shards), 4), 2, quiet)
-    assert ratio(rows[0], rows, "sisa") <= most
+    rows = compared(["cause", "sisa"], Workload(), Setting(shards=shards), 4)
+    assert share_of(rows[0], rows, "sisa") <= most
 
 
 def test_rows_do_not_depend_on_the_number_of_processes():
-    wanted = jobs(["cause", "frugal"], Workload(users=10, samples=500), Setting(), 2, Sweep.parse("rho=0.2,0.4"))
-    assert compare(wanted, 1, quiet) == compare(wanted, 2, quiet)
+    small, sweep = Workload(users=10, samples=500), Sweep.parse("rho=0.2,0.4")
+    rows = [compared(["cause", "frugal"], small, Setting(), 2, sweep, processes=count) for count in (1, 2)]
+    assert rows[0] == rows[1]
+    assert [(row.at, row.system) for row in rows[0]] == [
+        (0.2, "cause"),
+        (0.2, "frugal"),
+        (0.4, "cause"),
+        (0.4, "frugal"),
+    ]
 
 
 def test_every_variant_of_the_ablation_exists_and_differs():
     systems = [parse_system(system)[1] for _, system in VARIANTS]
     assert len(set(systems)) == len(VARIANTS)
-    wanted = ablation_jobs(Workload(), Setting(), 2)
-    assert len(wanted) == len(VARIANTS) * 2 * (1 + len(TIGHT_SLOTS))
-    assert all(job.setting.slots == job.at for job in wanted)
+    cells = ablation_cells(Workload(), Setting(), 2)
+    assert [(cell.settings["slots"], cell.settings["system"]) for cell in cells] == [
+        (slots, system) for slots in (None, *TIGHT_SLOTS) for _, system in VARIANTS
+    ]
 
 
-def test_a_seed_is_the_devices_too():
+def test_an_ablation_of_more_heads_than_slots_is_refused():
+    with pytest.raises(InputError, match="the heads of at most 8 shards, not 9"):
+        ablation_cells(Workload(), Setting(shards=9), 2)
+
+
+def test_a_seed_is_the_devices_too(tmp_path):
     trace = Workload(users=20, rounds=4, samples=900, rho=0.4).trace()
-    (row,) = compare(jobs(["cause"], trace, Setting(), 6), 1, quiet)
+    write_trace(trace, tmp_path / "trace.jsonl")
+    (row,) = compared(["cause"], trace, Setting(), 6, file=tmp_path / "trace.jsonl")
     assert len(set(row.rsn_by_seed)) > 1  # the same trace: only the device's own choices differ
 
 
+def test_a_comparison_has_the_cells_of_the_papers_figure():
+    """A run that one of them has made need not be made for the other."""
+    comparison, shards = ({cell.key for cell in FIGURES[name].cells(FULL)} for name in ("compare", "rsn-shards"))
+    assert len(comparison & shards) >= 20
+    drawn = comparison_cells(["cause"], Workload(), Setting(shards=16), FULL.seeds)
+    assert drawn[0].key in comparison
+
+
 def test_longest_first_is_more_even_first_and_last():
-    found = {(s.when, s.strategy): s.spread.value for s in measure([8], 100, 5, quiet)}
-    assert found[FIRST, "balanced"] < found[FIRST, "ucdp"]
-    assert found[LAST, "balanced"] < found[LAST, "ucdp"]
+    spreads = map(Spread.of, run_cells(balance_cells([8], 100, 5), Place(), quiet))
+    by_point = {(spread.when, spread.strategy): spread.spread.value for spread in spreads}
+    assert by_point[FIRST, "balanced"] < by_point[FIRST, "ucdp"]
+    assert by_point[LAST, "balanced"] < by_point[LAST, "ucdp"]
 
 
 def test_confidence_intervals_are_students():
-    # quantiles from a printed table of the t distribution
-    for freedom, quantile in {
-        1: 12.706,
-        2: 4.303,
-        3: 3.182,
-        4: 2.776,
-        5: 2.571,
-        9: 2.262,
-        29: 2.045,
-        99: 1.984,
-    }.items():
-        assert student_t(freedom) == pytest.approx(quantile, rel=2e-3)
+    stats = pytest.importorskip("scipy.special")  # comes with scikit-learn
+    for freedom in (*range(1, 40), 99, 999):
+        assert student_t(freedom) == pytest.approx(stats.stdtrit(freedom, 0.975), rel=1.5e-3)
     assert Mean.of([3.0]) == Mean(3.0, None)
+
+
+def test_a_paired_ratio_is_surer_than_the_ratio_of_two_means():
+    """What two systems have in common on the same workload does not blur how they differ."""
+    cheap, dear = [100.0, 220.0, 405.0, 98.0], [200.0, 440.0, 800.0, 200.0]
+    paired = Mean.of_ratios(cheap, dear)
+    assert paired.value == pytest.approx(0.5, abs=0.01)
+    assert paired.half_width < 0.02 < Mean.of(cheap).half_width / Mean.of(dear).value
+    assert Mean.of_ratios([1.0, 0.0], [2.0, 0.0]) == Mean(0.5, None)  # a workload that cost nothing says nothing
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "results").glob("*.json")), ids=lambda path: path.name)

@@ -1,7 +1,8 @@
 """`cause simulate --json` prints the same bytes for the same trace, whatever happens to the code behind it.
 
-The digests were made at the commit before the evaluation was rebuilt (a28a7fe). To write those of a new case:
-`python -m tests.lab.test_simulate_digests`.
+The digests were made at the commit before the evaluation was rebuilt (a28a7fe), those of `frugal` again when its policy
+became `adaptive`; `frugal:policy=cost` is what it was before. To write those of a new case:
+`python -m tests.lab.test_simulate_digests`, and see that no other changes.
 """
 
 import contextlib

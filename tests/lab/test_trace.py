@@ -5,9 +5,11 @@ import json
 import pytest
 from hypothesis import given
 
+from cause.device.device import Cause
 from cause.engine.requests import Request
 from cause.errors import InputError, TraceError
 from cause.lab.trace import Trace, parse_trace, read_trace, write_trace
+from cause.learners import CountingLearner
 from tests.traces import traces
 
 ADD = '{"round": 1, "add": {"user": "a", "count": 3}}'
@@ -86,6 +88,14 @@ PROBLEMS = [
     ('{"round": 1, "forget": {"user": "a", "of_round": 1, "count": 4}}', "has 3 samples left of round 1, not 4"),
     ('{"round": 1, "forget": {"user": "a", "of_round": 1, "count": 0}}', "'count' must be a whole number from 1"),
     ('{"round": 1, "forget": {"user": "a", "count": 1}}', "'count' needs 'of_round'"),
+    ('{"round": 1, "forget": {"user": "a", "positions": "1"}}', "'positions' needs 'of_round'"),
+    ('{"round": 1, "forget": {"user": "a", "of_round": 1, "count": 1, "positions": "1"}}', "either 'count' or"),
+    ('{"round": 1, "forget": {"user": "a", "of_round": 1, "positions": [1]}}', "'positions' must be a text"),
+    ('{"round": 1, "forget": {"user": "a", "of_round": 1, "positions": ""}}', "'' is no position or range"),
+    ('{"round": 1, "forget": {"user": "a", "of_round": 1, "positions": "2,1"}}', "1 after 2"),
+    ('{"round": 1, "forget": {"user": "a", "of_round": 1, "positions": "2-1"}}', "'2-1' is empty"),
+    ('{"round": 1, "forget": {"user": "a", "of_round": 1, "positions": "1-3"}}', "has no sample 3 left of round 1"),
+    ('{"round": 1, "forget": {"user": "a", "of_round": 1, "positions": "0-999999999999"}}', "more than 50,000,000"),
 ]
 
 
@@ -93,12 +103,12 @@ PROBLEMS = [
 def test_a_problem_is_one_line_with_its_number(line, message):
     with pytest.raises(TraceError) as refused:
         parse_trace([ADD, line], source="t.jsonl")
-    ((number, told),) = refused.value.problems
+    ((number, text),) = refused.value.problems
     assert number == 2
-    assert message in told
+    assert message in text
     assert "\n" not in str(refused.value)
     assert str(refused.value).startswith("t.jsonl:2: ")
-    assert len(told) < 200
+    assert len(text) < 200
 
 
 def problems(*lines, **kwargs):
@@ -120,7 +130,7 @@ def test_all_problems_of_all_lines_are_listed_at_once():
 
 
 def test_each_partition_lists_what_it_needs():
-    assert [told for _, told in problems(ADD, partitions=["given", "by-class"])] == [
+    assert [text for _, text in problems(ADD, partitions=["given", "by-class"])] == [
         "'labels' is needed for the partition by class",
         "'shard' is needed for the partition 'given'",
     ]
@@ -155,9 +165,9 @@ def test_messages_are_printable_and_short():
         '{"round": 1, "add": {"user": "\\ud800", "count": "x"}}',
         '{"round": 1, "add": {"user": "a", "%s": 1}}' % ("x" * 500),
     ):
-        for _, told in problems(line, source="a\nb"):
-            assert told.isprintable()
-            assert len(told) < 200
+        for _, text in problems(line, source="a\nb"):
+            assert text.isprintable()
+            assert len(text) < 200
 
 
 def test_order_of_rounds_and_of_adds_and_forgets():
@@ -211,8 +221,33 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["file", "new", "t.jsonl"]
 
 
-def test_a_trace_cannot_say_named_samples():
+def test_named_positions_are_written_as_ranges_and_read_again():
+    trace = parse_trace([ADD, '{"round": 1, "forget": {"user": "a", "of_round": 1, "positions": "0,2"}}'])
+    assert trace.rounds[0].forgets == [Request("a", samples=((1, 0), (1, 2)))]
+    assert list(trace.lines())[-1] == '{"round": 1, "forget": {"user": "a", "of_round": 1, "positions": "0,2"}}'
+    trace.rounds[0].forgets[:] = [Request("a", samples=((1, 2), (1, 1), (1, 0)))]
+    assert list(trace.lines())[-1] == '{"round": 1, "forget": {"user": "a", "of_round": 1, "positions": "0-2"}}'
+
+
+def test_a_count_takes_the_lowest_that_named_positions_left():
+    first = '{"round": 1, "forget": {"user": "a", "of_round": 1, "positions": "0"}}'
+    trace = parse_trace([ADD, first, '{"round": 1, "forget": {"user": "a", "of_round": 1, "count": 2}}'])
+    device = Cause(learner=CountingLearner(), system="cause", shards=1, slots=2)
+    device.learn(trace.rounds[0].uploads())
+    assert [result.samples for result in device.serve(trace.rounds[0].forgets)] == [1, 2]
+    assert not device.ledger.rounds_of("a")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Request("a", samples=((1, 2), (2, 0))),
+        Request("a", rounds=(1, 2)),
+        Request("a", handles=("6f1e",)),
+    ],
+)
+def test_what_a_trace_cannot_say_is_refused(request_):
     trace = parse_trace([ADD])
-    trace.rounds[0].forgets.append(Request("a", samples=((1, 2),)))
+    trace.rounds[0].forgets.append(request_)
     with pytest.raises(InputError, match="a trace can say"):
         list(trace.lines())

@@ -1,6 +1,8 @@
 """Networks whose code remembers something outside the network: a trial must find each of them."""
 
+import itertools
 import random
+import threading
 import time
 from typing import ClassVar
 
@@ -158,3 +160,82 @@ class PredictionCounter(Base):
             self.asked[0] += 1
             return x + self.asked[0]
         return x
+
+
+# Networks that only a trial in fresh processes finds: the first batch of the process is kept where nobody looks.
+
+
+class _Holder:
+    __slots__ = ("first",)
+
+    def centred(self, x):
+        if not hasattr(self, "first"):
+            self.first = x.detach().mean(dim=0)
+        return x - self.first
+
+
+_centred = _Holder().centred
+
+
+class BoundMethod(Base):
+    def before(self, x):
+        return _centred(x) if self.training else x
+
+
+class OnAnotherModule(Base):
+    def before(self, x):
+        if self.training and not hasattr(nn.Linear, "first_batch"):
+            nn.Linear.first_batch = x.detach().mean(dim=0)
+        return x - nn.Linear.first_batch if self.training else x
+
+
+class PredictionsReachTraining(Base):
+    """The mean of what was predicted, where no place of the class shows it."""
+
+    seen = threading.local()
+
+    def before(self, x):
+        if not self.training:
+            self.seen.mean = x.mean(dim=0)
+            return x
+        return x - getattr(self.seen, "mean", 0.0)
+
+
+class HashOfText(Base):
+    """`hash` of a text is another one in each process."""
+
+    def before(self, x):
+        return x * (1 + hash("a text") % 1000)
+
+
+def bound_method(classes, shape):
+    return BoundMethod(classes)
+
+
+def on_another_module(classes, shape):
+    return OnAnotherModule(classes)
+
+
+def predictions_reach_training(classes, shape):
+    return PredictionsReachTraining(classes)
+
+
+def hash_of_text(classes, shape):
+    return HashOfText(classes)
+
+
+def pure(classes, shape):
+    return Pure(classes)
+
+
+class SmallDrift(Base):
+    """Each forward pass of the process scales a little more."""
+
+    passes = itertools.count()
+
+    def before(self, x):
+        return x * (1 + 1e-6 * next(self.passes))
+
+
+def small_drift(classes, shape):
+    return SmallDrift(classes)

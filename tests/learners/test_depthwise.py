@@ -78,9 +78,9 @@ def unfilled():
 
 
 def learned(net, x):
-    told = net(x)
-    told.square().sum().backward()
-    return told
+    output = net(x)
+    output.square().sum().backward()
+    return output
 
 
 @pytest.mark.parametrize(("count", "filled"), [(1, 1), (5, 32), (32, 32), (40, 64), (64, 64), (65, 128)])
@@ -90,9 +90,9 @@ def test_outputs_gradients_and_statistics_are_those_of_the_batch_itself(count, f
     wanted = learned(one, x)
     assert noted.sizes == {count}
     noted.sizes.clear()
-    told = learned(two, x)
+    output = learned(two, x)
     assert (noted.sizes, noted.others) == ({filled}, {count})
-    torch.testing.assert_close(told, wanted)
+    torch.testing.assert_close(output, wanted)
     for (name, ours), theirs in zip(one.named_parameters(), two.named_parameters(), strict=True):
         assert name == theirs[0]
         torch.testing.assert_close(theirs[1].grad, ours.grad, msg=name, rtol=1e-3, atol=1e-3)
@@ -114,9 +114,9 @@ def test_it_may_be_computed_again_on_the_way_back(reentrant):
     one, two, x = network(), network(), torch.randn(5, 8, 8, 8, requires_grad=True)
     wanted = one[1](x)
     wanted.sum().backward()
-    told = checkpoint(two[1], x, use_reentrant=reentrant)
-    told.sum().backward()
-    assert torch.equal(told, wanted)
+    output = checkpoint(two[1], x, use_reentrant=reentrant)
+    output.sum().backward()
+    assert torch.equal(output, wanted)
     assert torch.equal(two[1].weight.grad, one[1].weight.grad)
 
 
@@ -168,10 +168,10 @@ def test_segments_of_any_size_are_learned_pruned_and_predicted_with_whole_batche
         two = learner.encode(learner.train(learner.decode(one), lesson(13, 2), b"t" * 32))
         return one, two, learner.predict(learner.decode(two), np.zeros((3, *SHAPE), np.uint8))
 
-    one, two, told = chain()
+    one, two, output = chain()
     assert noted.sizes == {1, 32}  # a pruner follows one sample through the network
     assert 5 in noted.others
-    assert told.shape == (3, CLASSES)
+    assert output.shape == (3, CLASSES)
     assert chain()[:2] == (one, two)
 
 

@@ -147,10 +147,10 @@ def test_a_damaged_sub_model_is_refused():
 def test_what_learned_a_single_sample_says_its_label_and_nothing_that_is_no_number(estimator):
     trainer, x = learner(estimator), np.abs(np.random.default_rng(0).normal(size=(5, 1, 8, 8)))
     state = trainer.train(None, lesson(TraceData(TraceUpload("a", 1, (Part(1),)), x[:1], [2])), b"s" * 32)
-    told = trainer.predict(state, x)
-    assert np.isfinite(told).all()
-    assert told.sum(axis=1) == pytest.approx(1)
-    assert told.argmax(axis=1)[0] == 2
+    probabilities = trainer.predict(state, x)
+    assert np.isfinite(probabilities).all()
+    assert probabilities.sum(axis=1) == pytest.approx(1)
+    assert probabilities.argmax(axis=1)[0] == 2
 
 
 def test_settings_are_part_of_the_recipe():

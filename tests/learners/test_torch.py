@@ -22,7 +22,7 @@ from cause.learners.recipe import Recipe
 from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner, batches
 from tests.clean_room import clean_room, differences, live
-from tests.executors.worker_learners import with_frozen_backbone
+from tests.executors.torch_worker_learners import with_frozen_backbone
 
 CLASSES, SHAPE = 4, (1, 8, 8)
 
@@ -141,31 +141,6 @@ def test_red_when_one_sample_differs():
     room = live(SCENE, system, shards=2, slots=12, learner=learner(), data=with_data)
     clean = clean_room(room, SCENE, system, learner=learner(), slots=12, data=corrupted)
     assert any("other bytes" in each for each in differences(room.device, clean))
-
-
-def test_red_when_randomness_outlives_a_segment(monkeypatch):
-    from cause.learners.torch import learner as module
-
-    drawn = []
-    monkeypatch.setattr(module, "seed_all", lambda seed: torch.manual_seed(drawn.append(seed) or len(drawn)))
-    assert compare(System(gamma=FIXED)) != []
-
-
-def test_red_when_training_goes_on_from_a_live_object(monkeypatch):
-    def lossy(self, state):
-        return encode(self, {name: t.half() if t.dtype == torch.float32 else t for name, t in state.items()})
-
-    live_states, encode, train = {}, TorchLearner.encode, TorchLearner.train
-
-    def from_the_live_one(self, parent, lesson, seed, tick):
-        start = None if parent is None else live_states[id(self), lesson.segment.shard]
-        state = live_states[id(self), lesson.segment.shard] = train(self, start, lesson, seed, tick)
-        return state
-
-    monkeypatch.setattr(TorchLearner, "encode", lossy)
-    assert compare(System(gamma=FIXED)) == []  # a lossy codec alone is exact: training starts from what was decoded
-    monkeypatch.setattr(TorchLearner, "train", from_the_live_one)
-    assert compare(System(gamma=FIXED)) != []
 
 
 # The rules
@@ -385,7 +360,7 @@ def test_a_device_and_its_learner_agree_on_the_classes_and_on_pruning():
 
 
 def test_a_learner_is_made_from_a_name_a_path_or_a_function():
-    for model in ("mlp", "tests.executors.worker_learners:with_frozen_backbone", with_frozen_backbone):
+    for model in ("mlp", "tests.executors.torch_worker_learners:with_frozen_backbone", with_frozen_backbone):
         assert TorchLearner(model, classes=4, shape=SHAPE, epochs=3).recipe.epochs == 3
     assert TorchLearner("cnn", classes=10).recipe.shape == (3, 32, 32)
     with pytest.raises(InputError, match="epoch"):

@@ -55,12 +55,16 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, Running(Path(folder) / "home") as running:
         prepare(running)
         code, body = fuzz(f"http://127.0.0.1:{running.port}", running.secrets["operator"], asked.examples)
-        answered = {line.split()[0]: line for line in running.get("/metrics").text.splitlines() if "_total{" in line}
+        answered = {
+            line.split()[0]: line
+            for line in running.get("/metrics").text.splitlines()
+            if line.startswith("cause_requests_total{")
+        }
         bad = [line for line in answered.values() if 'status="5' in line]
         running.service.device.repair()
         mismatched = running.service.device.verify(processes=0).mismatched
     print(body)
-    requests = sum(int(line.rsplit(" ", 1)[1]) for line in answered.values())
+    requests = sum(int(float(line.rsplit(" ", 1)[1])) for line in answered.values())
     print(f"{requests:,} requests, {len(bad)} kinds of 5xx, {len(mismatched)} sub-models not what a replay makes")
     print(f"{time.perf_counter() - start:.0f} s")
     return 1 if code or bad or mismatched else 0

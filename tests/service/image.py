@@ -15,7 +15,7 @@ from cause.cli.output import print_table
 from cause.client import Client
 from cause.client.status import Status
 from cause.lab.digits import load_digits
-from tests.service.services import until
+from tests.waiting import pass_time, wait_until
 
 HOME = "/var/lib/cause/device"
 LIMITS = (
@@ -37,9 +37,9 @@ class Container:
         self.port = ""
 
     def call(self, *args: str, check: bool = True) -> str:
-        told = subprocess.run([*self.engine, *args], check=False, text=True, stdout=subprocess.PIPE)
-        assert told.returncode == 0 or not check, f"{' '.join(args)} ended with {told.returncode}"
-        return told.stdout.strip()
+        done = subprocess.run([*self.engine, *args], check=False, text=True, stdout=subprocess.PIPE)
+        assert done.returncode == 0 or not check, f"{' '.join(args)} ended with {done.returncode}"
+        return done.stdout.strip()
 
     def once(self, *args: str) -> str:
         return self.call("run", "--rm", *LIMITS, *self.options, *self.volume, self.image, *args)
@@ -54,7 +54,7 @@ class Container:
     def wait(self, healthcheck: list[str]) -> float:
         """Until the image's own HEALTHCHECK is content; the seconds it took."""
         start, command = time.monotonic(), [*self.engine, "exec", self.name, *healthcheck]
-        until(lambda: subprocess.run(command, capture_output=True, check=False).returncode == 0, 60)
+        wait_until(lambda: subprocess.run(command, capture_output=True, check=False).returncode == 0, 60)
         self.port = self.call("port", self.name, "8470").splitlines()[0].rsplit(":", 1)[1]
         return time.monotonic() - start
 
@@ -96,13 +96,13 @@ def lived(container: Container) -> list[list[str]]:
         for number, user in enumerate(("ann", "bob", "eve")):
             device.upload(user, x[number:900:3], y[number:900:3])
         device.close_round()
-        until(lambda: trained(device), 60)
+        wait_until(lambda: trained(device), 60)
         right = (y[900:] == device.predict(x[900:]).labels).mean()
         assert right > 0.6, f"only {right:.0%} right"
         request = device.erase("ann")
-        until(lambda: trained(device), 60)
+        wait_until(lambda: trained(device), 60)
         labels = device.predict(x[900:]).labels
-        time.sleep(1)
+        pass_time(1)  # memory is measured while the service idles
         idle_mb = container.memory_mb()
     container.call("stop", container.name)
     code = container.call("inspect", "--format", "{{.State.ExitCode}}", container.name)

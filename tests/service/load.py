@@ -27,6 +27,7 @@ from tests.device.homes import CLASSES, FEATURES, MASTER, bayes, opened, samples
 from tests.device.vault.attacker import recoverable
 from tests.service.services import Daemon
 from tests.torture.attack import attack
+from tests.waiting import pass_time, wait_until
 
 UPLOAD = 6
 
@@ -100,7 +101,7 @@ def clients(
                 else:
                     attempt(lambda: _predict(client, heard, draw), heard)
                 if number % every < 2:
-                    time.sleep(pause)
+                    pass_time(pause)
 
     threads = [threading.Thread(target=live, args=(number,)) for number in range(count)]
     for thread in threads:
@@ -161,7 +162,7 @@ def under_load(folder: Path, count: int, seconds: float) -> Heard:
 
         closer = threading.Thread(target=rounds)
         closer.start()
-        time.sleep(1)
+        pass_time(1)  # a round is under way when clients come
         trained = [0, 0, 0]
 
         def look() -> None:
@@ -203,7 +204,7 @@ def under_kills(folder: Path, kills: int, count: int = 8, seed: int = 0) -> list
         ended = threading.Event()
         threads = [threading.Thread(target=clients, args=(daemon, secret, heard, count, users, ended.is_set, 0.05, 4))]
         threads[0].start()
-        time.sleep(draw.uniform(0.05, 0.6))
+        pass_time(draw.uniform(0.05, 0.6))  # killed at a random moment
         if draw.random() < 0.5:
             with daemon.client(secret) as closing:
                 attempt(closing.close_round, heard)
@@ -219,9 +220,7 @@ def under_kills(folder: Path, kills: int, count: int = 8, seed: int = 0) -> list
             if client.user(user)["samples"]:
                 problems.append(f"{user} was forgotten and is there")
         client.close_round(empty=True)  # all that came may be in a round by now
-        end = time.monotonic() + 60
-        while client.status()["repair"]["waiting"] and time.monotonic() < end:
-            time.sleep(0.1)
+        wait_until(lambda: not client.status()["repair"]["waiting"], 60, "nothing is trained")
         for user, expected in heard.uploaded.items():
             if client.user(user)["samples"] != expected:
                 problems.append(f"{user} uploaded {expected} samples, {client.user(user)['samples']} are there")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -20,6 +21,7 @@ from cause.service.protocol import bounded_protocol
 from cause.service.service import Service, tokens_of
 from cause.service.settings import ServeSettings
 from tests.device.homes import CLASSES, FEATURES, MASTER, opened, samples
+from tests.waiting import wait_until
 
 JSON = {"Content-Type": "application/json"}
 SETTINGS = {"port": 0, "attempts": 100_000.0, "rate": 100_000.0, "erasures": 100_000, "grace": "5s"}
@@ -30,15 +32,6 @@ def rows(user: str, round_: int, count: int) -> bytes:
     x, y = samples(user, round_, count)
     body = [{"x": values, "y": int(label)} for values, label in zip(x.tolist(), y.tolist(), strict=True)]
     return json.dumps({"samples": body}).encode()
-
-
-def until(ready, seconds=20.0):
-    """Wait for it, and what it came to."""
-    end = time.monotonic() + seconds
-    while not (found := ready()):
-        assert time.monotonic() < end, "it takes too long"
-        time.sleep(0.01)
-    return found
 
 
 class Running:
@@ -52,9 +45,16 @@ class Running:
         """What a test may use as the clock of the home."""
         self.service = Service(folder, ServeSettings(**{**SETTINGS, **settings}))
         self.app = make_app(self.service)
+        self.arrived = 0
+        """Requests whose headers have come."""
         self.port = free_port()
+
+        async def counted(scope, receive, send) -> None:
+            self.arrived += scope["type"] == "http"
+            await self.app(scope, receive, send)
+
         config = uvicorn.Config(
-            self.app,
+            counted,
             port=self.port,
             http=bounded_protocol(self.service.settings.connections, self.service.settings.slow_s),
             log_config=None,
@@ -69,9 +69,8 @@ class Running:
 
     def __enter__(self) -> "Running":
         self.thread.start()
-        while not self.server.started:
-            assert self.thread.is_alive()
-            time.sleep(0.01)
+        wait_until(lambda: self.server.started or not self.thread.is_alive())
+        assert self.thread.is_alive()
         for scope in ("operator", "auditor", "ingest", "predict"):
             self.secrets[scope] = self.service.tokens.create([scope])[1]
         return self
@@ -108,10 +107,17 @@ class Running:
 
     def settled(self, seconds: float = 30.0) -> None:
         """Wait until nothing waits."""
-        end = time.monotonic() + seconds
-        while self.service.device.waiting():
-            assert time.monotonic() < end, "nothing is trained"
-            time.sleep(0.02)
+        wait_until(lambda: not self.service.device.waiting(), seconds, "nothing is trained")
+
+    def closed(self, number: int, seconds: float = 60.0) -> None:
+        """Wait until a round is closed."""
+        wait_until(lambda: self.service.device.ledger.round >= number, seconds, f"round {number} is not closed")
+
+    def arrive(self, send: Callable[[], None]) -> None:
+        """Send something, and wait until the headers of another request have come."""
+        before = self.arrived
+        send()
+        wait_until(lambda: self.arrived > before)
 
     def state(self) -> dict:
         """All that must not change when a request is refused."""
@@ -133,18 +139,20 @@ class Daemon:
     def start(self, wait_s: float = 60.0) -> "Daemon":
         command = [sys.executable, "-m", "cause", "serve", str(self.folder), "--port", str(self.port), "--quiet"]
         for name, value in self.options.items():
-            command += [f"--{name.replace('_', '-')}", value]
+            command += [f"--{name.replace('_', '-')}", *([value] if value else [])]
         environment = {**os.environ, "CAUSE_TEST_KEY": MASTER, "CAUSE_SERVE_RATE": "100000"}
         self.process = subprocess.Popen(command, env=environment, start_new_session=True)
-        end = time.monotonic() + wait_s
-        while True:
-            try:
-                with socket.create_connection(("127.0.0.1", self.port), 0.2):
-                    return self
-            except OSError:
-                assert self.process.poll() is None, "the service ended"
-                assert time.monotonic() < end, "the service does not answer"
-                time.sleep(0.02)
+        wait_until(self._answers, wait_s, "the service does not answer")
+        return self
+
+    def _answers(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, "the service ended"
+        try:
+            socket.create_connection(("127.0.0.1", self.port), 0.2).close()
+        except OSError:
+            return False
+        return True
 
     def kill(self) -> None:
         """As a power cut would, workers too."""

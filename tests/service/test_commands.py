@@ -89,7 +89,7 @@ def test_tls_when_a_certificate_is_given(home, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (("serve", "nowhere"), "is not a home"),
         (("token", "create", "HOME"), "needs a scope"),
@@ -101,10 +101,10 @@ def test_tls_when_a_certificate_is_given(home, tmp_path):
         (("serve", "HOME", "--tls-cert", "x.pem"), "certificate and its key"),
     ],
 )
-def test_mistakes_are_told_in_one_line(home, args, told):
+def test_mistakes_are_told_in_one_line(home, args, message):
     done = cause(*(home if part == "HOME" else part for part in args))
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

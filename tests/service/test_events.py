@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from cause.client import Client
 from cause.service.events import Events
 from tests.service.services import Running
 
@@ -76,3 +77,20 @@ def test_a_stream_on_which_nothing_happens_ends_with_its_token_too(monkeypatch):
         return [text async for text in Events().stream(None, {}, lambda: left.pop(0))]
 
     assert asyncio.run(asyncio.wait_for(streamed(), 5))[1:] == [": still here\n\n"] * 2
+
+
+def test_ids_go_on_over_a_restart(tmp_path):
+    """A client that comes back with the last id of the run before gets what happened since the restart."""
+    ids = []
+    for _ in range(2):
+        with Running(tmp_path / "home") as device:
+            for number in range(3):
+                device.service.events.publish("upload.staged", samples=number)
+            ids.append([event.id for event in device.service.events._kept])
+            assert all(len(str(id_)) <= 15 for id_ in ids[-1]), "the header takes so many digits"
+    assert min(ids[1]) > max(ids[0])
+    with Running(tmp_path / "home") as device, Client(str(device.http.base_url), device.secrets["auditor"]) as client:
+        device.service.events.publish("upload.staged", samples=7)
+        events = client.events(after=max(ids[1]))
+        assert next(events).kind == "hello"
+        assert next(events).data == {"samples": 7}

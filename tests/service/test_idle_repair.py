@@ -8,7 +8,8 @@ import pytest
 from cause.device.retention import retention
 from cause.service.others_load import OthersLoad, Reading
 from tests.device.homes import opened
-from tests.service.services import Running, rows, until
+from tests.service.services import Running, rows
+from tests.waiting import wait_until
 
 DAY = 86_400.0
 
@@ -32,7 +33,7 @@ def busy(tmp_path, monkeypatch):
     with Running(tmp_path / "home", repair="idle") as running:
         running.service.trainer.load = FakeLoad(idle=False)  # type: ignore[assignment]
         running.now = time.time()
-        running.service.home.clock = lambda: running.now
+        running.service.home.time.now = lambda: running.now
         running.learn(ann=30, bob=20)
         yield running
 
@@ -48,10 +49,10 @@ def looked(running) -> None:
     load = running.service.trainer.load
     before = load.asked
     running.service.trainer.wake()
-    until(lambda: load.asked > before)
+    wait_until(lambda: load.asked > before)
     before = load.asked
     running.service.trainer.wake()
-    until(lambda: load.asked > before)
+    wait_until(lambda: load.asked > before)
 
 
 def state(running, request) -> str:
@@ -69,7 +70,7 @@ def test_a_deadline_that_is_near_beats_a_busy_machine(busy):
     assert (status["requests"]["due_soon"], status["requests"]["overdue"]) == (0, 0)
     busy.now += 2 * DAY
     busy.service.trainer.wake()
-    until(lambda: state(busy, request) == "repaired")
+    wait_until(lambda: state(busy, request) == "repaired")
     assert busy.service.device.waiting() == []
 
 
@@ -78,7 +79,7 @@ def test_an_idle_machine_repairs_at_once(busy):
     looked(busy)
     busy.service.trainer.load.answer = True
     busy.service.trainer.wake()
-    until(lambda: state(busy, request) == "repaired")
+    wait_until(lambda: state(busy, request) == "repaired")
 
 
 def test_a_new_round_of_a_waiting_shard_is_trained_with_its_repair_in_one_training(busy):
@@ -92,8 +93,8 @@ def test_a_new_round_of_a_waiting_shard_is_trained_with_its_repair_in_one_traini
     busy.service.events.publish = lambda kind, **more: (trained.append((kind, more)), publish(kind, **more))
     assert busy.post("/v1/users/ann/samples", body=rows("ann", 2, 8)).status_code == 201
     assert busy.post("/v1/rounds").status_code == 202
-    until(lambda: device.waiting() == [])
-    until(lambda: state(busy, request) == "repaired")
+    wait_until(lambda: device.waiting() == [])
+    wait_until(lambda: state(busy, request) == "repaired")
     begun = [more for kind, more in trained if kind == "training.started"]
     assert [more["shards"] for more in begun] == [[shard]], "one training, not two"
     assert device.heads()[shard].key.round == 2
@@ -106,7 +107,7 @@ def test_rounds_and_erasures_under_load_leave_every_shard_voting(busy):
         for user in ("ann", "bob"):
             assert busy.post(f"/v1/users/{user}/samples", body=rows(user, t, 6)).status_code == 201
         assert busy.post("/v1/rounds").status_code == 202
-    until(lambda: busy.service.device.waiting() == [])
+    wait_until(lambda: busy.service.device.waiting() == [])
     status = busy.get("/v1/status").json()
     assert (status["voting"], status["degraded"], status["repair"]["trainings"]) == (2, None, 0)
 
@@ -115,11 +116,11 @@ def test_status_metrics_and_problem_say_degraded_and_overdue(tmp_path):
     opened(tmp_path / "home").close()
     with Running(tmp_path / "home", repair="never") as running:
         now = time.time()
-        running.service.home.clock = lambda: now
+        running.service.home.time.now = lambda: now
         running.learn(ann=30, bob=20)
         assert running.get("/v1/status").json()["problem"] is None
         erase(running, "ann", rounds=[1], count=5)
-        until(lambda: running.service.trainer.progress is None)
+        wait_until(lambda: running.service.trainer.progress is None)
         (shard,) = running.service.device.waiting()
         status = running.get("/v1/status").json()
         assert status["degraded"]["not_voting"] == [shard]
@@ -135,8 +136,8 @@ def test_status_metrics_and_problem_say_degraded_and_overdue(tmp_path):
         assert (status["requests"]["due_soon"], status["requests"]["overdue"]) == (0, 1)
         assert status["problem"] == "1 requests are past their deadline and not repaired: repair now"
         lines = running.get("/metrics").text.splitlines()
-        assert "cause_degraded_shards 1" in lines
-        assert "cause_overdue_requests 1" in lines
+        assert "cause_degraded_shards 1.0" in lines
+        assert "cause_overdue_requests 1.0" in lines
         assert retention(running.service.home).retain is None
 
 

@@ -36,7 +36,7 @@ def upload(running, user, x, who="ingest"):
     return running.post(f"/v1/users/{user}/samples", who, npz(x), Content_Type=NPZ)
 
 
-def told(answer):
+def shown(answer):
     """An answer without what is of this upload alone: its id, and the handles but for their number."""
     said = answer.json()
     own = {"id": None, "handles": len(said.get("handles", []))}
@@ -50,7 +50,7 @@ def test_what_is_refused_does_not_depend_on_what_waits_of_the_user(tmp_path, kep
         assert upload(running, "first", BYTES).status_code == 201
         upload(running, "alice", ATTEMPTS[waits], "alice")
         for name, x in ATTEMPTS.items():
-            alike = [told(upload(running, user, x)) for user in ("alice", f"nobody {name}")]
+            alike = [shown(upload(running, user, x)) for user in ("alice", f"nobody {name}")]
             assert alike[0] == alike[1], name
         assert running.post("/v1/rounds").status_code == 202, "what waits goes together"
         kinds = {(each.dtype, each.shape) for each in metas(running)}
@@ -59,7 +59,7 @@ def test_what_is_refused_does_not_depend_on_what_waits_of_the_user(tmp_path, kep
 
 def metas(running):
     home = running.service.home
-    return [home.store_.meta(bytes(name)) for (name,) in home.database.rows("SELECT key FROM blocks")]
+    return [home.store.blocks.meta(bytes(name)) for (name,) in home.database.rows("SELECT key FROM blocks")]
 
 
 def kept_of_bob(running):

@@ -20,7 +20,8 @@ from cause.service.batching import MOST_SAMPLES
 from cause.service.inputs import parse_erasure
 from cause.service.responses import ChunkedResponse
 from tests.device.homes import CLASSES, FEATURES
-from tests.service.services import Running, inputs, rows, until
+from tests.service.services import Running, inputs, rows
+from tests.waiting import pass_time, wait_until
 
 NPZ = "application/x-npz"
 PROBLEM = "application/problem+json"
@@ -96,15 +97,15 @@ def test_inputs_that_wait_are_bounded_and_a_short_request_still_gets_through(lea
     with ThreadPoolExecutor(8) as pool:
         with learned.service.device.lock:  # nobody can be asked who votes
             first = pool.submit(asked, learned, large)
-            until(lambda: batches._budget.held_bytes)
+            wait_until(lambda: batches._budget.held_bytes)
             held = batches._budget.held_bytes
             assert unavailable(asked(learned, large))
             assert unavailable(asked(learned, large, who="predict"))
             short = pool.submit(asked, learned, json.dumps({"inputs": inputs()}).encode(), "application/json")
-            until(lambda: len(batches._jobs) == 2)
+            wait_until(lambda: len(batches._jobs) == 2)
             assert batches._budget.held_bytes == held
         assert (first.result().status_code, short.result().status_code) == (200, 200)
-    until(lambda: batches._budget.held_bytes == 0)
+    wait_until(lambda: batches._budget.held_bytes == 0)
     assert asked(learned, large).status_code == 200
 
 
@@ -120,12 +121,12 @@ def test_a_short_request_waits_for_one_batch_of_a_long_one_only(learned, monkeyp
             if len(seen) == 3:  # in the middle of it
                 for number in range(3):
                     answers[f"short {number}"] = pool.submit(asked, learned, short, "application/json")
-                until(lambda: len(batches._jobs) == 4)
+                wait_until(lambda: len(batches._jobs) == 4)
             return predict(x)
 
         monkeypatch.setattr(heads, "predict", predicting)
         answers["long"] = pool.submit(asked, learned, large, query="?probabilities=true")
-        until(lambda: len(answers) == 4)
+        wait_until(lambda: len(answers) == 4)
         ended: dict[str, int] = {}
 
         def end(name: str, _: object) -> None:
@@ -196,7 +197,7 @@ def test_bodies_that_arrive_are_bounded_and_short_ones_still_get_through(tmp_pat
         assert 700_000 < len(large) < 2**20
         with Raw(running, "/v1/users/ann/samples", "ingest", 2**20) as arriving:
             arriving.send(b" " * 1_000)
-            until(lambda: running.service.body_reader._budget.held_bytes)
+            wait_until(lambda: running.service.body_reader._budget.held_bytes)
             before = running.state()
             assert unavailable(running.post("/v1/users/bob/samples", body=large, Content_Type=NPZ))
             assert running.state() == before
@@ -205,7 +206,7 @@ def test_bodies_that_arrive_are_bounded_and_short_ones_still_get_through(tmp_pat
             unsaid = running.http.post("/v1/users/bob/samples", headers=headers, content=pieces)
             assert unavailable(unsaid), "one that does not say how long it is"
             assert running.post("/v1/users/bob/samples", body=rows("bob", 1, 5)).status_code == 201
-        until(lambda: not running.service.body_reader._budget.held_bytes)
+        wait_until(lambda: not running.service.body_reader._budget.held_bytes)
         assert running.post("/v1/users/bob/samples", body=large, Content_Type=NPZ).status_code == 201
 
 
@@ -216,13 +217,13 @@ def test_one_token_cannot_take_all_the_room_for_what_arrives(tmp_path):
         assert 2**20 // 4 < len(large) < 2**20 // 2
         held = [Raw(running, "/v1/predictions", "predict", 2**19) for _ in range(3)]
         try:
-            until(lambda: budget.held_bytes == 2**19)
+            wait_until(lambda: budget.held_bytes == 2**19)
             assert sum(raw.begun().startswith(b"HTTP/1.1 503") for raw in held[1:]) == 2
             assert running.post("/v1/users/bob/samples", body=large, Content_Type=NPZ).status_code == 201
         finally:
             for raw in held:
                 raw.socket.close()
-        until(lambda: not budget.held_bytes)
+        wait_until(lambda: not budget.held_bytes)
         assert running.post("/v1/users/bob/samples", "ingest", large, Content_Type=NPZ).status_code == 201
 
 
@@ -231,15 +232,15 @@ def test_one_token_cannot_take_all_the_room_for_what_waits(learned):
     with ThreadPoolExecutor(2) as pool:
         with learned.service.device.lock:
             first = pool.submit(asked, learned, part)
-            until(lambda: batches._budget.held_bytes)
+            wait_until(lambda: batches._budget.held_bytes)
             size = batches._budget.held_bytes
             assert 2**18 < size < 2**19, "a second one would fit"
             assert 2 * size > 2**20 * 3 // 4 > size
             assert unavailable(asked(learned, part))
             other = pool.submit(asked, learned, part, who="predict")
-            until(lambda: batches._budget.held_bytes == 2 * size)
+            wait_until(lambda: batches._budget.held_bytes == 2 * size)
         assert (first.result().status_code, other.result().status_code) == (200, 200)
-    until(lambda: not batches._budget.held_bytes)
+    wait_until(lambda: not batches._budget.held_bytes)
 
 
 def test_an_answer_that_is_read_slowly_holds_no_more_than_itself(learned):
@@ -259,7 +260,7 @@ def test_an_answer_that_is_read_slowly_holds_no_more_than_itself(learned):
             raw.send(f"{head}Content-Length: {len(large)}\r\n\r\n".encode() + large)
             assert raw.begun().startswith(b"HTTP/1.1 200")
     assert seen == [0], "labels alone are short"
-    until(lambda: not budget.held_bytes)
+    wait_until(lambda: not budget.held_bytes)
 
 
 def test_a_tokens_many_erasures_keep_nobody_elses_waiting(tmp_path):
@@ -278,11 +279,11 @@ def test_a_tokens_many_erasures_keep_nobody_elses_waiting(tmp_path):
             running.headers("alice"), running.headers("bob")
             with erasures._lock:  # one of them takes long
                 many = [pool.submit(erased, "alice", b"{}") for _ in range(50)]
-                until(lambda: begun == ["alice"])
-                time.sleep(0.5)
+                wait_until(lambda: begun == ["alice"])
+                wait_until(lambda: len(running.server.server_state.tasks) >= 50)
                 assert running.http.get("/v1/requests", headers=running.headers("auditor"), timeout=5).is_success
                 own = pool.submit(erased, "bob", b'{"rounds": [1]}')
-                until(lambda: "bob" in begun)
+                wait_until(lambda: "bob" in begun)
                 assert begun == ["alice", "bob"]
             assert own.result().json()["samples"] == 20
             assert {each.result().status_code for each in many} == {202}
@@ -309,10 +310,10 @@ def test_a_tokens_many_uploads_keep_nobody_elses_waiting(tmp_path):
                 return httpx.post(url, headers=headers, content=rows(who, number, 3), timeout=60, trust_env=False)
 
             answers = [pool.submit(uploaded, "alice", number) for number in range(20)]
-            until(lambda: len(running.server.server_state.tasks) >= 20)
+            wait_until(lambda: len(running.server.server_state.tasks) >= 20)
             answers.append(pool.submit(uploaded, "bob", 1))
-            until(lambda: len(running.server.server_state.tasks) >= 21)
-            time.sleep(0.2)
+            wait_until(lambda: len(running.server.server_state.tasks) >= 21)
+            wait_until(lambda: "bob" in begun or len(running.service.body_reader._unpacking) == 2)
             first.set()
             assert {each.result().status_code for each in answers} == {201}
         assert begun.index("bob") <= 2, "after the one that is staged, and the one that waits for its slot"
@@ -333,14 +334,14 @@ def test_long_erasures_are_counted_among_what_arrives_and_read_where_they_hold_u
         pairs = json.dumps({"samples": [[2**31 - 1, 2**31 - 1]] * 10_000}).encode()
         with Raw(running, path, "operator", len(pairs)) as raw:
             raw.send(pairs[:-1])
-            until(lambda: budget.held_bytes == len(pairs))
+            wait_until(lambda: budget.held_bytes == len(pairs))
             raw.send(pairs[-1:])
             assert raw.begun().startswith(b"HTTP/1.1 409"), "there is no such round"
-        until(lambda: not budget.held_bytes)
+        wait_until(lambda: not budget.held_bytes)
         with Raw(running, path, "operator", len(pairs)) as raw:
             raw.send(pairs[:-1])
-            until(lambda: budget.held_bytes)
-        until(lambda: not budget.held_bytes)
+            wait_until(lambda: budget.held_bytes)
+        wait_until(lambda: not budget.held_bytes)
         assert running.post(path, body=json.dumps({"samples": [[1, 1]] * 10_001}).encode()).status_code == 422
         assert running.post(path, body=b" " * (2**18 + 1)).status_code == 413
         with Raw(running, path, "bob", len(pairs)) as raw:
@@ -360,7 +361,7 @@ def test_only_so_many_bodies_are_unpacked_at_once_and_never_where_requests_arriv
                     inside[0] += 1
                     most[0] = max(most[0], inside[0])
                     threads.add(threading.current_thread())
-                time.sleep(0.05)
+                pass_time(0.05)  # long enough for others to come in
                 try:
                     return read(*args, **more)
                 finally:
@@ -402,7 +403,7 @@ def test_a_large_body_that_comes_steadily_may_take_longer(tmp_path):
         with Raw(running, "/v1/predictions", "operator", len(body)) as raw:
             for start in range(0, len(body), 100_000):
                 raw.send(body[start : start + 100_000])
-                time.sleep(0.7)
+                pass_time(0.7)
             assert raw.begun().startswith(b"HTTP/1.1 422")
 
 
@@ -432,7 +433,7 @@ def test_the_rest_of_a_refused_body_may_not_drip_for_ever(tmp_path, monkeypatch)
         while not ended and time.monotonic() - start < 8:
             try:
                 raw.send(b" ")
-                time.sleep(0.2)
+                pass_time(0.2)
             except OSError:
                 ended = True
         assert ended
@@ -446,8 +447,8 @@ def test_an_answer_that_is_not_read_is_not_kept_for_ever(tmp_path):
         head = f"POST /v1/predictions?probabilities=true HTTP/1.1\r\nHost: x\r\nAuthorization: {token}\r\n"
         with Raw(running) as raw:
             raw.send(f"{head}Content-Type: {NPZ}\r\nContent-Length: {len(large)}\r\n\r\n".encode() + large)
-            until(lambda: budget.held_bytes)
-            until(lambda: not budget.held_bytes, 20)
+            wait_until(lambda: budget.held_bytes)
+            wait_until(lambda: not budget.held_bytes, 20)
             got = b""
             with contextlib.suppress(ConnectionResetError):
                 while piece := raw.socket.recv(65536):
@@ -461,18 +462,18 @@ def test_requests_at_once_are_bounded_and_one_token_cannot_take_them_all(tmp_pat
     with Running(tmp_path / "home", requests=4) as running:
         held = [Raw(running, "/v1/predictions", "operator", 100) for _ in range(3)]
         try:
-            until(lambda: running.get("/v1/token").status_code == 429)
+            wait_until(lambda: running.get("/v1/token").status_code == 429)
             full = running.get("/v1/token")
             assert (full.json()["type"], full.headers["retry-after"]) == ("urn:cause:problem:rate-limited", "1")
             assert running.get("/v1/token", "auditor").status_code == 200
             held.append(Raw(running, "/v1/predictions", "predict", 100))
-            until(lambda: running.get("/v1/token", "auditor").status_code == 503)
+            wait_until(lambda: running.get("/v1/token", "auditor").status_code == 503)
             assert unavailable(running.get("/v1/token", "auditor"))
             assert running.http.get("/healthz").status_code == running.http.get("/readyz").status_code == 200
         finally:
             for each in held:
                 each.socket.close()
-        until(lambda: running.get("/v1/token").status_code == 200)
+        wait_until(lambda: running.get("/v1/token").status_code == 200)
         assert 'status="500"' not in running.get("/metrics").text, "a client that goes away is no error of ours"
 
 
@@ -497,7 +498,7 @@ def test_streams_are_bounded_for_each_token_and_in_all_and_apart_from_requests(t
             with running.http.stream("GET", "/v1/events", headers=running.headers("operator")) as answer:
                 return answer.status_code == 200
 
-        until(listens)
+        wait_until(listens)
 
 
 def test_a_client_that_goes_away_and_had_asked_for_more_ends_its_stream(tmp_path, caplog):
@@ -505,28 +506,32 @@ def test_a_client_that_goes_away_and_had_asked_for_more_ends_its_stream(tmp_path
         listeners = running.service.events._listeners
         for more in ("", "/healthz", "/v1/token"):
             raw = Raw(running, "/v1/events", "auditor", method="GET")
-            until(lambda: listeners)
+            wait_until(lambda: listeners)
             if more:
                 token = running.headers("auditor")["Authorization"]
                 raw.send(f"GET {more} HTTP/1.1\r\nHost: x\r\nAuthorization: {token}\r\n\r\n".encode())
                 assert b"event: hello" in raw.begun() or b"event: hello" in raw.begun()
-                time.sleep(0.1)
+                (connection,) = running.server.server_state.connections
+                wait_until(partial(getattr, connection, "pipeline"))  # the second request has come
             raw.socket.close()
 
             def noticed():
                 running.service.events.publish("upload.staged", samples=1)  # nobody is there to read it
                 return not listeners
 
-            until(noticed)
+            wait_until(noticed)
         assert not caplog.records, "a client that goes away is no error of ours"
         assert running.get("/v1/token", "auditor").status_code == 200
 
 
 def test_connections_are_bounded(tmp_path):
     with Running(tmp_path / "home", connections=3) as running:
+        token = running.headers("auditor")["Authorization"]
         held = [Raw(running) for _ in range(3)]
         try:
-            until(lambda: len(running.server.server_state.connections) == 3)
+            for stream in held:
+                stream.send(f"GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: {token}\r\n\r\n".encode())
+            wait_until(lambda: len(running.service.events._listeners) == 3)
             with Raw(running) as one_too_many:
                 answer = one_too_many.read()
                 assert answer.startswith(b"HTTP/1.1 503")
@@ -535,8 +540,38 @@ def test_connections_are_bounded(tmp_path):
         finally:
             for each in held:
                 each.socket.close()
-        until(lambda: not running.server.server_state.connections)
+        wait_until(lambda: not running.server.server_state.connections)
         assert running.http.get("/healthz").status_code == 200
+
+
+def test_half_open_connections_keep_nobody_out(tmp_path):
+    """300 of one address that send nothing or half a request: others are answered, and so is a stream under way."""
+    with Running(tmp_path / "home") as running:
+        headers = running.headers("auditor") | {"Host": "localhost"}
+        other = httpx.HTTPTransport(local_address="127.0.0.2")
+        with (
+            httpx.Client(base_url=str(running.http.base_url), transport=other, trust_env=False, timeout=5) as client,
+            client.stream("GET", "/v1/events", headers=headers) as stream,
+        ):
+            lines = stream.iter_lines()
+            assert next(lines) == "event: hello"
+            held = []
+            try:
+                for at in range(300):
+                    held.append(socket.create_connection(("127.0.0.1", running.port), 5))
+                    if at % 2:
+                        held[-1].sendall(b"GET /healthz HTTP/1.1\r\nHost: loc")
+                for _ in range(5):
+                    assert client.get("/healthz").status_code == 200
+                    assert client.get("/v1/token", headers=headers).status_code == 200
+                assert running.http.get("/healthz").status_code == 200, "also from that address"
+                connections = running.server.server_state.connections
+                assert len(connections) <= running.service.settings.connections + 1
+                running.service.events.publish("upload.staged", samples=1)
+                assert any("upload.staged" in next(lines) for _ in range(5)), "the stream was not closed"
+            finally:
+                for each in held:
+                    each.close()
 
 
 def test_every_route_says_that_it_may_be_busy(learned):
@@ -556,13 +591,13 @@ def test_an_evaluation_is_counted_among_what_waits(learned):
     with ThreadPoolExecutor(2) as pool:
         with learned.service.device.lock:
             first = pool.submit(asked, learned, npz(30_000)[1])
-            until(lambda: batches._budget.held_bytes)
+            wait_until(lambda: batches._budget.held_bytes)
             assert unavailable(learned.post("/v1/evaluations", body=body, Content_Type=NPZ))
         assert first.result().status_code == 200
     done = learned.post("/v1/evaluations", body=body, Content_Type=NPZ)
     assert done.json()["samples"] == 30_000
     assert sum(each["samples"] for each in done.json()["classes"]) == 30_000
-    until(lambda: not batches._budget.held_bytes)
+    wait_until(lambda: not batches._budget.held_bytes)
     assert learned.service.device.classes == CLASSES
 
 
@@ -583,10 +618,10 @@ def test_clients_that_go_away_leave_nothing_behind(tmp_path):
             lengths = (f"Content-Length: {len(body)}", f"Content-Length: {2**25}", "Transfer-Encoding: chunked")
             for length, sent in ((length, sent) for length in lengths for sent in (0, 1_000, len(body))):
                 chunk = f"{len(body):x}\r\n".encode() if "chunked" in length else b""
+                request = f"{head}{length}\r\n\r\n".encode() + chunk + body[:sent]
                 with Raw(running) as raw, contextlib.suppress(OSError):
-                    raw.send(f"{head}{length}\r\n\r\n".encode() + chunk + body[:sent])
-                    time.sleep(0.02)
-        until(lambda: not middleware._requests._total and not middleware._streams._total)
+                    running.arrive(partial(raw.send, request))
+        wait_until(lambda: not middleware._requests._total and not middleware._streams._total)
         assert (service.body_reader._budget.held_bytes, service.batcher._budget.held_bytes) == (0, 0)
         assert (
             service.body_reader._slots._value,

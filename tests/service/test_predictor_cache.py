@@ -1,7 +1,6 @@
 """Decoded heads are kept only while they vote, whoever forgets and whenever."""
 
 import threading
-import time
 
 import pytest
 
@@ -10,7 +9,7 @@ from cause.service.predictor_cache import NoVotersError, PredictorCache
 from cause.service.service import Service
 from cause.service.settings import ServeSettings
 from tests.device.homes import bayes, learn, opened, samples
-from tests.service.services import until
+from tests.waiting import wait_until
 
 
 def test_heads_that_saw_what_expires_are_let_go(tmp_path):
@@ -59,11 +58,12 @@ def test_the_service_lets_go_of_what_is_too_old_when_nobody_calls(tmp_path, monk
         device.close_round()
         device.catch_up()
         device.stage("b", *samples("b", 2, 4))
+        began = service.trainer._expired_at
         service.start()
-        time.sleep(0.2)
+        wait_until(lambda: service.trainer._expired_at > began)  # it was looked for
         assert (device.ledger.rounds_of("a"), len(service.home.inbox.uploads())) == ([1], 1)
-        service.home.clock = lambda: now + 11 * 86_400
-        until(lambda: device.ledger.rounds_of("a") == [] and not service.home.inbox.uploads())
+        service.home.time.now = lambda: now + 11 * 86_400
+        wait_until(lambda: device.ledger.rounds_of("a") == [] and not service.home.inbox.uploads())
     finally:
         service.close()
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from cause.device.device import Cause
 from cause.engine.arrays import ArrayUpload
-from tests.clean_room import differences
+from tests.clean_room import differences, trained_on
 from tests.device.homes import FEATURES, MASTER, bayes, opened, samples
-from tests.service.services import Running, until
+from tests.service.services import Running
 from tests.service.test_input_spec import npz
+from tests.waiting import wait_until
 
 NPZ = "application/x-npz"
 SYSTEM = "frugal:partition=hash"
@@ -26,7 +26,7 @@ def running(tmp_path_factory):
                 sent = running.post(f"/v1/users/{user}/samples", "ingest", npz(inputs(user)), Content_Type=NPZ)
                 assert sent.status_code == 201
             assert running.post("/v1/rounds").status_code == 202
-            until(lambda: running.service.device.ledger.quarantined(), 60)
+            wait_until(lambda: running.service.device.ledger.quarantined(), 60)
             running.settled(60)
             yield running
 
@@ -50,16 +50,16 @@ def test_it_is_named_to_operators_and_counted_for_others(running):
         assert '"samples":8' in seen.text.replace(" ", "")
     assert running.get("/v1/quarantine", "ingest").status_code == 403
     metrics = running.get("/metrics", "auditor").text
-    assert "cause_quarantined_uploads 1" in metrics
-    assert "cause_failing_shards 0" in metrics
+    assert "cause_quarantined_uploads 1.0" in metrics
+    assert "cause_failing_shards 0.0" in metrics
     assert "bob" not in metrics
     assert running.get("/v1/users/bob", "bob").json()["quarantined"] == 8
     assert running.get("/v1/status").json()["problem"] is None
 
 
 def test_the_others_are_as_in_a_device_that_never_had_it(running):
-    clean = Cause(learner=bayes(), system=SYSTEM, shards=1, slots=8)
-    clean.learn([ArrayUpload(user, 1, inputs(user), np.arange(8) % 4) for user in ("ann", "cyn")])
+    remaining = [ArrayUpload(user, 1, inputs(user), np.arange(8) % 4) for user in ("ann", "cyn")]
+    clean = trained_on([remaining], bayes(), SYSTEM, shards=1, slots=8)
     device = running.service.device
     with device.lock:
         assert not differences(device, clean)
@@ -90,4 +90,4 @@ def test_dropping_it_is_an_operators_request_with_a_receipt(running):
     assert body["receipts"]
     assert running.get("/v1/quarantine").json()["items"] == []
     assert running.get("/v1/users/bob").json()["samples"] == 0
-    until(lambda: running.get(f"/v1/requests/{body['id']}").json()["state"] == "repaired", 60)
+    wait_until(lambda: running.get(f"/v1/requests/{body['id']}").json()["state"] == "repaired", 60)

@@ -11,8 +11,9 @@ import pytest
 from cause.errors import HomeError, InputError, LearnerError, RequestError
 from cause.service import server
 from cause.service.schemas import Problem
-from tests.service.services import Running, rows, until
+from tests.service.services import Running, rows
 from tests.service.test_access import routes
+from tests.waiting import wait_until
 
 NAME = "Zebedee-Quux-71"
 TEXT = f"unknown user {NAME!r}: nothing of theirs is retained"
@@ -86,9 +87,9 @@ def test_no_log_and_no_answer_to_others_names_a_user(tmp_path, log, monkeypatch)
                 patch.setattr(device, "catch_up", failing(error))
                 running.post("/v1/users/bob/erasures", body={"rounds": [1], "count": 1})
                 trainer.wake(repair=True)
-                until(lambda: trainer.problem is not None)
-                told = running.get("/v1/status").json()["problem"]
-                assert (NAME in told) == (type(error) is not OSError), "an operator may read it"
+                wait_until(lambda: trainer.problem is not None)
+                text = running.get("/v1/status").json()["problem"]
+                assert (NAME in text) == (type(error) is not OSError), "an operator may read it"
                 seen = running.get("/v1/status", "auditor").json()["problem"]
                 assert ("OSError" if type(error) is not InputError else "InputError") in seen
                 assert NAME not in others_hear(running)
@@ -107,9 +108,9 @@ def test_no_log_and_no_answer_to_others_names_a_user(tmp_path, log, monkeypatch)
         with monkeypatch.context() as patch:
             patch.setattr(device, "verify", failing(InputError(TEXT)))
             made = running.post("/v1/verifications", "auditor", {}).json()
-            until(lambda: running.get(f"/v1/verifications/{made['id']}", "auditor").json()["state"] == "failed")
-            told = running.get(f"/v1/verifications/{made['id']}", "auditor").json()
-            assert told["detail"] == "something does not fit the device (InputError)"
+            wait_until(lambda: running.get(f"/v1/verifications/{made['id']}", "auditor").json()["state"] == "failed")
+            text = running.get(f"/v1/verifications/{made['id']}", "auditor").json()
+            assert text["detail"] == "something does not fit the device (InputError)"
 
         with monkeypatch.context() as patch:  # a disk that fails, say: the answer sends its reader to the log
             patch.setattr(device, "stage_all", failing(HomeError(TEXT)))
@@ -132,13 +133,13 @@ def test_no_log_and_no_answer_to_others_names_a_user(tmp_path, log, monkeypatch)
         thread.start()
         thread.join()
         sys.excepthook(ValueError, ValueError(TEXT), None)
-        until(lambda: log.getvalue().count("unexpected ValueError") == 2)
+        wait_until(lambda: log.getvalue().count("unexpected ValueError") == 2)
         assert NAME not in others_hear(running)
 
     lines = [json.loads(line) for line in log.getvalue().splitlines()]
     messages = " ".join(line["message"] for line in lines)
-    for told in ("training failed: something does not fit", "failed (OSError)", "unexpected RuntimeError", "ASGI"):
-        assert told in messages
+    for text in ("training failed: something does not fit", "failed (OSError)", "unexpected RuntimeError", "ASGI"):
+        assert text in messages
     assert any("ends_badly" in line.get("error", "") for line in lines), "where it happened is told"
     assert len([line for line in lines if line["logger"] == "cause.serve.access"]) > 100
     assert NAME not in log.getvalue()

@@ -70,8 +70,8 @@ def test_the_row_whose_handle_is_sent_is_destroyed_and_no_other(fresh):
     close(fresh, bob=10)
     plan = fresh.post("/v1/users/ann/erasures/plan", "ann", {"handles": handles[3:5]}).json()
     assert (plan["samples"], plan["staged"]) == (2, 0)
-    told = fresh.post("/v1/users/ann/erasures", "ann", {"handles": handles[3:5]})
-    assert (told.status_code, told.json()["samples"]) == (202, 2)
+    answer = fresh.post("/v1/users/ann/erasures", "ann", {"handles": handles[3:5]})
+    assert (answer.status_code, answer.json()["samples"]) == (202, 2)
     assert sorted(held(fresh, "ann").values()) == sorted(np.delete(x, [3, 4], axis=0).tolist())
     assert fresh.post("/v1/users/ann/erasures", "ann", {"handles": handles[3:4]}).status_code == 409
     assert fresh.post("/v1/users/bob/erasures", "bob", {"handles": handles[6:7]}).status_code == 409
@@ -80,8 +80,8 @@ def test_the_row_whose_handle_is_sent_is_destroyed_and_no_other(fresh):
     waits = fresh.post("/v1/users/ann/samples", body=rows("ann", 3, 2)).json()["handles"]
     both = {"handles": [handles[0], waits[1]]}
     assert fresh.post("/v1/users/ann/erasures/plan", "ann", both).json()["staged"] == 1
-    told = fresh.post("/v1/users/ann/erasures", "ann", both).json()
-    assert (told["staged"], told["samples"]) == (1, 2)
+    answer = fresh.post("/v1/users/ann/erasures", "ann", both).json()
+    assert (answer["staged"], answer["samples"]) == (1, 2)
     assert set(held(fresh, "ann")) == {*handles[1:3], *handles[5:], waits[0]}
 
 
@@ -108,17 +108,17 @@ def test_rows_are_matched_by_their_contents_and_nothing_of_them_is_kept(fresh):
     close(fresh, bob=3)
     before = fresh.state()
     body = npz(x=np.concatenate([x[2:4].astype(np.float64), np.full((1, FEATURES), 7.0)]))
-    told = fresh.post("/v1/users/ann/samples/matching", "ann", body, content_type=NPZ).json()
-    assert (told["rows"], told["unmatched"], len(told["handles"])) == (3, 1, 2)
+    answer = fresh.post("/v1/users/ann/samples/matching", "ann", body, content_type=NPZ).json()
+    assert (answer["rows"], answer["unmatched"], len(answer["handles"])) == (3, 1, 2)
     inputs = {"inputs": x[2:4].tolist()}
-    assert fresh.post("/v1/users/ann/samples/matching", "ann", inputs).json()["handles"] == told["handles"]
+    assert fresh.post("/v1/users/ann/samples/matching", "ann", inputs).json()["handles"] == answer["handles"]
     labelled = {"samples": [{"x": x[2].tolist(), "y": int(y[2])}, {"x": x[3].tolist(), "y": (int(y[3]) + 1) % 4}]}
     found = fresh.post("/v1/users/ann/samples/matching", "ann", labelled).json()
     assert (found["unmatched"], len(found["handles"])) == (1, 1)
     assert fresh.post("/v1/users/ann/samples/matching", "bob", inputs).status_code == 403
     assert fresh.post("/v1/users/bob/samples/matching", "bob", inputs).json()["handles"] == []
     assert fresh.state() == before
-    fresh.post("/v1/users/ann/erasures", "ann", {"handles": told["handles"]})
+    fresh.post("/v1/users/ann/erasures", "ann", {"handles": answer["handles"]})
     assert sorted(held(fresh, "ann").values()) == sorted(np.delete(x, [2, 3], axis=0).tolist())
 
 
@@ -147,14 +147,14 @@ def test_an_upload_of_several_users_gives_each_their_own(fresh):
     body = npz(x=x, y=y, users=users)
     for who in ("ann", "auditor", "predict"):
         assert fresh.post("/v1/samples", who, body, content_type=NPZ).status_code == 403
-    told = fresh.post("/v1/samples", "ingest", body, content_type=NPZ, idempotency_key="k")
-    assert told.status_code == 201
+    answer = fresh.post("/v1/samples", "ingest", body, content_type=NPZ, idempotency_key="k")
+    assert answer.status_code == 201
     whole = {user: held(fresh, user) for user in ("ann", "bob", "cyd")}
-    assert [whole[user][handle] for user, handle in zip(users, told.json()["handles"], strict=True)] == x.tolist()
-    assert {each["user"]: each["samples"] for each in told.json()["uploads"]} == {"ann": 6, "bob": 6, "cyd": 6}
+    assert [whole[user][handle] for user, handle in zip(users, answer.json()["handles"], strict=True)] == x.tolist()
+    assert {each["user"]: each["samples"] for each in answer.json()["uploads"]} == {"ann": 6, "bob": 6, "cyd": 6}
     before = fresh.state()
     again = fresh.post("/v1/samples", "ingest", body, content_type=NPZ, idempotency_key="k")
-    assert (again.json(), again.headers["idempotent-replayed"]) == (told.json(), "true")
+    assert (again.json(), again.headers["idempotent-replayed"]) == (answer.json(), "true")
     assert fresh.state() == before
     close(fresh)
     assert fresh.post("/v1/samples", "ingest", body, content_type=NPZ, idempotency_key="k").json()["handles"] == []
@@ -178,19 +178,19 @@ def test_what_is_wrong_with_an_upload_of_several_users_is_refused_as_a_whole(fre
     ]
     for body in wrong:
         assert fresh.post("/v1/samples", "ingest", body, content_type=NPZ).status_code == 422
-    told = [{"x": a.tolist(), "y": int(b), "user": str(c)} for a, b, c in zip(x, y, users, strict=True)]
-    assert fresh.post("/v1/samples", "ingest", {"samples": [each | {"user": ""} for each in told]}).status_code == 422
+    listed = [{"x": a.tolist(), "y": int(b), "user": str(c)} for a, b, c in zip(x, y, users, strict=True)]
+    assert fresh.post("/v1/samples", "ingest", {"samples": [each | {"user": ""} for each in listed]}).status_code == 422
     assert fresh.post("/v1/samples", "ingest", b"", content_type="image/png").status_code == 415
     assert fresh.state() == before
-    assert fresh.post("/v1/samples", "ingest", {"samples": told}).json()["samples"] == 12
+    assert fresh.post("/v1/samples", "ingest", {"samples": listed}).json()["samples"] == 12
 
 
 def test_names_have_one_way_to_be_written_in_every_route(fresh):
     x, y = samples("z", 1, 4)
     from urllib.parse import quote
 
-    told = fresh.post(f"/v1/users/{quote(NFD)}/samples", body=rows("z", 1, 4))
-    assert told.status_code == 201
+    uploaded = fresh.post(f"/v1/users/{quote(NFD)}/samples", body=rows("z", 1, 4))
+    assert uploaded.status_code == 201
     fresh.post("/v1/samples", body=npz(x=x, y=y, users=[NFD, NFC, NFD, NFC]), content_type=NPZ)
     assert {upload.user for upload in fresh.service.home.inbox.uploads()} == {NFC}
     assert fresh.get(f"/v1/users/{quote(NFD)}").json()["staged"]["samples"] == 8
@@ -213,13 +213,13 @@ def test_names_have_one_way_to_be_written_in_every_route(fresh):
 
 def test_an_operator_is_told_that_nothing_was_held_and_the_users_own_token_is_not(fresh):
     close(fresh, ann=5)
-    told = fresh.post("/v1/users/nobody/erasures", body={})
-    assert (told.status_code, told.json()["note"]) == (202, "nothing was held of this user: is the name right?")
+    answer = fresh.post("/v1/users/nobody/erasures", body={})
+    assert (answer.status_code, answer.json()["note"]) == (202, "nothing was held of this user: is the name right?")
     own = fresh.post("/v1/users/somebody/erasures", "somebody", {})
     there = fresh.post("/v1/users/ann/erasures", "ann", {})
     assert own.status_code == there.status_code == 202
     assert own.json()["note"] is there.json()["note"] is None
-    assert fresh.get(f"/v1/requests/{told.json()['id']}", "somebody").json()["note"] is None
+    assert fresh.get(f"/v1/requests/{answer.json()['id']}", "somebody").json()["note"] is None
     assert set(own.json()) == set(there.json())
 
 

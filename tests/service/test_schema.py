@@ -74,3 +74,16 @@ def test_the_client_does_what_the_service_does(running):
         assert client.log().size >= 1
         assert client.status()["round"] == number
         assert client.shards()
+
+
+def test_operations_have_speaking_names_and_bodies_have_named_schemas(running):
+    schema = running.http.get("/openapi.json").json()
+    operations = [operation for methods in schema["paths"].values() for operation in methods.values()]
+    names = [operation["operationId"] for operation in operations]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", name) and "v1" not in name for name in names)
+    assert {"erase", "plan_erasure", "close_round", "predict"} <= set(names)
+    assert schema["servers"][0]["url"] == "/"
+    body = schema["paths"]["/v1/users/{user}/erasures"]["post"]["requestBody"]["content"]["application/json"]
+    assert body["schema"] == {"$ref": "#/components/schemas/Erasure"}
+    assert schema["components"]["schemas"]["Erasure"]["examples"]

@@ -4,6 +4,7 @@ import multiprocessing
 
 import pytest
 
+from cause.client import Client
 from cause.device.device import Cause
 from cause.engine.requests import Request
 from cause.engine.samples import Part, TraceUpload
@@ -11,7 +12,8 @@ from cause.service.events import Events
 from cause.service.verifications import Verifications
 from tests.device.homes import ERASE
 from tests.executors.worker_learners import Held
-from tests.service.services import until
+from tests.service.services import Running
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -28,15 +30,15 @@ def test_a_replay_of_what_is_being_forgotten_ends_at_once_and_begins_again(devic
     (tmp_path / "0").unlink()  # from here on replays take for ever
     before = set(multiprocessing.active_children())
     asked = verifications.start(None)
-    (process,) = until(lambda: set(multiprocessing.active_children()) - before)
-    until(lambda: verifications._pool)
+    (process,) = wait_until(lambda: set(multiprocessing.active_children()) - before)
+    wait_until(lambda: verifications._pool)
     device.serve([Request("ann")], **ERASE)
     verifications.restart()
-    until(lambda: not process.is_alive())  # not `join`: another thread, too, waits for its end, and hears of it first
+    wait_until(lambda: not process.is_alive())  # not `join`: another thread joins it, too
     (tmp_path / "0").touch()
     device.repair()
-    until(lambda: verifications.get(asked.id).state != "running")
-    assert verifications.get(asked.id).state == "holds"
+    wait_until(lambda: verifications.get(asked.id).state != "running")
+    assert verifications.get(asked.id).state == "nothing", "no sub-model is left"
     verifications.close()
 
 
@@ -44,7 +46,7 @@ def test_a_stop_does_not_wait_for_a_replay(device, tmp_path):
     verifications = Verifications(device, Events(), 1)
     (tmp_path / "0").unlink()
     asked = verifications.start(None)
-    until(lambda: verifications._pool)
+    wait_until(lambda: verifications._pool)
     verifications.close()
     assert verifications.get(asked.id).state == "failed"
 
@@ -59,6 +61,15 @@ def test_a_replay_during_which_something_is_always_forgotten_does_not_tell_of_a_
     monkeypatch.setattr(device, "verify", meanwhile)
     verifications = Verifications(device, Events(), 1)
     asked = verifications.start(None)
-    until(lambda: verifications.get(asked.id).state != "running")
+    wait_until(lambda: verifications.get(asked.id).state != "running")
     assert verifications.get(asked.id).state == "failed"
     verifications.close()
+
+
+def test_a_verification_without_sub_models_does_not_say_that_it_holds(tmp_path):
+    with Running(tmp_path / "home") as device, Client(str(device.http.base_url), device.secrets["operator"]) as client:
+        assert client.verify().state == "nothing"
+        device.learn(ann=8)
+        assert client.verify().state == "holds"
+        request = client.erase("ann")
+        assert client.verify(request.receipts[0]).state == "nothing"

@@ -134,10 +134,10 @@ def jobs(options: argparse.Namespace) -> Iterator[Job]:
         yield Job("ext4 images", f"images from {start}", len(seeds), image, (case, seeds))
     for name, case in TRACES.items():
         for call in range(len(case.calls)):
-            for told, how in WRITES.items() if options.writes else ():
-                yield Job("failing writes", f"{name}, call {call}, {told}", 1, write, (case, call, how))
-            for told, broken in READS.items() if options.reads else ():
-                yield Job("failing reads", f"{name}, call {call}, {told}", 1, read, (case, call, broken))
+            for label, how in WRITES.items() if options.writes else ():
+                yield Job("failing writes", f"{name}, call {call}, {label}", 1, write, (case, call, how))
+            for label, broken in READS.items() if options.reads else ():
+                yield Job("failing reads", f"{name}, call {call}, {label}", 1, read, (case, call, broken))
     for number in range(options.processes):
         yield Job("processes", f"trace {number}", 1, split, (seed + number,))
     for disk in full_disk.DISKS if options.full_disk else ():

@@ -200,7 +200,7 @@ def problems(scratch: Path, rows: int, uploads: int, seed: int = 0) -> list[str]
     """The tests by which the home tells true guesses from wrong ones."""
     found = []
     for name, fits in guessed(scratch, rows, uploads, seed=seed).items():
-        told = told_apart(fits)
-        if told is not None:
-            found.append(f"guesses in uploads of {rows:,}, by {name}: {told}")
+        difference = told_apart(fits)
+        if difference is not None:
+            found.append(f"guesses in uploads of {rows:,}, by {name}: {difference}")
     return found

@@ -70,8 +70,8 @@ def why_not() -> str | None:
             with Image(Path(folder) / "image", 8).mounted() as mounted:
                 (mounted / "probe").write_bytes(b"x")
         except (subprocess.CalledProcessError, OSError) as error:
-            told = getattr(error, "stderr", "") or str(error)
-            return f"images cannot be mounted: {told.strip().splitlines()[-1]}"
+            output = getattr(error, "stderr", "") or str(error)
+            return f"images cannot be mounted: {output.strip().splitlines()[-1]}"
     return None
 
 

@@ -189,10 +189,10 @@ def spread(work: Callable[[T], Outcome | list[Outcome]], items: Iterable[T], lan
                 report({"outcome": asdict(outcome)})
 
     with ThreadPoolExecutor(lanes) as pool:
-        told = [lines for lines, _ in pool.map(lambda number: forked(partial(lane, number)), range(lanes))]
-    failures = [line["failed"] for lines in told for line in lines if "failed" in line]
+        reports = [lines for lines, _ in pool.map(lambda number: forked(partial(lane, number)), range(lanes))]
+    failures = [line["failed"] for lines in reports for line in lines if "failed" in line]
     assert not failures, failures[0]
-    outcomes = [line["outcome"] for lines in told for line in lines if "outcome" in line]
+    outcomes = [line["outcome"] for lines in reports for line in lines if "outcome" in line]
     return [Outcome(each["killed"], each["where"], tuple(each["problems"])) for each in outcomes]
 
 

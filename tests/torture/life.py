@@ -11,6 +11,7 @@ from typing import Any
 from cause.common.hashing import digest
 from cause.device.device import Cause
 from cause.device.store.home import Home
+from cause.device.store.ingest import Ingest
 from cause.device.store.shelf import HomeShelf
 from cause.engine.samples import SegmentKey
 from cause.learners.additive import AdditiveLearner
@@ -107,26 +108,26 @@ def tell(report: Report) -> None:
         return
     _told.append(True)
     accept, put, load, put_later = Home.accept, HomeShelf.put, Home.load, HomeShelf.put_later
-    store, effect, trained = Home.store, Home.effect, Home.trained
+    record, effect, trained = Ingest.record, Home.effect, Home.trained
 
-    def told(mark, seen):
+    def provide(mark, seen):
         _listener[0]({"digest": mark, "seen": packed(seen)})
 
-    def telling_store(self, round_, segments, intake):
+    def telling_record(self, round_, segments, intake):
         for pieces in segments.values():
             for piece in pieces:
-                told(digest(piece.upload.names(piece.positions)).hex(), contents([piece]))
-        return store(self, round_, segments, intake)
+                provide(digest(piece.upload.names(piece.positions)).hex(), contents([piece]))
+        return record(self, round_, segments, intake)
 
     def telling_effect(self, asked, selection, plans, dropped):
         for user, round_ in selection:
             for key, _ in self.ledger.pieces_of(user, round_):
                 segment = self.ledger.lineage(key.shard)[key]
-                told(segment.piece_digest(user).hex(), contents([segment.piece(user)]))
+                provide(segment.piece_digest(user).hex(), contents([segment.piece(user)]))
         return effect(self, asked, selection, plans, dropped)
 
     def telling_trained(self, segment, evicted=(), retrained=0):
-        told(self.memory[segment].identity.hex(), seen_by(self.ledger, segment))
+        provide(self.memory[segment].identity.hex(), seen_by(self.ledger, segment))
         trained(self, segment, evicted, retrained)
 
     def telling_accept(self, requests, ids=None):
@@ -135,11 +136,11 @@ def tell(report: Report) -> None:
         return accepted
 
     def telling_put(self, key, blob):
-        told(blob_name(blob), seen_by(self.home.ledger, key))
+        provide(blob_name(blob), seen_by(self.home.ledger, key))
         put(self, key, blob)
 
     def telling_put_later(self, key, encode):
-        told(blob_name(encode()), seen_by(self.home.ledger, key))
+        provide(blob_name(encode()), seen_by(self.home.ledger, key))
         put_later(self, key, encode)
 
     def load_and_be_known(self, memory):
@@ -148,7 +149,7 @@ def tell(report: Report) -> None:
 
     Home.accept, HomeShelf.put, Home.load = telling_accept, telling_put, load_and_be_known
     HomeShelf.put_later = telling_put_later
-    Home.store, Home.effect, Home.trained = telling_store, telling_effect, telling_trained
+    Ingest.record, Home.effect, Home.trained = telling_record, telling_effect, telling_trained
 
 
 def marks(device: Cause) -> dict[str, set[Sample]]:

@@ -55,7 +55,7 @@ def power_losses(
             _record(root / "home", case, story, note)
         chosen = _chosen(disk, most, each, seed)
         for number, (done, state) in enumerate(chosen):
-            heard = [told for when, told in moments if when <= done][-1]
+            heard = [one for when, one in moments if when <= done][-1]
             heard = replace(heard, provenance=dict(story.provenance))
             folder = scratch / "state"
             state.write_to(folder)

@@ -51,8 +51,8 @@ class Life:
         return draw.randint(self.first, len(self.disk.operations))
 
     def story_at(self, done: int) -> Story:
-        told = [story for when, story in self.moments if when <= done][-1]
-        return replace(told, provenance=dict(self.story.provenance))
+        newest = [story for when, story in self.moments if when <= done][-1]
+        return replace(newest, provenance=dict(self.story.provenance))
 
 
 def reopenings(tortured: Torture, *, most: int, seed: int = 0, until_caught: bool = False) -> Losses:
@@ -68,8 +68,8 @@ def reopenings(tortured: Torture, *, most: int, seed: int = 0, until_caught: boo
         lives = [_recorded(tortured, creation=creation) for creation in (False, True)]
         for number in range(most):
             draw = seeded("reopening", seed, number)
-            told, problems = _chain(tortured, lives[draw.random() < 0.3], draw, thorough=number % 20 == 0)
-            report({"state": number, "problems": [f"chain {number}, {told}: {one}" for one in problems]})
+            history, problems = _chain(tortured, lives[draw.random() < 0.3], draw, thorough=number % 20 == 0)
+            report({"state": number, "problems": [f"chain {number}, {history}: {one}" for one in problems]})
             if problems and until_caught:
                 break
         report({"writes": sum(len(life.disk.operations) for life in lives)})
@@ -95,8 +95,8 @@ def killed_at_syncs(tortured: Torture, call: int, *, cuts: int = 2, seed: int = 
         for done in (number for number in during if isinstance(life.disk.operations[number], Sync | SyncFolder)):
             draw = seeded("syncs", seed, done)
             for cut in range(cuts):
-                told, problems = _chain(tortured, life, draw, events=[("kill", done)], thorough=cut == 0, calls=False)
-                report({"state": done, "problems": [f"{told}: {problem}" for problem in problems]})
+                steps, problems = _chain(tortured, life, draw, events=[("kill", done)], thorough=cut == 0, calls=False)
+                report({"state": done, "problems": [f"{steps}: {problem}" for problem in problems]})
         report({"writes": len(during)})
 
     return _losses(forked(work)[0])
@@ -136,11 +136,11 @@ def _chain(
     thorough: bool,
     calls: bool = True,
 ) -> tuple[str, list[str]]:
-    case, told = tortured.case, []
+    case, history = tortured.case, []
     backups = sorted(tortured.scratch.glob("before-*"))
     for number, (kind, at) in enumerate(events or [(draw.choice(EVENTS), None) for _ in range(draw.choice((1, 1, 2)))]):
         done = life.moment(draw) if at is None else at
-        told.append(f"{kind} after {done} in call {life.story_at(done).begun}")
+        history.append(f"{kind} after {done} in call {life.story_at(done).begun}")
         folder = tortured.scratch / f"process-{number}"
         shutil.rmtree(folder, ignore_errors=True)
         story = life.story_at(done)
@@ -152,21 +152,21 @@ def _chain(
         life = Life(disk, story, len(disk.operations))
         life.note()
         try:
-            told[-1] += _process(life, case, draw, calls=calls)
+            history[-1] += _process(life, case, draw, calls=calls)
         except (CauseError, AssertionError) as error:
-            return "; ".join(told), [f"it cannot be opened again or go on: {type(error).__name__}: {error}"]
+            return "; ".join(history), [f"it cannot be opened again or go on: {type(error).__name__}: {error}"]
     done = life.moment(draw) if draw.random() < 0.7 else len(life.disk.operations)
     ((_, state),) = cut_states(life.disk, [done], draw)
-    told.append(f"cut after {done - life.first} of {len(life.disk.operations) - life.first}")
-    return "; ".join(told), after_the_cut(tortured, state, life.story_at(done), backups, thorough=thorough)
+    history.append(f"cut after {done - life.first} of {len(life.disk.operations) - life.first}")
+    return "; ".join(history), after_the_cut(tortured, state, life.story_at(done), backups, thorough=thorough)
 
 
 def reopened_and_cut(tortured: Torture, disk: RecordingDisk, done: int, story: Story, draw: random.Random) -> list[str]:
     """A process ended after so many operations; another one opens the home on a good disk, and then the power goes."""
     life = Life(disk, replace(story, provenance=dict(story.provenance)))
     life.moments = [(0, replace(story, provenance={}))]
-    told, problems = _chain(tortured, life, draw, events=[("kill", done)], thorough=False)
-    return [f"{told}: {problem}" for problem in problems]
+    history, problems = _chain(tortured, life, draw, events=[("kill", done)], thorough=False)
+    return [f"{history}: {problem}" for problem in problems]
 
 
 def after_the_cut(

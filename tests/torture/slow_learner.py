@@ -1,10 +1,9 @@
 """A learner that takes its time, in small steps, so that something can happen meanwhile."""
 
-import time
-
 from cause.engine.progress import silent
 from cause.learners.sklearn import SklearnLearner
 from tests.device.homes import CLASSES, FEATURES
+from tests.waiting import pass_time
 
 STEPS = 50
 
@@ -20,6 +19,6 @@ class SlowLearner(SklearnLearner):
 
     def train(self, parent, lesson, seed, tick=silent):
         for step in range(STEPS):
-            time.sleep(self.seconds / STEPS)
+            pass_time(self.seconds / STEPS)
             tick(step, STEPS)
         return super().train(parent, lesson, seed, silent)

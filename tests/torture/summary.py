@@ -83,12 +83,12 @@ def run(jobs: Iterable[Job], processes: int, console: Console) -> Summary:
             if found:
                 summary.problems.setdefault(job.kind, []).extend(f"{job.name}: {problem}" for problem in found)
             wrong = len(summary.problems.get(job.kind, []))
-            told = f"{job.kind}, {wrong} violations" if wrong else job.kind
-            progress.update(bars[job.kind], advance=job.tries, description=told)
+            description = f"{job.kind}, {wrong} violations" if wrong else job.kind
+            progress.update(bars[job.kind], advance=job.tries, description=description)
             for problem in found:
                 progress.console.print(f"[red]{job.kind}[/red]: {job.name}: {problem}", highlight=False)
             if not console.is_terminal:  # a bar cannot be seen there
-                console.print(f"{told}: {summary.tries[job.kind]:,} of {totals[job.kind]:,}", highlight=False)
+                console.print(f"{description}: {summary.tries[job.kind]:,} of {totals[job.kind]:,}", highlight=False)
     return summary
 
 

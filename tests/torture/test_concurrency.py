@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from cause.device.verify import verify
 from tests.clean_room import differences
 from tests.device.homes import MASTER, learn, opened, samples
 from tests.torture.slow_learner import SlowLearner
+from tests.waiting import pass_time, wait_until
 
 X = samples("x", 1, 5)[0]
 
@@ -114,7 +116,7 @@ def test_a_shard_is_trained_to_its_end_while_others_are_erased_from_again_and_ag
     while shard in device.waiting() and erased < 100:
         device.forget("a", rounds=[1 + erased % 2], count=1, repair="later")
         erased += 1
-        time.sleep(0.25)  # a segment takes longer
+        pass_time(0.25)  # erasures come faster than a segment is trained
     repaired()
     assert 2 <= erased < 100, "erasures from one shard keep another from being trained"
     learner.seconds = 0.0
@@ -141,12 +143,15 @@ def test_an_erasure_kills_no_worker_of_another_shard(scratch):
     for user in ("a", "b"):
         device.forget(user, rounds=[1], count=1, repair="later")
     repaired = in_thread(device.repair)
-    started = time.perf_counter()
-    while (
-        len(busy := {w.shard.number: w.process for w in list(device.engine.executor._busy) if w.shard and w.ready}) < 2  # type: ignore[attr-defined]
-    ):
-        assert time.perf_counter() - started < 60
-        time.sleep(0.01)
+    executor: Any = device.engine.executor
+
+    def both() -> dict[int, Any] | None:
+        ready = {
+            worker.shard.number: worker.process for worker in list(executor._busy) if worker.shard and worker.ready
+        }
+        return ready if len(ready) == 2 else None
+
+    busy = wait_until(both, 60)
     device.forget("a", rounds=[1], count=1, repair="later")
     assert not busy[a].is_alive(), "what saw the samples goes on"
     assert busy[b].is_alive()

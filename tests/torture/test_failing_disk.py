@@ -17,8 +17,15 @@ from tests.torture.sample_ids import translated
 from tests.torture.test_kills import EVICTING, SHORT
 
 
-@pytest.mark.parametrize(("error", "for_good"), [(errno.ENOSPC, True), (errno.EIO, False)], ids=["full", "broken"])
-@pytest.mark.parametrize("case", [SHORT, EVICTING], ids=["short", "evicting"])
+@pytest.mark.parametrize(
+    ("case", "error", "for_good"),
+    [
+        pytest.param(SHORT, errno.ENOSPC, True, id="short-full"),
+        pytest.param(SHORT, errno.EIO, False, id="short-broken", marks=pytest.mark.long),
+        pytest.param(EVICTING, errno.ENOSPC, True, id="evicting-full", marks=pytest.mark.long),
+        pytest.param(EVICTING, errno.EIO, False, id="evicting-broken"),
+    ],
+)
 def test_a_write_that_fails_does_no_harm(case, error, for_good, deep):
     with torture(case) as tortured:
         failures = 0
@@ -44,8 +51,8 @@ def test_a_file_whose_syncs_fail_for_good_loses_nothing(call, deep):
 def test_a_leftover_that_nobody_destroys_is_caught(monkeypatch):
     def put(self, key, blob):
         name = os.urandom(16)
-        self.vault.new_key(name)
-        self.files.write([(name, self.vault.seal(name, blob, b"sub-model"))])
+        self._store.vault.new_key(name)
+        self.files.write([(name, self._store.vault.seal(name, blob, b"sub-model"))])
         self.names[key] = name
 
     monkeypatch.setattr(HomeShelf, "put", put)  # what was written before the error stays

@@ -81,14 +81,15 @@ def test_a_kill_at_any_moment_neither_loses_nor_doubles_what_waits_for_its_round
     assert len(outcomes) > 20
 
 
-def test_kills_at_random_moments_of_random_traces_do_no_harm():
-    outcomes = spread(lambda seed: random_kills(seed, "bayes", 6), range(4))
+def test_kills_at_random_moments_of_random_traces_do_no_harm(thorough):
+    kills = 6 if thorough else 3
+    outcomes = spread(lambda seed: random_kills(seed, "bayes", kills), range(4))
     assert wrong(outcomes) == []
-    assert sum(outcome.killed for outcome in outcomes) >= 20
+    assert sum(outcome.killed for outcome in outcomes) >= 4 * kills - 4
 
 
-def test_a_network_survives_kills_too():
-    assert wrong(random_kills(1, "mlp", 4)) == []
+def test_a_network_survives_kills_too(thorough):
+    assert wrong(random_kills(1, "mlp", 4 if thorough else 2)) == []
 
 
 def keys_are_not_destroyed():
@@ -117,7 +118,7 @@ def staged_keys_are_kept():
 
 
 def staged_stays_when_it_is_learned():
-    Inbox.leave = lambda self, intake, round_, now: None
+    Inbox.leave = lambda self, intake, round_, now, uploads: None
     Inbox.left = lambda self, intake: []
 
 

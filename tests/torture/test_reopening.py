@@ -8,7 +8,14 @@ from tests.torture.reopening import killed_at_syncs, reopenings
 from tests.torture.test_kills import EVICTING, SHORT
 
 
-@pytest.mark.parametrize("case", [SHORT, EVICTING, random_case(3)], ids=["short", "evicting", "random"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(SHORT, id="short", marks=pytest.mark.long),
+        pytest.param(EVICTING, id="evicting"),
+        pytest.param(random_case(3), id="random"),
+    ],
+)
 def test_a_power_loss_after_a_kill_and_an_opening_does_no_harm(case, deep):
     with torture(case) as tortured:
         losses = reopenings(tortured, most=200 if deep else 16)

@@ -1,16 +1,12 @@
 """`cause balance`."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cause.cli import options as o
 from cause.cli.output import check_files, deliver, print_table, progress_bar
-
-if TYPE_CHECKING:
-    from cause.lab.balance import Spread
 
 
 def balance(
@@ -23,31 +19,23 @@ def balance(
     """Show how even the shards are, S = 2 to 16: Algorithm 1 as printed, ucdp, and longest first."""
     from dataclasses import asdict
 
-    from cause.lab import balance as evenness
+    from cause.lab.reproduce.figures.balance import SHARDS, Spread, balance_cells, panels_of, table_of
+    from cause.lab.reproduce.place import Place
+    from cause.lab.reproduce.runner import run_cells
 
     check_files(plot, out)
-    counts = range(2, 17)
+    cells = balance_cells(SHARDS, users, seeds)
     with progress_bar("partitioning") as progress:
-        spreads = evenness.measure(counts, users, seeds, progress)
+        spreads = [Spread.of(done) for done in run_cells(cells, Place(), progress)]
     result = {"users": users, "seeds": seeds, "rows": [asdict(spread) for spread in spreads]}
 
+    def show() -> None:
+        title = f"Spread of shard sizes, (largest - smallest) / mean, {users} users: mean of {seeds} seeds ± 95 %"
+        print_table(title, *table_of(spreads))
+
     def draw(path: Path) -> None:
-        from cause.lab.plots import plot_balance
+        from cause.lab.reproduce.draw import draw as draw_panels
 
-        plot_balance(spreads, path)
+        draw_panels(panels_of(spreads), path)
 
-    deliver(result, show=lambda: _show(spreads, users, seeds), draw=draw, json=json, plot=plot, out=out)
-
-
-def _show(spreads: "Sequence[Spread]", users: int, seeds: int) -> None:
-    from cause.lab.balance import MEASURED
-
-    by_point = {(spread.when, spread.strategy, spread.shards): spread.spread for spread in spreads}
-    print_table(
-        f"Spread of shard sizes, (largest - smallest) / mean, {users} users: mean of {seeds} seeds ± 95 %",
-        ["shards", *(f"{name}, {when}" for when, name in MEASURED)],
-        [
-            [str(s), *(f"{by_point[when, name, s]:.1%}" for when, name in MEASURED)]
-            for s in sorted({spread.shards for spread in spreads})
-        ],
-    )
+    deliver(result, show=show, draw=draw, json=json, plot=plot, out=out)

@@ -1,23 +1,22 @@
 """`cause compare`."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cause.cli import options as o
 from cause.cli.output import check_files, deliver, print_table, progress_bar
 
-if TYPE_CHECKING:
-    from cause.lab.compare import Row, Sweep
-
 
 def compare(
     systems: o.SystemNames = None,
     trace: o.TraceFile = None,
     sweep: Annotated[
-        str | None, typer.Option(help="Vary one setting: shards=1,4,16, memory=0.5GB,2GB, slots=8,16 or rho=0.1,0.5.")
+        str | None,
+        typer.Option(
+            help="Vary one setting: shards=1,4,16, memory=0.5GB,2GB, slots=8,16, rho=0.1,0.5 or ages=current,uniform."
+        ),
     ] = None,
     seeds: o.Seeds = 10,
     shards: o.Shards = None,
@@ -30,6 +29,10 @@ def compare(
     samples: o.Samples = None,
     rho: o.Rho = None,
     alpha: o.Alpha = None,
+    ages: o.Ages = None,
+    scope: o.Scope = None,
+    arrivals: o.Arrivals = None,
+    labels: o.Labels = None,
     classes: o.Classes = 10,
     jobs: o.Jobs = None,
     json: o.AsJson = False,
@@ -39,17 +42,17 @@ def compare(
     """Run several systems on the same traces and show what each retrains, over a sweep if you like."""
     from dataclasses import asdict
 
-    from cause.common.machine import cores
     from cause.engine.presets import parse_system, refuse_taken
     from cause.errors import InputError
-    from cause.lab import compare as comparison
+    from cause.lab.reproduce.figures import comparison
+    from cause.lab.reproduce.runner import run_cells
     from cause.lab.workload import Workload
 
     check_files(plot, out)
     names = list(dict.fromkeys(systems or comparison.DEFAULT_SYSTEMS))
     swept = None if sweep is None else comparison.Sweep.parse(sweep)
     if swept:
-        fixed: dict[str, list[object]] = {"shards": [shards], "rho": [rho]}
+        fixed: dict[str, list[object]] = {"shards": [shards], "rho": [rho], "ages": [ages]}
         if any(value is not None for value in fixed.get(swept.name, [memory, slots])):
             raise InputError(f"{swept.name} is swept: do not set it (or the memory) to one value too")
     setting = o.setting_of(shards, memory, slots, submodel_size, backbone, classes, 0)
@@ -58,47 +61,43 @@ def compare(
         refuse_taken(each)
     partitions = {each.partition for each in composed}
     source = o.source_of(
-        trace, partitions, classes, 0, users=users, rounds=rounds, samples=samples, rho=rho, alpha=alpha
+        trace,
+        partitions,
+        classes,
+        0,
+        users=users,
+        rounds=rounds,
+        samples=samples,
+        rho=rho,
+        alpha=alpha,
+        ages=ages,
+        scope=scope,
+        arrivals=arrivals,
+        labels=labels,
     )
-    planned = comparison.jobs(names, source, setting, seeds, swept)
-    with progress_bar("simulating") as progress:
-        rows = comparison.compare(planned, cores() if jobs is None else jobs, progress)
-
+    swept_name = swept.name if swept else None
+    with o.trace_file(source, trace) as file, progress_bar("simulating") as progress:
+        planned = comparison.comparison_cells(names, source, setting, seeds, swept, file)
+        rows = comparison.rows_of(run_cells(planned, o.place_of(jobs), progress), swept_name)
     result = {
         "workload": asdict(source) if isinstance(source, Workload) else {"trace": str(trace)},
         "setting": asdict(setting),
         "sweep": asdict(swept) if swept else None,
         "seeds": seeds,
-        "rows": comparison.as_dict(rows),
+        "rows": [asdict(row) for row in rows],
     }
 
+    def show() -> None:
+        print_table(
+            f"Retrained samples, mean of {seeds} seeds ± 95 % confidence",
+            *comparison.table_of(rows, swept_name),
+            note="floor: the same system with an unlimited memory. replays: pairs of request (or batch) and shard.",
+            names=2 if swept else 1,
+        )
+
     def draw(path: Path) -> None:
-        from cause.lab.plots import plot_compare
+        from cause.lab.reproduce.draw import draw as draw_panels
 
-        plot_compare(rows, swept.name if swept else None, path)
+        draw_panels(comparison.panels_of(rows, swept_name), path)
 
-    deliver(result, show=lambda: _show(rows, names, swept, seeds), draw=draw, json=json, plot=plot, out=out)
-
-
-def _show(rows: "Sequence[Row]", names: Sequence[str], swept: "Sweep | None", seeds: int) -> None:
-    from cause.lab.compare import ratio
-
-    against = "sisa" if "sisa" in names else names[0]
-    print_table(
-        f"Retrained samples, mean of {seeds} seeds ± 95 % confidence",
-        [*([swept.name] if swept else []), "system", "RSN", f"of {against}'s", "floor", "requests", "replays"],
-        [
-            [
-                *([str(row.at)] if swept else []),
-                row.system,
-                f"{row.rsn:,.0f}",
-                "–" if (share := ratio(row, rows, against)) is None else f"{share:.1%}",
-                f"{row.floor_rsn.value:,.0f}",
-                f"{row.requests.value:,.1f}",
-                f"{row.replays.value:,.1f}",
-            ]
-            for row in rows
-        ],
-        note="floor: the same system with an unlimited memory. replays: pairs of request (or batch) and shard.",
-        names=2 if swept else 1,
-    )
+    deliver(result, show=show, draw=draw, json=json, plot=plot, out=out)

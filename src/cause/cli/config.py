@@ -24,11 +24,22 @@ def config(
         typer.Argument(help='Settings to change, as retain="30 rounds" or storage=none.', show_default=False),
     ] = None,
     accept: Annotated[bool, typer.Option("--accept", help="Take over a cause.toml that was edited.")] = False,
+    reset_policy: Annotated[
+        bool,
+        typer.Option(
+            "--reset-policy", help="Delete what the policy has learned: how many requests named data of each age."
+        ),
+    ] = False,
     yes: Yes = False,
     json: o.AsJson = False,
 ) -> None:
     """Show the settings of a home, defaults included; or change some, after saying what that will do."""
     current = h.config_of(home)
+    if reset_policy:
+        if accept or settings:
+            raise InputError("--reset-policy changes no setting: name none beside it")
+        _reset_policy(home, current, json)
+        return
     if accept and settings:
         raise InputError("--accept takes over the file as it is: name no settings beside it")
     if accept or settings:
@@ -39,6 +50,22 @@ def config(
         print_json({"home": str(home), **current.effective()})
     else:
         print(effective(current), end="")
+
+
+def _reset_policy(path: Path, current: "Config", json: bool) -> None:
+    """Delete what the replacement policy of a home has learned from requests."""
+    from cause.device.store.home import Home
+    from cause.engine.memory import POLICIES
+
+    home = Home(path, current.source(path))
+    try:
+        learned = home.reset_policy(POLICIES[current.system.policy])
+    finally:
+        home.close()
+    if json:
+        print_json({"home": str(path), "reset": learned})
+    else:
+        print(f"{path}: {'deleted what the policy had learned' if learned else 'the policy has learned nothing'}")
 
 
 def _assignments(settings: list[str]) -> dict[str, str]:

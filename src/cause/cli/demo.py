@@ -55,9 +55,9 @@ def demo(
     result = {"jobs": [asdict(job) for job in planned], "rows": [asdict(outcome) for outcome in outcomes]}
 
     def draw(path: Path) -> None:
-        from cause.lab.plots import plot_demo
+        from cause.lab.reproduce.draw import draw as draw_panels
 
-        plot_demo(outcomes, path)
+        draw_panels(main_job.panels_of(outcomes), path)
 
     deliver(result, show=lambda: _show(outcomes), draw=draw, json=json, plot=plot, out=out)
     wrong = [outcome.system for outcome in outcomes if not outcome.stored == outcome.clean == outcome.replayed]

@@ -249,7 +249,7 @@ def classes_of(home: Path) -> int:
 
 
 def trains_on(home: Path) -> str:
-    """Return where the learner of a home trains: cpu, cuda …"""
+    """Return where the learner of a home trains, such as cpu or cuda."""
     return str((config_of(home).learner or {}).get("device", "cpu"))
 
 

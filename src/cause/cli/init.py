@@ -257,9 +257,10 @@ def _decimals(text: str, option: str, *, one: bool) -> float | list[float]:
 
 def _try_learner(config: "Config") -> "tuple[Learner, list[str]]":
     """Build and try the learner before the home is made; return it with notes for the user."""
+    from cause.device.config import check_said
     from cause.device.device import Cause
+    from cause.executors.fresh_trial import try_out_afresh
     from cause.learners.described import build
-    from cause.learners.trial import try_out
 
     if config.learner is None:
         raise InputError("the configuration has no table [learner]")
@@ -268,8 +269,7 @@ def _try_learner(config: "Config") -> "tuple[Learner, list[str]]":
         learner = build(config.learner)
     except (TypeError, ValueError) as error:
         raise InputError(f"not a learner: {str(error).splitlines()[0]}") from None
-    if s.seed < 0 or s.workers < 0:
-        raise InputError(f"seed and workers must not be negative, not {s.seed} and {s.workers}")
+    check_said(config)
     system = s.system if config.composition is None else config.system
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # notes are printed with the home
@@ -278,5 +278,5 @@ def _try_learner(config: "Config") -> "tuple[Learner, list[str]]":
             seed=s.seed,
         )  # fmt: skip
     with spinner("trying the learner out"):
-        try_out(device.learner)
+        try_out_afresh(device.learner)
     return learner, device.learner.notes

@@ -1,7 +1,8 @@
 """Options that several commands share, and the settings and workloads that they describe."""
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from cause.errors import InputError
 
 if TYPE_CHECKING:
+    from cause.lab.reproduce.place import Place
     from cause.lab.simulate import Setting
     from cause.lab.trace import Trace
     from cause.lab.workload import Workload
@@ -83,6 +85,34 @@ Rounds = Annotated[int | None, typer.Option(help="Rounds to draw. [default: 10]"
 Samples = Annotated[int | None, typer.Option(help="Samples to draw. [default: 50000]")]
 Rho = Annotated[float | None, typer.Option(help="ρ: how likely a user asks in a round. [default: 0.1]")]
 Alpha = Annotated[float | None, typer.Option(help="α: how even a user's labels are. [default: 0.5]")]
+Ages = Annotated[
+    str | None,
+    typer.Option(
+        help="Age of what is asked for, in rounds: uniform, current, recent:FACTOR (P(age a) ∝ FACTOR^a, with "
+        "0 < FACTOR ≤ 1), weights:N,N,… by age, or trace:FILE as often as in that trace. [default: uniform]"
+    ),
+]
+Scope = Annotated[
+    str | None,
+    typer.Option(
+        help="What a request takes: a random part of a round, a whole round, or the whole user. [default: part]",
+        autocompletion=_complete("cause.lab.workload", "SCOPES"),
+    ),
+]
+Arrivals = Annotated[
+    str | None,
+    typer.Option(
+        help="How users come: every-round (all upload in each) or cohorts (each uploads once). [default: every-round]",
+        autocompletion=_complete("cause.lab.workload", "ARRIVALS"),
+    ),
+]
+Labels = Annotated[
+    str | None,
+    typer.Option(
+        help="Classes of a user's samples: dirichlet (see --alpha) or iid. [default: dirichlet]",
+        autocompletion=_complete("cause.lab.workload", "LABELS"),
+    ),
+]
 Classes = Annotated[int, typer.Option(help="Number of classes.")]
 Seed = Annotated[int, typer.Option(help="Root seed.")]
 Seeds = Annotated[int, typer.Option(help="How many seeds to average over, from 0.")]
@@ -131,8 +161,34 @@ def setting_of(
     return Setting(4 if shards is None else shards, memory, slots, size_bytes, backbone, classes, seed)
 
 
+def place_of(jobs: int | None) -> "Place":
+    """Return where simulations run: in so many processes at once, one a core without a number."""
+    from cause.common.machine import cores
+    from cause.lab.reproduce.place import Place, check_processes
+
+    processes = cores() if jobs is None else jobs
+    check_processes(processes)
+    return Place(workers=processes)
+
+
+@contextmanager
+def trace_file(source: "Trace | Workload", trace: Path | None) -> Iterator[Path | None]:
+    """Yield the file of a trace for other processes to read: a copy where it came from standard input."""
+    if trace is None or str(trace) != "-":
+        yield trace
+        return
+    from tempfile import TemporaryDirectory
+
+    from cause.lab.trace import Trace, write_trace
+
+    assert isinstance(source, Trace)
+    with TemporaryDirectory() as folder:
+        write_trace(source, Path(folder) / "trace.jsonl")
+        yield Path(folder) / "trace.jsonl"
+
+
 def source_of(
-    trace: Path | None, partitions: Collection[str], classes: int, seed: int, **drawn: float | None
+    trace: Path | None, partitions: Collection[str], classes: int, seed: int, **drawn: float | str | None
 ) -> "Trace | Workload":
     """Return what to run: a trace, or a workload to draw.
 
@@ -168,9 +224,32 @@ def source_of(
     return drawn_of(classes, seed, **drawn)
 
 
-def drawn_of(classes: int, seed: int, **drawn: float | None) -> "Workload":
-    """Return the workload that the options describe; None takes the default."""
-    from cause.lab.workload import Workload
+def drawn_of(classes: int, seed: int, **drawn: float | str | None) -> "Workload":
+    """Return the workload that the options describe; None takes the default.
 
+    Raises
+    ------
+    InputError
+        If an option is out of range, or options contradict each other.
+    """
+    from cause.lab.workload import DIRICHLET, IID, Workload
+
+    if drawn.get("labels") == IID and drawn.get("alpha") is not None:
+        raise InputError(f"--alpha shapes the labels of --labels {DIRICHLET}, but --labels {IID} was given")
     options: dict[str, Any] = {name: value for name, value in drawn.items() if value is not None}
+    if "ages" in options:
+        options["ages"] = ages_of(options["ages"])
     return Workload(seed=seed, classes=classes, **options)
+
+
+def ages_of(text: str) -> str:
+    """Return the option --ages with `trace:FILE` replaced by the weights that the trace has."""
+    kind, _, path = text.partition(":")
+    if kind != "trace":
+        return text
+    from cause.lab.ages import Ages as Distribution
+    from cause.lab.trace import read_trace
+
+    if not path:
+        raise InputError("--ages trace:FILE needs the file of a trace")
+    return str(Distribution.of_trace(read_trace(path)))

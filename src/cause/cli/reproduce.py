@@ -25,7 +25,8 @@ def reproduce(
         list[str] | None,
         typer.Argument(
             help="Tables and figures: all, or some of linearity, pruning, shards, controller, sc-function, policies, "
-            "epochs, rsn-rounds, rsn-memory, rsn-rho, rsn-shards, energy-shards, energy-rho, forgetting, partitions.",
+            "epochs, rsn-rounds, rsn-memory, rsn-rho, rsn-shards, energy-shards, energy-rho, forgetting, partitions, "
+            "compare, ablation, balance, policy-map, map-fibor, map-controller.",
             autocompletion=o._complete("cause.lab.reproduce.figures", "FIGURES"),
             show_default=False,
         ),
@@ -49,6 +50,10 @@ def reproduce(
     share: Annotated[float | None, typer.Option(help="Share of the training samples, instead of the size's.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of each training, instead of the size's.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Seeds of each simulation, instead of the size's.")] = None,
+    ages: o.Ages = None,
+    scope: o.Scope = None,
+    arrivals: o.Arrivals = None,
+    labels: o.Labels = None,
     trainings: Annotated[int | None, typer.Option(help="Seeds of each training. [default: 1]")] = None,
     only: Annotated[
         list[str] | None,
@@ -96,8 +101,9 @@ def reproduce(
     if take:
         raise InputError("--take goes with --report")
     size: Size = SIZES[name].changed(
-        share=share, epochs=epochs, seeds=seeds, trainings=trainings, recipe=recipe, device=device
-    )
+        share=share, epochs=epochs, seeds=seeds, trainings=trainings, recipe=recipe, device=device,
+        ages=None if ages is None else o.ages_of(ages), scope=scope, arrivals=arrivals, labels=labels,
+    )  # fmt: skip
     if name == "quick":
         size = size.changed(datasets=at_hand(data))
     cells = [cell for figure in figures for cell in wanted_cells(figure, size, {})]
@@ -133,7 +139,11 @@ def _deliver(report: Any, json: bool) -> None:
         print_json({**counts, "results": report.results})
         return
     for name, result in report.results.items():
-        claims = [[claim["claim"], claim["paper"], claim["ours"], claim["size"]] for claim in result["claims"]]
-        print_table(name, ["claim", "paper", "ours", "size of our runs"], claims, note=" ".join(result["notes"]))
+        columns = {"claim": "claim", "paper": "paper", "reading": "the paper's reading", "ours": "ours"}
+        if not any(claim["reading"] for claim in result["claims"]):
+            del columns["reading"]
+        columns["size"] = "size of our runs"
+        claims = [[claim[key] or "–" for key in columns] for claim in result["claims"]]
+        print_table(name, list(columns.values()), claims, note=" ".join(result["notes"]))
     left = f", {report.left} left" if report.left else ""
     print(f"{report.ran} runs made, {report.found} found{left}; wrote {report.page}")

@@ -27,16 +27,14 @@ def samples(
 
     Give handles to `cause forget --handles`. A sample that waits for a round has none yet.
     """
-    from cause.device.store.listing import page
-
     with h.opened(home, read_only=True, without_learner=True) as device:
         assert device.home is not None
         name = device.name_of(user)
         with device.lock:
-            _, total = page(device.home, name, round_=round_, most=0)
+            _, total = device.home.listing.page(name, round_=round_, most=0)
             most = (total if json else PAGE) if most is None else most
             start = max(0, total - most) if first is None else first
-            listed_samples, _ = page(device.home, name, round_=round_, first=start, most=most)
+            listed_samples, _ = device.home.listing.page(name, round_=round_, first=start, most=most)
     if json:
         listed = [
             {"number": start + at, "round": s.round, "handle": s.handle, "label": s.label, "arrived": s.arrived}

@@ -21,6 +21,11 @@ def serve(
     ] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="A certificate (PEM).")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
+    plain: Annotated[
+        bool | None,
+        typer.Option("--plain", help="Do not warn of plain HTTP for other machines: a proxy or a tunnel encrypts it."),
+    ] = None,
+    hosts: Annotated[str | None, typer.Option(help="Host headers to answer to, as device.local,10.0.0.5.")] = None,
     calibration: h.CalibrationFile = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Log no requests.")] = False,
 ) -> None:
@@ -29,18 +34,16 @@ def serve(
     for package in ("fastapi", "uvicorn", "httptools"):
         h.need(package, "serve")
     from cause.service.server import serve as run
-    from cause.service.settings import read_settings
+    from cause.service.settings import ServeSettings, read_settings
 
     texts = {"tls_cert": tls_cert, "tls_key": tls_key, "calibration": calibration}
     files: dict[str, Any] = {name: None if path is None else str(path) for name, path in texts.items()}
-    settings = read_settings(
-        config,
-        host=host,
-        port=port,
-        workers=workers,
-        close_every=close_every,
-        close_samples=close_samples,
-        repair=repair,
-        **files,
-    )
-    run(home, settings, quiet=quiet)
+    options: dict[str, Any] = {
+        "host": host, "port": port, "workers": workers, "close_every": close_every, "close_samples": close_samples,
+        "repair": repair, "plain": plain, "hosts": hosts, **files,
+    }  # fmt: skip
+
+    def read() -> ServeSettings:
+        return read_settings(config, **options)
+
+    run(home, read(), quiet=quiet, reread=read)

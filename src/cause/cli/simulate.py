@@ -25,6 +25,10 @@ def simulate(
     samples: o.Samples = None,
     rho: o.Rho = None,
     alpha: o.Alpha = None,
+    ages: o.Ages = None,
+    scope: o.Scope = None,
+    arrivals: o.Arrivals = None,
+    labels: o.Labels = None,
     classes: o.Classes = 10,
     seed: o.Seed = 0,
     json: o.AsJson = False,
@@ -55,6 +59,10 @@ def simulate(
         samples=samples,
         rho=rho,
         alpha=alpha,
+        ages=ages,
+        scope=scope,
+        arrivals=arrivals,
+        labels=labels,
     )
     if isinstance(chosen, Workload):
         with progress_bar("drawing a workload") as progress:

@@ -16,6 +16,10 @@ def workload(
     samples: o.Samples = None,
     rho: o.Rho = None,
     alpha: o.Alpha = None,
+    ages: o.Ages = None,
+    scope: o.Scope = None,
+    arrivals: o.Arrivals = None,
+    labels: o.Labels = None,
     classes: o.Classes = 10,
     seed: o.Seed = 0,
     json: Annotated[
@@ -29,7 +33,19 @@ def workload(
     if json and out is None:
         raise InputError("--json tells what was written to a file: give --out too (a trace itself is JSON lines)")
     check_files(None, out)
-    drawn = o.drawn_of(classes, seed, users=users, rounds=rounds, samples=samples, rho=rho, alpha=alpha)
+    drawn = o.drawn_of(
+        classes,
+        seed,
+        users=users,
+        rounds=rounds,
+        samples=samples,
+        rho=rho,
+        alpha=alpha,
+        ages=ages,
+        scope=scope,
+        arrivals=arrivals,
+        labels=labels,
+    )
     with progress_bar("drawing a workload") as progress:
         trace = drawn.trace(progress)
     if out is None:

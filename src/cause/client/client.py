@@ -1,17 +1,17 @@
 """The client of the HTTP service: one method for each route."""
 
-import io
 import json
 import time
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Any
-from urllib.parse import quote
+from typing import Any, TypeVar
 
 import httpx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cause.client import calls
+from cause.client.calls import BUSY, Call, ServiceError, pause_s, quoted, service_error
 from cause.client.shapes import (
     Bundle,
     Evaluation,
@@ -24,35 +24,20 @@ from cause.client.shapes import (
     Round,
     Upload,
     Uploads,
-    UserUpload,
     Verification,
     from_json,
 )
 from cause.client.status import Status
-from cause.common.names import normal_name
-from cause.errors import CauseError, InputError
 
-NPZ = "application/x-npz"
-SMALL = 64
-"""Up to so many inputs are sent as JSON, which is faster to encode; more are sent as npz."""
+__all__ = ["Client", "ServiceError"]
 
-
-class ServiceError(CauseError):
-    """The service answered with an error.
-
-    Parameters
-    ----------
-    status
-        The HTTP status.
-    kind
-        The kind of problem, as `not-found`.
-    detail
-        One sentence that says what was wrong.
-    """
-
-    def __init__(self, status: int, kind: str, detail: str) -> None:
-        super().__init__(f"{detail} ({status} {kind})")
-        self.status, self.kind, self.detail = status, kind, detail
+T = TypeVar("T")
+WAIT_S = 600.0
+"""How long `wait=True` waits, in seconds."""
+LONGEST_PAUSE_S = 10.0
+"""A call is not sent again if the service asks for a longer pause."""
+LOOK_S = 0.1
+"""Seconds between two looks at something that is waited for."""
 
 
 class Client:
@@ -60,7 +45,8 @@ class Client:
 
     Every method raises `ServiceError` when the service refuses, and an error of httpx when it cannot be reached.
     Uploads, rounds and erasures take an idempotency `key`: a call that is repeated with the same key is done once, so a
-    call whose response was lost can be repeated safely.
+    call whose response was lost can be repeated safely. Without one, a random key is sent. When the service is busy
+    (429 or 503), the call is sent again with the same key.
 
     Parameters
     ----------
@@ -70,6 +56,8 @@ class Client:
         The secret that `cause token create` printed.
     timeout_s
         Seconds that a call may take.
+    retries
+        How often a call is sent again when the service is busy, after the pause that it asks for (at most 10 seconds).
     verify
         How TLS certificates are checked, as in `httpx.Client`.
     transport
@@ -82,10 +70,11 @@ class Client:
         token: str,
         *,
         timeout_s: float = 30.0,
+        retries: int = 3,
         verify: Any = True,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        headers = {"Authorization": f"Bearer {token}"}
+        headers, self._retries = {"Authorization": f"Bearer {token}"}, retries
         self._http = httpx.Client(
             base_url=url, headers=headers, timeout=timeout_s, verify=verify, transport=transport, trust_env=False
         )
@@ -122,8 +111,7 @@ class Client:
         -------
         The upload, with a handle for each row in the order of `x`.
         """
-        path = f"/v1/users/{_quoted(normal_name(user))}/samples"
-        return from_json(Upload, self._send("POST", path, content=_npz(x=x, y=y), kind=NPZ, key=key))
+        return self._do(calls.upload(user, x, y, key))
 
     def upload_all(
         self, x: ArrayLike, y: ArrayLike, users: Sequence[str] | NDArray[np.str_], *, key: str | None = None
@@ -143,11 +131,9 @@ class Client:
         key
             An idempotency key.
         """
-        names = np.array([normal_name(str(user)) for user in users])
-        body = self._send("POST", "/v1/samples", content=_npz(x=x, y=y, users=names), kind=NPZ, key=key)
-        return from_json(Uploads, body | {"uploads": [from_json(UserUpload, upload) for upload in body["uploads"]]})
+        return self._do(calls.upload_all(x, y, users, key))
 
-    def close_round(self, *, key: str | None = None, empty: bool = False) -> Round:
+    def close_round(self, *, key: str | None = None, empty: bool = False, wait: bool = False) -> Round:
         """Close a round of all staged samples. Its training follows in the background.
 
         Parameters
@@ -157,27 +143,28 @@ class Client:
         empty
             Close a round even if nothing is staged; otherwise the service refuses that (409). Every sample gets a round
             older, and retention by rounds may delete some.
+        wait
+            Return when the round is trained, after 10 minutes at the latest: its `state` says which. A round whose
+            shards wait for a repair is not waited for.
         """
-        return from_json(Round, self._send("POST", "/v1/rounds", json={"empty": True} if empty else None, key=key))
+        round_ = self._do(calls.close_round(key, empty))
+        end = time.monotonic() + WAIT_S
+        while wait and round_.state == "training" and time.monotonic() < end:
+            time.sleep(LOOK_S)
+            round_ = self.round(round_.round)
+        return round_
 
     def round(self, number: int) -> Round:
         """Return a round and the state of its training."""
-        return from_json(Round, self._send("GET", f"/v1/rounds/{number:d}"))
+        return self._do(calls.round_(number))
 
     def predict(self, x: ArrayLike, *, probabilities: bool = False) -> Predictions:
         """Predict the label of each input; with `probabilities`, also return those of each class."""
-        inputs = np.asarray(x)
-        path = "/v1/predictions" + ("?probabilities=true" if probabilities else "")
-        if len(inputs) <= SMALL and inputs.dtype in (np.float32, np.uint8):
-            body = {"inputs": inputs.reshape(len(inputs), -1).tolist(), "dtype": inputs.dtype.name}
-            content, kind = json.dumps(body).encode(), "application/json"
-        else:
-            content, kind = _npz(x=inputs), NPZ
-        return from_json(Predictions, self._send("POST", path, content=content, kind=kind))
+        return self._do(calls.predict(x, probabilities))
 
     def evaluate(self, x: ArrayLike, y: ArrayLike) -> Evaluation:
         """Measure the accuracy on labelled samples. The service keeps the result only."""
-        return from_json(Evaluation, self._send("POST", "/v1/evaluations", content=_npz(x=x, y=y), kind=NPZ))
+        return self._do(calls.evaluate(x, y))
 
     # Forgetting, and the evidence of it
 
@@ -223,14 +210,10 @@ class Client:
         InputError
             If both `handles` and `matching` are given, or no sample matches.
         """
-        if matching is not None:
-            if handles is not None:
-                raise InputError("name samples by their handles, or by the rows that they match, not by both")
-            handles = self.match(user, *matching).handles
-            if not handles:
-                raise InputError("none of these rows equals a sample that is held of the user: nothing to forget")
-        body = _erasure(rounds, count, samples, handles) | ({} if nonce is None else {"nonce": nonce})
-        return from_json(Request, self._send("POST", f"/v1/users/{_quoted(user)}/erasures", json=body, key=key))
+        calls.refuse_both(handles, matching)
+        matched = None if matching is None else self.match(user, *matching)
+        body = calls.erasure(rounds, count, samples, calls.matched_handles(handles, matched), nonce)
+        return self._do(calls.erase(user, body, key))
 
     def plan(
         self,
@@ -241,56 +224,76 @@ class Client:
         samples: Sequence[tuple[int, int]] | None = None,
         handles: Sequence[str] | None = None,
     ) -> dict[str, Any]:
-        """Return what an erasure would delete and cost. Nothing is changed; the parameters are those of `erase`."""
-        plan: dict[str, Any] = self._send(
-            "POST", f"/v1/users/{_quoted(user)}/erasures/plan", json=_erasure(rounds, count, samples, handles)
-        )
-        return plan
+        """Return what an erasure would delete and cost. Nothing is changed; the parameters are those of `erase`.
+
+        A user's own token is answered with the keys `samples` and `staged` alone: the others depend on other users.
+        """
+        return self._do(calls.plan(user, calls.erasure(rounds, count, samples, handles)))
 
     def match(self, user: str, x: ArrayLike, y: ArrayLike | None = None) -> Matched:
         """Return which samples of a user equal these rows, and how many rows equal none. The rows are not kept."""
-        body = _npz(x=x) if y is None else _npz(x=x, y=y)
-        path = f"/v1/users/{_quoted(user)}/samples/matching"
-        return from_json(Matched, self._send("POST", path, content=body, kind=NPZ))
+        return self._do(calls.match(user, x, y))
 
     def request(self, id_: str) -> Request:
         """Return a request and its state."""
-        return from_json(Request, self._send("GET", f"/v1/requests/{_quoted(id_)}"))
+        return self._do(calls.request(id_))
+
+    def repair(self, *, wait: bool = False) -> list[int]:
+        """Repair now, whatever the schedule says.
+
+        Parameters
+        ----------
+        wait
+            Return when no shard waits any more, after 10 minutes at the latest.
+
+        Returns
+        -------
+        The shards that wait.
+        """
+        waiting, end = self._do(calls.repair()), time.monotonic() + WAIT_S
+        while wait and waiting and time.monotonic() < end:
+            time.sleep(LOOK_S)
+            waiting = self.status()["repair"]["waiting"]
+        return waiting
 
     def requests(self, *, state: str | None = None) -> Iterator[Request]:
         """Yield all requests, or those in a state (accepted, in_effect, repaired), the newest first."""
-        query = "" if state is None else f"&state={_quoted(state)}"
+        query = "" if state is None else f"&state={quoted(state)}"
         return (from_json(Request, item) for item in self._pages("/v1/requests", query))
 
     def receipts(self, request: str) -> list[Bundle]:
         """Return the receipts of a request, with their proofs."""
-        body = self._send("GET", f"/v1/requests/{_quoted(request)}/receipts")
-        return [from_json(Bundle, bundle) for bundle in body["receipts"]]
+        return self._do(calls.receipts(request))
 
-    def verify(self, receipt: int | None = None, *, wait_s: float = 600.0) -> Verification:
+    def verify(self, receipt: int | None = None, *, wait: bool = True, wait_s: float = WAIT_S) -> Verification:
         """Verify a receipt, or all stored sub-models, by replay on the device.
 
         Parameters
         ----------
         receipt
             The receipt's number; None verifies all stored sub-models.
+        wait
+            Wait for the result; without it, `verification` returns it later.
         wait_s
-            How long to wait for the result.
+            How long to wait at most, in seconds.
 
         Returns
         -------
         The verification; its state is still `running` if it took longer than `wait_s`.
         """
-        path = "/v1/verifications" if receipt is None else f"/v1/receipts/{receipt:d}/verification"
-        verification, end = from_json(Verification, self._send("POST", path)), time.monotonic() + wait_s
-        while verification.state == "running" and time.monotonic() < end:
-            time.sleep(0.1)
-            verification = from_json(Verification, self._send("GET", f"/v1/verifications/{verification.id}"))
+        verification, end = self._do(calls.verify(receipt)), time.monotonic() + wait_s
+        while wait and verification.state == "running" and time.monotonic() < end:
+            time.sleep(LOOK_S)
+            verification = self.verification(verification.id)
         return verification
+
+    def verification(self, id_: str) -> Verification:
+        """Return a verification and its state."""
+        return self._do(calls.verification(id_))
 
     def log(self) -> Log:
         """Return the log's signed head."""
-        return from_json(Log, self._send("GET", "/v1/log"))
+        return self._do(calls.log())
 
     # Looking
 
@@ -301,22 +304,21 @@ class Client:
         -------
         The JSON object as the service sent it; a type checker knows its keys: `status()["requests"]["overdue"]`.
         """
-        status: Status = self._send("GET", "/v1/status")
+        status: Status = self._do(calls.get("/v1/status"))
         return status
 
     def user(self, user: str) -> dict[str, Any]:
         """Return what is held of a user."""
-        held: dict[str, Any] = self._send("GET", f"/v1/users/{_quoted(user)}")
-        return held
+        return self._do(calls.user(user))
 
     def samples(self, user: str, *, round: int | None = None) -> Iterator[HeldSample]:  # noqa: A002
         """Yield the samples of a user, all or those of one round, the newest first."""
         query = "" if round is None else f"&round={round:d}"
-        return (from_json(HeldSample, item) for item in self._pages(f"/v1/users/{_quoted(user)}/samples", query))
+        return (from_json(HeldSample, item) for item in self._pages(calls.path_of(user, "/samples"), query))
 
     def shards(self) -> list[dict[str, Any]]:
         """Return all shards with their segments."""
-        shards: list[dict[str, Any]] = self._send("GET", "/v1/shards")["shards"]
+        shards: list[dict[str, Any]] = self._do(calls.get("/v1/shards"))["shards"]
         return shards
 
     def events(self, *, after: int | None = None) -> Iterator[Event]:
@@ -331,7 +333,7 @@ class Client:
         with self._http.stream("GET", f"/v1/events{query}", timeout=httpx.Timeout(30.0, read=60.0)) as response:
             if response.status_code != 200:
                 response.read()
-                raise _service_error(response)
+                raise service_error(response)
             fields: dict[str, str] = {}
             for line in response.iter_lines():
                 if line:
@@ -346,58 +348,23 @@ class Client:
 
     def _pages(self, path: str, query: str = "") -> Iterator[dict[str, Any]]:
         before: int | None = None
+        first = f"{path}{'&' if '?' in path else '?'}limit=100"
         while True:
-            page = self._send("GET", f"{path}?limit=100{query}" + ("" if before is None else f"&before={before}"))
+            cursor = "" if before is None else f"&before={before}"
+            page = self._do(calls.get(f"{first}{query}{cursor}"))
             yield from page["items"]
             before = page["next"]
             if before is None:
                 return
 
-    def _send(
-        self,
-        method: str,
-        path: str,
-        *,
-        content: bytes | None = None,
-        json: Any = None,
-        kind: str | None = None,
-        key: str | None = None,
-    ) -> Any:
-        headers = {name: value for name, value in (("Content-Type", kind), ("Idempotency-Key", key)) if value}
-        response = self._http.request(method, path, content=content, json=json, headers=headers)
+    def _do(self, call: Call[T]) -> T:
+        """Send a call, again while the service is busy, and return its result."""
+        for attempt in range(self._retries + 1):
+            response = self._http.request(call.method, call.path, content=call.content, headers=call.headers)
+            pause = pause_s(response, attempt)
+            if response.status_code not in BUSY or attempt == self._retries or pause > LONGEST_PAUSE_S:
+                break
+            time.sleep(pause)
         if response.status_code >= 400:
-            raise _service_error(response)
-        return response.json()
-
-
-def _service_error(response: httpx.Response) -> ServiceError:
-    try:
-        problem = response.json()
-        return ServiceError(response.status_code, problem["type"].rpartition(":")[2], problem["detail"])
-    except (ValueError, KeyError, TypeError):
-        return ServiceError(response.status_code, "unknown", response.reason_phrase)
-
-
-def _erasure(
-    rounds: Sequence[int] | None,
-    count: int | None,
-    samples: Sequence[tuple[int, int]] | None,
-    handles: Sequence[str] | None,
-) -> dict[str, Any]:
-    body = {
-        "rounds": None if rounds is None else list(rounds),
-        "count": count,
-        "samples": None if samples is None else [list(pair) for pair in samples],
-        "handles": None if handles is None else list(handles),
-    }
-    return {name: value for name, value in body.items() if value is not None}
-
-
-def _quoted(text: str) -> str:
-    return quote(text, safe="")
-
-
-def _npz(**arrays: ArrayLike) -> bytes:
-    buffer = io.BytesIO()
-    np.savez(buffer, **{name: np.asarray(value) for name, value in arrays.items()})  # type: ignore[arg-type]
-    return buffer.getvalue()
+            raise service_error(response)
+        return call.read(response.json())

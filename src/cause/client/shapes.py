@@ -71,9 +71,11 @@ class Request:
     repaired: str | None
     samples: int | None
     staged: int
-    shards: list[int]
-    rsn_planned: int | None
     receipts: list[int]
+    shards: list[int] = field(default_factory=list)
+    """The shards that it touched; a user's own token is not told."""
+    rsn_planned: int | None = None
+    """Samples to train again; a user's own token is not told."""
     note: str | None = None
     """Tells an operator that nothing was held of the user."""
 

@@ -1,10 +1,29 @@
-"""Files that are written whole or not at all."""
+"""Absolute paths, and files that are written whole or not at all."""
 
 import os
 import tempfile
 from pathlib import Path
 
 from cause.errors import InputError
+
+
+def absolute(path: str | os.PathLike[str]) -> Path:
+    """Return a path that stays the same when the program changes its working directory; links are not followed.
+
+    Raises
+    ------
+    InputError
+        If the path is relative and the working directory does not exist any more.
+
+    Examples
+    --------
+    >>> absolute("/data/device")
+    PosixPath('/data/device')
+    """
+    try:
+        return Path(path).absolute()
+    except OSError:
+        raise InputError(f"{os.fspath(path)!r} is relative to a folder that is gone: name an absolute path") from None
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:

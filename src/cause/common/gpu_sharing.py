@@ -10,7 +10,7 @@ PID_FILE = "nvidia-cuda-mps-control.pid"
 
 TURNS_NOTE = (
     "{workers} processes share a GPU and take turns on it: start NVIDIA's MPS daemon first (`nvidia-cuda-mps-control "
-    "-d`), and they use it at the same time, with the same results"
+    "-d`), and they use it at the same time"
 )
 
 

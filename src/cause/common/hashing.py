@@ -41,7 +41,7 @@ def root_key(seed: int) -> bytes:
 
 
 def derive(key: bytes, *parts: Part) -> bytes:
-    """A key of its own for a purpose, a shard, a round …"""
+    """Derive the key of a purpose, a shard or a round: the parts name it."""
     return hashlib.blake2b(pack(*parts), key=key, digest_size=32).digest()
 
 

@@ -1,7 +1,7 @@
 """Names of users: one way to write each, and which written names are the same.
 
 Two names that look alike must not be two users: an erasure of the one would miss the other. So a name is kept in
-Unicode's normal form C, and one with white space at an edge or with characters that nobody sees is refused. Homes of
+Unicode's normal form C, and one with white space at an edge or with invisible characters is refused. Homes of
 earlier versions may hold such names; `fold` tells which name each of them is.
 """
 
@@ -23,9 +23,9 @@ UNSEEN = frozenset(
 
 
 def is_unseen(character: str) -> bool:
-    """Whether a character is a control character or invisible; a space is neither.
+    r"""Whether a character is a control character or invisible; a space is neither.
 
-    >>> is_unseen("\\u200b"), is_unseen("e"), is_unseen(" ")
+    >>> is_unseen("\u200b"), is_unseen("e"), is_unseen(" ")
     (True, False, False)
     """
     return character in UNSEEN or unicodedata.category(character) in UNSEEN_CATEGORIES
@@ -41,17 +41,17 @@ def check_user(user: Any) -> None:
 
 
 def normal_name(user: Any) -> str:
-    """A user's id as it is kept: in Unicode's normal form C.
+    r"""A user's id as it is kept: in Unicode's normal form C.
 
     Raises
     ------
     InputError
-        If it is no text of 1 to 256 characters, begins or ends with white space, or holds a control character or one
-        that nobody sees.
+        If it is no text of 1 to 256 characters, begins or ends with white space, or holds a control or an invisible
+        character.
 
     Examples
     --------
-    >>> normal_name("zoe\\u0301") == "zo\\u00e9"
+    >>> normal_name("zoe\u0301") == "zo\u00e9"
     True
     >>> normal_name("zoe ")
     Traceback (most recent call last):
@@ -75,9 +75,9 @@ def normal_name(user: Any) -> str:
 
 
 def fold(user: str) -> str:
-    """What all names that are the same share; of a name as `normal_name` returns it, the name itself.
+    r"""What all names that are the same share; of a name as `normal_name` returns it, the name itself.
 
-    >>> {fold(name) for name in ("zoé", "zoe\\u0301", "zoé ", "zo\\u200bé", "\\u2060zoé")} == {"zoé"}
+    >>> {fold(name) for name in ("zoé", "zoe\u0301", "zoé ", "zo\u200bé", "\u2060zoé")} == {"zoé"}
     True
     """
     if user.isascii() and user.isprintable():

@@ -4,6 +4,7 @@ A `range` (step 1) stands for a run, a sorted integer array for anything else. B
 here treats them alike, and `runs` names a set the same way whichever holds it.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.int64]
 Positions = range | Array
+_ITEM = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15}))?", re.ASCII)
 
 
 def array(positions: Positions) -> Array:
@@ -147,4 +149,42 @@ def from_runs(name: bytes) -> Positions:
     (range(2, 5), array([0, 1, 7]), range(0, 0))
     """
     parts = [range(*map(int, run.split(b"-"))) for run in name.split(b",") if run]
+    return union(parts)
+
+
+def to_text(positions: Positions) -> str:
+    """The set as people write it: numbers and ranges, both ends included.
+
+    >>> to_text(range(2, 5)), to_text(of([0, 1, 7])), to_text(range(0))
+    ('2-4', '0-1,7', '')
+    """
+    pairs = (run.split(b"-") for run in runs(positions).split(b",") if run)
+    ends = ((int(start), int(stop) - 1) for start, stop in pairs)
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ends)
+
+
+def from_text(text: str, most: int) -> Positions:
+    """The set that a text of `to_text` describes; a `ValueError` if it is none, or has more than `most` members.
+
+    >>> from_text("0-1,7", most=3)
+    array([0, 1, 7])
+    >>> from_text("3,2", most=3)
+    Traceback (most recent call last):
+    ValueError: 2 after 3
+    """
+    parts: list[range] = []
+    total, least = 0, 0
+    for item in text.split(","):
+        match = _ITEM.fullmatch(item)
+        if not match:
+            raise ValueError(f"{item[:20]!r} is no position or range")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if first < least:
+            raise ValueError(f"{first} after {least - 1}")
+        if last < first:
+            raise ValueError(f"{item!r} is empty")
+        total, least = total + last - first + 1, last + 1
+        if total > most:
+            raise ValueError(f"more than {most:,} positions")
+        parts.append(range(first, last + 1))
     return union(parts)

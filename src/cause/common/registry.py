@@ -42,7 +42,7 @@ class Registry(Mapping[str, T], Generic[T]):
     entries
         Ours, by name.
     group
-        The group of entry points by which other packages bring more; None: nobody else can. They are searched when a
+        The group of entry points by which other packages bring more; None if there is none. They are searched when a
         name is not ours or all names are listed, and imported when one is used. A name that is ours stays ours.
     accepts
         Whether something that a package brings is of this kind.
@@ -102,7 +102,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return {entry.name: package_of(entry) for entry in entries if entry.name in self._entries}
 
     def refuse_taken(self, name: str) -> None:
-        """Refuse a name of ours that a package has, too: whoever asks for it may mean the other one."""
+        """Refuse a name of ours that another package has, too: the caller may mean the other one."""
         if name in (taken := self.taken()):
             raise InputError(
                 f"the {self.kind} {name!r} is ours, and the package {taken[name]!r} brings another of that name: "

@@ -25,6 +25,33 @@ class Mean:
             return cls(fmean(values), None)
         return cls(fmean(values), student_t(len(values) - 1) * stdev(values) / len(values) ** 0.5)
 
+    @classmethod
+    def of_ratios(cls, values: Sequence[float], others: Sequence[float]) -> "Mean":
+        """Return the mean of the ratios of values that belong together, such as of two systems on one workload.
+
+        Pairs whose other value is 0 are left out.
+
+        Parameters
+        ----------
+        values
+            The numerators.
+        others
+            The denominators, in the same order.
+
+        Raises
+        ------
+        ValueError
+            If there are not as many of both.
+        statistics.StatisticsError
+            If no pair is left.
+
+        Examples
+        --------
+        >>> Mean.of_ratios([1.0, 2.2], [2.0, 4.0]).value
+        0.525
+        """
+        return cls.of([value / other for value, other in zip(values, others, strict=True) if other])
+
     def __format__(self, spec: str) -> str:
         around = "" if self.half_width is None else f" ± {self.half_width:{spec}}"
         return f"{self.value:{spec}}{around}"

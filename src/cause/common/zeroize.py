@@ -1,11 +1,11 @@
 """Overwrite samples in memory once they are no longer used.
 
 Neither CPython nor the C library clears what it frees: a sample stays whole in the memory of the process until
-something else happens to be put there, and whoever reads that memory (a debugger, a core dump, swap) reads it. Three
+something else happens to be put there, and a debugger, a core dump or swap contains it. Three
 things together keep that short:
 
 1. `overwrite_freed_memory` lets the C library fill each block with a constant when it is freed (glibc's `M_PERTURB`).
-   That reaches arrays, tensors and bytes, whoever made the copy: numpy, torch, OpenSSL, the HTTP server.
+   That reaches the copies of numpy, torch, OpenSSL and the HTTP server, too.
 2. What it does not reach: blocks that are kept for reuse without being freed. glibc keeps some of up to 1,032 bytes for
    each thread, numpy some of up to 1,023 bytes, CPython those of up to 512 bytes. So rows are not turned into `bytes`
    where a view will do, small copies are wiped after use (`wipe_arrays`), and `flush_allocator_caches` takes what numpy
@@ -76,7 +76,7 @@ def overwrite_freed_memory() -> bool:
 
 
 def wipe_arrays(*arrays: NDArray[Any]) -> None:
-    """Fill arrays with zeros. They must be the caller's own: nobody else may use them or a view of them any more.
+    """Fill arrays with zeros. They must be the caller's own, without another user of them or of a view.
 
     Arrays that cannot be written to are left as they are.
 

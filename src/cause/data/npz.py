@@ -1,4 +1,4 @@
-"""npz files with the arrays `x`, `y` and perhaps `users`, or `x_train`, `y_train`, `x_test`, …"""
+"""npz files with the arrays `x`, `y` and perhaps `users`, or `x_train`, `y_train`, `x_test` and `y_test`."""
 
 from pathlib import Path
 from typing import Any

@@ -12,11 +12,11 @@ _BARE = {0xC8, *range(0xD0, 0xDA), *range(0xF0, 0xFE)}
 
 
 def too_many_parts(data: bytes) -> str | None:
-    """Return what a picture has too many of, for a message; None if nothing.
+    r"""Return what a picture has too many of, for a message; None if nothing.
 
-    >>> too_many_parts(b"\\xff\\xd8" + b"\\xff\\xe3\\x00\\x02" * 20_000)
+    >>> too_many_parts(b"\xff\xd8" + b"\xff\xe3\x00\x02" * 20_000)
     'more than 10,000 segments'
-    >>> too_many_parts(b"\\xff\\xd8" + b"\\xff\\xda" * 200)
+    >>> too_many_parts(b"\xff\xd8" + b"\xff\xda" * 200)
     'more than 100 scans'
     """
     if data[:2] == b"\xff\xd8":

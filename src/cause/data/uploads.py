@@ -63,18 +63,6 @@ def labelled(path: Path, classes: int, *, split: str = "train", class_names: Seq
         raise InputError(f"{error}{hint}") from None
 
 
-def read_uploads(
-    paths: Sequence[Path],
-    classes: int,
-    *,
-    user: str | None = None,
-    split: str = "train",
-    class_names: Sequence[str] | None = None,
-) -> Uploads:
-    """Read all these files and return inputs and labels by user; the parameters are those of `read_files`."""
-    return read_files(paths, classes, user=user, split=split, class_names=class_names)[0]
-
-
 def read_files(
     paths: Sequence[Path],
     classes: int,

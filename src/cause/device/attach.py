@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cause.device.composition import composed, system_of, table
-from cause.device.config import Config, Settings, key_source, parse_config, parse_retain, read_config
+from cause.device.config import Config, Settings, check_said, key_source, parse_config, parse_retain, read_config
 from cause.device.store.disk import Disk
 from cause.device.store.home import Home
 from cause.device.store.layout import UNFINISHED, Layout
@@ -19,8 +19,8 @@ from cause.engine.law import check_composition, default_shards, default_system
 from cause.engine.learner import Learner, warn_of_notes
 from cause.engine.presets import System, parse_system, refuse_taken, system_text
 from cause.errors import HomeError, InputError
+from cause.executors.fresh_trial import try_out_afresh
 from cause.learners.described import LEARNERS, NotNamedError, build, describe
-from cause.learners.trial import try_out
 
 
 def attach(
@@ -66,8 +66,8 @@ def attach(
         check_composition(learner, parse_system(settings.system)[1], settings.shards)
         composition = composed(settings.system, learner, settings.shards, settings.memory, settings.slots)
         tried = learner.composed(system_of(settings.system, composition))
-        try_out(tried)
-        warn_of_notes(tried, stacklevel=4)
+        try_out_afresh(tried)
+        warn_of_notes(tried, stacklevel=5)
         create(folder, settings, learner, key, composition=composition)
     config = read_config(layout.config)
     for name, value in values.items():
@@ -137,6 +137,7 @@ def create(
             LEARNERS.refuse_taken(description["kind"])
         except NotNamedError:
             description = None  # the learner has to be passed at each opening
+    check_said(Config(settings, {}, description))
     if key is None:
         key = {"file": f"../{layout.folder.resolve().name}.key"}
         path = layout.folder.resolve().parent / f"{layout.folder.resolve().name}.key"

@@ -30,12 +30,25 @@ FORMER: Registry[System] = Registry(
 )
 """The presets that homes without a table were made with. Never changed."""
 
+LATER: dict[str, Any] = {"active": "lowest", "replays": "every"}
+"""Parts that tables of earlier versions do not have, and what those homes do. Never changed, only added to."""
+
 
 def composed(system: str, learner: Learner | None, shards: int, memory: str, slots: int | None) -> dict[str, Any]:
-    """The table for a new home: a system by today's presets, with nothing left open."""
+    """The table for a new home: a system by today's presets, with nothing left open.
 
-    def size(each: System) -> int:
-        return 1 if learner is None else learner.composed(each).sub_model_bytes
+    Parameters
+    ----------
+    system
+        A preset's name, perhaps with parts exchanged.
+    learner
+        Decides how large a sub-model is; None counts sub-models alone.
+    shards, memory, slots
+        The settings of the home.
+    """
+
+    def size(composed_system: System) -> int:
+        return 1 if learner is None else learner.composed(composed_system).sub_model_bytes
 
     return table(settled(parse_system(system)[1], size, shards, memory, slots))
 
@@ -62,12 +75,14 @@ def system_of(name: str, parts: Mapping[str, Any] | None) -> System:
     for part in {*PARTS, *parts}:
         if part not in PARTS:
             raise InputError(f"[composition] has no {part!r}")
+        if part in LATER and part not in parts:
+            continue
         if part not in parts:
             raise InputError(f"[composition] needs {part!r}")
         value, kind = parts[part], types[part]
         if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else kind):
             raise InputError(f"{part} must be {kind.__name__}, not {value!r}")
-    system = System(**{part: types[part](value) for part, value in parts.items()})
+    system = System(**LATER | {part: types[part](value) for part, value in parts.items()})
     if system.pruning == IF_NEEDED:
         raise InputError(f"[composition] leaves pruning open ({IF_NEEDED!r}): say how the home was made")
     return system

@@ -3,6 +3,7 @@
 import math
 import re
 import tomllib
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -14,11 +15,13 @@ from cause.device.composition import system_of
 from cause.device.store.disk import open_to_read
 from cause.device.vault import CommandKeySource, EnvKeySource, FileKeySource, KeySource, RotatingFileKeySource
 from cause.engine.arrivals import setting
+from cause.engine.executor import MOST_WORKERS
 from cause.engine.presets import System, parse_system
 from cause.errors import HomeError, InputError
 
 REPAIRS = ("now", "later")
 TABLES = ("device", "composition", "key", "learner")
+SHORTEST_DEADLINE_DAYS = 1 / 1440
 LARGEST_BYTES = 1 << 20  # of a configuration: anything longer is not one
 
 
@@ -90,6 +93,57 @@ class Config:
         return "\n".join(_table(name, table) for name, table in tables.items() if table)
 
 
+def check_said(config: Config) -> None:
+    """Refuse settings with which no device works, when they are said: at `cause init`, `cause config`, `Cause(…)`.
+
+    An opening is more lenient: a home that has such a setting already must still forget (`usable_workers`).
+
+    Raises
+    ------
+    InputError
+        If a number is out of range, or the shape of inputs contradicts the learner's.
+
+    Examples
+    --------
+    >>> check_said(Config(Settings(workers=-1), {"env": "KEY"}))
+    Traceback (most recent call last):
+    cause.errors.InputError: workers must be from 0 (train in this process) to 256, not -1
+    """
+    settings, learner = config.settings, config.learner or {}
+    if not 0 <= settings.workers <= MOST_WORKERS:
+        raise InputError(f"workers must be from 0 (train in this process) to {MOST_WORKERS}, not {settings.workers}")
+    if settings.seed < 0:
+        raise InputError(f"seed must not be negative, not {settings.seed}")
+    if settings.deadline_days < SHORTEST_DEADLINE_DAYS:
+        raise InputError(f"a deadline is at least a minute (0.0007 days), not {settings.deadline_days} days")
+    shape = settings.input_shape
+    if shape is None:
+        return
+    features, own = learner.get("features"), learner.get("shape")
+    if isinstance(features, int) and math.prod(shape) != features:
+        raise InputError(
+            f"input_shape is {list(shape)}, which is {math.prod(shape)} values, but the learner takes {features} "
+            "features: give one of the two, or make them agree"
+        )
+    if isinstance(own, list | tuple) and tuple(own) != shape and math.prod(own) != math.prod(shape):
+        raise InputError(
+            f"input_shape is {list(shape)}, but the learner's network takes {list(own)}: give one of the two, or make "
+            "them agree"
+        )
+
+
+def usable_workers(workers: int) -> int:
+    """Return the number of worker processes; 0 with a warning if the stored number is out of range."""
+    if 0 <= workers <= MOST_WORKERS:
+        return workers
+    warnings.warn(
+        f"the home's setting workers = {workers} is out of range: this process trains; set it with "
+        "`cause config HOME workers=0`",
+        stacklevel=2,
+    )
+    return 0
+
+
 def parse_retain(text: str | None) -> tuple[int | None, float | None]:
     """How long samples are kept: rounds, or seconds.
 
@@ -98,11 +152,11 @@ def parse_retain(text: str | None) -> tuple[int | None, float | None]:
     """
     if text is None:
         return None, None
-    found = re.fullmatch(r"([1-9][0-9]{0,8}) (round|day)s?", text) if isinstance(text, str) else None
-    if not found:
+    match = re.fullmatch(r"([1-9][0-9]{0,8}) (round|day)s?", text) if isinstance(text, str) else None
+    if not match:
         raise InputError(f'samples are kept for "N rounds" or "N days", not {text!r}')
-    number = int(found[1])
-    return (number, None) if found[2] == "round" else (None, number * 86_400.0)
+    number = int(match[1])
+    return (number, None) if match[2] == "round" else (None, number * 86_400.0)
 
 
 def parse_value(name: str, text: str) -> Any:
@@ -153,11 +207,11 @@ def read_config(path: Path) -> Config:
 
 
 def parse_config(data: bytes, where: str) -> Config:
-    """Check a configuration.
+    r"""Check a configuration.
 
-    >>> parse_config(b'[device]\\nshards = 2\\n[key]\\nenv = "MASTER"\\n', "x").settings.shards
+    >>> parse_config(b'[device]\nshards = 2\n[key]\nenv = "MASTER"\n', "x").settings.shards
     2
-    >>> parse_config(b'[device]\\nshard = 2\\n', "x")
+    >>> parse_config(b'[device]\nshard = 2\n', "x")
     Traceback (most recent call last):
     cause.errors.InputError: x: [device] has no 'shard' (did you mean 'shards'?)
     """
@@ -195,8 +249,8 @@ def _check_type(where: str, name: str, value: Any, kind: str) -> None:
         if not isinstance(value, list | tuple) or not all(type(side) is int for side in value):
             raise InputError(f"{where}: {name} must be a list of whole numbers, as [3, 32, 32], not {value!r}")
         return
-    wanted: tuple[type, ...] = (str,) if "str" in kind else (int, float) if "float" in kind else (int,)
-    if not isinstance(value, wanted) or isinstance(value, bool):
+    types: tuple[type, ...] = (str,) if "str" in kind else (int, float) if "float" in kind else (int,)
+    if not isinstance(value, types) or isinstance(value, bool):
         raise InputError(f"{where}: {name} must be {kind.split(' |')[0]}, not {value!r}")
 
 

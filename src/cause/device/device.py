@@ -1,75 +1,59 @@
 """CAUSE: learn and forget, exactly, in a bounded memory (the paper's Algorithm 3)."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from secrets import token_hex
-from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from cause.common.names import check_user, normal_name
+from cause.common.names import normal_name
 from cause.common.registry import check_choice
-from cause.device.matching import Matched, Rows, forget_matching, match
-from cause.device.recorded import requests_recorded, round_recorded, saying
-from cause.device.rounds import begin
-from cause.device.verify import Verification, verify
-from cause.engine import ensemble
+from cause.device.erasures import Erasures
+from cause.device.matching import Rows, forget_matching
+from cause.device.parts import parts_of
+from cause.device.recorded import round_recorded, saying
+from cause.device.rounds import Rounds
+from cause.device.view import DeviceView
 from cause.engine.adapted_learner import as_learner
 from cause.engine.arguments import (
-    DEVICE_ARGUMENTS,
     check_device,
     check_whole,
     handles_of,
-    inputs_of,
-    refuse_unknown,
     requests_of,
     rounds_of,
     samples_of,
     uploads_of,
 )
-from cause.engine.arrays import ArrayUpload
-from cause.engine.arrivals import InputSpec, check_round, setting, spec_of
-from cause.engine.chain import Chain
-from cause.engine.checks import by_name, check_not_empty, checked_uploads
-from cause.engine.engine import MEMORY, Engine
+from cause.engine.arrivals import InputSpec
+from cause.engine.engine import Engine
 from cause.engine.executor import Executor
 from cause.engine.journal import Journal
-from cause.engine.law import default_shards, default_system
-from cause.engine.learner import ADDITIVE, Learner, LearnerLike, warn_of_notes
-from cause.engine.ledger import Ledger, Selection
-from cause.engine.memory import Shelf, SubModel
+from cause.engine.learner import ADDITIVE, LearnerLike, warn_of_notes
+from cause.engine.ledger import Ledger
+from cause.engine.memory import Shelf
 from cause.engine.memory.sizing import ENDLESS
-from cause.engine.plan import ShardPlan
-from cause.engine.presets import System, parse_system
-from cause.engine.progress import Progress, Watch
+from cause.engine.presets import System
+from cause.engine.progress import Watch
 from cause.engine.quarantine import dropping
-from cause.engine.requests import Request, merged, remaining, resolve
-from cause.engine.results import Arrived, Effect, Forgotten, HeldSample, Learned, Voter
+from cause.engine.requests import Request
+from cause.engine.results import Arrived, Forgotten, Learned, Voter
 from cause.engine.samples import SegmentKey, Upload
-from cause.engine.voting import VOTES, Labels
-from cause.errors import InputError, RequestError
+from cause.errors import RequestError
 from cause.executors import Here, Processes
 from cause.executors.spawning import refuse_rerun
 
 if TYPE_CHECKING:
-    from concurrent.futures import ProcessPoolExecutor
     from os import PathLike
 
-    from cause.device.energy.model import EnergyModel
-    from cause.device.receipts.receipts import Bundle
-    from cause.device.status import Status
     from cause.device.store.home import Home
-    from cause.device.store.inbox import Called, Intake
+    from cause.device.store.inbox import Called
 
 __all__ = ["ENDLESS", "Arrived", "Cause", "Forgotten", "Learned", "Voter"]
 
 REPAIRS = ("now", "later")
 
 
-class Cause:
+class Cause(DeviceView):
     """A device that learns round after round and forgets on request.
 
     After any sequence of both, every sub-model is bit for bit that of a device trained without the forgotten samples.
@@ -155,53 +139,35 @@ class Cause:
         refuse_rerun()
         check_device(home, learner, system)
         check_whole(shards=shards, slots=slots, classes=classes, seed=seed, workers=workers)
+        arguments: dict[str, Any] = {"system": system, "shards": shards, "memory": memory, "slots": slots}
+        arguments |= {"classes": classes, "seed": seed, "workers": workers, "input_dtype": input_dtype}
+        arguments["input_shape"] = None if input_shape is None else tuple(input_shape)
         trainer = None if learner is None else as_learner(learner)
-        self.watch = watch
-        self.home: Home | None = None
-        self._repair = "now"
-        if home is not None:
-            from cause.device.attach import attach
-
-            bounds |= {"input_shape": None if input_shape is None else tuple(input_shape), "input_dtype": input_dtype}
-            arguments = {"system": system, "shards": shards, "memory": memory, "slots": slots, "classes": classes}
-            arguments |= {"seed": seed, "workers": workers, **bounds}
-            self.home, settings, trainer = attach(home, trainer, arguments, key, read_only=read_only)
-            system, shards, memory, slots = self.home.system, settings.shards, settings.memory, settings.slots
-            classes, seed, workers = settings.classes, settings.seed, settings.workers
-            input_shape, input_dtype, self._repair = settings.input_shape, settings.input_dtype, settings.repair
-            ledger, shelf, journal = self.home.ledger, self.home.shelf, self.home
-        elif bounds or key is not None or read_only:
-            refuse_unknown("Cause", bounds, DEVICE_ARGUMENTS)
-            raise InputError(f"{next(iter(bounds), 'key')!r} is for a device with a home: Cause('device/', …)")
-        if trainer is None:
-            raise InputError("a device needs a learner")
-        self._inputs = setting(input_shape, input_dtype)
+        parts = parts_of(home, trainer, arguments, bounds, key, read_only=read_only)
+        if parts.home is not None:
+            ledger, shelf, journal = parts.home.ledger, parts.home.shelf, parts.home
         try:
-            system = parse_system(system or default_system(trainer))[1] if not isinstance(system, System) else system
-            self.engine = Engine(
-                trainer,
-                system,
-                executor or (Processes(workers) if workers else Here()),
-                shards=default_shards(trainer) if shards is None else shards,
-                memory=MEMORY if memory is None else memory,
-                slots=slots,
-                classes=classes,
-                seed=seed or 0,
+            engine = Engine(
+                parts.learner,
+                parts.system,
+                executor or (Processes(parts.workers) if parts.workers else Here()),
                 ledger=ledger,
                 shelf=shelf,
-                storage=self.home,
+                storage=parts.home,
                 journal=journal,
+                **parts.sizes,
             )
-            self.ledger, self.memory, self.system = self.engine.ledger, self.engine.memory, self.engine.system
-            self.classes, self.controller, self.held = self.engine.classes, self.engine.controller, self.engine.state
-            self._unserved = False  # whether a request was accepted and is not in effect
+            super().__init__(engine, parts.home)
+            self.watch, self._repair = watch, parts.repair
+            self._erasures = Erasures(engine, self.home, self._lookup)
+            self._rounds = Rounds(engine, self.home, self._erasures, parts.inputs)
             if self.home is not None:
                 self._wake(self.home)
             else:
                 warn_of_notes(self.learner, stacklevel=3)
         except BaseException:
-            if self.home is not None:
-                self.home.close()
+            if parts.home is not None:
+                parts.home.close()
             raise
 
     def _wake(self, home: "Home") -> None:
@@ -210,33 +176,12 @@ class Cause:
         home.memory = self.memory
         if home.read_only:
             home.refresh(self.memory)
-        else:
-            home.load(self.memory)
-        self._unserved = not home.read_only
-        self._resume()
-        if not home.read_only:
-            if not home.accepted():  # requests may name samples by positions that an upgrade changes
-                home.upgrade()
-            self._expire_staged()
-
-    def _resume(self, *, lenient: bool = False) -> None:
-        """Serve the requests that were accepted and that a crash or an error kept from taking effect, one by one.
-
-        If some fail, the others are served all the same, and then the first error is raised; with `lenient` none is.
-        """
-        if self._unserved and self.home is not None:
-            if self.home.garbage:
-                self.held.reload()  # what an error kept from being destroyed goes first
-            failed: Exception | None = None
-            for id_, request in self.home.accepted():
-                try:
-                    self._delete([id_], remaining(self.ledger, request))
-                except Exception as error:
-                    self.held.reload()  # the next request needs what is on the disk
-                    failed = failed or error
-            if failed is not None and not lenient:
-                raise failed
-            self._unserved = failed is not None
+            return
+        home.load(self.memory)
+        self._erasures.resume()
+        if not home.accepted():  # requests may name samples by positions that an upgrade changes
+            home.upgrade()
+        self._erasures.expire_staged()
 
     # Algorithm 3, lines 2 to 5: a round of learning
 
@@ -284,44 +229,11 @@ class Cause:
         """
         repair, uploads = self._repair_or_default(repair), uploads_of(uploads)
         with self.lock:
-            checked = self._checked(uploads)
-            learned, waiting = begin(self, checked, idempotency_key, partial(self._arrive, empty=empty))
+            learned, waiting = self._rounds.begin(self._rounds.checked(uploads), idempotency_key, empty=empty)
         with saying(round_recorded(learned.round, learned.samples)):
             expired = self.expire(repair="later")  # first: nothing is trained on samples that are about to be deleted
             trained, _ = self._train(except_=waiting if repair == "later" else ())
         return replace(learned, trained=tuple(trained), expired=0 if expired is None else expired.samples)
-
-    def _arrive(
-        self,
-        uploads: Iterable[Upload]
-        | Mapping[str, tuple[ArrayLike, ArrayLike]]
-        | Mapping[str, tuple[ArrayLike, ArrayLike, Sequence[bytes]]],
-        call: str | None = None,
-        *,
-        empty: bool = False,
-        intake: "Intake | None" = None,
-    ) -> tuple[int, int, Mapping[str, Upload], list[int]]:
-        self._resume()
-        t, waiting = self.ledger.round + 1, self.waiting()
-        if isinstance(uploads, Mapping):
-            uploads = [ArrayUpload(user, t, *arrays) for user, arrays in uploads.items()]
-        arrived = checked_uploads(uploads, t)
-        if self.home is not None:
-            check_not_empty(arrived, t, empty=empty)
-            arrived = {user: self.home.shuffled(upload) for user, upload in arrived.items()}
-            brought = sum(len(upload.positions) for upload in arrived.values())
-            write = partial(self.home.ledger.record, intake=intake or self.home.inbox.intake_of_call(call, brought))
-            return t, self.engine.record(t, arrived, write), arrived, waiting
-        return t, self.engine.record(t, arrived), arrived, waiting
-
-    def _checked(self, uploads: Any) -> Any:
-        """The uploads of a round in the form that the device keeps; see `cause.engine.arrivals.check_round`."""
-        return check_round(uploads, self.inputs(), self.learner)
-
-    def inputs(self) -> InputSpec:
-        """Shape and type of the inputs that the device takes: as set, as the learner says, or as held samples have."""
-        with self.lock:
-            return spec_of(self._inputs, self.learner, self.ledger, self.journal.staged_kind)
 
     # Staging: uploads that come one by one wait, sealed and durable, until a round takes all of them in. Under the
     # additive law nothing waits: each call of `stage` is a round, and in effect when it returns
@@ -370,20 +282,13 @@ class Cause:
         dict of Called
             What became of each upload, by user.
         """
-        checked = self._checked(by_name(uploads))  # outside the lock: it takes long, and others would wait
-        ids = {user: (calls or {}).get(user) or token_hex(16) for user in checked}
-        with self.lock:
-            self._resume()
-            if self.learner.input_shape is None:
-                for user, (x, _) in checked.items():
-                    self.inputs().fitted(user, x)  # an upload of another shape may have come meanwhile
-            self._expire_staged()  # where no round is ever closed, nothing else does it
-            called = self._home().inbox.stage({user: (ids[user], x, y) for user, (x, y) in checked.items()})
-            if self.learner.law != ADDITIVE:
-                return called
-            if self._home().inbox.uploads():  # nothing waits: every upload is a round, which is added at once
-                self.close_round(expire=False)
-        self._train()
+        home = self._require_home()
+        called = self._rounds.stage(home, uploads, calls or {})
+        if self.learner.law == ADDITIVE:  # nothing waits: every upload is a round, which is added at once
+            with self.lock:
+                if home.inbox.uploads():
+                    self.close_round(expire=False)
+            self._retrain()
         return called
 
     def close_round(self, *, call: str | None = None, expire: bool = True, empty: bool = False) -> Arrived:
@@ -409,26 +314,15 @@ class Cause:
             If nothing is staged. `empty=True` closes an empty round all the same: it counts as any other, so every
             sample gets a round older (`status().retention` says what that deletes).
         """
-        home = self._home()
-        with self.lock:
-            self._resume()  # first: an accepted request may name staged samples
-            earlier = None if call is None else home.inbox.called(call)
-            if earlier is not None and earlier.round is not None:
-                return Arrived(earlier.round, self.controller.at(earlier.round), 0, earlier.samples)
-            self._expire_staged()
-            uploads, intake = home.inbox.contents_by_user(), home.inbox.intake(call)
-            try:
-                t, active, arrived, _ = self._arrive(uploads, empty=empty, intake=intake)
-            except InputError:
-                raise
-            except BaseException:
-                self.held.reload()
-                raise
-        samples = sum(len(u.positions) for u in arrived.values())
-        if expire:
-            with saying(round_recorded(t, samples)):
+        arrived, repeated = self._rounds.close(self._require_home(), call, empty=empty)
+        if expire and not repeated:
+            with saying(round_recorded(arrived.round, arrived.samples)):
                 self.expire(repair="later")  # first: nothing is trained on samples that are about to be deleted
-        return Arrived(t, active, len(arrived), samples)
+        return arrived
+
+    def inputs(self) -> InputSpec:
+        """Shape and type of the inputs that the device takes: as set, as the learner says, or as held samples have."""
+        return self._rounds.inputs()
 
     def catch_up(self, *, stop: Callable[[], bool] | None = None, except_: Sequence[int] = ()) -> tuple[int, int]:
         """Train the shards that wait, once each.
@@ -454,12 +348,7 @@ class Cause:
     def resume(self) -> None:
         """Serve the requests that were accepted and that an error kept from taking effect; raise the first error."""
         with self.lock:
-            self._resume()
-
-    def _home(self) -> "Home":
-        if self.home is None:
-            raise InputError("samples are staged in a home: Cause('device/', …)")
-        return self.home
+            self._erasures.resume()
 
     # Algorithm 3, lines 6 to 12: requests
 
@@ -550,47 +439,27 @@ class Cause:
         if not requests:
             raise RequestError("nothing to forget: no request was made")
         together = self.system.requests == "coalesced" if together is None else together
-        in_effect: list[str] = []
-        with self.lock:  # no other request may come between the choice of the samples and their deletion
-            self._resume(lenient=True)
-            requests = [replace(request, user=self.name_of(request.user)) for request in requests]
-            selections = self._resolved(requests, lenient)
-            accepted = ids = self.journal.accept(requests, ids)
-            try:
-                batches = [
-                    ([id_], [request], selection)
-                    for id_, request, selection in zip(ids, requests, selections, strict=True)
-                ]
-                if together:
-                    batches = [(ids, list(requests), merged(selections))]
-                with saying(requests_recorded(accepted, in_effect)):
-                    first = self._delete(batches[0][0], batches[0][2])
-            except BaseException:
-                self._unserved = True
-                raise
-        try:
-            with saying(lambda: requests_recorded(accepted, in_effect)):
-                done = []
-                for number, (batch_ids, batch, selection) in enumerate(batches):
-                    effect = self._delete(batch_ids, selection) if number else first
-                    in_effect += batch_ids
-                    rsn = self._train()[1] if repair == "now" else 0
-                    done.append(
-                        Forgotten(
-                            requests=tuple(batch), shards=effect.shards, dropped=effect.dropped, rsn=rsn,
-                            ids=tuple(batch_ids), samples=effect.samples, staged=effect.staged,
-                        )
-                    )  # fmt: skip
-                return done
-        except BaseException:
-            self._unserved = True
-            raise
+        train = self._retrain if repair == "now" else None
+        return self._erasures.serve(requests, together=together, ids=ids, lenient=lenient, train=train)
 
-    def _delete(self, ids: Sequence[str], selection: Selection) -> Effect:
-        effect, touched = self.engine.delete(ids, selection)
-        if self.home is not None and touched:
-            self.engine.executor.retire(touched)
-        return effect
+    def reset_policy(self) -> bool:
+        """Discard what the replacement policy has learned from requests: how many named data of each age.
+
+        Which sub-models are stored does not change; later evictions start from the policy's prior again.
+
+        Returns
+        -------
+        bool
+            Whether there was anything to discard.
+        """
+        with self.lock:
+            policy = self.memory.policy
+            state = policy.state()
+            left = policy.without_requests(state)
+            if self.home is not None:
+                self.home.reset_policy(type(policy))
+            policy.restore(left, self.memory)
+        return left != state
 
     def drop(self, upload: int, *, repair: str | None = None) -> Forgotten:
         """Forget the quarantined samples of an upload, by its number in `status().quarantined`.
@@ -622,88 +491,16 @@ class Cause:
         """
         check_choice("repair", repair, REPAIRS)
         with self.lock:  # no other request may come between the choice of the samples and their deletion
-            self._resume()
+            self._erasures.resume()
             if trust_clock:
-                self._home().trust_clock()
-            self._expire_staged()
-            requests = self.journal.expired()
-            if not requests:
-                return None
-            (done,) = self.serve(requests, repair="later", together=True)
-        return replace(done, rsn=self._train()[1]) if repair == "now" else done
-
-    def _expire_staged(self) -> None:
-        if self.home is not None:
-            try:
-                self.home.inbox.expire()
-            except BaseException:
-                self.held.reload()
-                raise
-
-    def _resolved(self, requests: Sequence[Request], lenient: bool) -> list[Selection]:
-        """The samples that each request names; none for a request that only staged samples answer."""
-        only_staged = [
-            (
-                request.everything
-                and not self.ledger.names_like(request.user)
-                and (lenient or self.journal.staged(request.user) > 0)
-            )
-            or (request.handles is not None and self._all_staged(request.user, request.handles))
-            for request in requests
-        ]
-        learned = [request for request, staged in zip(requests, only_staged, strict=True) if not staged]
-        selections = iter(resolve(self.ledger, learned))
-        return [{} if staged else next(selections) for staged in only_staged]
-
-    def _all_staged(self, user: str, handles: Sequence[str]) -> bool:
-        """Whether the samples with these handles are all staged; RequestError for a handle that no sample has."""
-        rest = set(handles) - self.journal.staged_handles(user)
-        places = [(name, t) for name in self.ledger.names_like(user) for t in self.ledger.rounds_of(name)]
-        held = rest and {handle for name, t in places for handle in self.ledger.handles_of(name, t)}
-        if missing := sorted(rest - set(held)):
-            raise RequestError(f"user {user!r} has no sample with the handle {missing[0]!r}")
-        return not rest
-
-    def samples_of(self, user: str, *, round: int | None = None) -> list[HeldSample]:  # noqa: A002
-        """List the samples of a user, or of one of their rounds: round, handle, label and time of arrival.
-
-        Staged samples come last and have no round. A device in memory raises InputError.
-        """
-        with self.lock:
-            return self._home().samples_of(self.name_of(user), round)
-
-    def match(self, user: str, x: ArrayLike, y: ArrayLike | None = None) -> Matched:
-        """Find the samples of a user that equal these rows, in inputs and, if `y` is given, labels. Changes nothing."""
-        with self.lock:
-            return match(self, self.name_of(user), x, y)
-
-    def name_of(self, user: str) -> str:
-        """A user's name as the device stores it: in normal form, or as written if an older home holds that."""
-        check_user(user)
-        held = bool(self.ledger.rounds_of(user)) if self.home is None else self.home.holds_name(user)
-        return user if held else normal_name(user)
+                self._require_home().trust_clock()
+            done = self._erasures.expire()
+        return replace(done, rsn=self._retrain()) if done is not None and repair == "now" else done
 
     def _repair_or_default(self, repair: str | None) -> str:
         repair = repair or self._repair
         check_choice("repair", repair, REPAIRS)
         return repair
-
-    def plan(self, *requests: Request | str) -> list[ShardPlan]:
-        """Compute what serving these requests together would touch and cost. Changes nothing.
-
-        Parameters
-        ----------
-        requests
-            Requests, or names of users: a name means everything of that user.
-
-        Raises
-        ------
-        RequestError
-            If nothing is held of a user, or not all that was named.
-        """
-        with self.lock:
-            named = [replace(request, user=self.name_of(request.user)) for request in requests_of(requests)]
-            return self.engine.plan(merged(self._resolved(named, lenient=False)))
 
     # Training
 
@@ -719,159 +516,13 @@ class Cause:
             Called after each segment; if it returns True, the rest goes on waiting.
         """
         with self.lock:
-            self._resume()
+            self._erasures.resume()
         return self._train(stop)[1]
 
-    def waiting(self) -> list[int]:
-        """The shards that wait for training: their head is not their newest segment, or they have none."""
-        return self.held.waiting()
+    def _retrain(self) -> int:
+        return self._train()[1]
 
     def _train(
         self, stop: Callable[[], bool] | None = None, except_: Sequence[int] = (), *, once: bool = False
     ) -> tuple[list[SegmentKey], int]:
         return self.engine.train(self.watch, stop, except_, once=once)
-
-    def verify(
-        self,
-        receipt: "int | str | Bundle | None" = None,
-        *,
-        processes: int = 1,
-        progress: Progress | None = None,
-        began: "Callable[[ProcessPoolExecutor], None] | None" = None,
-    ) -> Verification:
-        """Train again from the retained data alone, in fresh processes, and compare with the stored sub-models.
-
-        Parameters
-        ----------
-        receipt
-            The number of a receipt, its request's id, or a bundle from elsewhere: check its signature, its place in the
-            log and its commitments, and replay the shards that it names. Without one, replay all shards.
-        processes
-            How many processes replay; 0 replays in this one.
-        progress
-            Called after each shard, with how many are done and how many there are.
-        began
-            Called with the pool of processes, for a caller that may have to end them.
-
-        Returns
-        -------
-        Verification
-            Which sub-models are identical, and what does not hold.
-
-        Raises
-        ------
-        LogError
-            If the receipt's signature or its proof does not hold, or there is no such receipt.
-        ChangedError
-            If something was forgotten or found damaged meanwhile.
-        """
-        if receipt is None:
-            return verify(self, processes=processes, progress=progress, began=began)
-        if self.home is None:
-            raise InputError("receipts are for a device with a home: Cause('device/', …)")
-        with self.lock:
-            body = self.home.receipts.checked(receipt)
-        touched = {shard["shard"] for shard in body["shards"]}
-        verification = verify(self, shards=touched, processes=processes, progress=progress, began=began)
-        with self.lock:
-            wrong, superseded = self.home.receipts.held(body)
-        return replace(verification, wrong=wrong, superseded=superseded)
-
-    def chains(self, shards: Collection[int] | None = None) -> list[Chain]:
-        """What a replay of each shard needs: retained samples, seeds, and the stored sub-models to compare with."""
-        return self.engine.training.chains(self.learner, shards)
-
-    # Aggregation
-
-    def heads(self) -> dict[int, SubModel]:
-        """The sub-models that vote, by shard."""
-        return self.held.heads()
-
-    @property
-    def learner(self) -> Learner:
-        """The learner that trains sub-models, with the pruning and precision of the system."""
-        return self.engine.learner
-
-    @property
-    def lock(self) -> RLock:
-        """The lock of ledger and memory: hold it to read them while other threads may change them."""
-        return self.held.lock
-
-    @property
-    def journal(self) -> Journal:
-        """The journal, which makes changes durable."""
-        return self.held.journal
-
-    @journal.setter
-    def journal(self, journal: Journal) -> None:
-        self.held.journal = journal
-
-    @property
-    def changes(self) -> int:
-        """A counter that grows with each deletion and with each sub-model that is found damaged."""
-        return self.held.changes
-
-    def current(self, shard: int, since: int) -> bool:
-        """Whether nothing of a shard was forgotten or found damaged since `changes` had this value."""
-        return self.held.current(shard, since)
-
-    def voters(self) -> list[Voter]:
-        """The sub-models that vote now, each with its weight."""
-        return ensemble.voters(self.held)
-
-    def load(self, sub_model: SubModel) -> bytes | None:
-        """The bytes of a stored sub-model; None if it was deleted meanwhile, or is damaged (it is dropped then)."""
-        return ensemble.loaded(self.held, sub_model)
-
-    def predict(self, x: Any) -> Labels:
-        """Predict the label of each sample of `x` by a vote of the heads.
-
-        Raises
-        ------
-        InputError
-            If `x` does not have the shape that the learner needs.
-        CauseError
-            If no shard has a sub-model.
-        """
-        weights, probabilities = self.votes(x)
-        return VOTES[self.system.vote](probabilities, weights)
-
-    def votes(self, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
-        """The weight of each head (the samples behind it), and its probabilities: voter × sample × class."""
-        self.held.look()
-        self.engine.training.prepare()
-        return ensemble.votes(self.held, self.engine.training, self.learner, inputs_of(x))
-
-    def status(self, model: "EnergyModel | None" = None) -> "Status":
-        """The state of a device with a home: what serves, what waits, what repair will cost, what is due when.
-
-        With an energy model (`cause calibrate --out`) the costs are in seconds and joules too. A device in memory
-        raises InputError.
-        """
-        from cause.device.status import status
-
-        self.held.look()
-        return status(self, model)
-
-    def close(self) -> None:
-        """End the workers, close all files and release the home's lock."""
-        try:
-            self.engine.close()
-        finally:
-            self.journal.close()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The state of a device in memory, for copies that scikit-learn's tools make; homes are never stored so."""
-        if self.home is not None:
-            raise InputError("a device with a home is not copied: its folder is what lasts, so open that again")
-        return vars(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self.engine.executor = Here()
-
-    def __enter__(self) -> "Cause":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()

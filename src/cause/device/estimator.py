@@ -123,7 +123,17 @@ class CauseClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         classes: ArrayLike | None = None,
         users: ArrayLike | None = None,
     ) -> "CauseClassifier":
-        """Learn one more round. The first call needs all classes, here or in the constructor."""
+        """Learn one more round. The first call needs all classes, here or in the constructor.
+
+        Parameters
+        ----------
+        X, y
+            Inputs, and their labels.
+        classes
+            All labels that there will ever be; needed in the first call unless the constructor was given them.
+        users
+            Whose each sample is; without it each row is a user of its own.
+        """
         if hasattr(self, "device_"):
             x, labels = self._checked(X, y, first=False)
             if classes is not None and not np.array_equal(_sorted(classes), self.classes_):
@@ -201,12 +211,12 @@ class CauseClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     def _found(self, labels: Array) -> Array:
         if self.home is not None:
             raise LabelError("a home keeps no names of classes: name all of them, classes=[…]")
-        found = np.unique(labels)
-        if len(found) < 2:
+        classes = np.unique(labels)
+        if len(classes) < 2:
             raise LabelError(
-                f"all samples are of one class, {found.tolist()[0]!r}: name all that there will be, classes=[…]"
+                f"all samples are of one class, {classes.tolist()[0]!r}: name all that there will be, classes=[…]"
             )
-        return found
+        return classes
 
     def _checked(self, x: ArrayLike, y: ArrayLike, *, first: bool) -> tuple[Array, Array]:
         inputs, labels = validate_data(self, x, y, reset=first)
@@ -228,13 +238,24 @@ class CauseClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
         When this returns, the model is what it would be had the samples never come. A position is a sample's rank by
         its digest among those of its user and round, not the row in which it came.
+
+        Parameters
+        ----------
+        user
+            Whose samples.
+        rounds
+            Of which rounds; of all without it.
+        samples
+            Pairs of (round, position).
+        count
+            How many samples of one round, those with the lowest positions.
         """
         check_is_fitted(self)
         (report,) = self.device_.forget(str(user), rounds=rounds, samples=samples, count=count)
-        gone = self._classes_without_samples() if self._from_data else []
-        if gone:
+        empty = self._classes_without_samples() if self._from_data else []
+        if empty:
             warnings.warn(
-                f"no sample of class {gone[0]!r} is left, but `classes_`, which came from the data, still names it: "
+                f"no sample of class {empty[0]!r} is left, but `classes_`, which came from the data, still names it: "
                 "name classes=[…] beforehand, or fit anew",
                 stacklevel=2,
             )

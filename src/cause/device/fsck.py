@@ -164,7 +164,7 @@ def _vault_problems(layout: Layout, config: Config) -> list[Problem]:
 
 
 def _message(error: HomeError) -> str:
-    return str(error).removesuffix("; `cause doctor --home` tells more")  # it is telling
+    return str(error).removesuffix("; `cause doctor --home` tells more")  # this is the doctor
 
 
 def _remedy(name: str) -> str:
@@ -218,10 +218,10 @@ class _Look:
                 yield Problem(f"upload {upload} has samples in its blocks that the ledger does not name", RESTORE)
 
     def _pieces(self) -> dict[int, list[pos.Positions]]:
-        found: dict[int, list[pos.Positions]] = {}
+        pieces: dict[int, list[pos.Positions]] = {}
         for upload, runs in self.rows.pieces:
-            found.setdefault(upload, []).append(pos.from_runs(bytes(runs)))
-        return found
+            pieces.setdefault(upload, []).append(pos.from_runs(bytes(runs)))
+        return pieces
 
     def _block(self, name: bytes, held: list[pos.Positions]) -> str | None:
         if name not in self.vault:
@@ -244,17 +244,17 @@ class _Look:
                     yield Problem(f"sub-model ({shard},{round_}): {error}", REPLAY)
 
     def _requests(self) -> Iterator[Problem]:
-        for each, name, effective in self.rows.requests:
+        for id_, name, effective in self.rows.requests:
             lost = name is None or (bytes(name) not in self.vault and self._still("requests", bytes(name)))
             if effective is None and lost:
-                yield Problem(f"request {each} is not in effect and cannot be read any more", "ask for it again")
+                yield Problem(f"request {id_} is not in effect and cannot be read any more", "ask for it again")
 
     def strays(self) -> Iterator[str]:
         """What nothing uses: left by a crash, or evicted and not yet taken along by an erasure."""
         named = named_keys(self.database)
         keys = self.vault.names() - named
         there = [name for files in self.files.values() if files.folder.exists() for name in files.names()]
-        unknown = set(there) - {each.hex() for each in named}
+        unknown = set(there) - {name.hex() for name in named}
         if keys:
             yield f"{len(keys)} keys that nothing uses: the next opening for writing destroys them"
         if unknown:

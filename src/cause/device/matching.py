@@ -1,6 +1,6 @@
-"""Samples by their contents: which of a user's stored samples equal the rows that somebody holds.
+"""Samples by their contents: which of a user's stored samples equal given rows.
 
-The rows are compared with the stored samples and kept nowhere: what is asked for afterwards names handles or positions.
+The rows are compared with the stored samples and kept nowhere: the request that follows names handles or positions.
 """
 
 import os
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from cause.common import positions as pos
 from cause.common.zeroize import wipe_arrays
 from cause.engine.arrays import checked, raw
-from cause.engine.arrivals import check_arrays
+from cause.engine.arrivals import check_arrays, setting, spec_of
 from cause.engine.learner import ADDITIVE
 from cause.engine.requests import Request
 from cause.engine.samples import WithArrays
@@ -23,6 +23,7 @@ from cause.errors import RequestError
 
 if TYPE_CHECKING:
     from cause.device.device import Cause
+    from cause.device.view import DeviceView
     from cause.engine.results import Forgotten
 
 Rows = ArrayLike | tuple[ArrayLike, ArrayLike | None]
@@ -100,32 +101,57 @@ class RowIndex:
         return codes
 
 
-def match(device: "Cause", user: str, x: ArrayLike, y: ArrayLike | None = None) -> Matched:
-    """Compare rows with all that is held of a user, learned or staged; without labels the inputs alone count."""
+def match(device: "DeviceView", user: str, x: ArrayLike, y: ArrayLike | None = None) -> Matched:
+    """Compare rows with all that is held of a user, learned or staged.
+
+    Parameters
+    ----------
+    device
+        The device; its lock is held.
+    user
+        Whose samples.
+    x, y
+        Inputs and labels to look for; without labels the inputs alone count.
+    """
     count = len(np.atleast_1d(np.asarray(x)))
     inputs, labels = checked(user, x, np.zeros(count, dtype=np.int64) if y is None else y)
     if device.learner.law == ADDITIVE:  # the recorded form is what is compared
-        inputs, labels = check_arrays(user, inputs, labels, device.inputs(), device.learner)
-    rows, met = RowIndex(inputs, None if y is None else labels), set[int]()
+        spec = spec_of(setting(None, None), device.learner, device.ledger, device.journal.staged_kind)
+        inputs, labels = check_arrays(user, inputs, labels, spec, device.learner)
+    rows, matched = RowIndex(inputs, None if y is None else labels), set[int]()
     handles: list[str] = []
     samples: list[tuple[int, int]] = []
     for round_, positions, held_x, held_y, held_handles in _held(device, user):
         for place, equal in rows.equal(held_x, held_y):
-            met.update(equal)
+            matched.update(equal)
             if held_handles is not None:
                 handles.append(held_handles[place].tobytes().hex())
             else:
                 samples.append((round_, int(positions[place])))
         wipe_arrays(held_x)
     wipe_arrays(inputs)
-    unmatched = tuple(row for row in range(count) if row not in met)
+    unmatched = tuple(row for row in range(count) if row not in matched)
     return Matched(user, tuple(handles), tuple(samples), count, unmatched)
 
 
 def forget_matching(
     device: "Cause", user: str, rows: Rows, others: tuple[object, ...], repair: str | None, nonce: str | None
 ) -> "list[Forgotten]":
-    """Forget all samples of a user that equal some of these rows; `others` is what else was named, which is nothing."""
+    """Forget all samples of a user that equal some of these rows.
+
+    Parameters
+    ----------
+    device
+        The device.
+    user
+        Whose samples.
+    rows
+        Inputs, or inputs and labels.
+    others
+        What else the call named, which must be nothing.
+    repair, nonce
+        As in `Cause.forget`.
+    """
     if any(other is not None for other in others):
         raise RequestError("name samples by the rows that they match, or by rounds, positions or handles, not by both")
     x, y = rows if isinstance(rows, tuple) and len(rows) == 2 else (rows, None)
@@ -137,7 +163,7 @@ def forget_matching(
 _Part = tuple[int, NDArray[np.int64], NDArray[Any], NDArray[np.int64], "NDArray[np.uint8] | None"]
 
 
-def _held(device: "Cause", user: str) -> Iterator[_Part]:
+def _held(device: "DeviceView", user: str) -> Iterator[_Part]:
     """What is held of a user, an upload at a time: round, positions, inputs, labels and handles, all copies."""
     ledger, home = device.ledger, device.home
     for name in ledger.names_like(user):

@@ -121,6 +121,26 @@ def repair(
 
     A segment is begun only if it is expected to fit: from a calibration, or from what those before it took. The first
     one without a calibration is always begun. `busy` is asked after each segment, too.
+
+    Parameters
+    ----------
+    device
+        The device; it is not locked meanwhile.
+    allowance
+        The most seconds and joules that it may take; without limit by default.
+    meter
+        Measures the energy.
+    model
+        A calibration, which estimates what a segment takes.
+    busy
+        Called after each segment: whether the machine has other work to do.
+    clock
+        Counts seconds.
+
+    Returns
+    -------
+    Repaired
+        What was trained, and what still waits.
     """
     allowance = allowance or Allowance()
     if allowance.energy_j is not None and meter is None and (model is None or model.joules_line is None):

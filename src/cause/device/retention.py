@@ -75,8 +75,8 @@ def _next(home: "Home", seconds: float) -> ExpiringAt | None:
     first = home.queries.first_arrival()
     if first is None:
         return None
-    found = _counted(home, home.queries.pieces_before(first + DAY_S), first + DAY_S)
-    return ExpiringAt(found.samples, found.users, found.rounds, at=first + seconds)
+    counted = _counted(home, home.queries.pieces_before(first + DAY_S), first + DAY_S)
+    return ExpiringAt(counted.samples, counted.users, counted.rounds, at=first + seconds)
 
 
 def _counted(home: "Home", pieces: Sequence[tuple[int, int, bytes]], staged_before: float | None) -> Expiring:

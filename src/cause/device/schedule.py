@@ -38,15 +38,28 @@ def parse_energy(text: str) -> float:
 
 
 def _parsed(text: str, factors: dict[str, float], what: str, examples: str) -> float:
-    found = re.fullmatch(r"\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*([A-Za-z]{1,3})\s*", text, re.ASCII)
-    if found is None or found[2] not in factors or not float(found[1]):
+    match = re.fullmatch(r"\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\s*([A-Za-z]{1,3})\s*", text, re.ASCII)
+    if match is None or match[2] not in factors or not float(match[1]):
         raise InputError(f"not {what}: {text!r} (write it like {examples})")
-    return float(found[1]) * factors[found[2]]
+    return float(match[1]) * factors[match[2]]
 
 
 def idle(load: float, cores: int, threshold: float = IDLE_LOAD, own: int = 0) -> bool:
     """Whether a machine has little to do; `own` processes of ours do not count as work of others.
 
+    Parameters
+    ----------
+    load
+        The load average.
+    cores
+        How many cores the machine has.
+    threshold
+        The load a core below which it is idle.
+    own
+        How many processes of ours are running.
+
+    Examples
+    --------
     >>> idle(0.9, cores=4), idle(2.5, cores=4), idle(2.5, cores=4, own=1)
     (True, False, True)
     """
@@ -110,6 +123,15 @@ class Allowance:
     ) -> str | None:
         """Why the next segment must wait, or None: what was taken so far, and what the next one is expected to take.
 
+        Parameters
+        ----------
+        taken_s, taken_j
+            Seconds and joules that were taken so far; None if the joules are not known.
+        next_s, next_j
+            What the next segment is expected to take.
+
+        Examples
+        --------
         >>> allowance = Allowance(within_s=600.0)
         >>> allowance.spent(500.0), allowance.spent(500.0, next_s=200.0)
         (None, '500 s taken and about 200 s more for the next segment, of 600 s')

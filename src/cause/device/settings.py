@@ -1,7 +1,7 @@
 """The settings that are in force: `cause.toml` as it was accepted, sealed in the ledger.
 
 A file that people can edit decides how long samples are kept and from which seed everything follows. So the accepted
-text lies in the ledger too, under the device's own key, and a file that says something else is refused at the opening,
+text is in the ledger too, under the device's own key, and a file that says something else is refused at the opening,
 with the settings that differ. `cause config` changes both: the ledger first, with the new text pending, then the file,
 then the ledger; an opening finishes what was interrupted.
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cause.common import positions as pos
 from cause.common.registry import nearest
 from cause.common.units import parse_bytes
-from cause.device.config import Config, key_source, parse_config, parse_retain, parse_value
+from cause.device.config import Config, check_said, key_source, parse_config, parse_retain, parse_value
 from cause.device.store.layout import DEVICE_KEY
 from cause.device.store.retrying import retried
 from cause.device.vault import Vault
@@ -194,7 +194,9 @@ def changed(config: Config, assignments: Mapping[str, str]) -> Config:
     for name in _SIZES:
         if name in values:
             _check_size(name, getattr(settings, name), values[name], settings.slots)
-    return replace(config, settings=replace(settings, **values), key=key)
+    new = replace(config, settings=replace(settings, **values), key=key)
+    check_said(new)
+    return new
 
 
 def accepted(home: "Home") -> Config | None:
@@ -204,7 +206,8 @@ def accepted(home: "Home") -> Config | None:
 
 
 def check_accepted(old: Config, new: Config) -> None:
-    """Refuse an edited file that changes a fixed setting; InputError names it."""
+    """Refuse an edited file that changes a fixed setting or has one with which no device works; InputError names it."""
+    check_said(new)
     for name, before, after in differences(old, new):
         if name in _FIXED or name.startswith(("learner.", "composition.")):
             reason = _FIXED.get(name, "every sub-model follows from it")

@@ -16,7 +16,7 @@ from cause.engine.samples import SegmentKey
 from cause.errors import InputError
 
 if TYPE_CHECKING:
-    from cause.device.device import Cause
+    from cause.device.view import DeviceView
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Status:
         """The shards that hold samples and do not vote; None if there are none."""
         silent = [shard for shard in self.shards if shard.serving is None]
         since = min((shard.since for shard in silent if shard.since is not None), default=None)
-        return Degraded(tuple(each.shard for each in silent), len(self.shards), since) if silent else None
+        return Degraded(tuple(shard.shard for shard in silent), len(self.shards), since) if silent else None
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -146,20 +146,20 @@ class Status:
         return asdict(self) | {"voting": self.voting, "degraded": None if degraded is None else asdict(degraded)}
 
 
-def home_of(device: "Cause") -> Home:
+def home_of(device: "DeviceView") -> Home:
     """The home of a device that has one."""
     if device.home is None:
         raise InputError("this device lives in memory: it has no home")
     return device.home
 
 
-def status(device: "Cause", model: EnergyModel | None = None) -> Status:
+def status(device: "DeviceView", model: EnergyModel | None = None) -> Status:
     """How a device with a home is. With a calibration (`cause calibrate --out`) it tells seconds and joules, too."""
     with device.lock:
         return _of_one_moment(device, model)
 
 
-def _of_one_moment(device: "Cause", model: EnergyModel | None) -> Status:
+def _of_one_moment(device: "DeviceView", model: EnergyModel | None) -> Status:
     home = home_of(device)
     with home.database.reading():
         behind, requests, exports = home.queries.behind(), home.queries.open_requests(), home.queries.exports()
@@ -192,13 +192,13 @@ def _of_one_moment(device: "Cause", model: EnergyModel | None) -> Status:
     )
 
 
-def waiting(device: "Cause") -> list[Waiting]:
+def waiting(device: "DeviceView") -> list[Waiting]:
     """What a repair would train, in the order in which it would."""
     with device.lock:
-        return [each for shard in device.ledger.shards() for each in _waiting(device, shard)]
+        return [segment for shard in device.ledger.shards() for segment in _waiting(device, shard)]
 
 
-def _waiting(device: "Cause", shard: int) -> Iterator[Waiting]:
+def _waiting(device: "DeviceView", shard: int) -> Iterator[Waiting]:
     lineage, head = device.ledger.lineage(shard), device.memory.head(shard)
     after = None if head is None else head.key
     earlier = lineage.samples_upto(after)
@@ -210,12 +210,24 @@ def _waiting(device: "Cause", shard: int) -> Iterator[Waiting]:
 
 def cost(segments: Sequence[Waiting], model: EnergyModel | None = None) -> RepairCost:
     """What training these segments takes."""
-    rsn = sum(each.samples for each in segments if each.again)
-    return estimated(len(segments), sum(each.samples for each in segments), rsn, model)
+    rsn = sum(segment.samples for segment in segments if segment.again)
+    return estimated(len(segments), sum(segment.samples for segment in segments), rsn, model)
 
 
 def estimated(trainings: int, samples: int, rsn: int, model: EnergyModel | None) -> RepairCost:
-    """A cost in samples, with seconds and joules as far as a calibration tells."""
+    """A cost in samples, with seconds and joules as far as a calibration tells.
+
+    Parameters
+    ----------
+    trainings
+        How many segments are trained.
+    samples
+        On how many samples.
+    rsn
+        How many of these were trained on before.
+    model
+        A calibration; None leaves seconds and joules unknown.
+    """
     if model is None:
         return RepairCost(trainings, samples, rsn, unknown="no calibration was given")
     joules = model.joules(samples, trainings) if model.joules_line is not None else None
@@ -223,7 +235,7 @@ def estimated(trainings: int, samples: int, rsn: int, model: EnergyModel | None)
     return RepairCost(trainings, samples, rsn, model.seconds(samples, trainings), joules, unknown)
 
 
-def _shard(device: "Cause", shard: int, rows: Mapping[int, BehindRow]) -> ShardStatus:
+def _shard(device: "DeviceView", shard: int, rows: Mapping[int, BehindRow]) -> ShardStatus:
     lineage, head = device.ledger.lineage(shard), device.memory.head(shard)
     serving, newest = None if head is None else head.key, lineage.last
     assert newest is not None

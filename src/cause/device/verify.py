@@ -14,7 +14,7 @@ from cause.errors import ChangedError
 from cause.executors.spawning import context_for, needs_guard, refers_to_script
 
 if TYPE_CHECKING:
-    from cause.device.device import Cause
+    from cause.device.view import DeviceView
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def replay(chain: Chain) -> Verification:
 
 
 def verify(
-    device: "Cause",
+    device: "DeviceView",
     *,
     shards: Collection[int] | None = None,
     processes: int = 1,
@@ -126,7 +126,7 @@ def verify(
     return total
 
 
-def _refuse_what_changed(device: "Cause", chains: Sequence[Chain], since: int) -> None:
+def _refuse_what_changed(device: "DeviceView", chains: Sequence[Chain], since: int) -> None:
     """Raise ChangedError if a shard has changed since: its comparison means nothing."""
     changed = [chain.shard for chain in chains if not device.current(chain.shard, since)]
     if changed:

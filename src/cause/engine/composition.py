@@ -6,7 +6,7 @@ from dataclasses import replace
 from cause.common.units import parse_bytes
 from cause.engine.controller import ShardController
 from cause.engine.memory import POLICIES
-from cause.engine.presets import FIXED, IF_NEEDED, System
+from cause.engine.presets import FIXED, IF_NEEDED, IN_TURN, System
 
 PLANNED_ROUNDS = 10
 """The rounds of the paper's evaluation: a memory for one sub-model of each shard and round needs no pruning."""
@@ -41,7 +41,8 @@ def settled(
     dense, pruned = (replace(system, pruning=pruning) for pruning in ("none", "iterative-70"))
     if slots is not None or not POLICIES[system.policy].bounded:
         return dense
-    heads = ShardController(shards, system.p, system.gamma if system.controlled else FIXED).most
+    gamma = system.gamma if system.controlled else FIXED
+    heads = ShardController(shards, system.p, gamma, in_turn=system.active == IN_TURN).most
     if parse_bytes(memory) >= PLANNED_ROUNDS * heads * sub_model_bytes(dense):
         return dense
     return pruned if sub_model_bytes(pruned) < sub_model_bytes(dense) else dense

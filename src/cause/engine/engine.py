@@ -1,7 +1,6 @@
 """Learning and forgetting in shards: the paper's Algorithm 3, top to bottom."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from cause.common.hashing import derive, root_key
@@ -18,15 +17,15 @@ from cause.engine.memory import POLICIES, Memory, PolicySetting, Shelf
 from cause.engine.memory.sizing import sized
 from cause.engine.partition import PARTITIONERS, Arrivals
 from cause.engine.plan import ShardPlan
-from cause.engine.presets import FIXED, System
+from cause.engine.presets import FIXED, IN_TURN, NEWEST, System
 from cause.engine.progress import Watch
 from cause.engine.quarantine import hits
 from cause.engine.rehearsal import Rehearsal
 from cause.engine.requests import still_held
 from cause.engine.results import Effect
 from cause.engine.samples import Piece, SegmentKey, Upload
-from cause.engine.segments import Segmenting
-from cause.engine.state import State, Storage, samples_between
+from cause.engine.segments import Segmenting, renumbered
+from cause.engine.state import SampleCounts, State, Storage
 from cause.engine.summing import SummingLearner
 from cause.engine.training import Training
 
@@ -90,7 +89,8 @@ class Engine:
         self.learner, self.executor = learner.composed(system), executor
         check_composition(self.learner, system, shards)
         self.classes = classes_of(classes, learner)
-        self.controller = ShardController(shards, system.p, system.gamma if system.controlled else FIXED)
+        gamma = system.gamma if system.controlled else FIXED
+        self.controller = ShardController(shards, system.p, gamma, in_turn=system.active == IN_TURN)
         self.partition = PARTITIONERS[system.partition]()
         root = root_key(seed)
         self._partition_key = derive(root, "partition")
@@ -99,20 +99,22 @@ class Engine:
         self.state = State(self.ledger, self.memory, storage, journal)
         self.segmenting = Segmenting(self.controller.most, system.slices, derive(root, "slice"))
         self.rehearsal = Rehearsal(system.rehearsal, derive(root, "rehearsal"))
+        newest_only = system.replays == NEWEST
         self.training: Law = (
             Adding(self.state, self.learner)
             if isinstance(self.learner, SummingLearner)
-            else Training(self.state, self.rehearsal, derive(root, "train"))
+            else Training(self.state, self.rehearsal, derive(root, "train"), newest_only=newest_only)
         )
 
     def _make_memory(self, budget: str | int, slots: int | None, shelf: Shelf | None, key: bytes) -> Memory:
         policy, size = POLICIES[self.system.policy], self.learner.sub_model_bytes
-        slots, budget_bytes = sized(budget, slots, size, self.controller.most, bounded=policy.bounded)
+        heads = self.controller.most
+        slots, budget_bytes = sized(budget, slots, size, heads, bounded=policy.bounded, apart=policy.heads_apart)
         return Memory(
             policy(PolicySetting(slots, key)),
             slots=slots,
             budget_bytes=budget_bytes,
-            samples_between=partial(samples_between, self.ledger),
+            counts=SampleCounts(self.ledger),
             shelf=shelf,
         )
 
@@ -142,13 +144,15 @@ class Engine:
         BudgetError
             If the state cannot hold this many samples. Nothing was changed then.
         """
-        active = self.controller.at(t)
+        active = self.controller.active(t)
+        number_of = {shard: number for number, shard in enumerate(active)}
         self.training.refuse(sum(len(upload.positions) for upload in uploads.values()))
         placements = {user: self.ledger.placement(user) for user in uploads}
-        staying = {user: shard for user, shard in placements.items() if shard is not None and shard < active}
-        assigned = self.partition.assign(Arrivals(t, active, uploads, staying, self._partition_key, self.classes))
+        staying = {user: number_of[shard] for user, shard in placements.items() if shard in number_of}
+        arrivals = Arrivals(t, len(active), uploads, staying, self._partition_key, self.classes)
+        assigned = renumbered(self.partition.assign(arrivals), active)
         (write or self.ledger.record)(t, self.segmenting.segments(t, uploads, assigned))
-        return active
+        return len(active)
 
     # Lines 6 to 12: requests
 
@@ -156,7 +160,7 @@ class Engine:
         """Return which shards a deletion would touch and what their retraining would cost; change nothing."""
         return self.training.plan(selection)
 
-    def delete(self, ids: Sequence[str], selection: Selection) -> tuple[Effect, set[int]]:
+    def delete(self, ids: Sequence[str], selection: Selection, *, requested: bool = True) -> tuple[Effect, set[int]]:
         """Delete samples and every stored state that has seen them.
 
         Afterwards no stored or voting state has seen the samples. Nothing is trained yet; under the additive law
@@ -168,6 +172,8 @@ class Engine:
             The requests' ids in the journal.
         selection
             The samples, by user and round.
+        requested
+            Whether users asked for it; the policy does not learn from samples that expire.
 
         Returns
         -------
@@ -184,6 +190,8 @@ class Engine:
                 self.executor.cancel(touched)  # a training under way may have seen the samples
             try:
                 dropped = self.training.delete(selection, plans)
+                if requested and plans:
+                    self.memory.policy.requested([shard_plan.first for shard_plan in plans], self.memory)
                 staged = self.state.journal.effect(ids, selection, plans, dropped)
             except BaseException:
                 self.training.reset()

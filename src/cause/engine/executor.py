@@ -8,6 +8,8 @@ from cause.engine.learner import Learner
 from cause.engine.progress import Tick
 from cause.engine.samples import Lesson, SegmentKey
 
+MOST_WORKERS = 256
+"""The most worker processes of a device."""
 OnEpoch = Callable[[SegmentKey, int, int], None]
 """Called with a segment, the number of its epochs that are done, and the number of all its epochs."""
 

@@ -206,6 +206,10 @@ class Learner(LearnerLike):
         """Return a learner that trains with fewer epochs, for a trial; here the learner itself."""
         return self
 
+    def unrounded(self) -> "Learner":
+        """Return a learner that does not round the weights of a sub-model, for a trial; here the learner itself."""
+        return self
+
     @property
     def tokens(self) -> int | None:
         """Number of different whole numbers that an input may hold; None if inputs are not whole numbers."""

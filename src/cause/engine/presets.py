@@ -24,6 +24,12 @@ RECOMMENDED = "recommended"
 ADDITIVE_SYSTEM = "additive"
 """The system of a device whose learner obeys the additive law, for which none is named."""
 PRECISIONS = ("fp32", "bf16")
+LOWEST, IN_TURN = "lowest", "in-turn"
+ACTIVE = (LOWEST, IN_TURN)
+"""Which shards take data in a round in which the controller uses fewer than all."""
+EVERY, NEWEST = "every", "newest"
+REPLAYS = (EVERY, NEWEST)
+"""Which sub-models of a replay are stored."""
 MOST_SLICES = 10_000
 MOST_REHEARSAL = 100
 MOST_STEPS = 1_000_000
@@ -36,7 +42,9 @@ class System:
     `pruning`, `precision`, `min_steps` and `estimators` are handed on to the learner, as far as it can have them; in a
     simulation the first two say how large a sub-model is. A segment has at least `min_steps` steps of an optimizer,
     however small it is. With `estimators="robust"` those of scikit-learn that learn in steps see asinh(x), which leaves
-    small numbers as they are and brings large ones to a few units, and average their weights over the steps.
+    small numbers as they are and brings large ones to a few units, and average their weights over the steps. With
+    `active="in-turn"` the shards take turns where the controller uses fewer than all; with `replays="newest"` only the
+    last sub-model of a replay is stored.
 
     >>> System(policy="cost", requests="coalesced").policy
     'cost'
@@ -54,6 +62,8 @@ class System:
     vote: str = "majority"
     min_steps: int = 0
     estimators: str = "as-given"
+    active: str = LOWEST
+    replays: str = EVERY
     about: str = ""
 
     def __post_init__(self) -> None:
@@ -64,6 +74,8 @@ class System:
         check_choice("pruning", self.pruning, PRUNINGS)
         check_choice("precision", self.precision, PRECISIONS)
         check_choice("estimators", self.estimators, ESTIMATORS)
+        check_choice("active", self.active, ACTIVE)
+        check_choice("replays", self.replays, REPLAYS)
         if not 0 <= self.min_steps <= MOST_STEPS:
             raise InputError(f"min_steps must be from 0 to {MOST_STEPS:,}, not {self.min_steps}")
         ShardController(1, self.p, self.gamma)
@@ -76,7 +88,7 @@ class System:
 
     @property
     def looks_at_samples(self) -> bool:
-        """Does it handle samples one by one, instead of whole uploads?"""
+        """Whether it handles samples one by one, instead of whole uploads."""
         return PARTITIONERS[self.partition].by_sample or self.slices > 1 or self.rehearsal > 0
 
     @property
@@ -94,7 +106,7 @@ PRESETS: Registry[System] = Registry(
         RECOMMENDED: System(
             pruning=IF_NEEDED,
             precision="bf16",
-            policy="cost",
+            policy="adaptive",
             requests="coalesced",
             rehearsal=1.0,
             vote="weighted-soft",
@@ -129,12 +141,39 @@ PRESETS: Registry[System] = Registry(
             policy="static",
             about="one-shot pruning of 95 %, no replacement",
         ),
+        "cause-printed": System(
+            policy="fibor-printed",
+            active=IN_TURN,
+            about="CAUSE as its algorithms are printed: FiboR starts anew in each call, shards take turns",
+        ),
+        "cause-no-sc-printed": System(
+            gamma=FIXED,
+            policy="fibor-printed",
+            about="cause-printed with a fixed number of shards",
+        ),
+        "sisa-printed": System(
+            "uniform", FIXED, pruning="none", policy="until-full", about="SISA as the paper runs it: stores until full"
+        ),
+        "arcane-printed": System(
+            "by-class",
+            FIXED,
+            pruning="none",
+            policy="until-full",
+            vote="max-confidence",
+            about="ARCANE as the paper runs it: stores until full",
+        ),
+        "omp-70-printed": System(
+            "uniform", FIXED, pruning="one-shot-70", policy="until-full", about="OMP-70 as the paper runs it"
+        ),
+        "omp-95-printed": System(
+            "uniform", FIXED, pruning="one-shot-95", policy="until-full", about="OMP-95 as the paper runs it"
+        ),
         "frugal": System(
             gamma=FIXED,
             precision="bf16",
-            policy="cost",
+            policy="adaptive",
             requests="coalesced",
-            about="ours, least retraining: fixed shards, pruned half-size sub-models, eviction by cost, coalesced",
+            about="ours, least retraining: fixed shards, pruned half-size sub-models, eviction that learns, coalesced",
         ),
         ADDITIVE_SYSTEM: System(
             "hash",

@@ -1,7 +1,9 @@
 """Cuts the uploads of a round into segments: shards as the partitioner assigned them, slices by a keyed hash."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from cause.common import positions as pos
 from cause.common.positions import Positions
@@ -67,3 +69,15 @@ class Segmenting:
         if self.slices == 1:
             return ((0, positions),)
         return pos.split(positions, upload.hashes(self.key, positions) % self.slices).items()
+
+
+def renumbered(assigned: Mapping[str, Assignment], active: Sequence[int]) -> Mapping[str, Assignment]:
+    """Return an assignment to the shards 0, 1, 2 … with the numbers of the active shards instead.
+
+    >>> renumbered({"u7": 1, "u8": np.array([0, 1])}, [2, 3])
+    {'u7': 3, 'u8': array([2, 3])}
+    """
+    if active == range(len(active)):
+        return assigned
+    numbers = np.array(active)
+    return {user: active[shards] if isinstance(shards, int) else numbers[shards] for user, shards in assigned.items()}

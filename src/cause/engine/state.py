@@ -31,6 +31,26 @@ def samples_between(ledger: Ledger, shard: int, after: SegmentKey | None, upto: 
     return lineage.samples_upto(upto) - lineage.samples_upto(after)
 
 
+class SampleCounts:
+    """Counts the retained samples of a ledger, for the policy of a memory."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    @property
+    def round(self) -> int:
+        """The number of the last round."""
+        return self._ledger.round
+
+    def samples_between(self, shard: int, after: SegmentKey | None, upto: SegmentKey) -> int:
+        """Return the number of retained samples in a shard's segments after `after` (None: all), up to `upto`."""
+        return samples_between(self._ledger, shard, after, upto)
+
+    def segments_of(self, shard: int) -> list[tuple[SegmentKey, int]]:
+        """Return a shard's segments and their retained samples, oldest first."""
+        return [(segment.key, segment.count) for segment in self._ledger.lineage(shard)]
+
+
 class State:
     """Ledger and memory, and the journal that makes their changes durable.
 

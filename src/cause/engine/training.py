@@ -40,10 +40,12 @@ class Training:
         Chooses the earlier samples that each segment repeats.
     key
         The seed of every segment is derived from it.
+    newest_only
+        Of the segments that a shard is trained on in one go, store only the newest sub-model.
     """
 
-    def __init__(self, held: State, rehearsal: Rehearsal, key: bytes) -> None:
-        self._held, self._rehearsal, self._key = held, rehearsal, key
+    def __init__(self, held: State, rehearsal: Rehearsal, key: bytes, *, newest_only: bool = False) -> None:
+        self._held, self._rehearsal, self._key, self._newest_only = held, rehearsal, key, newest_only
         self._one_at_a_time = RLock()
         self._pass_began = 0  # `State.changes` when the current pass began
         # segments that fail although none of their uploads fails alone, with `State.changes` at that time
@@ -159,8 +161,11 @@ class Training:
             changes = self._pass_began = held.changes
             shards = [shard for shard in held.ledger.shards() if shard not in except_]
             lessons = [pair for shard in shards for pair in self.behind(shard)]
+            if lessons:
+                held.memory.policy.begin()
         if not lessons:
             return  # before the learner is used: loading it takes seconds
+        before: dict[int, SegmentKey] = {}  # by shard: the last segment of this pass
         by_shard = groupby(lessons, key=lambda pair: pair[0].key.shard)
         work = [self._work(shard, list(of_shard), changes) for shard, of_shard in by_shard]
         tally = Tally({segment.key: lesson.total for segment, lesson in lessons}, watch)
@@ -182,12 +187,14 @@ class Training:
                         identity = self._identity(recipe, segment, lesson)
                         size = learner.stored_bytes(blob)
                         sub_model = SubModel(segment.key, identity, size, learner.environment)
-                        evicted = held.memory.admit(sub_model, blob)
+                        previous = before.get(segment.key.shard) if self._newest_only else None
+                        evicted = held.memory.admit(sub_model, blob, instead_of=previous)
                         segment.trained = True
                         held.journal.trained(segment.key, evicted, retrained)
                     except BaseException:
                         held.reload()
                         raise
+                before[segment.key.shard] = segment.key
                 yield segment.key, retrained
 
     def _still_failed(self, failed: dict[int, Exception]) -> dict[int, Exception]:

@@ -15,7 +15,7 @@ from pickle import PicklingError
 from threading import Lock
 
 from cause.common.gpu_sharing import turns_note
-from cause.engine.executor import OnEpoch, ShardError, ShardWork
+from cause.engine.executor import MOST_WORKERS, OnEpoch, ShardError, ShardWork
 from cause.engine.learner import Learner
 from cause.engine.samples import SegmentKey
 from cause.errors import Cancelled, InputError, LearnerError, PassingError
@@ -23,7 +23,6 @@ from cause.executors import wire
 from cause.executors.spawning import ScriptlessContext, context_for, needs_guard
 from cause.executors.worker import Assignment, Epoch, Failed, Ready, Trained, work
 
-MOST_WORKERS = 256
 TRIES = 3
 """How often a segment is tried whose worker dies: once may be an accident, each time is the segment's fault."""
 

@@ -13,10 +13,10 @@ from cause.device.verify import verify
 from cause.engine.learner import Learner
 from cause.engine.presets import ADDITIVE_SYSTEM, parse_system
 from cause.engine.progress import Progress
-from cause.errors import InputError
 from cause.lab.clean_room import clean_room, compare
-from cause.lab.compare import MOST_PROCESSES
 from cause.lab.digits import BRIGHTEST, CLASSES, SHAPE, share_out
+from cause.lab.reproduce.place import check_processes
+from cause.lab.reproduce.summary import Panel, Series
 from cause.lab.simulate import Setting, simulate
 from cause.learners.additive import AdditiveLearner
 from cause.learners.recipe import Recipe
@@ -129,8 +129,7 @@ def run(job: Job, tick: Callable[[], None] = lambda: None) -> Outcome:
 
 def run_all(jobs: Sequence[Job], processes: int, progress: Progress) -> list[Outcome]:
     """Run jobs in new processes, several at once; return their results in order."""
-    if not 1 <= processes <= MOST_PROCESSES:
-        raise InputError(f"the number of processes must be from 1 to {MOST_PROCESSES}, not {processes}")
+    check_processes(processes)
     total, done = sum(job.rounds + 2 for job in jobs), 0
     context = get_context("spawn")
     ticks = context.SimpleQueue()
@@ -148,6 +147,17 @@ def run_all(jobs: Sequence[Job], processes: int, progress: Progress) -> list[Out
         return [future.result() for future in futures]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def panels_of(outcomes: Sequence[Outcome]) -> list[Panel]:
+    """Return the plots of the demo: accuracy, retrained samples, and the time spent on requests."""
+    systems = [outcome.system for outcome in outcomes]
+    shown: dict[str, list[float]] = {
+        "accuracy of the vote": [outcome.accuracy for outcome in outcomes],
+        "retrained samples": [outcome.rsn for outcome in outcomes],
+        "seconds spent on requests": [outcome.forget_s for outcome in outcomes],
+    }
+    return [Panel("", "", what, [Series(what, systems, values)], bars=True) for what, values in shown.items()]
 
 
 _tick: Callable[[], None] = lambda: None  # noqa: E731  # set in each worker process

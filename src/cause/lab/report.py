@@ -1,13 +1,16 @@
 """The results page, made from the committed results: `python -m cause.lab.report`."""
 
 import json
+import re
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from cause.lab.ablation import VARIANTS
 from cause.lab.provenance import short
 from cause.lab.reproduce import paper
+from cause.lab.reproduce.archive import load
+from cause.lab.reproduce.figures.ablation import VARIANTS
 from cause.lab.reproduce.page import markdown
 from cause.lab.reproduce.size import SYSTEMS
 
@@ -27,8 +30,43 @@ def tables(folder: Path) -> dict[str, str]:
         "accuracy of all": _systems(records, "accuracy-paper-{}-{}", ours="accuracy-paper-{1}"),
         "accuracy at 20 epochs": _systems(records, "accuracy-20-epochs-{}-{}"),
         "speed on a card": _speed(records["gpu"]["result"]),
+        "readings": _readings(folder / "reproduce"),
+        "maps": _maps(folder / "reproduce"),
+        "processes on a card": _sharing(records),
     }
     return by_name | {f"{name} source": _source(record) for name, record in records.items()}
+
+
+READ = ("rsn-rounds", "controller", "policies", "rsn-memory", "rsn-rho", "rsn-shards")
+MAPS = ("map-fibor", "map-controller")
+OFF = re.compile(r"In the paper's reading ([+-][\d.]+ %)")
+
+
+def _claims(folder: Path, names: Sequence[str]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield the results and claims of figures in a folder; figures that were not made are left out."""
+    for name in names:
+        result = load(folder / f"{name}.json").get("result")
+        if isinstance(result, dict):
+            for claim in result["summary"]["claims"]:
+                yield result, claim
+
+
+def _readings(folder: Path) -> str:
+    """Return the claims that have a result in the paper's reading, and how far it is from the paper's number."""
+    rows = []
+    for result, claim in _claims(folder, READ):
+        if claim.get("reading"):
+            off = OFF.search(claim["sentence"])
+            where = result["where"].partition(" (")[0]
+            shown = [claim["paper"], claim["reading"], off.group(1) if off else "–", claim["ours"]]
+            rows.append([where, claim["claim"], *shown])
+    return markdown(["in the paper", "claim", "paper", "the paper's reading", "off by", "ours"], rows, names=2)
+
+
+def _maps(folder: Path) -> str:
+    """Return on how much of the map each claim holds."""
+    rows = [[claim["claim"], claim["paper"], claim["ours"], claim["sentence"]] for _, claim in _claims(folder, MAPS)]
+    return markdown(["claim", "paper", "ours", "from … to …"], rows, names=4)
 
 
 def fill(page: str, tables_by_name: dict[str, str]) -> str:
@@ -141,13 +179,18 @@ def _speed(result: dict[str, Any]) -> str:
     """Return the table of images a second, and their ratios to the plain loop of the same run."""
     plain = result["dense, plain loop"]
     rows = [[name, f"{value:,}", f"{value / plain:.1f}"] for name, value in result.items() if isinstance(value, int)]
-    for kind, rates in result["together"].items():
-        for processes, rate in zip(result["workers"], rates, strict=True):
-            name = (
-                f"{kind}, recorded, batch {result['batch']}, {processes} process{'es' if processes > 1 else ''}, whole"
-            )
-            rows.append([name, f"{rate:,}", f"{rate / plain:.1f}"])
     return markdown(["ResNet-34, 32×32", "images/s", "× the plain loop"], [r for r in rows if r[0] != "batch"])
+
+
+def _sharing(records: dict[str, Any]) -> str:
+    """Return the table of images a second of one and several processes, with NVIDIA's MPS daemon and without."""
+    rows = []
+    for daemon, name in (("not running", "gpu-without-mps"), ("running", "gpu-with-mps")):
+        result = records[name]["result"]
+        for kind, rates in result["together"].items():
+            rows.append([f"{kind}, MPS daemon {daemon}", *(f"{rate:,}" for rate in rates)])
+    workers = records["gpu-with-mps"]["result"]["workers"]
+    return markdown(["ResNet-34, recorded, batch 512, whole segments", *(f"{n} at once" for n in workers)], rows)
 
 
 def _systems(records: dict[str, Any], names: str, ours: str | None = None) -> str:
@@ -165,5 +208,5 @@ def _systems(records: dict[str, Any], names: str, ours: str | None = None) -> st
 
 if __name__ == "__main__":
     new_tables = tables(Path("results"))
-    for page in (Path("README.md"), Path("docs/RESULTS.md")):
+    for page in (Path("README.md"), Path("docs/RESULTS.md"), Path("docs/paper.md")):
         page.write_text(fill(page.read_text(encoding="utf-8"), new_tables), encoding="utf-8")

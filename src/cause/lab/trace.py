@@ -1,12 +1,13 @@
 """Traces: who uploaded how much and who asked to forget what, as JSON lines.
 
     {"round": 1, "add": {"user": "u7", "count": 31, "labels": {"3": 20, "5": 11}, "shard": 0}}
+    {"round": 2, "forget": {"user": "u7", "of_round": 1, "positions": "0-2,8,30"}}
     {"round": 2, "forget": {"user": "u7", "of_round": 1, "count": 5}}
 
 A round's adds come before its forgets. `labels` and `shard` are optional (partitions `by-class` and `given` need
 them; others ignore them). Positions follow the labels in ascending order; a second add of a user in the same round
-continues their positions. A forget takes the lowest positions still retained; without `count` it takes all of that
-round, without `of_round` too all of the user's.
+continues their positions. A forget takes the named `positions` of a round, or the lowest `count` that are still
+retained; without both all of that round, without `of_round` too all of the user's.
 """
 
 import json
@@ -16,8 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cause.common import positions as pos
 from cause.common.files import write_text
 from cause.common.names import LONGEST_USER_ID
+from cause.common.positions import Positions
 from cause.engine.controller import MOST_SHARDS
 from cause.engine.requests import Request
 from cause.engine.samples import Part, TraceUpload
@@ -25,8 +28,10 @@ from cause.errors import InputError, TraceError
 
 MOST_ROUNDS = 1_000_000
 MOST_SAMPLES = 10**12
+MOST_NAMED = 50_000_000
+"""The most samples of an upload of which positions can be named."""
 _CLASS = re.compile(r"0|[1-9][0-9]{0,8}")
-_FIELDS = {"add": ("user", "count", "labels", "shard"), "forget": ("user", "of_round", "count")}
+_FIELDS = {"add": ("user", "count", "labels", "shard"), "forget": ("user", "of_round", "count", "positions")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +108,20 @@ def _add_fields(add: Add) -> dict[str, Any]:
 
 
 def _forget_fields(request: Request) -> dict[str, Any]:
-    if request.samples is not None or (request.rounds is not None and len(request.rounds) != 1):
-        raise InputError("a trace can say a user's everything, one round of it, or a count of one round")
+    samples, rounds = request.samples or (), request.rounds
+    of_rounds = {round_ for round_, _ in samples} if request.samples is not None else set(rounds or ())
+    if request.handles is not None or len(of_rounds) > 1:
+        raise InputError(
+            "a trace can say a user's everything, one round of it, or a count or positions of one round: not "
+            + ("handles" if request.handles is not None else f"samples of {len(of_rounds)} rounds in one request")
+        )
     fields: dict[str, Any] = {"user": request.user}
-    if request.rounds is not None:
-        fields["of_round"] = request.rounds[0]
+    if of_rounds:
+        fields["of_round"] = of_rounds.pop()
     if request.count is not None:
         fields["count"] = request.count
+    if request.samples is not None:
+        fields["positions"] = pos.to_text(pos.of(position for _, position in samples))
     return fields
 
 
@@ -160,13 +172,13 @@ class _Unreadable(Exception):
 
 
 class _Reader:
-    """Reads line by line, and keeps how many samples each user has left."""
+    """Reads line by line, and keeps which samples each user has left."""
 
     def __init__(self, partitions: Collection[str], classes: int) -> None:
         self.rounds: list[Round] = []
         self.problems: list[tuple[int, str]] = []
         self._partitions, self._classes = partitions, classes
-        self._left: dict[str, dict[int, int]] = {}
+        self._left: dict[str, dict[int, Positions]] = {}
         self._unsure: set[str] = set()  # users with an add that could not be read: what they have left is unknown
         self._wrong: list[str] = []  # problems of the current line
 
@@ -224,7 +236,7 @@ class _Reader:
             return
         self._round(number).adds.append(Add(user, Part(count, labels, shard)))
         left = self._left.setdefault(user, {})
-        left[number] = left.get(number, 0) + count
+        left[number] = range(len(left.get(number, ())) + count)  # adds come before a round's forgets
 
     def _labels(self, fields: dict[str, Any], count: int | None) -> tuple[tuple[int, int], ...] | None:
         if "labels" not in fields:
@@ -254,8 +266,12 @@ class _Reader:
     def _forget(self, number: int | None, user: str | None, fields: dict[str, Any]) -> None:
         of_round = self._whole(fields, "of_round", 1, MOST_ROUNDS) if "of_round" in fields else None
         count = self._whole(fields, "count", 1, MOST_SAMPLES) if "count" in fields else None
-        if "count" in fields and "of_round" not in fields:
-            self._wrong.append("'count' needs 'of_round'")
+        named = self._positions(fields) if "positions" in fields else None
+        for field_ in ("count", "positions"):
+            if field_ in fields and "of_round" not in fields:
+                self._wrong.append(f"'{field_}' needs 'of_round'")
+        if "count" in fields and "positions" in fields:
+            self._wrong.append("give either 'count' or 'positions', not both")
         if self._wrong or user is None or number is None or user in self._unsure:
             return
         left = self._left.get(user)
@@ -265,25 +281,57 @@ class _Reader:
             self._wrong.append(f"nothing of user {_shown(user)} is left to forget")
         elif of_round is not None and of_round > number:
             self._wrong.append(f"user {_shown(user)} forgets round {of_round} in round {number}: before its add")
-        elif of_round is not None and not left.get(of_round):
+        elif of_round is not None and of_round not in left:
             self._wrong.append(f"user {_shown(user)} has nothing left of round {of_round}")
-        elif of_round is not None and count is not None and count > left[of_round]:
+        elif of_round is not None and count is not None and count > len(left[of_round]):
             self._wrong.append(
-                f"user {_shown(user)} has {left[of_round]} samples left of round {of_round}, not {count}"
+                f"user {_shown(user)} has {len(left[of_round])} samples left of round {of_round}, not {count}"
             )
+        elif of_round is not None and named is not None:
+            self._forget_named(number, user, left, of_round, named)
         else:
             self._take(left, of_round, count)
             rounds = None if of_round is None else (of_round,)
             self._round(number).forgets.append(Request(user, rounds, count))
 
+    def _positions(self, fields: dict[str, Any]) -> Positions | None:
+        text = fields["positions"]
+        if not isinstance(text, str):
+            self._wrong.append(f"'positions' must be a text such as \"0-2,8\", not {_shown(text)}")
+            return None
+        try:
+            return pos.from_text(text, MOST_NAMED)
+        except ValueError as problem:
+            self._wrong.append(f"'positions' must be ascending positions and ranges, as \"0-2,8\": {problem}")
+            return None
+
+    def _forget_named(
+        self, number: int, user: str, left: dict[int, Positions], of_round: int, named: Positions
+    ) -> None:
+        held = left[of_round]
+        if len(held) > MOST_NAMED:
+            self._wrong.append(
+                f"positions of an upload of {len(held):,} samples cannot be named: at most {MOST_NAMED:,}"
+            )
+            return
+        missing = pos.minus(named, held)
+        if len(missing):
+            self._wrong.append(f"user {_shown(user)} has no sample {int(missing[0])} left of round {of_round}")
+            return
+        left[of_round] = pos.minus(held, named)
+        if not len(left[of_round]):
+            del left[of_round]
+        samples = tuple((of_round, position) for position in pos.array(named).tolist())
+        self._round(number).forgets.append(Request(user, samples=samples))
+
     @staticmethod
-    def _take(left: dict[int, int], of_round: int | None, count: int | None) -> None:
+    def _take(left: dict[int, Positions], of_round: int | None, count: int | None) -> None:
         if of_round is None:
             left.clear()
-        elif count is None or count == left[of_round]:
+        elif count is None or count == len(left[of_round]):
             del left[of_round]
         else:
-            left[of_round] -= count
+            left[of_round] = left[of_round][count:]
 
     def _whole(self, fields: dict[str, Any], name: str, least: int, most: int) -> int | None:
         value = fields.get(name)

@@ -11,8 +11,9 @@ from cause.data.dataset import labels_of
 from cause.data.rows import TraceRows
 from cause.engine.samples import Part
 from cause.errors import InputError
+from cause.lab.ages import UNIFORM, Ages
 from cause.lab.trace import Add, Round, Trace
-from cause.lab.workload import Workload, ask_some
+from cause.lab.workload import PART, Asking, Left, Workload, picking
 
 Rows = NDArray[np.int64]
 
@@ -42,6 +43,7 @@ def share_out(
     rho: float = 0.1,
     alpha: float = 0.5,
     seed: int = 0,
+    **requests: str,
 ) -> Shared:
     """Distribute real samples over the users of the paper's workload; no sample is used twice.
 
@@ -70,6 +72,8 @@ def share_out(
         How even the labels of a user are.
     seed
         The seed of the workload and of the distribution.
+    **requests
+        `ages`, `scope`, `arrivals` and `labels` of `Workload`.
 
     Raises
     ------
@@ -90,8 +94,7 @@ def share_out(
     count = len(labels) if samples is None else samples
     if not 1 <= count <= len(labels):
         raise InputError(f"from 1 to {len(labels):,} samples can be shared out, not {count:,}")
-    workload = Workload(users=users, rounds=rounds, samples=count, classes=classes, rho=rho, alpha=alpha, seed=seed)
-    trace = workload.trace()
+    trace = Workload(users, rounds, count, classes, rho, alpha, seed, **requests).trace()
     rng = np.random.default_rng([seed, 1])
     adds = [(round_.number, add) for round_ in trace.rounds for add in round_.adds]
     return _shared(trace, adds, _granted(_wishes(adds), labels, classes, rng), x, labels)
@@ -105,6 +108,8 @@ def share_own(
     rounds: int = 10,
     rho: float = 0.1,
     seed: int = 0,
+    ages: str = UNIFORM,
+    scope: str = PART,
 ) -> Shared:
     """Spread the samples of a data set with users over rounds at random, and draw requests as in the workload.
 
@@ -122,13 +127,15 @@ def share_own(
         The probability that a user asks in a round.
     seed
         The seed of all random choices.
+    ages, scope
+        As for `Workload`.
 
     Raises
     ------
     InputError
         If there is not one input, label and user for each sample.
     """
-    Workload(rounds=rounds, rho=rho, seed=seed)  # the same limits
+    Workload(rounds=rounds, rho=rho, seed=seed, ages=ages, scope=scope)  # the same limits
     if not len(x) == len(y) == len(owners) > 0:
         raise InputError(f"{len(x)} inputs, {len(y)} labels and {len(owners)} users: one of each for a sample")
     rng = np.random.default_rng(seed)
@@ -137,7 +144,8 @@ def share_own(
     order = np.lexsort((np.arange(len(y)), y, owner, when))
     cuts = np.flatnonzero(np.diff(when[order] * len(names) + owner[order])) + 1
     trace, rows = Trace([Round(number) for number in range(1, rounds + 1)]), {}
-    left: list[dict[int, int]] = [{} for _ in names]
+    left: list[Left] = [{} for _ in names]
+    asking = Asking(Ages.parse(ages), scope, rng, picking(seed))
     users = [str(name) for name in names]
     number_of = {user: index for index, user in enumerate(users)}
     for rows_of_upload in np.split(order, cuts):
@@ -146,8 +154,8 @@ def share_own(
         rows[users[user], number] = rows_of_upload
     for round_ in trace.rounds:
         for add in round_.adds:
-            left[number_of[add.user]][round_.number] = add.part.count
-        round_.forgets.extend(ask_some(users, left, rho, rng))
+            left[number_of[add.user]][round_.number] = range(add.part.count)
+        round_.forgets.extend(asking.each(users, left, rho, round_.number))
     return Shared(trace, x, np.asarray(y, dtype=np.int64), rows)
 
 

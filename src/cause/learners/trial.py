@@ -2,10 +2,12 @@
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from cause.common.hashing import digest
 from cause.engine.arrays import ArrayUpload
 from cause.engine.learner import ADDITIVE, Learner
 from cause.engine.samples import Lesson, Piece, SegmentKey
@@ -49,7 +51,7 @@ def try_out(learner: Learner, shape: tuple[int, ...] | None = None) -> None:
     shape = shape or shape_of(learner)
     if shape is None:
         return
-    trial = _Trial(learner.shortened(), shape)
+    trial = _Trial(learner.shortened().unrounded(), shape)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of classes without a sample, for instance
@@ -59,6 +61,31 @@ def try_out(learner: Learner, shape: tuple[int, ...] | None = None) -> None:
     except Exception as error:  # a user's network may raise anything
         line = (str(error).splitlines() or [""])[0]
         raise LearnerError(f"the learner fails on inputs of shape {shape}: {type(error).__name__}: {line}") from None
+
+
+def after(learner: Learner, shape: tuple[int, ...], earlier: Sequence[int]) -> bytes:
+    """Train and predict with lesson 0 after some other lessons; the result must not depend on these.
+
+    Parameters
+    ----------
+    learner
+        The learner.
+    shape
+        The shape of an input.
+    earlier
+        The numbers of the lessons that are trained and predicted first.
+
+    Returns
+    -------
+    bytes
+        A digest of the sub-model, before it is rounded, and of its answers.
+    """
+    trial = _Trial(learner.shortened().unrounded(), shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number in earlier:
+            trial.result(number)
+        return trial.result(0)
 
 
 class _Trial:
@@ -91,6 +118,7 @@ class _Trial:
                     )
         else:
             self._trained(1)
+        self._answers(learner.decode(first), 1)
         if self._trained(0) != first:
             raise LearnerError(
                 "the same samples and seed gave other weights after another training: the network's code keeps "
@@ -106,6 +134,11 @@ class _Trial:
                 "the same sub-model answers the same inputs otherwise after other inputs: the network's code keeps "
                 "something between predictions; keep it in the network, and draw from the global generators"
             )
+
+    def result(self, number: int) -> bytes:
+        """Return a digest of the sub-model and the answers of a lesson."""
+        blob = self._trained(number)
+        return digest(blob, self._answers(self._learner.decode(blob), number).tobytes())
 
     def _lesson(self, number: int) -> Lesson:
         labels = (np.arange(SAMPLES) + number) % self._classes

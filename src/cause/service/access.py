@@ -13,12 +13,23 @@ UserId = Annotated[
     Path(
         min_length=1,
         max_length=256,
-        pattern=r"^[^\x00-\x1f\x7f/\uFFFD]+$",
-        description="A user's id, percent-encoded",
+        pattern=r"^[^\x00-\x1f\x7f\uFFFD]+$",
+        description="A user's id, percent-encoded. Proxies and browsers change paths with `%2F`, `.` or `..`: such an "
+        "id can be sent in the query instead, as in /v1/user/samples?user=..",
         examples=["alice"],
     ),
 ]
 FORBIDDEN = "this token does not allow it"
+INSPECTORS = frozenset({"operator", "auditor"})
+"""Scopes whose answers may depend on what several users hold."""
+
+
+def inspects(token: Token) -> bool:
+    """Return whether a token may read what depends on other users: shards, plans, retrained samples.
+
+    All other tokens get the forms of `schemas` whose names begin with `Own`.
+    """
+    return bool(token.scopes & INSPECTORS)
 
 
 def require_scope(*scopes: str) -> Any:

@@ -19,10 +19,11 @@ from cause.common.version import __version__
 from cause.errors import BudgetError, CauseError, EmptyRoundError, InputError, RequestError
 from cause.service import problems
 from cause.service.middleware import ServiceMiddleware
+from cause.service.operations import OPERATIONS
 from cause.service.predictor_cache import NoVotersError
 from cause.service.redact import redacted_message, redacted_traceback
 from cause.service.routes import device, evidence, meta, predictions, quarantine, users
-from cause.service.schemas import Problem
+from cause.service.schemas import CloseRound, Erasure, Problem
 from cause.service.service import Service
 
 log = logging.getLogger("cause.serve")
@@ -57,7 +58,7 @@ def make_app(service: Service) -> FastAPI:
     app.router.routes.append(Pages("/", StaticFiles(directory=STATIC, html=True), name="static"))
     _add_exception_handlers(app)
     app.openapi = lambda: _schema(app)  # type: ignore[method-assign]
-    app.add_middleware(ServiceMiddleware, tokens=service.tokens, metrics=service.metrics, settings=service.settings)
+    app.add_middleware(ServiceMiddleware, service=service)
     return app
 
 
@@ -84,7 +85,7 @@ def _methods(app: FastAPI, scope: Any) -> str:
 def _add_exception_handlers(app: FastAPI) -> None:
     @app.exception_handler(problems.ProblemError)
     async def _(request: Request, error: problems.ProblemError) -> Response:
-        return problems.problem_response(error.status, error.detail, error.headers, error.errors)
+        return error.response()
 
     @app.exception_handler(RequestValidationError)
     async def _(request: Request, error: RequestValidationError) -> Response:
@@ -117,8 +118,12 @@ def _schema(app: FastAPI) -> dict[str, Any]:
         for unused in ("HTTPValidationError", "ValidationError"):
             components["schemas"].pop(unused, None)
         components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+        schema["servers"] = [{"url": "/", "description": "This device"}]
+        for model in (Erasure, CloseRound):
+            components["schemas"][model.__name__] = model.model_json_schema()
         for path, methods in schema["paths"].items():
-            for operation in methods.values():
+            for method, operation in methods.items():
+                operation["operationId"] = OPERATIONS[method.upper(), path]
                 if path not in PUBLIC:
                     operation["security"] = [{"bearer": []}]
                     if "get" in methods and operation is methods["get"] and "200" in operation["responses"]:

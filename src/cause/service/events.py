@@ -36,11 +36,18 @@ class Listener:
 
 
 class Events:
-    """Passes events on to all listeners. Events may be published from any thread."""
+    """Passes events on to all listeners. Events may be published from any thread.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    first
+        The id of the first event: above all ids of the service's earlier runs, so that a client that comes back with
+        the last id that it saw gets everything that happened since the restart.
+    """
+
+    def __init__(self, first: int = 1) -> None:
         self._lock = threading.RLock()  # a signal handler may call `close` while its thread holds the lock
-        self._next, self._closed = 1, False
+        self._next, self._closed = first, False
         self._kept: deque[Event] = deque(maxlen=KEPT)
         self._listeners: set[Listener] = set()
 

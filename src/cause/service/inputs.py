@@ -21,6 +21,7 @@ from cause.data.pictures import decode
 from cause.data.zipped import MOST_ENTRIES, Arrays
 from cause.engine.learner import Learner
 from cause.errors import InputError
+from cause.service.json_keys import refuse_duplicate_keys, unique_pairs
 from cause.service.problems import ProblemError
 from cause.service.schemas import CloseRound, Erasure
 
@@ -201,6 +202,7 @@ class SampleReader:
         self._refuse_long_json(body)
         try:
             parsed = _NamedSamples.model_validate_json(body)
+            refuse_duplicate_keys(body)
         except ValidationError as error:
             raise ProblemError(422, "the body is not as the schema says", errors=validation_errors(error)) from None
         x = self._rows([sample.x for sample in parsed.samples], parsed.dtype)
@@ -227,9 +229,11 @@ class SampleReader:
         try:
             if labels:
                 parsed = _Samples.model_validate_json(body)
+                refuse_duplicate_keys(body)
                 x = self._rows([sample.x for sample in parsed.samples], parsed.dtype)
                 return x, np.array([sample.y for sample in parsed.samples], dtype=np.int64)
             unlabelled = _Inputs.model_validate_json(body)
+            refuse_duplicate_keys(body)
             return self._rows(unlabelled.inputs, unlabelled.dtype), None
         except ValidationError as error:
             raise ProblemError(422, "the body is not as the schema says", errors=validation_errors(error)) from None
@@ -329,7 +333,7 @@ def _safetensors(body: bytes, most: int) -> dict[str, NDArray[Any]]:
     if length > min(HEADER_BYTES, len(body) - 8):
         raise ProblemError(422, f"not safetensors: a header of {length:,} bytes")
     try:
-        header = json.loads(body[8 : 8 + length])
+        header = json.loads(body[8 : 8 + length], object_pairs_hook=unique_pairs)
         header.pop("__metadata__", None)
         items = list(header.items())
         if len(items) > 16:
@@ -358,14 +362,16 @@ def parse_erasure(kind: str, body: bytes) -> Erasure:
     if body.count(b"[") + body.count(b"{") > MOST_PAIRS + 3:  # checked before parsing, as for samples
         raise ProblemError(422, f"at most {MOST_PAIRS:,} samples are named at once")
     try:
-        return Erasure.model_validate_json(body)
+        erasure = Erasure.model_validate_json(body)
+        refuse_duplicate_keys(body)
+        return erasure
     except ValidationError as error:
         raise ProblemError(422, "the request is not as the schema says", errors=validation_errors(error)) from None
 
 
 def erasure_schema() -> dict[str, Any]:
     """Return the OpenAPI schema of the body of an erasure."""
-    return {"required": True, "content": {JSON: {"schema": Erasure.model_json_schema()}}}
+    return {"required": True, "content": {JSON: {"schema": {"$ref": "#/components/schemas/Erasure"}}}}
 
 
 def parse_close_round(body: bytes) -> CloseRound:
@@ -375,14 +381,16 @@ def parse_close_round(body: bytes) -> CloseRound:
     (False, True)
     """
     try:
-        return CloseRound.model_validate_json(body or b"{}")
+        how = CloseRound.model_validate_json(body or b"{}")
+        refuse_duplicate_keys(body)
+        return how
     except ValidationError as error:
         raise ProblemError(422, "the request is not as the schema says", errors=validation_errors(error)) from None
 
 
 def close_round_schema() -> dict[str, Any]:
     """Return the OpenAPI schema of the body that closes a round."""
-    return {"required": False, "content": {JSON: {"schema": CloseRound.model_json_schema()}}}
+    return {"required": False, "content": {JSON: {"schema": {"$ref": "#/components/schemas/CloseRound"}}}}
 
 
 def validation_errors(error: ValidationError) -> list[dict[str, Any]]:

@@ -54,7 +54,7 @@ class PublishingJournal(Journal):
             staged = self._home.effect(ids, selection, plans, dropped)
         finally:
             self._on_forget()
-        samples = self._home.queries.request_samples(ids[0])
+        samples = sum(self._home.queries.request_samples(id_) for id_ in ids)
         counts = {"requests": list(ids), "samples": samples, "shards": [plan.shard for plan in plans]}
         rsn = sum(plan.rsn for plan in plans)
         self._events.publish("forget.effective", **counts, dropped=[list(key) for key in dropped], rsn_planned=rsn)

@@ -116,6 +116,10 @@ class ConcurrencyLimit:
         self._under_way: Counter[str | None] = Counter()
         self._total = 0
 
+    def configure(self, most: int, most_per_token: int) -> None:
+        """Use other limits from now on; requests that are under way are not ended."""
+        self._most, self._most_per_token = most, most_per_token
+
     def enter(self, token: str | None) -> ProblemError | None:
         """Count one more request; a request without a token counts towards the limit for all only.
 
@@ -193,6 +197,11 @@ class RateLimiter:
         self._per_s, self._burst, self._clock = per_s, max(1.0, 2 * per_s) if burst is None else burst, clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # by name: what is left, and when
         self._lock = threading.Lock()
+
+    def configure(self, per_s: float, burst: float | None = None) -> None:
+        """Use another rate and burst from now on; what was taken before still counts."""
+        with self._lock:
+            self._per_s, self._burst = per_s, max(1.0, 2 * per_s) if burst is None else burst
 
     def take(self, name: str, cost: float = 1.0) -> int:
         """Take one request out of a name's bucket; return 0, or after how many seconds to try again."""

@@ -8,14 +8,16 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 
 from cause.errors import HomeError
 from cause.service import problems
 from cause.service.limits import ConcurrencyLimit, RateLimiter
-from cause.service.metrics import Metrics
 from cause.service.redact import redacted_message, redacted_traceback
-from cause.service.settings import ServeSettings
-from cause.service.tokens import Token, Tokens
+from cause.service.service import Service
+from cause.service.settings import ServeSettings, host_name
+from cause.service.tokens import Token
+from cause.service.user_paths import quoted_user
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -28,6 +30,8 @@ SMALL_BODY_BYTES = 1 << 18
 """The limit for requests without samples. The longest erasure fits into it."""
 LARGE = ("/samples", "/samples/matching", "/predictions", "/evaluations")
 STREAM = "/v1/events"
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+"""Methods that metrics name; a client could make up any number of others."""
 ALIVE = ("/healthz", "/readyz")
 """Answered however many requests are under way; otherwise a busy device would look like a dead one."""
 BODY_BYTES_S = 65_536
@@ -70,21 +74,27 @@ class ServiceMiddleware:
     ----------
     app
         The application to pass requests on to.
-    tokens
-        Where tokens are looked up.
-    metrics
-        Counts every request.
-    settings
-        The limits.
+    service
+        Its tokens, metrics and limits are used.
     """
 
-    def __init__(self, app: App, tokens: Tokens, metrics: Metrics, settings: ServeSettings) -> None:
-        self._app, self._tokens, self._metrics = app, tokens, metrics
-        self._body_bytes, self._slow_s = settings.body_bytes, settings.slow_s
+    def __init__(self, app: App, service: Service) -> None:
+        settings = service.settings
+        self._app, self._tokens, self._metrics = app, service.tokens, service.metrics
         self._rates, self._failed_attempts = RateLimiter(settings.rate), RateLimiter(settings.attempts)
         self._requests = ConcurrencyLimit("requests", settings.requests, settings.requests_per_token)
         self._streams = ConcurrencyLimit("streams", settings.streams, settings.streams_per_token)
         self._headers = list(SECURITY) if settings.tls_cert is None else [*SECURITY, TLS_ONLY]
+        self._apply(settings)
+        service.on_reload.append(self._apply)
+
+    def _apply(self, settings: ServeSettings) -> None:
+        """Use these limits from now on."""
+        self._body_bytes, self._slow_s, self._hosts = settings.body_bytes, settings.slow_s, settings.allowed_hosts
+        self._rates.configure(settings.rate)
+        self._failed_attempts.configure(settings.attempts)
+        self._requests.configure(settings.requests, settings.requests_per_token)
+        self._streams.configure(settings.streams, settings.streams_per_token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request; other events (the lifespan) are passed on."""
@@ -92,7 +102,7 @@ class ServiceMiddleware:
             await self._app(scope, receive, send)
             return
         start, status = time.perf_counter(), 500
-        path = scope["path"]
+        path = scope["path"] = quoted_user(scope)
         guarded = path == "/v1" or path.startswith(("/v1/", "/metrics"))
         response_started = False
 
@@ -117,13 +127,14 @@ class ServiceMiddleware:
                 if problem := limit.enter(None if token is None else token.id):
                     raise problem
                 entered = limit
+                if limit is self._streams:
+                    self._metrics.streams.inc()
             scope.setdefault("state", {})["token"] = token
             await self._app(scope, self._limited(scope, receive), send_with_headers)
         except ClientDisconnect:
             status = 400  # for metrics and log: the client is gone
         except problems.ProblemError as error:
-            response = problems.problem_response(error.status, error.detail, error.headers, error.errors)
-            await response(scope, receive, send_with_headers)
+            await error.response()(scope, receive, send_with_headers)
         except Exception as error:
             # without the error's message, which may contain user ids
             log.error("unexpected %s", type(error).__name__, extra={"detail": redacted_traceback(error)})
@@ -135,9 +146,12 @@ class ServiceMiddleware:
         finally:
             if entered is not None:
                 entered.leave(None if token is None else token.id)
+                if entered is self._streams:
+                    self._metrics.streams.dec()
             took = time.perf_counter() - start
             route = _route(scope, path, guarded)
-            self._metrics.request(scope["method"] if scope["method"].isalpha() else "?", route, status, took)
+            method = scope["method"] if scope["method"] in METHODS else "other"
+            self._metrics.request(method, route, status, took, stream=entered is self._streams)
             if access.isEnabledFor(logging.INFO):
                 fields = {"method": scope["method"][:16], "route": route, "status": status, "ms": round(1e3 * took, 2)}
                 access.info("request", extra=fields | {"token": None if token is None else token.id})
@@ -146,6 +160,7 @@ class ServiceMiddleware:
         """Return the token of a request, None where none is needed; raise a `ProblemError` to refuse the request."""
         if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_BYTES:
             raise problems.ProblemError(431, f"the headers have more than {HEADER_BYTES:,} bytes")
+        self._check_host(scope)
         most = self._most_body_bytes(scope)
         length = _header(scope, b"content-length")
         if length is not None and (not length.isdigit() or len(length) > 18 or int(length) > most):
@@ -173,6 +188,20 @@ class ServiceMiddleware:
         if wait:
             raise problems.ProblemError(429, "too many requests with this token", {"Retry-After": str(wait)})
         return token
+
+    def _check_host(self, scope: Scope) -> None:
+        """Refuse a request without a Host header, with several, or with one that is not allowed."""
+        hosts = [value.decode("latin-1").strip() for name, value in scope["headers"] if name == b"host"]
+        if len(hosts) > 1:
+            raise problems.ProblemError(400, "a request has one Host header, not several", {"Connection": "close"})
+        if not hosts or not hosts[0]:
+            if scope.get("http_version") == "1.0" and self._hosts is None:
+                return  # HTTP/1.0 does not ask for one
+            raise problems.ProblemError(400, "a request has a Host header", {"Connection": "close"})
+        if self._hosts is not None and host_name(hosts[0]) not in self._hosts:
+            raise problems.ProblemError(
+                400, "this service does not answer to that Host: the setting `hosts` names some"
+            )
 
     def _most_body_bytes(self, scope: Scope) -> int:
         return self._body_bytes if scope["path"].endswith(LARGE) else min(self._body_bytes, SMALL_BODY_BYTES)
@@ -206,8 +235,9 @@ def _header(scope: Scope, name: bytes) -> bytes | None:
 
 def _route(scope: Scope, path: str, guarded: bool) -> str:
     """Return a route's pattern, never the path itself, which may contain a user id."""
-    route = scope.get("route")
-    pattern = getattr(route, "path", None)
-    if isinstance(pattern, str) and pattern:
-        return pattern
+    routes = [scope["route"]] if "route" in scope else getattr(scope.get("app"), "routes", ())
+    for route in routes:  # a request that was refused before it reached a route is counted at the one that it asked for
+        pattern = getattr(route, "path_format", None)
+        if isinstance(pattern, str) and pattern and ("route" in scope or route.matches(scope)[0] is not Match.NONE):
+            return pattern
     return "unknown" if guarded else "static"

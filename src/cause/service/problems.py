@@ -24,6 +24,7 @@ KINDS: Mapping[int, tuple[str, str]] = {
     503: ("unavailable", "Not now"),
 }
 STORAGE_FULL = "storage-full", "There is no room for more samples"
+QUOTA = "quota-exceeded", "The user's quota is used up"
 
 
 class ProblemError(Exception):
@@ -39,13 +40,25 @@ class ProblemError(Exception):
         Headers of the response.
     errors
         What is wrong in the body, for each place.
+    kind
+        Name and title of the problem; by default those of the status.
     """
 
     def __init__(
-        self, status: int, detail: str, headers: Mapping[str, str] | None = None, errors: list[Any] | None = None
+        self,
+        status: int,
+        detail: str,
+        headers: Mapping[str, str] | None = None,
+        errors: list[Any] | None = None,
+        kind: tuple[str, str] | None = None,
     ) -> None:
         super().__init__(detail)
         self.status, self.detail, self.headers, self.errors = status, detail, dict(headers or {}), errors
+        self.kind = kind
+
+    def response(self) -> JSONResponse:
+        """Return the refusal as a response."""
+        return problem_response(self.status, self.detail, self.headers, self.errors, self.kind)
 
 
 def problem_response(

@@ -6,7 +6,9 @@ checks everything that is used here.
 """
 
 import asyncio
+import itertools
 import json
+from collections import Counter
 from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -15,6 +17,7 @@ from cause.service.problems import KINDS, PREFIX
 
 MOST_HEAD_BYTES = 65_536
 """Of a request before its body. The parser itself has no limit."""
+_OPENED = itertools.count()
 LINGER_S = 5.0
 """How long the rest of a body may take after its request was answered."""
 
@@ -36,13 +39,39 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Refuse a connection beyond the limit; otherwise wait for the first request."""
+        self._opened = next(_OPENED)
         self._unanswered: list[RequestResponseCycle] = []  # several if the client pipelines its requests
         self.ws_protocol_class = None  # a WebSocket would bypass the middleware and these limits
         super().connection_made(transport)
-        if len(self.connections) > self.most_connections:
+        if len(self.connections) > self.most_connections and not self._close_an_idle_one():
             self._refuse(503, f"too many connections: at most {self.most_connections}")
         else:
             self._set_read_timer(self.slow_s)
+
+    def _close_an_idle_one(self) -> bool:
+        """Make room: close the oldest connection without a request under way, of the address that has the most.
+
+        So connections that send nothing, or the half of a request, keep nobody else out. A client whose idle
+        connection is closed opens another one.
+
+        Returns
+        -------
+        False if every connection has a request under way.
+        """
+        idle: dict[str, list[BoundedProtocol]] = {}
+        counts: Counter[str] = Counter()
+        for connection in cast("set[BoundedProtocol]", self.connections):
+            address = (connection.client or ("?",))[0]
+            if connection.transport.is_closing():
+                continue
+            counts[address] += 1
+            if connection is not self and not connection._unanswered:
+                idle.setdefault(address, []).append(connection)
+        if not idle:
+            return False
+        victims = idle[max(idle, key=lambda address: counts[address])]
+        min(victims, key=lambda connection: connection._opened).transport.abort()
+        return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell all requests under way that the client is gone."""

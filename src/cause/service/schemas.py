@@ -2,7 +2,8 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic_core import PydanticCustomError
 
 from cause.device.store.blocks import HANDLE_BYTES
 
@@ -47,8 +48,10 @@ class Upload(ResponseModel):
     """Samples of one user that arrived in one request."""
 
     id: Id
-    state: Literal["staged", "learned", "erased"]
-    samples: int
+    state: Literal["staged", "learned", "erased"] = Field(
+        description="Of a repeated upload `erased` once any of its samples were forgotten after its round was closed"
+    )
+    samples: int = Field(description="How many wait or were learned; 0 if erased, also while others of them are held")
     round: int | None = None
     handles: list[str] = Field(
         [],
@@ -96,11 +99,16 @@ class Matched(ResponseModel):
     handles: list[str] = Field(description="Of all samples that equal a row; for an erasure")
 
 
-class UserRound(ResponseModel):
-    """What is held of a user of one round."""
+class OwnRound(ResponseModel):
+    """What is held of a user of one round, as the user's own token reads it."""
 
     round: int
     samples: int
+
+
+class UserRound(OwnRound):
+    """What is held of a user of one round."""
+
     shards: list[int]
 
 
@@ -111,14 +119,42 @@ class UserStaged(ResponseModel):
     samples: int
 
 
+class Quota(ResponseModel):
+    """The most that one user may hold, staged samples included, when the user's own token uploads."""
+
+    samples: int | None = Field(description="None: as many as fit")
+    bytes: int | None = Field(description="On the disk; None: as many as fit")
+
+
+class OwnUser(ResponseModel):
+    """What is held of a user, as the user's own token reads it."""
+
+    samples: int
+    quarantined: int = Field(description="How many of the samples are in quarantine")
+    rounds: list[OwnRound]
+    staged: UserStaged
+    bytes: int = Field(description="On the disk, staged samples included")
+    quota: Quota
+
+
 class User(ResponseModel):
     """What is held of a user."""
 
     samples: int
-    quarantined: int
-    """How many of the samples are in quarantine."""
+    quarantined: int = Field(description="How many of the samples are in quarantine")
     rounds: list[UserRound]
     staged: UserStaged
+    bytes: int = Field(description="On the disk, staged samples included")
+    quota: Quota
+
+
+def _erasure_schema(schema: dict[str, Any]) -> None:
+    """Add examples, and delete null from the types of the fields: a client may leave them out, but not send null."""
+    schema["examples"] = [{}, {"rounds": [1]}, {"rounds": [1], "count": 5}, {"handles": ["0123456789abcdef"]}]
+    for field in schema["properties"].values():
+        (only,) = (type_ for type_ in field.pop("anyOf") if type_ != {"type": "null"})
+        field.pop("default")
+        field.update(only)
 
 
 class Erasure(BaseModel):
@@ -126,15 +162,12 @@ class Erasure(BaseModel):
 
     A row is named by its handle, which its upload answered with. A position is a random number inside the device and
     not the row's number in the upload, so the samples with the lowest ones are a random part of the round.
+
+    A field that is left out sets no limit. A field that is null is refused: a program whose list of handles was never
+    filled must not erase everything.
     """
 
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={
-            "examples": [{}, {"rounds": [1]}, {"rounds": [1], "count": 5}, {"handles": ["0123456789abcdef"]}]
-        },
-    )
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra=_erasure_schema)
     rounds: list[Annotated[int, Field(ge=1, lt=2**31)]] | None = Field(None, min_length=1, max_length=1000)
     count: int | None = Field(None, ge=1, lt=2**31)
     samples: list[Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=2, max_length=2)]] | None = (
@@ -153,9 +186,16 @@ class Erasure(BaseModel):
         None, min_length=1, max_length=128, description="A random text that the receipts commit to, as nonce_sha256"
     )
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_null(cls, value: Any) -> Any:
+        if value is None:
+            raise PydanticCustomError("null", "null is refused: leave the field out where it sets no limit")
+        return value
 
-class Request(ResponseModel):
-    """An erasure and its state."""
+
+class OwnRequest(ResponseModel):
+    """An erasure and its state, as tokens read it that are neither an operator's nor an auditor's."""
 
     id: Id
     state: Literal["accepted", "in_effect", "repaired"]
@@ -165,10 +205,15 @@ class Request(ResponseModel):
     repaired: Time | None
     samples: int | None
     staged: int
-    shards: list[int]
-    rsn_planned: int | None
     receipts: list[int]
     note: str | None = Field(None, description="To an operator who asked: that nothing was held of the user")
+
+
+class Request(OwnRequest):
+    """An erasure and its state."""
+
+    shards: list[int]
+    rsn_planned: int | None
 
 
 class Requests(ResponseModel):
@@ -189,11 +234,16 @@ class PlanShard(ResponseModel):
     rsn: int
 
 
-class Plan(ResponseModel):
-    """What an erasure would delete and cost."""
+class OwnPlan(ResponseModel):
+    """What an erasure would delete, as the user's own token reads it."""
 
     samples: int
     staged: int
+
+
+class Plan(OwnPlan):
+    """What an erasure would delete and cost."""
+
     rsn: int
     destroyed: list[Segment]
     shards: list[PlanShard]
@@ -508,7 +558,9 @@ class Verification(ResponseModel):
 
     id: Id
     receipt: int | None
-    state: Literal["running", "holds", "mismatch", "failed"]
+    state: Literal["running", "holds", "nothing", "mismatch", "failed"] = Field(
+        description="`nothing`: signature and proof hold, and there was no sub-model to replay"
+    )
     started: Time
     finished: Time | None = None
     sub_models: int | None = None

@@ -7,7 +7,9 @@ import hmac
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from cause.executors import Processes
 from cause.service.baselines import Comparison
 from cause.service.batching import PredictionBatcher
 from cause.service.body_reader import BodyReader
+from cause.service.device_metrics import DeviceCollector
 from cause.service.erasures import Erasures
 from cause.service.events import Events
 from cause.service.input_spec import InputConverter
@@ -32,6 +35,7 @@ from cause.service.journal import PublishingJournal
 from cause.service.metrics import Metrics
 from cause.service.predictor_cache import PredictorCache
 from cause.service.problems import ProblemError
+from cause.service.quotas import Quotas
 from cause.service.receive_buffer import overwrite_receive_buffer
 from cause.service.settings import ServeSettings
 from cause.service.tokens import Tokens
@@ -40,6 +44,11 @@ from cause.service.verifications import Verifications
 
 REMEMBERED_S = 86_400.0
 MOST_REMEMBERED = 100_000
+RELOADED = (
+    "close_every", "close_samples", "repair", "body", "connections", "requests", "streams", "slow", "rate", "erasures",
+    "user_samples", "user_storage", "attempts", "hosts", "plain", "grace",
+)  # fmt: skip
+"""Settings that `Service.reload` changes without a restart."""
 NUMBER_BYTES = 24
 """Length of a probability as text."""
 
@@ -62,13 +71,17 @@ class Service:
 
     def __init__(self, folder: Path, settings: ServeSettings) -> None:
         self.settings, self.folder = settings, folder
+        self.on_reload: list[Callable[[ServeSettings], None]] = []
+        """Called with the new settings by `reload`."""
         config = read_config(Layout(folder).config)
         self.model = None if settings.calibration is None else EnergyModel.load(Path(settings.calibration))
         self.device = Cause(folder, executor=Processes(settings.workers))
         try:
             self.home: Home = home_of(self.device)
-            self.events, self.metrics = Events(), Metrics()
+            # milliseconds: fewer events than that are published, so the ids of the next run are higher
+            self.events, self.metrics = Events(int(1000 * self.home.clock())), Metrics()
             self.predictors = PredictorCache(self.device)
+            self.quotas = Quotas(self.device, settings)
             self._lock = threading.Lock()
             self._bodies: dict[str, OrderedDict[str, tuple[float, bytes]]] = {}
             self._loop: asyncio.AbstractEventLoop | None = None
@@ -76,20 +89,21 @@ class Service:
             self.verifications = Verifications(self.device, self.events, settings.verify_processes)
             self.journal = PublishingJournal(self.home, self.events, self._on_forget)
             self.device.journal = self.journal
-            self.tokens = Tokens(folder, token_key(self.home), tidy=self.home.time.doubt() is None)
+            self.tokens = Tokens(self.home.layout.folder, token_key(self.home), tidy=self.home.time.doubt() is None)
             self._call_key = self.home.vault.commit(DEVICE_KEY, digest("calls of the service"))
             shape, dtype = config.settings.input_shape, config.settings.input_dtype
             self.reader = SampleReader(
                 InputLayout.of(self.device.learner, self.device.classes, shape), settings.unpacked_bytes
             )
-            policy = settings.repair or ("now" if config.settings.repair == "now" else "deadline")
-            self.trainer = Trainer(self.device, self.events, settings, policy)
+            self._default_repair = "now" if config.settings.repair == "now" else "deadline"
+            self.trainer = Trainer(self.device, self.events, settings, settings.repair or self._default_repair)
             self.converter = InputConverter.of(self.reader.layout, dtype or settings.samples)
             self.erasures = Erasures(self.device, self.predictors)
             self.body_reader = BodyReader(settings.arriving_bytes, settings.unpackings)
             bytes_per_prediction = self.device.classes * (8 * self.device.controller.most + NUMBER_BYTES)
             self.batcher = PredictionBatcher(self.predictors, settings.waiting_bytes, bytes_per_prediction)
             self.comparison = Comparison(self.device, self.model)
+            self.metrics.add(DeviceCollector(self))
             self.ready = False
         except BaseException:
             self.device.close()
@@ -102,6 +116,26 @@ class Service:
         gc.freeze()  # imported objects stay: collections after an erasure then take less time
         self.trainer.start()
         self.ready = True
+
+    def reload(self, settings: ServeSettings) -> list[str]:
+        """Use other settings from now on. Requests, streams and trainings under way are not ended.
+
+        Returns
+        -------
+        The names of changed settings that need a restart; the others are in use.
+        """
+        changed = [
+            field.name
+            for field in fields(ServeSettings)
+            if getattr(settings, field.name) != getattr(self.settings, field.name)
+        ]
+        fixed = [name for name in changed if name not in RELOADED]
+        self.settings = replace(settings, **{name: getattr(self.settings, name) for name in fixed})
+        self.quotas.apply(self.settings)
+        self.trainer.apply(self.settings, self.settings.repair or self._default_repair)
+        for apply in self.on_reload:
+            apply(self.settings)
+        return fixed
 
     def begin_shutdown(self) -> None:
         """Report that the service is not ready, and end the event streams. A second call changes nothing."""
@@ -180,6 +214,11 @@ class Service:
             while len(bodies) > MOST_REMEMBERED:
                 bodies.popitem(last=False)
         return hmac.digest(self._call_key, name + b"\0" + body_digest, "sha256").hex()[:32] if bound else id_
+
+    def forget_body(self, kind: str, id_: str) -> None:
+        """Delete the digest of a repeated body whose samples were forgotten: a 422 would confirm a guess of them."""
+        with self._lock:
+            self._bodies.get(kind, OrderedDict()).pop(id_, None)
 
     def part_id(self, call: str, user: str) -> str:
         """Return the id of one user's part of a call that uploads samples of several users."""

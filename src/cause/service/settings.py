@@ -1,5 +1,6 @@
 """Settings of the service: defaults, then a TOML file, the environment (`CAUSE_SERVE_…`) and options; the last wins."""
 
+import ipaddress
 import os
 import tomllib
 from collections.abc import Mapping
@@ -16,6 +17,8 @@ PREFIX = "CAUSE_SERVE_"
 REPAIRS = (*TIMES, "never")
 LARGEST_BYTES = 1 << 20  # of a TOML file
 SAMPLES = ("float32", "uint8")
+LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_TRUE_FALSE = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,11 @@ class ServeSettings:
 
     host: str = "127.0.0.1"
     port: int = 8470
+    plain: bool = False
+    """Other machines may use plain HTTP, since a proxy or a tunnel encrypts it: no warning is logged."""
+    hosts: str | None = None
+    """Names and addresses that requests may give as their Host, separated by commas; None: any. Names of this machine
+    itself (localhost, 127.0.0.1, [::1]) always may."""
     workers: int = 1
     """Worker processes that train."""
     close_every: str | None = None
@@ -67,6 +75,11 @@ class ServeSettings:
     """Requests a second for each token; the burst is twice that."""
     erasures: int = 60
     """Erasures an hour for each user's token, in one burst or not: each leaves a receipt that is kept for ever."""
+    user_samples: int | None = None
+    """The most samples that one user may hold when the user's own token uploads; None: as many as fit."""
+    user_storage: str = "25%"
+    """The most that one user's samples may take on the disk, likewise: a size, or a share of the home's `storage` (of
+    the whole disk where the home has no such limit)."""
     attempts: float = 5.0
     """Failed attempts a second for each address."""
     tls_cert: str | None = None
@@ -100,6 +113,21 @@ class ServeSettings:
                 parse_duration(text)
         for size in (self.body, self.unpacked, self.arriving, self.waiting):
             parse_bytes(size)
+        if self.user_samples is not None and self.user_samples < 1:
+            raise InputError(f"user_samples must be at least 1, not {self.user_samples}")
+        share_of(self.user_storage, 0)
+
+    @property
+    def allowed_hosts(self) -> frozenset[str] | None:
+        """`hosts` as a set, in lower case and without ports; None: any."""
+        if self.hosts is None:
+            return None
+        return frozenset(host_name(host.strip()) for host in self.hosts.split(",") if host.strip()) | LOCAL_HOSTS
+
+    @property
+    def exposed(self) -> bool:
+        """Whether tokens and samples can be read on the network: other machines are served without TLS."""
+        return self.tls_cert is None and not self.plain and not is_loopback(self.host)
 
     @property
     def close_every_s(self) -> float | None:
@@ -147,6 +175,52 @@ class ServeSettings:
         return parse_bytes(self.unpacked)
 
 
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a service that listens on this host.
+
+    >>> [is_loopback(host) for host in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "", "device.local")]
+    [True, True, True, False, False, False]
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def host_name(header: str) -> str:
+    """Return the name or address in a Host header, in lower case and without its port.
+
+    >>> host_name("Device.local:8470"), host_name("[::1]:8470"), host_name("10.0.0.5")
+    ('device.local', '[::1]', '10.0.0.5')
+    """
+    name, bracket, rest = header.lower().rpartition("]")
+    return name + bracket if bracket else rest.partition(":")[0]
+
+
+def share_of(text: str, whole: int) -> int:
+    """Return a size in bytes that is given as a size or as a percentage of a whole.
+
+    Raises
+    ------
+    InputError
+        If it is neither, or not above zero, or above 100 %.
+
+    Examples
+    --------
+    >>> share_of("25%", 1000), share_of("2KB", 1000)
+    (250, 2048)
+    """
+    if not text.endswith("%"):
+        return parse_bytes(text)
+    try:
+        percent = float(text[:-1])
+    except ValueError:
+        percent = 0.0
+    if not 0 < percent <= 100:
+        raise InputError(f"a share is a percentage above 0 and up to 100, as 25%, or a size, as 2GB, not {text!r}")
+    return int(whole * percent / 100)
+
+
 def read_settings(
     file: Path | None = None, environment: Mapping[str, str] = os.environ, **options: Any
 ) -> ServeSettings:
@@ -175,9 +249,14 @@ def read_settings(
     for field in fields(ServeSettings):
         value = environment.get(PREFIX + field.name.upper())
         if value is not None:
-            values[field.name] = _parse(field.name, value, str(field.type))
+            values[field.name] = _parse(field.name, value, _kind(field.type))
     values |= {name: value for name, value in options.items() if value is not None}
     return ServeSettings(**values)
+
+
+def _kind(type_: Any) -> str:
+    """Return the name of a field's type, as "str" or "int | None"."""
+    return type_.__name__ if isinstance(type_, type) else str(type_)
 
 
 def _table(file: Path | None) -> dict[str, Any]:
@@ -193,12 +272,13 @@ def _table(file: Path | None) -> dict[str, Any]:
     table = tables.pop("serve", {})
     if tables or not isinstance(table, dict):
         raise InputError(f"{str(file)!r}: there is only the table [serve], not {sorted(tables)}")
-    kinds = {field.name: str(field.type) for field in fields(ServeSettings)}
+    kinds = {field.name: _kind(field.type) for field in fields(ServeSettings)}
     for name, value in table.items():
         if name not in kinds:
             raise InputError(f"{str(file)!r}: [serve] has no {name!r}{nearest(name, kinds)}")
-        expected: Any = str if "str" in kinds[name] else (int, float) if "float" in kinds[name] else int
-        if not isinstance(value, expected) or isinstance(value, bool):
+        kind = kinds[name]
+        expected: Any = bool if kind == "bool" else str if "str" in kind else (int, float) if "float" in kind else int
+        if not isinstance(value, expected) or (isinstance(value, bool) and kind != "bool"):
             raise InputError(f"{str(file)!r}: {name} must be {kinds[name]}, not {value!r}")
     return dict(table)
 
@@ -206,6 +286,10 @@ def _table(file: Path | None) -> dict[str, Any]:
 def _parse(name: str, value: str, kind: str) -> Any:
     if "str" in kind:
         return value
+    if kind == "bool":
+        if value.lower() not in _TRUE_FALSE:
+            raise InputError(f"{PREFIX}{name.upper()} must be true or false, not {value!r}")
+        return _TRUE_FALSE[value.lower()]
     try:
         return float(value) if "float" in kind else int(value)
     except ValueError:

@@ -99,6 +99,11 @@ class Trainer:
         """Start the thread."""
         self._thread.start()
 
+    def apply(self, settings: ServeSettings, repair: str) -> None:
+        """Use another schedule from now on."""
+        self._settings, self.repair = settings, repair
+        self.wake()
+
     def wake(self, *, repair: bool = False) -> None:
         """Check now whether there is something to do; with `repair`, repair even if it is not due yet."""
         if repair:

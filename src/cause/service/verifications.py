@@ -129,7 +129,7 @@ class Verifications:
             try:
                 report = self._device.verify(verification.receipt, processes=self._processes, began=self._on_pool)
                 fields = {
-                    "state": "holds" if report.holds else "mismatch",
+                    "state": "mismatch" if not report.holds else "holds" if report.sub_models else "nothing",
                     "sub_models": report.sub_models,
                     "identical": len(report.identical),
                     "mismatched": len(report.mismatched) + len(report.wrong),

@@ -8,15 +8,16 @@ from cause.common.version import __version__
 from cause.device.device import ENDLESS
 from cause.device.retention import Retention
 from cause.device.status import Degraded, RepairCost, Status, estimated, waiting
-from cause.device.store.listing import page
 from cause.device.store.queries import RequestRow, RoundRow
 from cause.engine.ledger import Quarantined
 from cause.engine.presets import system_text
 from cause.engine.requests import Request as ForgetRequest
 from cause.engine.samples import SegmentKey
 from cause.service import schemas as s
+from cause.service.access import inspects
 from cause.service.responses import optional_timestamp, timestamp
 from cause.service.service import Service
+from cause.service.tokens import Token
 from cause.service.trainer import TrainingProblem
 
 TOO_LONG_S = 3600.0
@@ -161,7 +162,7 @@ def shards(service: Service) -> list[s.Shard]:
     shown = []
     with device.lock:
         waiting_since = service.home.queries.behind()
-        active = device.controller.at(max(1, device.ledger.round))
+        active = device.controller.active(max(1, device.ledger.round))
         for shard in device.ledger.shards():
             lineage, head = device.ledger.lineage(shard), device.memory.head(shard)
             serving = None if head is None else head.key
@@ -171,7 +172,7 @@ def shards(service: Service) -> list[s.Shard]:
             shown.append(
                 s.Shard(
                     shard=shard,
-                    active=shard < active,
+                    active=shard in active,
                     samples=lineage.samples,
                     head=_key(serving),
                     newest=_key(lineage.last),
@@ -283,6 +284,28 @@ def request(service: Service, id_: str) -> s.Request | None:
     return None if row is None else _request(service, row)
 
 
+def request_for(token: Token, request: s.Request) -> s.Request | s.OwnRequest:
+    """Return a request as a token may read it."""
+    return request if inspects(token) else s.OwnRequest(**_own_fields(s.OwnRequest, request))
+
+
+def plan_for(token: Token, plan: s.Plan) -> s.Plan | s.OwnPlan:
+    """Return a plan as a token may read it."""
+    return plan if inspects(token) else s.OwnPlan(**_own_fields(s.OwnPlan, plan))
+
+
+def user_for(token: Token, user: s.User) -> s.User | s.OwnUser:
+    """Return what is held of a user as a token may read it."""
+    if inspects(token):
+        return user
+    rounds_ = [s.OwnRound(**_own_fields(s.OwnRound, round_)) for round_ in user.rounds]
+    return s.OwnUser(**_own_fields(s.OwnUser, user) | {"rounds": rounds_})
+
+
+def _own_fields(form: type[s.ResponseModel], whole: s.ResponseModel) -> dict[str, Any]:
+    return {name: getattr(whole, name) for name in form.model_fields}
+
+
 def _request(service: Service, row: RequestRow) -> s.Request:
     summary = json.loads(row.covered) if row.covered else {}
     state: Any = "accepted" if row.effective is None else "in_effect" if row.repaired is None else "repaired"
@@ -312,11 +335,14 @@ def user(service: Service, name: str) -> s.User:
         staged = service.home.inbox.like(name)
         names = set(device.ledger.names_like(name))
         quarantined = sum(piece.samples for piece in device.ledger.quarantined() if piece.user in names)
+        held = service.quotas.held(name)
     return s.User(
         samples=sum(round_.samples for round_ in rounds_),
         quarantined=quarantined,
         rounds=rounds_,
         staged=s.UserStaged(uploads=len(staged), samples=sum(upload.samples for upload in staged)),
+        bytes=held.bytes,
+        quota=s.Quota(samples=service.quotas.samples, bytes=service.quotas.bytes),
     )
 
 
@@ -337,10 +363,10 @@ def samples(service: Service, name: str, round_: int | None, before: int | None,
         The most samples on the page.
     """
     with service.device.lock:
-        _, total = page(service.home, name, round_=round_, most=0)
+        _, total = service.home.listing.page(name, round_=round_, most=0)
         end = total if before is None else min(before, total)
         start = max(0, end - limit)
-        listed, _ = page(service.home, name, round_=round_, first=start, most=end - start)
+        listed, _ = service.home.listing.page(name, round_=round_, first=start, most=end - start)
     items = [
         s.HeldSample(round=held.round, handle=held.handle, label=held.label, arrived=timestamp(held.arrived))
         for held in listed

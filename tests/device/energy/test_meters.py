@@ -3,8 +3,8 @@
 import math
 import os
 import threading
-import time
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -17,10 +17,11 @@ from cause.device.energy.sampled import LOOKS
 from cause.device.energy.tally import PowerTally
 from cause.errors import MeterError
 from tests.device.energy.machines import Nvml, hwmon_tree, iio_tree, rapl_tree, write
+from tests.waiting import pass_time, wait_until
 
 
 class Clock:
-    """Time that stands still until it is told."""
+    """Time that stands still until it is moved."""
 
     def __init__(self):
         self.now = 0.0
@@ -63,14 +64,26 @@ def test_rapl_wraps_around_at_its_own_range(tmp_path):
 
 def test_rapl_sees_several_wraps_in_one_measurement(tmp_path):
     (zone,) = rapl_tree(tmp_path, packages=1, wraps_at_uj=10_000_000)
-    meter = SampledMeter("RAPL", 500.0, rapl(tmp_path).tally)
+    reads, rapl_tally = [], rapl(tmp_path).tally
+
+    def counted() -> Any:
+        tally: Any = rapl_tally()
+        add = tally.add
+        tally.add = lambda at: (add(at), reads.append(at))
+        return tally
+
+    def read_again() -> None:
+        enough = len(reads) + 2  # the second one begins after this call
+        wait_until(lambda: len(reads) >= enough)
+
+    meter = SampledMeter("RAPL", 500.0, counted)
 
     def work():
         for value in (8_000_000, 5_000_000, 2_000_000, 9_000_000, 6_000_000):  # from 1: 7, 7, 7, 7, 7 J
             partial = zone / "next"
             partial.write_text(str(value))
             partial.replace(zone / "energy_uj")  # as a whole, as the kernel does it
-            time.sleep(0.05)
+            read_again()
 
     assert measured(meter, work).joules == pytest.approx(35.0)
 
@@ -212,7 +225,7 @@ def test_without_its_library_nvml_names_the_extra(monkeypatch):
 def test_the_thread_samples_while_work_goes_on_and_ends_with_it():
     meter = SampledMeter("steady", 200.0, lambda: PowerTally(lambda: 50.0))
     before = threading.active_count()
-    record = measured(meter, lambda: time.sleep(0.2))
+    record = measured(meter, lambda: pass_time(0.2))
     assert record.readings > 10
     assert record.joules == pytest.approx(50.0 * record.seconds, rel=0.05)
     assert threading.active_count() == before
@@ -224,16 +237,17 @@ def test_readings_never_overlap_and_none_comes_after_the_end():
     def slow_watts():
         overlaps.extend(inside)
         inside.append(1)
-        time.sleep(0.03)
+        pass_time(0.03)
         inside.pop()
         taken.append(1)
         return 50.0
 
-    record = measured(SampledMeter("slow", 100.0, lambda: PowerTally(slow_watts)), lambda: time.sleep(0.06))
-    after = len(taken)
-    time.sleep(0.1)
+    record = measured(
+        SampledMeter("slow", 100.0, lambda: PowerTally(slow_watts)), lambda: wait_until(lambda: len(taken) > 2)
+    )
+    assert not [thread for thread in threading.enumerate() if thread.name == "cause-meter"], "it goes on reading"
     assert overlaps == []
-    assert len(taken) == after == record.readings > 2
+    assert len(taken) == record.readings > 2
 
 
 def test_work_that_fails_is_measured_and_its_error_goes_on():
@@ -280,13 +294,13 @@ def test_a_card_that_has_just_worked_is_waited_for():
     def pass_time(seconds):
         clock.now += seconds
 
-    told = []
+    progress = []
     warm = SampledMeter("warm", 0.001, lambda: PowerTally(watts), clock=clock)
-    meter = with_idle(warm, 2.0, pass_time, lambda *at: told.append(at))
+    meter = with_idle(warm, 2.0, pass_time, lambda *at: progress.append(at))
     assert meter.idle_watts == pytest.approx(117.0, abs=1.0)
     assert clock.now < 2.0 * LOOKS
-    assert told[0] == (1, LOOKS)
-    assert told[-1] == (LOOKS, LOOKS)
+    assert progress[0] == (1, LOOKS)
+    assert progress[-1] == (LOOKS, LOOKS)
     never = SampledMeter("ever less", 0.001, lambda: PowerTally(lambda: 130.0 * 0.9**clock.now), clock=clock)
     began = clock.now
     with_idle(never, 2.0, pass_time)
@@ -344,6 +358,6 @@ def test_the_machine_is_asked_in_order_and_for_the_device(tmp_path):
     meters["rapl"] = missing
     assert find_meter("cpu", meters).unavailable == "ina3221: not here; rapl: not here"
     assert find_meter("mps", meters).unavailable == "no meter sees the energy of 'mps'"
-    told = {each["kind"]: each for each in (found.as_dict() for found in found_meters(meters))}
-    assert told["rapl"] == {"kind": "rapl", "source": None, "sampling_hz": None, "unavailable": "not here"}
-    assert told["nvml"]["unavailable"] is None
+    described = {each["kind"]: each for each in (found.as_dict() for found in found_meters(meters))}
+    assert described["rapl"] == {"kind": "rapl", "source": None, "sampling_hz": None, "unavailable": "not here"}
+    assert described["nvml"]["unavailable"] is None

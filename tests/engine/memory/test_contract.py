@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from cause.engine.memory import POLICIES, Memory, PolicySetting, SubModel
 from cause.engine.samples import SegmentKey
 from cause.errors import BudgetError
+from tests.engine.memory.counts import Counted, Ones
 
 BOUNDED = [name for name in POLICIES if POLICIES[name].bounded]
 
@@ -19,16 +20,17 @@ class Watched(Memory):
     def _evict(self, slot, newcomer):
         key = self._occupant(slot)
         assert key is not None
-        assert key.shard == newcomer.key.shard or self.stored_of(key.shard)[-1] != key, "a head was named"
-        return super()._evict(slot, newcomer)
+        head = key.shard != newcomer.key.shard and self.stored_of(key.shard)[-1] == key
+        assert self.policy.heads_apart or not head, "a head was named"
+        evicted = super()._evict(slot, newcomer)
+        assert evicted == ([] if head else [key]), "a head was destroyed"
+        return evicted
 
 
 def memory(name, slots, size=1, budget=None):
     policy = POLICIES[name](PolicySetting(slots, b"key"))
-    budget_bytes = budget or slots * size
-    return Watched(
-        policy, slots=slots, budget_bytes=budget_bytes, samples_between=lambda s, a, b: b.round - (a.round if a else 0)
-    )
+    budget_bytes = (budget or slots * size) + 3 * size * policy.heads_apart
+    return Watched(policy, slots=slots, budget_bytes=budget_bytes, counts=Ones())
 
 
 @st.composite
@@ -55,7 +57,10 @@ def play(store, steps, size=lambda key: 1):
         else:
             store.admit(SubModel(key, bytes(32), size(key)), b"blob")
             assert store.head(key.shard).key == key
-        assert len(store) <= store.slots
+        assert len(store) - len(store.apart()) <= store.slots
+        assert {key.shard for key in store.apart()} == {
+            key.shard for key in store.apart() if store.head(key.shard).key == key
+        }
         assert store.used_bytes == sum(size(k) for k in store.stored()) <= store.budget_bytes
     return store
 
@@ -85,28 +90,28 @@ class Life:
     def __init__(self, name, slots):
         self.name, self.slots = name, slots if POLICIES[name].bounded else 10**6
         self.samples = {}  # by (shard, round), as the ledger holds them
+        self.counts = Counted(self.samples)
         self.memory = self.new()
 
     def new(self, shelf=None):
         policy = POLICIES[self.name](PolicySetting(self.slots, b"key"))
-        budget_bytes = self.slots * 3
-        return Memory(
-            policy, slots=self.slots, budget_bytes=budget_bytes, samples_between=self.samples_between, shelf=shelf
-        )
-
-    def samples_between(self, shard, after, upto):
-        first = after.round + 1 if after else 1
-        return sum(self.samples.get((shard, round_), 0) for round_ in range(first, upto.round + 1))
+        budget_bytes = self.slots * 3 + 9 * policy.heads_apart
+        return Memory(policy, slots=self.slots, budget_bytes=budget_bytes, counts=self.counts, shelf=shelf)
 
     def step(self, what, shard, round_, count):
         """What a step changes: the keys that left."""
         key = SegmentKey(shard, round_)
+        self.counts.round = max(self.counts.round, round_)
         if what == "admit":
-            self.samples.setdefault((shard, round_), count)
+            self.samples.setdefault((shard, round_), count + 1)
+            if count % 3:
+                self.memory.policy.begin()
             return self.memory.admit(SubModel(key, bytes(32), 1 + count % 3), b"blob")
         if what == "forget":  # first the samples, then every sub-model that has seen them
             self.samples[shard, round_] = min(count, self.samples.get((shard, round_), 0))
-            return self.memory.drop_from(key)
+            dropped = self.memory.drop_from(key)
+            self.memory.policy.requested([key], self.memory)
+            return dropped
         stored = self.memory.stored()
         if stored:
             self.memory.discard(stored[count % len(stored)])
@@ -165,6 +170,8 @@ def test_a_trace_cut_into_processes_gives_what_one_process_gives(name, steps, sl
 @pytest.mark.parametrize("name", BOUNDED)
 def test_fewer_slots_than_are_in_use_are_refused(name):
     life = Life(name, 6)
+    if life.memory.policy.heads_apart:
+        pytest.skip("a head that has no slot is in its place, however few slots there are")
     for shard in range(3):
         for round_ in (1, 2):
             life.step("admit", shard, round_, 0)

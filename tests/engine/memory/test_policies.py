@@ -11,11 +11,13 @@ from cause.engine.memory import POLICIES, Memory, MemoryShelf, Policy, PolicySet
 from cause.engine.memory.fibor import FiboR
 from cause.engine.samples import SegmentKey
 from cause.errors import BudgetError, PolicyError
+from tests.engine.memory.counts import Between
 
 
 def memory(name, slots, between=lambda s, a, b: b.round - (a.round if a else 0)):
     policy = POLICIES[name](PolicySetting(slots, b"key"))
-    return Memory(policy, slots=slots, budget_bytes=slots, samples_between=between)
+    budget_bytes = slots + 4 * policy.heads_apart
+    return Memory(policy, slots=slots, budget_bytes=budget_bytes, counts=Between(between))
 
 
 def admit(store, *keys):
@@ -138,7 +140,7 @@ def test_cost_spreads_what_it_keeps():
 
 @pytest.mark.parametrize("key", [b"one", b"two"])
 def test_random_names_everybody_in_time(key):
-    store = Memory(POLICIES["random"](PolicySetting(5, key)), slots=5, budget_bytes=5, samples_between=lambda *_: 1)
+    store = Memory(POLICIES["random"](PolicySetting(5, key)), slots=5, budget_bytes=5, counts=Between())
     admit(store, (1, 1), (0, 1), (0, 2), (0, 3), (0, 4))
     slots = Counter()
     for t in range(5, 405):
@@ -151,7 +153,7 @@ def test_random_names_everybody_in_time(key):
 def test_random_differs_by_key():
     named = []
     for key in (b"one", b"two"):
-        store = Memory(POLICIES["random"](PolicySetting(5, key)), slots=5, budget_bytes=5, samples_between=lambda *_: 1)
+        store = Memory(POLICIES["random"](PolicySetting(5, key)), slots=5, budget_bytes=5, counts=Between())
         admit(store, *((0, t) for t in range(1, 6)))
         named.append([gone for ((gone,),) in [admit(store, (0, t)) for t in range(6, 20)]])
     assert named[0] != named[1]
@@ -199,7 +201,7 @@ def test_static_counts_slices_within_a_round():
 
 
 def test_a_free_slot_is_taken_even_when_bytes_must_go():
-    store = Memory(POLICIES["fifo"](PolicySetting(4, b"")), slots=4, budget_bytes=30, samples_between=lambda *_: 1)
+    store = Memory(POLICIES["fifo"](PolicySetting(4, b"")), slots=4, budget_bytes=30, counts=Between())
     for t in (1, 2, 3):
         store.admit(SubModel(SegmentKey(0, t), bytes(32), 10), b"")
     assert store.admit(SubModel(SegmentKey(0, 4), bytes(32), 10), b"") == [(0, 1, 0)]
@@ -207,7 +209,7 @@ def test_a_free_slot_is_taken_even_when_bytes_must_go():
 
 
 def test_when_several_go_the_newcomer_sits_where_the_first_was():
-    store = Memory(POLICIES["fifo"](PolicySetting(3, b"")), slots=3, budget_bytes=30, samples_between=lambda *_: 1)
+    store = Memory(POLICIES["fifo"](PolicySetting(3, b"")), slots=3, budget_bytes=30, counts=Between())
     for t in (1, 2, 3):
         store.admit(SubModel(SegmentKey(0, t), bytes(32), 10), b"")
     assert store.admit(SubModel(SegmentKey(0, 4), bytes(32), 20), b"") == [(0, 1, 0), (0, 2, 0)]
@@ -217,7 +219,7 @@ def test_when_several_go_the_newcomer_sits_where_the_first_was():
 
 @pytest.mark.parametrize("name", [name for name in POLICIES if POLICIES[name].bounded])
 def test_a_newcomer_too_large_is_refused_before_anybody_goes(name):
-    store = Memory(POLICIES[name](PolicySetting(4, b"")), slots=4, budget_bytes=40, samples_between=lambda *_: 1)
+    store = Memory(POLICIES[name](PolicySetting(4, b"")), slots=4, budget_bytes=40, counts=Between())
     store.admit(SubModel(SegmentKey(1, 1), bytes(32), 10), b"")
     for t in (1, 2, 3):
         store.admit(SubModel(SegmentKey(0, t), bytes(32), 10), b"")
@@ -238,7 +240,7 @@ def test_a_shelf_that_fails_leaves_no_hole():
 
     shelf = Failing()
     policy = POLICIES["fifo"](PolicySetting(3, b""))
-    store = Memory(policy, slots=3, budget_bytes=3, samples_between=lambda *_: 1, shelf=shelf)
+    store = Memory(policy, slots=3, budget_bytes=3, counts=Between(), shelf=shelf)
     admit(store, (0, 1))
     for _ in range(3):
         shelf.fails = True
@@ -264,7 +266,7 @@ def test_a_policy_that_names_a_head_is_caught():
         def victim(self, newcomer, memory):
             return 0
 
-    store = Memory(Wrong(PolicySetting(2, b"")), slots=2, budget_bytes=2, samples_between=lambda *_: 1)
+    store = Memory(Wrong(PolicySetting(2, b"")), slots=2, budget_bytes=2, counts=Between())
     admit(store, (0, 1), (1, 1))
     with pytest.raises(PolicyError, match="slot 1"):
         admit(store, (1, 2))
@@ -276,3 +278,41 @@ def test_dropped_bytes_are_destroyed():
     store.drop_from(SegmentKey(0, 2))
     with pytest.raises(KeyError):
         store.shelf.get(SegmentKey(0, 2))
+
+
+def test_fibor_as_printed_starts_anew_in_each_call_and_replaces_heads():
+    store = memory("fibor-printed", 4)
+    for shard in range(4):
+        admit(store, (shard, 1))
+    store.policy.begin()
+    assert admit(store, (0, 2), (1, 2), (2, 2)) == [[SegmentKey(0, 1)], [SegmentKey(1, 1)], []]
+    # slots 1, 2 and 4: the last held the head of shard 3, which goes on from its place beside the slots
+    assert store.apart() == [SegmentKey(3, 1)]
+    assert store.head(3).key == SegmentKey(3, 1)
+    store.policy.begin()
+    assert admit(store, (0, 3)) == [[SegmentKey(0, 2)]]  # slot 1 again
+    assert admit(store, (3, 2)) == [[SegmentKey(3, 1)]]  # its place was taken over; slot 2 held a head
+    assert store.apart() == [SegmentKey(1, 2)]
+
+
+def test_until_full_never_replaces_and_heads_are_apart():
+    store = memory("until-full", 3)
+    for round_ in (1, 2, 3):
+        for shard in (0, 1):
+            admit(store, (shard, round_))
+    assert store.stored() == [SegmentKey(0, 1), SegmentKey(0, 2), SegmentKey(0, 3), SegmentKey(1, 1), SegmentKey(1, 3)]
+    assert store.apart() == [SegmentKey(0, 3), SegmentKey(1, 3)]
+    store.drop_from(SegmentKey(0, 2))
+    admit(store, (0, 2))  # a request freed its slot
+    assert store.slot_of(SegmentKey(0, 2)) == 2
+
+
+@pytest.mark.parametrize("name", ["fibor", "static", "fibor-printed", "until-full"])
+def test_a_sub_model_can_take_the_place_of_the_one_before(name):
+    store = memory(name, 3)
+    admit(store, (0, 1), (0, 2))
+    slot = store.slot_of(SegmentKey(0, 2))
+    newest = SubModel(SegmentKey(0, 3), bytes(32), 1)
+    assert store.admit(newest, b"", instead_of=SegmentKey(0, 2)) == [SegmentKey(0, 2)]
+    assert store.slot_of(SegmentKey(0, 3)) == slot
+    assert store.stored() == [SegmentKey(0, 1), SegmentKey(0, 3)]

@@ -45,7 +45,7 @@ def test_every_claim_has_a_size(made):
         # real forgetting is always small, and the pruning table has epochs of its own
         size = {"forgetting": "10 % of the samples, 1 epoch,", "pruning": "20 % of the samples, 2 epochs,"}
         trained = [claim["size"] for claim in result["claims"] if "of the samples" in claim["size"]]
-        assert all(size.get(name, "20 % of the samples, 1 epoch,") in told and "1 seed" in told for told in trained)
+        assert all(size.get(name, "20 % of the samples, 1 epoch,") in text and "1 seed" in text for text in trained)
     assert any("of the samples" in claim["size"] for claim in report.results["shards"]["claims"])
 
 

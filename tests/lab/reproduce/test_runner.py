@@ -16,7 +16,6 @@ import pytest
 
 from cause.cli import main
 from cause.errors import InputError, LearnerError
-from cause.lab.reproduce import archive as archive_
 from cause.lab.reproduce import cell as cell_
 from cause.lab.reproduce import kinds, runner
 from cause.lab.reproduce.archive import Archive
@@ -25,6 +24,7 @@ from cause.lab.reproduce.figures import FIGURES
 from cause.lab.reproduce.place import Place
 from cause.lab.reproduce.runner import parse_only, reproduce, rewrite, wanted_cells, write_figure
 from tests.lab.reproduce.tiny import TINY
+from tests.waiting import pass_time, wait_until
 
 POLICIES = [FIGURES["policies"]]
 
@@ -65,9 +65,7 @@ def test_a_killed_process_loses_at_most_one_run(tmp_path):
     command = [sys.executable, "-m", "cause", "reproduce", "policies", "--seeds", "3", "--out", str(tmp_path)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 60
-        while not list(tmp_path.glob("cells/*.json")) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: list(tmp_path.glob("cells/*.json")), 60)
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
@@ -77,63 +75,56 @@ def test_a_killed_process_loses_at_most_one_run(tmp_path):
     assert (report.found, report.ran) == (kept, 18 - kept)
 
 
-ASLEEP = """
-    import os, sys, time
+ENDLESS = """
+    import os, signal, sys
     from pathlib import Path
     from cause.lab.reproduce import runner
     from cause.lab.reproduce.place import Place
 
-    def asleep(cell, place):
+    def endless(cell, place):
         Path(sys.argv[1], str(os.getpid())).touch()
-        time.sleep(60)
+        signal.pause()
 
     if __name__ == "__main__":
-        runner.run_cell = asleep
+        runner.run_cell = endless
         list(runner._several([1, 2], Place(), 2, None))
 """
 
 
 def test_a_killed_process_leaves_nobody_at_work(tmp_path):
     """The processes of a pool would otherwise go on with what they were given, and keep a card busy."""
-    (tmp_path / "pool.py").write_text(textwrap.dedent(ASLEEP))
+    (tmp_path / "pool.py").write_text(textwrap.dedent(ENDLESS))
     at_work = tmp_path / "pids"
     at_work.mkdir()
     process = subprocess.Popen([sys.executable, str(tmp_path / "pool.py"), str(at_work)])
     try:
-        _until(lambda: len(list(at_work.iterdir())) == 2)
+        wait_until(lambda: len(list(at_work.iterdir())) == 2)
     finally:
         process.kill()
         process.wait()
     pids = [int(each.name) for each in at_work.iterdir()]
     assert len(pids) == 2
-    _until(lambda: not any(map(_lives, pids)))
-    assert not any(map(_lives, pids))
+    wait_until(lambda: not any(map(_lives, pids)), 30)
 
 
 def test_a_process_that_is_told_to_end_does_not_wait_for_its_runs(tmp_path):
-    stoppable = "import signal\n" + textwrap.dedent(ASLEEP).replace(
-        "runner.run_cell = asleep", "runner.run_cell = asleep; signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))"
+    stoppable = textwrap.dedent(ENDLESS).replace(
+        "runner.run_cell = endless",
+        "runner.run_cell = endless; signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))",
     )
     (tmp_path / "pool.py").write_text(stoppable)
     at_work = tmp_path / "pids"
     at_work.mkdir()
     process = subprocess.Popen([sys.executable, str(tmp_path / "pool.py"), str(at_work)])
     try:
-        _until(lambda: len(list(at_work.iterdir())) == 2)
+        wait_until(lambda: len(list(at_work.iterdir())) == 2)
         process.terminate()
         assert process.wait(timeout=20) == 143
     finally:
         process.kill()
         process.wait()
     pids = [int(each.name) for each in at_work.iterdir()]
-    _until(lambda: not any(map(_lives, pids)))
-    assert not any(map(_lives, pids))
-
-
-def _until(happened):
-    end = time.monotonic() + 30
-    while not happened() and time.monotonic() < end:
-        time.sleep(0.05)
+    wait_until(lambda: not any(map(_lives, pids)), 30)
 
 
 def _lives(pid):
@@ -222,6 +213,7 @@ def test_what_is_measured_runs_alone(tmp_path, monkeypatch):
     assert all(cell.settings["rho"] > 0 for cell in here if cell.kind == "train")
 
 
+@pytest.mark.long  # test_two_workers_give_the_bits_and_the_memory_of_none is the quick one
 def test_shards_in_worker_processes_learn_the_same(tmp_path):
     only = {"system": ["cause-no-sc"], "shards": ["2"]}
     for name, workers in (("one", 1), ("two", 2)):
@@ -282,7 +274,7 @@ def test_the_command_tells_what_it_did(capsys, tmp_path):
         (["shards", "--data", "nowhere"], "--data: 'nowhere' is not a folder"),
         (["shards", "--share", "0"], "--share is a part of the samples"),
         (["shards", "--epochs", "0"], "--epochs must be at least 1"),
-        (["policies", "--seeds", "0"], "--seeds must be from 1"),
+        (["policies", "--seeds", "0"], "the number of seeds must be from 1"),
         (["policies", "--workers", "0"], "--workers must be from 1"),
         (["shards", "--recipe", "mine"], "unknown recipe 'mine'"),
         (["shards", "--device", "tpu"], "unknown device 'tpu'"),
@@ -349,8 +341,7 @@ def test_a_result_is_not_changed_by_two_at_once(tmp_path):
 
 def test_runs_of_an_older_format_are_made_again(tmp_path, monkeypatch):
     assert reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["8"]}).ran == 6
-    for module in (archive_, cell_):
-        monkeypatch.setattr(module, "FORMAT", cell_.FORMAT + 1)
+    monkeypatch.setitem(cell_.FORMATS, "count", cell_.FORMATS["count"] + 1)
     report = reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["8"]})
     assert (report.found, report.ran) == (0, 6)
     assert len(Archive(tmp_path).of_result("policies")) == 6  # the older ones are gone from it
@@ -362,12 +353,12 @@ def test_runs_without_a_format_are_of_the_one_before_it_was_written_down(tmp_pat
     (tmp_path / "cells").mkdir()
     (tmp_path / "cells" / "old.json").write_text(json.dumps(result))
     assert Cell("control", settings) in Archive(tmp_path)
-    monkeypatch.setattr(archive_, "FORMAT", 3)
+    monkeypatch.setattr(cell_, "FORMAT", 3)
     assert Cell("control", settings) not in Archive(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "content",
     [
         "", "{", "[]", "[" * 100_000, '{"result": 5}', '{"result": {"cells": 1, "sources": {}}}',
         '{"result": {"cells": [{}], "sources": []}}', '{"result": {"cells": [[]], "sources": [[]]}}',
@@ -376,10 +367,10 @@ def test_runs_without_a_format_are_of_the_one_before_it_was_written_down(tmp_pat
         '{"result": {"title": "", "where": "", "says": "", "sources": []}}',
     ],
 )  # fmt: skip
-def test_damaged_files_in_the_folder_do_not_keep_others_from_their_results(tmp_path, told):
+def test_damaged_files_in_the_folder_do_not_keep_others_from_their_results(tmp_path, content):
     for path in (tmp_path / "shards.json", tmp_path / "cells" / "train-0.json", tmp_path / "sc-function.json"):
         path.parent.mkdir(exist_ok=True)
-        path.write_text(told)
+        path.write_text(content)
     report = reproduce([FIGURES["sc-function"]], TINY, Place(), tmp_path)
     assert report.ran == 10
     page = report.page.read_text()
@@ -422,7 +413,7 @@ def test_settings_of_different_figures_choose_among_their_own_runs():
 
 def slow(cell, place):
     cell.touch()
-    time.sleep(1)
+    pass_time(1)
     return cell
 
 

@@ -1,5 +1,7 @@
 """What is made of finished runs, on numbers that can be checked by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from cause.lab.reproduce.cell import Cell, Done
@@ -57,7 +59,9 @@ def test_the_controller_is_judged_by_accuracy_and_rsn():
         counted("cause", [300, 300], shards=4), counted("cause-no-sc", [200, 200], shards=4),
     ]  # fmt: skip
     summary = FIGURES["controller"].summarise(done)
-    (gain, share) = summary.claims
+    (gain, with_sc, without, share) = summary.claims
+    assert (with_sc.paper, with_sc.ours, with_sc.value, with_sc.target) == ("147,698", "300 ± 0", 300, 147_698)
+    assert (without.paper, without.ours) == ("163,855", "200 ± 0")
     assert (gain.paper, gain.ours, gain.sentence) == (
         "0.693 / 0.646",
         "0.700 / 0.650",
@@ -361,3 +365,17 @@ def test_shards_and_the_controller_are_compared_by_the_seeds_that_all_have():
     assert ours(FIGURES["controller"].summarise(done), "RSN with SC") == "50.0 %"
     done = [counted("cause", [20, 20, 800], shards=4), counted("cause-u", [40, 40], shards=4)]
     assert ours(FIGURES["partitions"].summarise(done), "over S") == "S = 4: cause"
+
+
+def test_figure_15s_ratios_are_means_over_the_shards_that_both_have():
+    points = {"cause": ((0.8, 1), (0.6, 4)), "sisa": ((0.8, 1), (0.4, 4), (0.1, 16))}
+    done = []
+    for system, values in points.items():
+        for accuracy, shards in values:
+            run = trained(system, accuracy, shards, share=0.2, epochs=20)
+            done.append(replace(run, cell=Cell("train", {**run.cell.settings, "dataset": "svhn"})))
+    (claim,) = [claim for claim in FIGURES["shards"].summarise(done).claims if "accuracy over" in claim.claim]
+    assert (claim.paper, claim.ours, claim.value) == ("1.15", "1.25", 1.25)
+    assert "Mean over S = 1, 4." in claim.sentence
+    # a fifth of an eighth of the images, a quarter of the epochs
+    assert "visit 0.606 % as many samples as the paper's" in claim.sentence

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cause.common.files import absolute
 from cause.device.store import disk
 from cause.device.store.layout import BLOCKS, CONFIG, LEDGER, SUB_MODELS
 from cause.errors import InputError
@@ -81,7 +82,7 @@ class Archive:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = absolute(path)
         try:
             self._size = self.path.stat().st_size
             self._tar = tarfile.open(self.path, "r:")  # noqa: SIM115 closed by close
@@ -165,8 +166,10 @@ class Archive:
         return entries
 
     def _refuse_without_end(self, at: int) -> None:
-        """Refuse an archive without the two blocks of zeros at its end: tarfile reads one that was cut off between two
-        entries as whole."""
+        """Refuse an archive without the two blocks of zeros at its end.
+
+        tarfile reads one that was cut off between two entries as whole.
+        """
         try:
             with self.path.open("rb") as file:
                 file.seek(at)

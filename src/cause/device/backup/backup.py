@@ -7,7 +7,7 @@ import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
-from cause.common.files import check_writable
+from cause.common.files import absolute, check_writable
 from cause.common.version import __version__
 from cause.device.backup.archive import VERSION, ArchiveWriter, Manifest, manifest_bytes
 from cause.device.store.blocks import Files
@@ -46,7 +46,7 @@ def backup(home: Home, target: str | Path) -> BackedUp:
 
     A file that is gone between the ledger's snapshot and its turn was forgotten or replaced: it is left out.
     """
-    layout, path = home.layout, Path(target)
+    layout, path = home.layout, absolute(target)
     check_writable(path)
     if path.exists():
         raise InputError(f"{str(path)!r} is there already: name a new file for the backup")
@@ -66,7 +66,7 @@ def backup(home: Home, target: str | Path) -> BackedUp:
             writer = ArchiveWriter(file)
             for name, data in (("manifest.json", signed), (CONFIG, config), (LEDGER, ledger)):
                 writer.add(name, data)
-            for folder, files in ((BLOCKS, home.store_.files), (SUB_MODELS, home.shelf.files)):
+            for folder, files in ((BLOCKS, home.store.blocks.files), (SUB_MODELS, home.shelf.files)):
                 counts[folder] = _add(writer, folder, files, names[folder], home.disk)
             writer.close()
             file.flush()

@@ -65,14 +65,14 @@ def carry_on(
     log, name = Log(database, lambda: vault.key(DEVICE_KEY)), token_hex(16)
     size, later = log.size, [] if damaged is None else list(_later(damaged, log))
     log.extend(later)
-    found = RestoredLog(size, len(later), log.size)
+    restored = RestoredLog(size, len(later), log.size)
     body = {
         "format": FORMAT, "kind": RESTORE, "request": name, "served_with": name, "received": time_text(now),
-        "in_effect": time_text(now), "backup_made": time_text(made), "backup_entries": found.backup,
-        "salvaged_entries": found.salvaged, "shards": [], "software": f"cause {__version__}", **about,
+        "in_effect": time_text(now), "backup_made": time_text(made), "backup_entries": restored.backup,
+        "salvaged_entries": restored.salvaged, "shards": [], "software": f"cause {__version__}", **about,
     }  # fmt: skip
     log.append([(name, RESTORE, body)])
-    return found
+    return restored
 
 
 def _later(damaged: Path, log: Log) -> Iterator[tuple[str, str, bytes]]:

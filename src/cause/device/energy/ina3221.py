@@ -32,19 +32,21 @@ def ina3221(hwmon: Path = HWMON, i2c: Path = I2C, rails: Sequence[str] | None = 
     Boards without an input rail (AGX) need `rails`: which of theirs add up to the board differs, and a guess would be a
     wrong number.
     """
-    found = {rail.name: rail for rail in (*_hwmon_rails(hwmon), *_iio_rails(i2c))}
-    if not found:
+    available = {rail.name: rail for rail in (*_hwmon_rails(hwmon), *_iio_rails(i2c))}
+    if not available:
         raise MeterError(f"no INA3221 in {hwmon} or {i2c}: not a Jetson board")
-    wanted = rails or [name for name in WHOLE_BOARD if name in found][:1]
-    if not wanted:
-        raise MeterError(f"the INA3221 has no rail of the whole board ({', '.join(found)}): name the rails to add up")
-    for name in wanted:
-        if name not in found:
-            raise MeterError(f"the INA3221 has no rail {name!r}: one of {', '.join(found)}")
-    chosen = [found[name] for name in wanted]
+    names = rails or [name for name in WHOLE_BOARD if name in available][:1]
+    if not names:
+        raise MeterError(
+            f"the INA3221 has no rail of the whole board ({', '.join(available)}): name the rails to add up"
+        )
+    for name in names:
+        if name not in available:
+            raise MeterError(f"the INA3221 has no rail {name!r}: one of {', '.join(available)}")
+    chosen = [available[name] for name in names]
     watts = _sum_of(chosen)
     watts()  # cannot be read? Find out now
-    return SampledMeter(f"INA3221 {' + '.join(wanted)}", SAMPLING_HZ, lambda: PowerTally(watts))
+    return SampledMeter(f"INA3221 {' + '.join(names)}", SAMPLING_HZ, lambda: PowerTally(watts))
 
 
 def _sum_of(rails: Sequence[Rail]) -> Callable[[], float]:

@@ -81,20 +81,20 @@ class EnergyModel:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, told: Any, source: object = "energy model") -> "EnergyModel":
+    def from_dict(cls, payload: Any, source: object = "energy model") -> "EnergyModel":
         """From what `as_dict` gave, or what is wrong with it."""
-        if not isinstance(told, dict) or set(told) != {each.name for each in fields(cls)}:
+        if not isinstance(payload, dict) or set(payload) != {part.name for part in fields(cls)}:
             raise InputError(f"{str(source)!r} is not an energy model: make one with cause calibrate --out")
-        lines = {name: told[name] for name in ("joules_line", "seconds_line")}
+        lines = {name: payload[name] for name in ("joules_line", "seconds_line")}
         for name, line in lines.items():
-            if line is None and name == "joules_line" and isinstance(told["unavailable"], str):
+            if line is None and name == "joules_line" and isinstance(payload["unavailable"], str):
                 continue
-            names = {each.name for each in fields(Line)}
+            names = {part.name for part in fields(Line)}
             numbers = list(line.values()) if isinstance(line, dict) and set(line) == names else [None]
             if not all(isinstance(n, int | float) and not isinstance(n, bool) and abs(n) <= MOST for n in numbers):
                 raise InputError(f"{str(source)!r}: {name!r} must be a line of finite numbers")
         made = {name: None if line is None else Line(**line) for name, line in lines.items()}
-        return cls(**{**told, **made})
+        return cls(**{**payload, **made})
 
     def save(self, path: str | Path) -> None:
         """Write it as JSON."""
@@ -104,10 +104,10 @@ class EnergyModel:
     def load(cls, path: str | Path) -> "EnergyModel":
         """Read what `save` or `cause calibrate --out` wrote."""
         try:
-            told = json.loads(Path(path).read_bytes())
+            payload = json.loads(Path(path).read_bytes())
         except OSError as error:
             raise InputError(f"cannot read {str(path)!r}: {error.strerror}") from None
         except (ValueError, RecursionError):
             raise InputError(f"{str(path)!r} is not JSON") from None
-        result = told.get("result") if isinstance(told, dict) else None
-        return cls.from_dict(result.get("model") if isinstance(result, dict) else told, path)
+        result = payload.get("result") if isinstance(payload, dict) else None
+        return cls.from_dict(result.get("model") if isinstance(result, dict) else payload, path)

@@ -15,7 +15,7 @@ from cause.errors import MeterError
 LOOKS = 15
 """How often the idle machine is looked at, at most."""
 FALLS = 0.003
-"""By which share power is lower when it still falls: single looks at an idle H200 lay within so much of their mean."""
+"""By which share power is lower when it still falls: readings of an idle H200 were within so much of their mean."""
 ENOUGH = 2
 """Its power has stopped falling when so many looks in a row were no lower."""
 
@@ -90,6 +90,17 @@ def with_idle(
     A device that has just worked takes more for a while, so it is looked at until its power has stopped falling, and
     the least that was seen is taken: what else begins meanwhile only adds to it. Where the readings fail, energy is
     unknown, and the work that was to be measured goes on.
+
+    Parameters
+    ----------
+    meter
+        The meter.
+    seconds
+        How long each look at the idle machine takes.
+    sleep
+        Waits; tests replace it.
+    progress
+        Called after each look.
     """
     if not isinstance(meter, SampledMeter):
         return meter

@@ -32,6 +32,7 @@ class PowerTally:
         self.joules, self.readings = 0.0, 0
 
     def add(self, now_s: float) -> None:
+        """Read the power now, and add what was used since the last reading."""
         watts = self._read()
         if self.readings:
             before_s, before_w = self._last
@@ -57,6 +58,7 @@ class CounterTally:
         self.joules, self.readings = 0.0, 0
 
     def add(self, now_s: float) -> None:
+        """Read the counters, and add what they advanced by."""
         values = self._read()
         if self.readings:
             self.joules += sum(map(advance, self._last, values, self._wraps_at))

@@ -8,6 +8,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+from cause.common.files import absolute
 from cause.common.version import __version__
 from cause.device.status import home_of
 from cause.engine.samples import SegmentKey
@@ -77,7 +78,7 @@ def export(device: "Cause", folder: str | Path, form: str | None = None) -> Expo
     HomeError
         If the folder cannot be written. Nothing stays recorded then.
     """
-    home, target, form = home_of(device), Path(folder), form_of(device, form)
+    home, target, form = home_of(device), absolute(folder), form_of(device, form)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InputError(f"{str(target)!r} is there already: name a new folder for the export")
     heads = _heads(device)
@@ -105,11 +106,11 @@ def export(device: "Cause", folder: str | Path, form: str | None = None) -> Expo
 
 
 def _heads(device: "Cause") -> list[Head]:
-    found = []
+    heads = []
     for shard, head in device.heads().items():
         weight = device.ledger.lineage(shard).samples_upto(head.key)
-        found.append(Head(head.key, weight, device.learner.decode(device.memory.shelf.get(head.key))))
-    return found
+        heads.append(Head(head.key, weight, device.learner.decode(device.memory.shelf.get(head.key))))
+    return heads
 
 
 def _write(device: "Cause", target: Path, form: str, heads: Sequence[Head]) -> tuple[str, ...]:

@@ -24,7 +24,19 @@ FILE = "ensemble.onnx"
 
 
 class Ensemble(nn.Module):
-    """Inputs as they are stored; the label that the heads agree on, and each head's probabilities."""
+    """Inputs as they are stored; the label that the heads agree on, and each head's probabilities.
+
+    Parameters
+    ----------
+    networks
+        The heads' networks.
+    weights
+        How much each counts in a weighted vote.
+    vote
+        The name of the vote.
+    recipe
+        Says how inputs are scaled, and how many classes there are.
+    """
 
     def __init__(self, networks: Sequence[nn.Module], weights: Sequence[float], vote: str, recipe: "Recipe") -> None:
         super().__init__()

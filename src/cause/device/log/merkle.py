@@ -137,7 +137,19 @@ def consistency_proof(nodes: NodeReader, old_size: int, size: int) -> list[bytes
 
 
 def verify_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes], root: bytes) -> None:
-    """Refuse a proof that does not show the leaf at that index of the tree with that size and root."""
+    """Refuse a proof that does not show the leaf at that index of the tree with that size and root.
+
+    Parameters
+    ----------
+    leaf
+        The hash of the entry.
+    index, size
+        Its number, and the size of the tree.
+    proof
+        The hashes, as `inclusion_proof` returns them.
+    root
+        The root of the tree.
+    """
     _check_size(size)
     _check_hashes(leaf, root, *proof)
     if not 0 <= index < size:
@@ -147,17 +159,27 @@ def verify_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes],
     border = (index >> inner).bit_count()
     if len(proof) != inner + border:
         raise LogError(f"inclusion proof with {len(proof)} hashes, expected {inner + border}: it is for another tree")
-    found = leaf
+    computed = leaf
     for level, neighbour in enumerate(proof[:inner]):
-        found = node_hash(neighbour, found) if index >> level & 1 else node_hash(found, neighbour)
+        computed = node_hash(neighbour, computed) if index >> level & 1 else node_hash(computed, neighbour)
     for neighbour in proof[inner:]:
-        found = node_hash(neighbour, found)
-    if found != root:
+        computed = node_hash(neighbour, computed)
+    if computed != root:
         raise LogError(f"inclusion proof of entry {index} leads to another root: entry, proof or root was changed")
 
 
 def verify_consistency(old_size: int, size: int, proof: Sequence[bytes], old_root: bytes, root: bytes) -> None:
-    """Refuse a proof that does not show the old tree to be the beginning of the new one."""
+    """Refuse a proof that does not show the old tree to be the beginning of the new one.
+
+    Parameters
+    ----------
+    old_size, size
+        The sizes of the old and the new tree.
+    proof
+        The hashes, as `consistency_proof` returns them.
+    old_root, root
+        The roots of both.
+    """
     _check_size(size)
     _check_hashes(old_root, root, *proof)
     if not 0 <= old_size <= size:
@@ -177,15 +199,15 @@ def verify_consistency(old_size: int, size: int, proof: Sequence[bytes], old_roo
     start = old_root if old_size == 1 << shift else steps.pop(0) if steps else b""
     if len(steps) != inner + border:
         raise LogError(f"consistency proof with {len(proof)} hashes does not fit sizes {old_size} and {size}")
-    old_found = found = start
+    old_computed = computed = start
     for level, neighbour in enumerate(steps[:inner]):
         if last >> shift >> level & 1:
-            old_found, found = node_hash(neighbour, old_found), node_hash(neighbour, found)
+            old_computed, computed = node_hash(neighbour, old_computed), node_hash(neighbour, computed)
         else:
-            found = node_hash(found, neighbour)
+            computed = node_hash(computed, neighbour)
     for neighbour in steps[inner:]:
-        old_found, found = node_hash(neighbour, old_found), node_hash(neighbour, found)
-    if old_found != old_root or found != root:
+        old_computed, computed = node_hash(neighbour, old_computed), node_hash(neighbour, computed)
+    if old_computed != old_root or computed != root:
         raise LogError(f"the log of {size} entries does not begin with the one of {old_size}: it was rewritten")
 
 
@@ -218,7 +240,7 @@ def _range(nodes: NodeReader, start: int, end: int) -> bytes:
 
 
 def _fold(hashes: Sequence[bytes]) -> bytes:
-    found = hashes[-1]
+    computed = hashes[-1]
     for left in reversed(hashes[:-1]):
-        found = node_hash(left, found)
-    return found
+        computed = node_hash(left, computed)
+    return computed

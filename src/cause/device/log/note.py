@@ -72,6 +72,7 @@ class SigningKey:
         self.verifier = VerifierKey(name, self._key.public_key().public_bytes_raw())
 
     def sign(self, text: bytes) -> bytes:
+        """Sign a text: the 64 bytes of an Ed25519 signature."""
         return self._key.sign(text)
 
     def __repr__(self) -> str:

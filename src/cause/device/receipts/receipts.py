@@ -9,9 +9,9 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cause.common.hashing import digest
 from cause.common.version import __version__
@@ -25,17 +25,25 @@ from cause.device.log import (
     verify_inclusion,
 )
 from cause.device.receipts.log import Log, time_text
+from cause.device.receipts.own_form import entry_of, own_form
+from cause.device.store.database import Database
 from cause.device.store.layout import DEVICE_KEY
+from cause.device.store.queries import Queries
+from cause.device.store.sealed_store import SealedStore
 from cause.device.store.seals import open_identity
+from cause.device.store.shelf import HomeShelf
 from cause.device.vault import commitment
+from cause.engine.memory import Memory
 from cause.engine.plan import ShardPlan
 from cause.engine.samples import SegmentKey
 from cause.errors import LogError
 
 if TYPE_CHECKING:
-    from cause.device.store.home import Home
+    from cause.device.store.ledger import HomeLedger
 
 FORMAT = 1
+SALT_BYTES = 16
+"""Random bytes in each receipt, so that nobody can guess the contents of an entry of which only the hash is known."""
 NONCE = b"cause: nonce of a request\0"
 """The prefix of a nonce when it is hashed."""
 
@@ -112,7 +120,8 @@ class Bundle:
         """
         body: dict[str, Any] = json.loads(open_note(self.receipt, [device]))
         head = open_checkpoint(self.checkpoint, device)
-        verify_inclusion(leaf_hash(self.receipt), self.number, head.size, self.proof, head.root)
+        leaf = entry_of(body) or leaf_hash(self.receipt)
+        verify_inclusion(leaf, self.number, head.size, self.proof, head.root)
         if nonce is not None and body.get("nonce_sha256") != nonce_digest(nonce):
             raise LogError("the receipt does not answer the request that this nonce was sent with")
         return body
@@ -122,12 +131,44 @@ _SIGNED = {"effect": 1, "repair": 2}
 """The column `requests.signed`, by the last receipt of a request that is in the log."""
 
 
-class Receipts(Log):
-    """The receipts of a home: its log, and how entries are made and checked."""
+class Trained(NamedTuple):
+    """What a receipt says of the device: its memory, and what its sub-models were trained with."""
 
-    def __init__(self, home: "Home") -> None:
-        super().__init__(home.database, lambda: home.vault.key(DEVICE_KEY))
-        self._home = home
+    memory: Memory
+    recipe: bytes
+    """The digest of the learner's recipe."""
+    environment: str
+
+
+class Receipts(Log):
+    """The receipts of a home: its log, and how entries are made and checked.
+
+    Parameters
+    ----------
+    store
+        Keys, and what destroys them: no receipt may say so before it is done.
+    database
+        The ledger.
+    ledger, shelf
+        The retained samples, and the stored sub-models.
+    clock
+        Returns the time.
+    trained
+        Returns what the device trains with; it is known once the device has loaded the home.
+    """
+
+    def __init__(
+        self,
+        store: SealedStore,
+        database: Database,
+        ledger: "HomeLedger",
+        shelf: HomeShelf,
+        clock: Callable[[], float],
+        trained: Callable[[], Trained],
+    ) -> None:
+        super().__init__(database, lambda: store.vault.key(DEVICE_KEY))
+        self._store, self._queries, self._ledger, self._shelf = store, Queries(database), ledger, shelf
+        self._clock, self._trained = clock, trained
 
     # Collecting the contents of a receipt
 
@@ -141,15 +182,14 @@ class Receipts(Log):
         dropped
             The sub-models that the memory dropped.
         """
-        home = self._home
-        shards, evidence = [], Evidence({})
+        memory, shards, evidence = self._trained().memory, [], Evidence({})
         for plan in plans:
             key, name = os.urandom(32), os.urandom(16)
             evidence.keys[name], evidence.shards[plan.shard] = key, name
-            before = home.queries.manifest_key(plan.shard)
+            before = self._queries.manifest_key(plan.shard)
             if before is not None:
                 evidence.old.append(before)
-            head = home.memory.head(plan.shard)
+            head = memory.head(plan.shard)
             shards.append(
                 {
                     "shard": plan.shard,
@@ -160,38 +200,37 @@ class Receipts(Log):
                         self._destroyed(sub_model, released)
                         for sub_model in dropped
                         if sub_model.shard == plan.shard
-                        and (released := home.shelf.name_of_released(sub_model)) is not None
+                        and (released := self._shelf.name_of_released(sub_model)) is not None
                     ],
-                    "data": commitment(key, self.manifest(plan.shard, home.ledger.round)).hex(),
+                    "data": commitment(key, self.manifest(plan.shard, self._ledger.round)).hex(),
                     "serving": None if head is None else self._sub_model(head.key),
                 }
             )
         evidence.covered = {
             "shards": [plan.shard for plan in plans],
             "rsn": sum(plan.rsn for plan in plans),
-            "round": home.ledger.round,
+            "round": self._ledger.round,
             "touched": shards,
         }
         return evidence
 
     def replace_keys(self, request: str, evidence: Evidence) -> None:
         """Replace the names of the keys that commit to the touched shards' data; call it in a transaction."""
-        self._home.queries.replace_manifest_keys(evidence.old, request, evidence.shards.items())
+        self._queries.replace_manifest_keys(evidence.old, request, evidence.shards.items())
 
     def manifest(self, shard: int, upto: int) -> bytes:
         """The digest of the ids of a shard's retained samples of all rounds up to `upto`."""
-        lineage = self._home.ledger.lineage(shard)
+        lineage = self._ledger.lineage(shard)
         return digest("manifest", *(segment.manifest for segment in lineage if segment.key.round <= upto))
 
     def _sub_model(self, key: SegmentKey) -> dict[str, Any]:
-        home = self._home
-        name = home.shelf.name(key)
-        committed = home.vault.commit(name, home.memory[key].identity)
+        name = self._shelf.name(key)
+        committed = self._store.vault.commit(name, self._trained().memory[key].identity)
         return {"sub_model": list(key), "stored_as": name.hex(), "commitment": committed.hex()}
 
     def _destroyed(self, key: SegmentKey, name: bytes) -> dict[str, Any]:
-        vault = self._home.vault
-        committed = vault.commit(name, open_identity(vault, name, self._home.queries.sealed_identity(name)))
+        vault = self._store.vault
+        committed = vault.commit(name, open_identity(vault, name, self._queries.sealed_identity(name)))
         return {"sub_model": list(key), "commitment": committed.hex()}
 
     # The log
@@ -204,21 +243,20 @@ class Receipts(Log):
         HomeError, VaultError
             If keys cannot be destroyed or the log cannot be written. The next call tries again.
         """
-        queries = self._home.queries
-        unsigned = queries.unsigned()
+        unsigned = self._queries.unsigned()
         if not unsigned:
             return
         if any(kind == "effect" for _, kind in unsigned):
-            self._home.destroy()  # an error may have left keys, while a training went on to its end
-        now = self._home.clock()
-        with self._home.database.transaction():
+            self._store.destroy()  # an error may have left keys, while a training went on to its end
+        now = self._clock()
+        with self._database.transaction():
             # keys that a crash left were destroyed by this opening, so not before now
-            queries.mark_destroyed((request for request, _ in unsigned), now)
+            self._queries.mark_destroyed((request for request, _ in unsigned), now)
             self.append((request, kind, self._body(request, kind)) for request, kind in unsigned)
-            queries.mark_signed([(request, _SIGNED[kind]) for request, kind in unsigned])
+            self._queries.mark_signed([(request, _SIGNED[kind]) for request, kind in unsigned])
 
     def _body(self, request: str, kind: str) -> dict[str, Any]:
-        served = self._home.queries.served(request)
+        served, trained = self._queries.served(request), self._trained()
         covered = json.loads(served.covered)
         body: dict[str, Any] = {
             "format": FORMAT,
@@ -231,9 +269,10 @@ class Receipts(Log):
             "in_effect": time_text(served.destroyed),
             "samples": served.samples,
             "round": covered["round"],
-            "recipe": self._home.recipe.hex(),
-            "environment": self._home.environment,
+            "recipe": trained.recipe.hex(),
+            "environment": trained.environment,
             "software": f"cause {__version__}",
+            "salt": os.urandom(SALT_BYTES).hex(),
         }
         if served.nonce is not None:
             body["nonce_sha256"] = served.nonce
@@ -241,7 +280,7 @@ class Receipts(Log):
             touched, exports = covered["touched"], covered["exports"]
             return body | {"shards": touched, "tainted_exports": exports, "rsn_planned": covered["rsn"]}
         assert served.repaired is not None
-        heads = {shard: self._home.memory.head(shard) for shard in covered["shards"]}
+        heads = {shard: trained.memory.head(shard) for shard in covered["shards"]}
         return body | {
             "repaired": time_text(served.repaired),
             "shards": [
@@ -251,16 +290,25 @@ class Receipts(Log):
         }
 
     def listed(self, first: int = 0, most: int | None = None) -> list[dict[str, Any]]:
-        """The contents of the receipts from number `first` on, oldest first, at most `most`; LogError if one is
-        damaged."""
+        """The contents of the receipts from number `first` on, oldest first; LogError if one is damaged."""
         rows = self.table.bodies_from(first, most)
         verifiers = [self.verifier] if rows else []
         return [{"number": number, **json.loads(open_note(body, verifiers))} for number, body in rows]
 
-    def bundle(self, number: int) -> Bundle:
-        """A receipt by its number in the log, with its proof; LogError if there is none."""
+    def bundle(self, number: int, *, own: bool = False) -> Bundle:
+        """A receipt by its number in the log, with its proof; LogError if there is none.
+
+        Parameters
+        ----------
+        number
+            The receipt's place in the log.
+        own
+            Return the form for the user who asked, which says nothing of other users' data: see
+            `cause.device.receipts.own_form`.
+        """
         entry, size = self.entry(number), self.size
-        return Bundle(number, entry.body, tuple(inclusion_proof(self, number, size)), self.checkpoint())
+        note = own_form(entry.body, self._signer()) if own else entry.body
+        return Bundle(number, note, tuple(inclusion_proof(self, number, size)), self.checkpoint())
 
     def numbers(self, request: str) -> list[int]:
         """The numbers of a request's receipts, in order."""
@@ -296,6 +344,8 @@ class Receipts(Log):
                 f"the receipt's checkpoint of {head.size} entries is not one of this log: it was rewritten"
                 f"{self.restored_before(head.size)}"
             )
+        if entry_of(body) is not None:  # the form for users: the log has the whole receipt
+            body = json.loads(open_note(self.entry(bundle.number).body, [self.verifier]))
         return body
 
     def held(self, body: dict[str, Any]) -> tuple[list[str], list[str]]:
@@ -308,8 +358,9 @@ class Receipts(Log):
 
         Returns
         -------
-        Which commitments do not hold, and which cannot be checked any more because what they commit to has changed and
-        their keys are destroyed.
+        tuple
+            Which commitments do not hold, and which cannot be checked any more because what they commit to has changed
+            and their keys are destroyed.
         """
         wrong, superseded = [], []
         for shard in body["shards"]:
@@ -327,16 +378,15 @@ class Receipts(Log):
 
     def _data_holds(self, body: dict[str, Any], shard: dict[str, Any]) -> bool | None:
         """Whether the commitment to a shard's data holds; None if its key is destroyed."""
-        home = self._home
-        name = home.queries.manifest_key(shard["shard"], body["served_with"])
+        name = self._queries.manifest_key(shard["shard"], body["served_with"])
         if name is None:
             return None
-        expected = home.vault.commit(name, self.manifest(shard["shard"], body["round"]))
+        expected = self._store.vault.commit(name, self.manifest(shard["shard"], body["round"]))
         return bool(expected.hex() == shard["data"])
 
     def _sub_model_holds(self, serving: dict[str, Any]) -> bool | None:
         """Whether the commitment to a sub-model holds; None if it was deleted or trained again since."""
-        home, key = self._home, SegmentKey(*serving["sub_model"])
-        if key not in home.shelf.names or home.shelf.names[key].hex() != serving["stored_as"]:
+        key = SegmentKey(*serving["sub_model"])
+        if key not in self._shelf.names or self._shelf.names[key].hex() != serving["stored_as"]:
             return None
         return bool(self._sub_model(key)["commitment"] == serving["commitment"])

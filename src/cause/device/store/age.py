@@ -25,6 +25,15 @@ def current_mark(database: Database, vault: Vault) -> Mark:
 def refuse_older(layout: Layout, vault: Vault, database: Database, anchored: Mark | None) -> None:
     """Refuse a ledger that is older than the anchor, or whose log is another one.
 
+    Parameters
+    ----------
+    layout
+        Names the home in the message.
+    vault, database
+        The keys and the ledger.
+    anchored
+        The anchor's mark; None if there is no anchor.
+
     Raises
     ------
     HomeError

@@ -72,19 +72,21 @@ class Anchor:
             raise
         except OSError as error:
             raise ReadError(f"cannot read {str(self.path)!r}: {error.strerror}: try again") from None
-        found = [self._opened(data[page * PAGE_BYTES :][:PAGE_BYTES]) for page in range(_PAGES)]
-        self._number, self.mark = max((each for each in found if each), key=lambda each: each[0], default=(-1, Mark()))
+        records = [self._opened(data[page * PAGE_BYTES :][:PAGE_BYTES]) for page in range(_PAGES)]
+        self._number, self.mark = max(
+            (record for record in records if record), key=lambda record: record[0], default=(-1, Mark())
+        )
         if self._number < 0:
             raise HomeError(
                 f"{str(self.path)!r} is damaged: without it nobody can tell an old ledger from the newest one; "
                 "`cause restore` with a backup makes it anew"
             )
         self.damaged = len(data) != _PAGES * PAGE_BYTES or any(
-            each is None and any(data[page * PAGE_BYTES :][:PAGE_BYTES]) for page, each in enumerate(found)
+            record is None and any(data[page * PAGE_BYTES :][:PAGE_BYTES]) for page, record in enumerate(records)
         )
         """Whether a page holds something else than a record or zeros: a torn write, or damage that its copy mends."""
         self.file: OpenFile | None = None
-        self._durable = found.index((self._number, self.mark)) % 2  # the slot of the last durable record
+        self._durable = records.index((self._number, self.mark)) % 2  # the slot of the last durable record
         self._unsynced = False
         if not read_only:
             try:
@@ -99,7 +101,19 @@ class Anchor:
 
     @classmethod
     def create(cls, folder: Path, vault: Vault, disk: Disk, mark: Mark | None = None) -> None:
-        """Make a new one, durably, in place of what is there."""
+        """Make a new one, durably, in place of what is there.
+
+        Parameters
+        ----------
+        folder
+            The vault's folder.
+        vault
+            Holds the key that it is sealed with.
+        disk
+            How files are written.
+        mark
+            The state that it names; that of an empty ledger by default.
+        """
         page = _page(vault.key(DEVICE_KEY), 0, mark or Mark())
         empty = bytes(PAGE_BYTES)
         try:

@@ -10,7 +10,7 @@ says anything about what the missing samples were.
 import json
 import os
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -53,7 +53,7 @@ class Block:
     def keeping(self, chosen: NDArray[Any]) -> "Block":
         """Only these rows."""
         numbers = (self.positions, self.labels, self.ids, self.digests, self.handles, self.x)
-        return Block(*(each[chosen] for each in numbers))
+        return Block(*(part[chosen] for part in numbers))
 
     def with_handles(self, handles: Mapping[int, bytes]) -> "Block":
         """The same rows, some with another handle, by position."""
@@ -69,7 +69,7 @@ class Block:
         """The bytes of its file."""
         head = json.dumps({"n": len(self), "dtype": self.x.dtype.str, "shape": self.x.shape[1:]}).encode()
         numbers = (self.positions, self.labels, self.ids, self.digests, self.handles)
-        meta = struct.pack(">I", len(head)) + head + b"".join(each.tobytes() for each in numbers)
+        meta = struct.pack(">I", len(head)) + head + b"".join(part.tobytes() for part in numbers)
         first = seal(key, meta, name + b"meta")
         return _HEAD.pack(_MAGIC, len(first)) + first + seal(key, raw(self.x), name + b"x")
 
@@ -129,10 +129,18 @@ def new_handles(rows: int) -> NDArray[np.uint8]:
 
 
 class Files:
-    """Sealed files of one folder, named by their keys."""
+    """Sealed files of one folder, named by their keys.
 
-    def __init__(self, folder: Path, disk: Disk) -> None:
-        self.folder, self._disk = folder, disk
+    Parameters
+    ----------
+    folder, disk
+        Where they are, and how they are reached.
+    check
+        Raises a HomeError if the folder is no longer that of the open home; called before anything is changed.
+    """
+
+    def __init__(self, folder: Path, disk: Disk, check: Callable[[], None] = lambda: None) -> None:
+        self.folder, self._disk, self._check = folder, disk, check
 
     def path(self, name: bytes) -> Path:
         """The path of a file."""
@@ -142,6 +150,7 @@ class Files:
         """Write new files, durably: name and bytes of each; HomeError if the disk refuses."""
         if not contents:
             return  # a forget of whole blocks need not wait for the disk here
+        self._check()
         opened = []
         try:
             for name, data in contents:
@@ -158,16 +167,27 @@ class Files:
                 file.close()
 
     def read(self, name: bytes) -> bytes:
-        """The bytes of a file; HomeError if it is missing, ReadError if it cannot be read now."""
+        """The bytes of a file.
+
+        Raises
+        ------
+        HomeError
+            If the file is missing from its folder.
+        ReadError
+            If it cannot be read now, or the folder itself is gone: an unmounted disk says nothing about its files.
+        """
         try:
             return self._disk.read(self.path(name))
         except FileNotFoundError as error:
+            self._refuse_if_gone()
             raise HomeError(f"cannot read {str(self.path(name))!r}: {error.strerror}") from None
         except OSError as error:
             raise ReadError(f"cannot read {str(self.path(name))!r}: {error.strerror}: try again") from None
 
     def remove(self, names: Sequence[bytes]) -> None:
         """Remove files, durably; missing ones are skipped. HomeError if the disk refuses."""
+        if names:
+            self._check()
         removed = False
         try:
             for name in names:
@@ -175,11 +195,20 @@ class Files:
                     self._disk.unlink(self.path(name))
                     removed = True
                 except FileNotFoundError:
+                    self._refuse_if_gone()
                     continue
             if removed:
                 self._disk.sync_folder(self.folder)
         except OSError as error:
             raise HomeError(f"cannot remove from {str(self.folder)!r}: {error.strerror}") from None
+
+    def _refuse_if_gone(self) -> None:
+        try:
+            self._check()
+        except HomeError as error:
+            raise ReadError(str(error)) from None
+        if not self._disk.exists(self.folder):
+            raise ReadError(f"{str(self.folder)!r} is gone: put it back (is its disk mounted?), or restore a backup")
 
     def names(self) -> list[str]:
         """The names of all files in the folder, sorted; HomeError if it cannot be listed."""

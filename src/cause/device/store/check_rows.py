@@ -20,8 +20,8 @@ def _count(value: Any) -> bool:
 
 
 def _state(value: Any) -> bool:
-    found = json.loads(value)
-    return isinstance(found, dict) and all(isinstance(part, int) for part in found.values())
+    state = json.loads(value)
+    return isinstance(state, dict) and all(isinstance(part, int) for part in state.values())
 
 
 def _sealed(value: Any) -> bool:
@@ -47,9 +47,9 @@ META: dict[str, Callable[[Any], bool]] = {
 
 def row_problems(database: Database, vault: Vault) -> Iterator[str]:
     """What is wrong with the rows as a whole, and with single rows of `meta`."""
-    found = checksum.problem(database, checksum.rows_key(vault, DEVICE_KEY))
-    if found is not None:
-        yield found
+    problem = checksum.problem(database, checksum.rows_key(vault, DEVICE_KEY))
+    if problem is not None:
+        yield problem
     for name, value in database.rows("SELECT name, value FROM meta ORDER BY name"):
         try:
             fine = META.get(name, lambda value: True)(value)

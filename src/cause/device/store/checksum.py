@@ -1,9 +1,9 @@
 """One checksum over every row of the ledger, kept up to date by each transaction.
 
 Every row of every table, and every line of the schema, is hashed under a key of the device; the hashes are added modulo
-2^256. So a row that is added, changed or deleted changes the sum without a look at any other row, and whoever adds
-everything up again (`cause doctor`) finds out whether a bit has changed in any of them. Triggers of the connection call
-a function of Python for each changed row; they are made from the tables that are there.
+2^256. So a row that is added, changed or deleted changes the sum without a look at any other row, and
+`cause doctor`, which adds everything up again, sees whether a bit has changed in any of them. Triggers of the
+connection call a function of Python for each changed row; they are made from the tables that are there.
 """
 
 import hmac
@@ -139,15 +139,15 @@ def tables(database: "Database") -> list[tuple[str, list[str]]]:
 
 def total(database: "Database", key: bytes) -> int:
     """All rows, added up anew."""
-    found = 0
+    sum_ = 0
     for row in database.rows("SELECT type, name, tbl_name, sql FROM main.sqlite_schema"):
-        found += row_hash(key, _SCHEMA, row)
+        sum_ += row_hash(key, _SCHEMA, row)
     for table, columns in tables(database):
         listed = ", ".join(f'"{column}"' for column in columns)
         where = f" WHERE name <> '{CHECKSUM}'" if table == "meta" else ""
         for row in database.rows(f'SELECT {listed} FROM main."{table}"{where}'):
-            found += row_hash(key, table, row)
-    return found % _MODULUS
+            sum_ += row_hash(key, table, row)
+    return sum_ % _MODULUS
 
 
 def problem(database: "Database", key: bytes) -> str | None:

@@ -3,7 +3,7 @@
 The home keeps the last time that it went by, together with the boot and the clock that counts the seconds since that
 boot. Within one boot the wall clock may not run ahead of that counter; across boots it may have gained a few days at
 most. A clock that did is not believed: the home then goes by the last time that it believed plus the seconds counted
-since then, and destroys nothing by age until the clock is right again or somebody accepts it.
+since then, and destroys nothing by age until the clock is right again or is accepted.
 """
 
 import contextlib
@@ -153,8 +153,8 @@ class Clock:
         return wall, max(last.time + passed, last.believed + 0.001), last
 
     def _last(self) -> Seen | None:
-        found = self._database.get(NAME)
-        return None if found is None else Seen(**json.loads(found))
+        stored = self._database.get(NAME)
+        return None if stored is None else Seen(**json.loads(stored))
 
     def _keep(self, seen: Seen) -> None:
         self._database.set(NAME, json.dumps(asdict(seen)))

@@ -114,6 +114,8 @@ class Database:
         self._lock, self._process = threading.RLock(), os.getpid()
         self.durable = read_only
         """Whether all that was read at the opening would survive a power loss."""
+        self.before_transaction: list[Callable[[], None]] = []
+        """Functions that are called before each transaction; one that raises keeps it from being begun."""
         self.after_commit: list[Callable[[], None]] = []
         """Functions that are called after each transaction that changed something. They must not raise."""
         self._sum: RowChecksum | None = None
@@ -190,6 +192,8 @@ class Database:
         It gets the next number of change if it changed a row, or if `counts` is set.
         """
         with self._lock:
+            for call in self.before_transaction:
+                call()
             self.run("BEGIN IMMEDIATE")
             try:
                 (before,) = self.row("SELECT total_changes()")

@@ -127,8 +127,8 @@ class Directory:
     @staticmethod
     def write(change: DirectoryChange, database: Database) -> None:
         """In a transaction: the table holds the changed chunks."""
-        gone = [[number] for number in {*change.removed, *(row[0] for row in change.rows)}]
-        database.many("DELETE FROM directory WHERE chunk=?", gone)
+        replaced = [[number] for number in {*change.removed, *(row[0] for row in change.rows)}]
+        database.many("DELETE FROM directory WHERE chunk=?", replaced)
         database.many("INSERT INTO directory VALUES (?, ?, ?)", change.rows)
 
     def apply(self, change: DirectoryChange, removed: Iterable[str] = ()) -> None:
@@ -147,7 +147,7 @@ class Directory:
             self._take(number, chunk)
 
     def _append(self, change: DirectoryChange, arriving: dict[int, str]) -> None:
-        """New names go into the newest chunk while it has room; its key stays, for nobody leaves it."""
+        """New names go into the newest chunk while it has room; its key stays, because no name leaves it."""
         number = max([*self._chunks, *self._unreadable], default=0)
         chunk = change.chunks.get(number) or self._chunks.get(number)
         for pseudonym, user in arriving.items():

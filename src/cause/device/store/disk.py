@@ -24,7 +24,7 @@ ATTEMPTS = 4
 """How often a file is read before an error counts."""
 FIRST_PAUSE_S = 0.0025
 _SAFELY = getattr(os, "O_NONBLOCK", 0)
-"""A pipe in a file's place must not make us wait for somebody who writes into it."""
+"""A pipe in a file's place must not block the process until something is written into it."""
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 """What a home writes to is its own: a link in a file's place is refused."""
 pause = time.sleep

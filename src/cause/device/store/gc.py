@@ -11,7 +11,7 @@ from cause.device.store.layout import CONFIG, DEVICE_KEY, LEDGER, UNFINISHED, La
 from cause.errors import HomeError
 
 if TYPE_CHECKING:
-    from cause.device.store.home import Home
+    from cause.device.store.sealed_store import SealedStore
 
 KEYED = ("blocks", "staged", "segments", "directory", "sub_models", "requests", "manifests")
 """The tables whose column `key` names keys of the vault. Keys that none of them names are destroyed at opening."""
@@ -45,7 +45,7 @@ def named_keys(database: Database) -> set[bytes]:
     return {bytes(key) for (key,) in database.rows(query)} | {DEVICE_KEY}
 
 
-def clean(home: "Home") -> None:
+def clean(store: "SealedStore", database: Database) -> None:
     """Destroy keys and files that no table names.
 
     If the ledger as read is not durable yet, the next opening may find an older state that still names them: then they
@@ -56,30 +56,30 @@ def clean(home: "Home") -> None:
     HomeError
         If the disk refuses, or if the ledger seems to have lost rows.
     """
-    named, held = named_keys(home.database), home.vault.names()
-    listed = [(files, files.names()) for files in (home.store_.files, home.shelf.files)]
+    named, held = named_keys(database), store.vault.names()
+    listed = [(files, files.names()) for files in (store.blocks.files, store.sub_models)]
     on_disk = {bytes.fromhex(name) for _, names in listed for name in names if SEALED.fullmatch(name)}
     named_files = {name.hex() for name in named}
     try:
-        remove_leftovers(home.layout, home.disk)
+        remove_leftovers(store.layout, store.disk)
     except OSError as error:
-        raise HomeError(f"cannot clean up {str(home.layout.folder)!r}: {error.strerror}") from None
-    if not home.database.durable or named - held:  # a name that the vault lacks may be one that was damaged
-        home.garbage.doubt(held - named, on_disk - named)
+        raise HomeError(f"cannot clean up {str(store.layout.folder)!r}: {error.strerror}") from None
+    if not database.durable or named - held:  # a name that the vault lacks may be one that was damaged
+        store.garbage.doubt(held - named, on_disk - named)
         return
     if (held - named) & on_disk:  # whole samples or sub-models: has the ledger lost their rows?
-        problem = checksum.problem(home.database, checksum.rows_key(home.vault, DEVICE_KEY))
+        problem = checksum.problem(database, checksum.rows_key(store.vault, DEVICE_KEY))
         if problem is not None:
-            raise HomeError(f"{str(home.layout.folder)!r}: {problem}: `cause doctor --home` tells more")
-    home.vault.erase(held - named)
+            raise HomeError(f"{str(store.layout.folder)!r}: {problem}: `cause doctor --home` tells more")
+    store.vault.erase(held - named)
     try:
         for files, names in listed:
             strays = [name for name in names if name not in named_files]
             for name in strays:
-                home.disk.unlink(files.folder / name)
+                store.disk.unlink(files.folder / name)
             if strays:
-                home.disk.sync_folder(files.folder)
+                store.disk.sync_folder(files.folder)
     except OSError as error:
-        raise HomeError(f"cannot clean up {str(home.layout.folder)!r}: {error.strerror}") from None
+        raise HomeError(f"cannot clean up {str(store.layout.folder)!r}: {error.strerror}") from None
     with suppress(HomeError):  # without room for it, rows that were deleted stay in the write-ahead log for now
-        home.database.scrub()
+        database.scrub()

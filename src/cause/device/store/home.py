@@ -12,50 +12,54 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from cause.common.units import format_bytes, parse_bytes
-from cause.common.zeroize import Sweeper, overwrite_freed_memory
+from cause.common.units import parse_bytes
+from cause.common.zeroize import overwrite_freed_memory
 from cause.device import settings
 from cause.device.config import Settings, parse_retain
-from cause.device.receipts.receipts import Receipts
-from cause.device.store import forgetting, ingest, loading, pending, repeats, upgrade
-from cause.device.store.age import current_mark, refuse_older
-from cause.device.store.anchor import Anchor, remove_partial
-from cause.device.store.blocks import Files
+from cause.device.receipts.receipts import Receipts, Trained
+from cause.device.store import repeats
+from cause.device.store.anchor import Anchor
+from cause.device.store.anchoring import AnchorKeeper
 from cause.device.store.clock import Clock
 from cause.device.store.database import Connect, Database, connect
 from cause.device.store.directory import Directory
 from cause.device.store.disk import Disk
-from cause.device.store.forked import Unusable, unwatch, watch
+from cause.device.store.forgetting import Forgetting
+from cause.device.store.forked import unwatch, watch
 from cause.device.store.garbage import Garbage
-from cause.device.store.gc import clean, named_keys
-from cause.device.store.inbox import Called, Inbox, Intake
+from cause.device.store.gc import clean
+from cause.device.store.inbox import Called, Inbox
+from cause.device.store.ingest import Ingest
 from cause.device.store.layout import DEVICE_KEY, Layout
 from cause.device.store.ledger import HomeLedger
-from cause.device.store.listing import page
+from cause.device.store.listing import Listing
+from cause.device.store.loading import Loader
 from cause.device.store.lock import Lock
+from cause.device.store.pending import Pending
 from cause.device.store.queries import Queries
 from cause.device.store.relayout import random_permutation
 from cause.device.store.reserve import Reserve
-from cause.device.store.seals import seal_identity
+from cause.device.store.sealed_store import SealedStore
 from cause.device.store.shelf import HomeShelf
-from cause.device.store.stored_upload import BlockStore
+from cause.device.store.stored_sub_models import StoredSubModels
+from cause.device.store.tables import Tables
+from cause.device.store.upgrade import Upgrade
 from cause.device.vault import KeySource, Vault
-from cause.device.vault.secrets_in_memory import wipe
 from cause.engine.arrays import ArrayUpload
 from cause.engine.journal import Journal
 from cause.engine.learner import Learner
 from cause.engine.ledger import Selection
-from cause.engine.memory import Memory
+from cause.engine.memory import Memory, Policy
 from cause.engine.plan import ShardPlan
 from cause.engine.presets import System
 from cause.engine.requests import Request
 from cause.engine.results import HeldSample
-from cause.engine.samples import Piece, SegmentKey, Upload
-from cause.errors import BudgetError, HomeError, LogError, VaultError
+from cause.engine.samples import SegmentKey, Upload
+from cause.errors import HomeError, VaultError
 from cause.learners.deferred import DeferredLearner
 
 DEADLINE_S = 30 * 24 * 3600.0
@@ -119,75 +123,94 @@ class Home(Journal):
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.layout = layout = Layout(os.fspath(folder))
-        self.read_only, self.storage_bytes, self.deadline_s = read_only, storage_bytes, deadline_s
-        self.disk, self.retain = disk or Disk(), retain
+        self.read_only, self.deadline_s, self.retain = read_only, deadline_s, retain
+        self.disk = disk = disk or Disk()
         layout.check()
         self._process = os.getpid()
         self._lock = None if read_only else Lock(layout.lock)
-        self.garbage = Garbage()
-        self._reserve = Reserve(layout.reserve, self.disk)
+        self._reserve = Reserve(layout.reserve, disk, storage_bytes)
         watch(self)
-        self._sweeper = Sweeper()
         if not read_only:
             overwrite_freed_memory()
         try:
             if not read_only:
                 self._reserve.make_room()
-            self._open_vault = partial(Vault.open, layout.vault, source, self.disk, read_only=read_only)
-            self._version: int | None = None  # of what a reader has loaded
-            self.vault = self._open_vault()
-            self._anchor = self._open_anchor()
-            self.database = Database(
-                layout.ledger, vault=self.vault, read_only=read_only, connect=connect, disk=self.disk,
-                check=self._check_age,
-            )  # fmt: skip
-            self.database.after_commit += [self.garbage.committed, self._advance_anchor]
-            self.queries = Queries(self.database)
-            self.time = Clock(self.database, clock)
-            self.clock = self.time.now
-            self.store_ = BlockStore(Files(layout.blocks, self.disk), lambda name: self.vault.key(name))
-            self.shelf = HomeShelf(Files(layout.sub_models, self.disk), self.vault)
-            self.ledger, self.directory = HomeLedger(self), Directory()
-            self.receipts, self.inbox = Receipts(self), Inbox(self)
+            self._open(source, connect, clock)
             self.config = settings.in_force(self) if check_config else settings.accepted(self)
             if not read_only:
-                self.receipts.note_head()
-                if self.database.durable:
-                    self._advance_anchor()
-                clean(self)
-                self._reserve.learn_sizes(self.database)
-                with suppress(HomeError):
-                    self._reserve.refill()
+                self._tidy()
         except BaseException:
             self.close()
             raise
 
-    def _open_anchor(self) -> Anchor | None:
-        """The anchor; None in a home of an early version, which had none."""
-        if not self.read_only:
-            remove_partial(self.layout.vault, self.disk)
-        try:
-            return Anchor(self.layout.vault, self.vault, self.disk, read_only=self.read_only)
-        except FileNotFoundError:
-            return None
+    def _open(self, source: KeySource, connect: Connect, wall_clock: Callable[[], float]) -> None:
+        """Open keys and tables, and make the services that are given these."""
+        layout, disk, read_only = self.layout, self.disk, self.read_only
+        open_vault = partial(Vault.open, layout.vault, source, disk, read_only=read_only)
+        self._vault = open_vault()
+        self._anchor = AnchorKeeper(layout, self._vault, disk, read_only=read_only)
+        self.database = database = Database(
+            layout.ledger, vault=self._vault, read_only=read_only, connect=connect, disk=disk, check=self._anchor.check
+        )
+        self.store = store = SealedStore(
+            layout, disk, open_vault, database, self._anchor, self._vault, self._check_place
+        )
+        database.before_transaction.append(self._check_place)
+        database.after_commit += [store.garbage.committed, partial(self._anchor.advance, database)]
+        self.tables, self.queries = Tables(database), Queries(database)
+        tables = self.tables
+        self.time = Clock(database, wall_clock)
+        self.shelf, self.directory = HomeShelf(store), Directory()
+        self.inbox = Inbox(store, tables, self._reserve, self.time)
+        ingest = Ingest(store, tables, self.directory, self.inbox, self._reserve, self.time)
+        self.ledger = HomeLedger(store, tables, self.directory, ingest, self.clock)
+        self.receipts = Receipts(store, database, self.ledger, self.shelf, self.clock, self._trained)
+        self.listing = Listing(self.ledger, self.inbox, tables.samples)
+        self._pending = Pending(store, tables, self.directory, self.receipts, self.time)
+        self._sub_models = StoredSubModels(store, tables, self.shelf)
+        self._forgetting = Forgetting(
+            store, tables, self.directory, self.ledger, self.inbox, self.receipts, self.time, self.permutation
+        )
+        self._loader = Loader(store, tables, self.directory, self.ledger, self.inbox, self.shelf)
+        self._upgrade = Upgrade(store, tables, self.directory, self.ledger, self.permutation)
+        self._version: int | None = None  # of what a reader has loaded
 
-    def _check_age(self, database: Database) -> None:
-        """Refuse a ledger that is older than the anchor, before anything is changed or destroyed.
+    def _check_place(self) -> None:
+        """Refuse to change files if the home's path leads to another folder than at the opening."""
+        if self._lock is not None:
+            self._lock.check()
 
-        The anchor was read before the ledger, and names only what was committed: a writer cannot come in between.
-        """
-        refuse_older(self.layout, self.vault, database, None if self._anchor is None else self._anchor.mark)
-        if self._anchor is None and not self.read_only:  # before the first change that it counts
-            Anchor.create(self.layout.vault, self.vault, self.disk)
-            self._anchor = Anchor(self.layout.vault, self.vault, self.disk)
+    def _tidy(self) -> None:
+        """At an opening for writing: finish what a crash left, and keep room for forgetting."""
+        self.receipts.note_head()
+        if self.database.durable:
+            self._anchor.advance(self.database)
+        clean(self.store, self.database)
+        self._reserve.learn_sizes(self.database)
+        with suppress(HomeError):
+            self._reserve.refill()
 
-    def _advance_anchor(self) -> None:
-        """Write the last commit into the anchor. If the disk refuses, the next commit or erasure tries again."""
-        if self._anchor is not None:
-            with suppress(HomeError, VaultError, LogError):
-                mark = current_mark(self.database, self.vault)
-                if mark != self._anchor.mark:
-                    self._anchor.write(mark)
+    def clock(self) -> float:
+        """The time that the home goes by, in seconds since 1970; see `cause.device.store.clock`."""
+        return self.time.now()
+
+    @property
+    def vault(self) -> Vault:
+        """The keys."""
+        return self.store.vault
+
+    @property
+    def garbage(self) -> Garbage:
+        """The names of keys and files that wait to be destroyed."""
+        return self.store.garbage
+
+    @property
+    def storage_bytes(self) -> int | None:
+        """The most bytes that samples may take; None is without limit."""
+        return self._reserve.storage_bytes
+
+    def _trained(self) -> Trained:
+        return Trained(self.memory, self.recipe, self.environment)
 
     def _refill(self) -> None:
         with suppress(HomeError, OSError):
@@ -195,7 +218,7 @@ class Home(Journal):
 
     def apply(self, chosen: Settings) -> None:
         """Apply settings: the room for samples, the deadline and the retention."""
-        self.storage_bytes = None if chosen.storage is None else parse_bytes(chosen.storage)
+        self._reserve.storage_bytes = None if chosen.storage is None else parse_bytes(chosen.storage)
         self.deadline_s, self.retain = chosen.deadline_days * 86_400, parse_retain(chosen.retain)
 
     @classmethod
@@ -252,32 +275,38 @@ class Home(Journal):
         if os.getpid() != self._process:
             return
         unwatch(self)
-        with ExitStack() as parts:
-            parts.callback(self._sweeper.close)
+        with ExitStack() as parts:  # the last one is called first
             if self._lock is not None:
                 parts.callback(self._lock.close)
                 parts.callback(self._refill)  # once the ledger has given its write-ahead log back
-            for part in ("_anchor", "vault", "database"):
-                if getattr(self, part, None) is not None:
+            for part in ("_anchor", "store" if hasattr(self, "store") else "_vault", "database"):
+                if hasattr(self, part):
                     parts.callback(getattr(self, part).close)
 
     def forked(self) -> None:
         """Make the home unusable in a forked process: it must neither write nor keep the lock."""
         if self._lock is not None:
             self._lock.close()
-        if hasattr(self, "shelf"):
-            self.shelf.vault = cast(Vault, Unusable(self.layout.folder))
-        if hasattr(self, "vault"):
-            self.vault = cast(Vault, Unusable(self.layout.folder))
+        if hasattr(self, "store"):
+            self.store.forked()
         if hasattr(self, "database"):
             self.database.forked()
 
     # Opening
 
     def load(self, memory: Memory) -> None:
-        """Load ledger and memory from the tables; HomeError if they are damaged."""
+        """Load ledger and memory from the tables; a writer also finishes what an error or a crash stopped.
+
+        Raises
+        ------
+        HomeError
+            If the tables are damaged, or do not fit the keys.
+        """
         try:
-            loading.load(self, memory)
+            self._loader.load(memory)
+            if not self.read_only:
+                self.store.destroy()  # first: no receipt may say that keys are destroyed before they are
+                self.receipts.issue()  # those that a crash kept from being signed
         except BROKEN as error:
             raise HomeError(
                 f"the ledger of {str(self.layout.folder)!r} holds a value that makes no sense "
@@ -297,10 +326,7 @@ class Home(Journal):
             if version == self._version:
                 return False
             try:
-                self.vault.close()
-                self.vault = self._open_vault()
-                self.store_.clear()
-                self.shelf.vault = self.vault
+                self.store.reopen()
                 self.load(memory)
                 if all(name in self.vault for name in self.shelf.names.values()):
                     break
@@ -341,19 +367,12 @@ class Home(Journal):
             with self.database.transaction():
                 self.database.set("environment", learner.environment)
 
-    # A round arrives
+    # Samples
 
     @property
     def stored_bytes(self) -> int:
         """How many bytes the samples take on the disk, staged ones included."""
-        (size,) = self.database.row(
-            "SELECT coalesce(sum(bytes), 0) FROM (SELECT bytes FROM blocks UNION ALL SELECT bytes FROM staged)"
-        )
-        return int(size)
-
-    def store(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: Intake) -> None:
-        """Write a round's samples and name them in the tables, durably; see `cause.device.store.ingest.store`."""
-        ingest.store(self, round_, segments, intake)
+        return self.tables.samples.stored_bytes()
 
     def shuffled(self, upload: Upload) -> Upload:
         """The upload with random positions, so that a missing position later says nothing about the sample."""
@@ -363,162 +382,46 @@ class Home(Journal):
 
     def upgrade(self) -> None:
         """Finish what a migration or a restore left to do; see `cause.device.store.upgrade`."""
-        upgrade.upgrade(self)
+        self._upgrade.run()
 
     def samples_of(self, user: str, round_: int | None = None) -> list[HeldSample]:
         """All samples of a user, or those of a round; staged ones come last."""
-        return page(self, user, round_=round_)[0]
+        return self.listing.page(user, round_=round_)[0]
 
     def call_of(self, idempotency_key: str) -> str:
         """The id under which a call of `learn` with this key is remembered."""
-        return repeats.call_of(self, idempotency_key)
+        return repeats.call_of(self.vault, idempotency_key)
 
     def same_rows(self, earlier: Called, uploads: Mapping[str, Any] | Sequence[Upload]) -> dict[str, tuple[str, ...]]:
         """The handles that an earlier call of `learn` gave these rows; InputError if they are not the same rows."""
-        return repeats.same_rows(self, earlier, uploads)
+        pseudonyms = self.tables.samples.pseudonyms_of(earlier.round or 0)
+        return repeats.same_rows(self.ledger, {self.directory.name(p) for p in pseudonyms}, earlier, uploads)
 
     def holds_name(self, user: str) -> bool:
         """Whether something is held under this name, written in exactly this way."""
         return self.directory.pseudonym(user) is not None or bool(self.inbox.of({user}))
 
-    def write(self, keys: Mapping[bytes, bytes], contents: Sequence[tuple[bytes, bytes]]) -> None:
-        """Write keys into the vault, and then the files that are sealed under them.
-
-        The keys in `keys` are overwritten in memory, also after an error: from here on only the vault has them.
-
-        Parameters
-        ----------
-        keys
-            New keys by name.
-        contents
-            Sealed files: name and bytes.
-
-        Raises
-        ------
-        HomeError, VaultError
-            If the disk refuses. Keys and files that were written are garbage then.
-        """
-        if not keys:
-            return
-        try:
-            self.vault.put_many(keys)
-        finally:
-            wipe(*keys.values())
-        try:
-            self.store_.files.write(contents)
-        except BaseException:
-            self.garbage.update(keys)
-            with suppress(HomeError):  # a full disk needs the room at once
-                self.store_.files.remove(list(keys))
-            raise
-
-    def refuse_what_cannot_fit(self, more: int, largest: int | None = None) -> None:
-        """Refuse samples for which there is no room beside the reserve that forgetting needs.
-
-        Parameters
-        ----------
-        more
-            How many bytes all new samples take.
-        largest
-            How many bytes the largest upload takes; `more` if it is not known.
-
-        Raises
-        ------
-        BudgetError
-            If `storage` is used up.
-        HomeError
-            If the disk is too full.
-        """
-        if self.storage_bytes is not None and self.stored_bytes + more > self.storage_bytes:
-            raise BudgetError(
-                f"the samples need {format_bytes(more)}, but of {format_bytes(self.storage_bytes)} for samples "
-                f"{format_bytes(self.stored_bytes)} are used: forget some, or raise `storage`"
-            )
-        self._reserve.require(self.database, more, more if largest is None else largest)
-
-    def discard(self, names: Sequence[bytes]) -> None:
-        """Remove files whose samples were copied elsewhere; their keys wait for the next erasure."""
-        self.garbage.update(names)
-        for name in names:
-            self.store_.drop(name)
-        self.store_.files.remove(names)
-
-    def destroy(self) -> None:
-        """Destroy the keys that no table names any more, so that no copy of their files can be read; then the files.
-
-        Names of a failed transaction stay until another one was committed (`cause.device.store.garbage`).
-
-        Raises
-        ------
-        HomeError, VaultError
-            If the disk refuses. The names stay garbage, and the next call tries again.
-        """
-        names = self.garbage.to_destroy(partial(named_keys, self.database))
-        if not names:
-            return
-        self.database.harden()
-        self._advance_anchor()
-        if self._anchor is not None:
-            self._anchor.sync()
-        if self.vault.erase(names) and self._anchor is not None:
-            self._anchor.synced()  # with the keys
-        self._sweeper.soon()
-        for name in names:  # after their keys: a thread that reads one meanwhile looks for its key once more
-            self.store_.drop(name)
-        for files in (self.store_.files, self.shelf.files):
-            files.remove(list(names))
-        self.garbage.destroyed(names)
-        self.database.scrub()
-
-    # A sub-model is trained, or found damaged
+    # Sub-models
 
     def trained(self, segment: SegmentKey, evicted: Sequence[SegmentKey] = (), retrained: int = 0) -> None:
         """Record a new sub-model, and delete evicted ones; see `Journal.trained`."""
-        name, sub_model, to_delete = self.shelf.names[segment], self.memory[segment], self.shelf.to_delete()
-        with self.database.transaction():
-            self.delete_sub_models(to_delete)
-            self.database.run(
-                "INSERT INTO sub_models VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                [*segment, name, seal_identity(self.vault, name, sub_model.identity), sub_model.size_bytes,
-                 sub_model.environment, self.memory.slot_of(segment)],
-            )  # fmt: skip
-            self.database.run("UPDATE segments SET trained=1 WHERE (shard, round, slice)=(?, ?, ?)", list(segment))
-            if retrained:
-                self.database.run(
-                    "INSERT INTO retrained VALUES (?, ?) ON CONFLICT (round) DO UPDATE SET "
-                    "samples=samples+excluded.samples",
-                    [self.ledger.round, retrained],
-                )
-        self._remove_sub_models(to_delete)
+        self._sub_models.trained(self.memory, segment, self.ledger.round, retrained)
 
     def discarded(self, key: SegmentKey) -> None:
         """Delete a damaged sub-model; its shard waits for training from now on."""
-        if self.read_only:
-            return  # the process that writes will find the damage too
-        to_delete = self.shelf.to_delete()
-        with self.database.transaction():
-            self.delete_sub_models(to_delete)
-            self.database.run("INSERT OR IGNORE INTO behind (shard, since) VALUES (?, ?)", [key.shard, self.clock()])
-        self._remove_sub_models(to_delete)
-
-    def delete_sub_models(self, names: Sequence[bytes]) -> None:
-        """Delete the rows of evicted or dropped sub-models, and store the policy's state; call it in a transaction."""
-        self.database.many("DELETE FROM sub_models WHERE key=?", [[name] for name in names])
-        self.database.set("policy", json.dumps(self.memory.policy.state()))
-
-    def _remove_sub_models(self, names: Sequence[bytes]) -> None:
-        """After that transaction: remove their files. Their keys wait for the next erasure, because an
-        eviction does not have to forget anything."""
-        self.shelf.deleted(names)
-        self.garbage.update(names)
-        self.shelf.files.remove(names)
+        if not self.read_only:  # the process that writes will find the damage too
+            self._sub_models.discarded(self.memory, key.shard, self.clock())
 
     # Requests
 
+    def reset_policy(self, policy: type[Policy]) -> bool:
+        """Delete what a policy has learned from requests; return whether there was anything."""
+        return self._sub_models.reset_policy(policy)
+
     def accept(self, requests: Sequence[Request], ids: Sequence[str] | None = None) -> list[str]:
-        """Record requests durably and return their ids; see `cause.device.store.pending.accept`."""
+        """Record requests durably and return their ids; see `cause.device.store.pending`."""
         self._reserve.make_room()
-        return pending.accept(self, requests, ids)
+        return self._pending.accept(requests, ids, self.deadline_s)
 
     def staged(self, user: str) -> int:
         """How many samples of a user are staged."""
@@ -534,7 +437,11 @@ class Home(Journal):
 
     def expired(self) -> list[Request]:
         """Requests for all samples that are older than the home keeps them."""
-        return pending.expired(self)
+        return self._pending.expired(self.retain)
+
+    def expire_staged(self) -> None:
+        """Destroy staged samples that are older than the home keeps them."""
+        self.inbox.expire(self.retain[1])
 
     def trust_clock(self) -> float:
         """Accept the wall clock's time after it jumped; return by how many seconds the home's time changed."""
@@ -544,25 +451,26 @@ class Home(Journal):
 
     def accepted(self) -> list[tuple[str, Request]]:
         """The requests that were accepted and have not taken effect, with their ids, oldest first."""
-        return pending.accepted(self)
+        return self._pending.accepted()
 
     def effect(
         self, ids: Sequence[str], selection: Selection, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]
     ) -> int:
-        """Delete samples and tainted sub-models; see `cause.device.store.forgetting.effect`."""
+        """Delete samples and tainted sub-models; see `cause.device.store.forgetting` and `Journal.effect`."""
         self._reserve.make_room()
-        staged = forgetting.effect(self, ids, selection, plans, dropped)
+        requests, sub_models = self._pending.requests(ids), self._sub_models.deletion(self.memory)
+        staged = self._forgetting.effect(ids, requests, selection, plans, dropped, sub_models)
         with suppress(HomeError):  # the samples are deleted all the same
             self._reserve.refill()
         return staged
 
     def failed(self, errors: Mapping[int, str]) -> None:
         """Record which shards' training fails, with the type of the last error of each."""
-        pending.failed(self, errors)
+        self._pending.failed(errors)
 
     def caught_up(self, behind: Sequence[int]) -> None:
         """Record the end of a training after which only these shards wait, and sign the receipts of repairs."""
         self._reserve.make_room()  # the receipts of a repair belong to forgetting
-        pending.caught_up(self, behind)
+        self._pending.caught_up(behind)
         with suppress(HomeError):
             self._reserve.refill()

@@ -8,26 +8,27 @@ the rows of the staged ones: after a crash the samples are in one of the two pla
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cause.common.names import fold
 from cause.device.store.blocks import ID_BYTES, Block, new_handles
+from cause.device.store.clock import Clock
+from cause.device.store.reserve import Reserve
+from cause.device.store.sealed_store import SealedStore
 from cause.device.store.seals import name_bytes, name_of
 from cause.device.store.stored_upload import Blocks, cut_block
+from cause.device.store.tables import Tables
+from cause.device.store.tables.staged import StagedRow
 from cause.device.vault import seal
 from cause.engine.arrays import checked
 from cause.engine.requests import Request
 from cause.errors import HomeError, InputError, VaultError
 
-if TYPE_CHECKING:
-    from cause.device.store.home import Home
-
 Waiting = tuple[NDArray[Any], NDArray[np.int64], list[bytes]]
 """Inputs, labels and handles of the staged samples of a user."""
-_INSERT = "INSERT INTO staged (key, upload, part, samples, bytes, sealed_user, arrived) VALUES (?, ?, ?, ?, ?, ?, ?)"
 REMEMBERED_S = 7 * 86_400.0
 """How long the result of a call is remembered, in seconds."""
 
@@ -52,6 +53,7 @@ class Called:
 
     id: str
     samples: int
+    """How many it brought, without staged ones that were forgotten; 0 once any of a closed round were forgotten."""
     round: int | None
     """The round that was closed, or that took the upload in; None while it is staged, or if it was erased before."""
     handles: tuple[str, ...] = ()
@@ -86,7 +88,7 @@ class StagedRemoval:
     """Uploads that are deleted."""
     rewritten: list[Staged] = field(default_factory=list)
     """Uploads that lose some rows, as they are afterwards."""
-    rows: list[list[Any]] = field(default_factory=list)
+    rows: list[StagedRow] = field(default_factory=list)
     """New rows of the table `staged`."""
     keys: dict[bytes, bytes] = field(default_factory=dict)
     """New keys by name."""
@@ -99,33 +101,44 @@ class StagedRemoval:
 
 
 class Inbox:
-    """The staged uploads of a home."""
+    """The staged uploads of a home.
 
-    def __init__(self, home: "Home") -> None:
-        self._home = home
+    Parameters
+    ----------
+    store
+        Files and keys.
+    tables
+        The ledger's tables.
+    reserve
+        Refuses what the disk has no room for.
+    clock
+        Dates uploads, and says whether the wall clock is believed.
+    """
+
+    def __init__(self, store: SealedStore, tables: Tables, reserve: Reserve, clock: Clock) -> None:
+        self._store, self._tables, self._reserve, self._clock = store, tables, reserve, clock
         self._staged: dict[str, Staged] = {}
         self.expired = 0
         """How many samples were deleted since the home was opened because they waited for too long."""
 
     def load(self) -> None:
         """Load the staged uploads from the table; HomeError if one cannot be opened."""
-        parts: dict[str, list[tuple[bytes, int, int, bytes, float]]] = {}
-        for name, upload, samples, size, sealed, arrived in self._home.database.rows(
-            "SELECT key, upload, samples, bytes, sealed_user, arrived FROM staged ORDER BY rowid"
-        ):
-            parts.setdefault(upload, []).append((bytes(name), samples, size, bytes(sealed), arrived))
+        parts: dict[str, list[StagedRow]] = {}
+        for row in self._tables.staged.rows():
+            parts.setdefault(row.upload, []).append(row)
         self._staged = {}
         for upload, rows in parts.items():
-            name, _, _, sealed, arrived = rows[0]
+            first = rows[0]
             try:
-                user = name_of(self._home.vault.open_sealed(name, sealed, b"staged" + name))
+                user = name_of(self._store.vault.open_sealed(first.name, first.sealed_user, b"staged" + first.name))
             except VaultError as error:
-                where = str(self._home.layout.folder)
+                where = str(self._store.layout.folder)
                 raise HomeError(
                     f"a staged upload in {where!r} cannot be opened ({error}): `cause doctor --home` tells more"
                 ) from None
-            names, counts, sizes, _, _ = zip(*rows, strict=True)
-            self._staged[upload] = Staged(upload, user, names, sum(counts), sum(sizes), arrived)
+            samples, size = sum(row.samples for row in rows), sum(row.size for row in rows)
+            names = tuple(row.name for row in rows)
+            self._staged[upload] = Staged(upload, user, names, samples, size, first.arrived)
 
     # What is there
 
@@ -149,15 +162,19 @@ class Inbox:
 
     def called(self, id_: str) -> Called | None:
         """The result of a call, if it is remembered."""
-        row = self._home.database.row("SELECT id, samples, round FROM calls WHERE id=?", [id_])
-        return None if row is None else Called(row[0], row[1], row[2], self.handles(id_))
+        call = self._tables.staged.call(id_)
+        return None if call is None else Called(*call, self.handles(id_))
 
     def handles(self, id_: str) -> tuple[str, ...]:
         """The handles of an upload that is still staged, in the order in which its rows came."""
         if id_ not in self._staged:
             return ()
-        meta = Blocks(0, self._home.store_, list(self._staged[id_].names)).metas()
+        meta = Blocks(0, self._store.blocks, list(self._staged[id_].names)).metas()
         return tuple(row.tobytes().hex() for row in meta.handles)
+
+    def labels(self, id_: str) -> NDArray[np.int64]:
+        """The labels of an upload that is still staged, in the order in which its rows came."""
+        return np.concatenate([self._store.blocks.meta(name).labels for name in self._staged[id_].names])
 
     def handles_of(self, user: str) -> set[str]:
         """The handles of all staged rows of a user."""
@@ -170,7 +187,7 @@ class Inbox:
     def kind(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
         """Shape and type of the oldest staged input; None if nothing is staged."""
         for upload in self._staged.values():
-            meta = self._home.store_.meta(upload.names[0])
+            meta = self._store.blocks.meta(upload.names[0])
             return tuple(meta.shape), meta.dtype
         return None
 
@@ -190,7 +207,8 @@ class Inbox:
 
         Returns
         -------
-        The result of each call, by user.
+        dict of Called
+            The result of each call, by user.
 
         Raises
         ------
@@ -200,7 +218,7 @@ class Inbox:
             If there is no room for them. Nothing is staged then.
         """
         done = {user: earlier for user, (id_, _, _) in uploads.items() if (earlier := self.called(id_)) is not None}
-        home, now, new = self._home, self._home.clock(), StagedRemoval()
+        now, new = self._clock.now(), StagedRemoval()
         staged: list[Staged] = []
         for user, (id_, x, y) in uploads.items():
             if user not in done:
@@ -213,16 +231,16 @@ class Inbox:
                 done[user] = Called(id_, len(labels), None, tuple(row.tobytes().hex() for row in handles))
         if not staged:
             return done
-        home.refuse_what_cannot_fit(sum(upload.bytes for upload in staged), max(upload.bytes for upload in staged))
-        home.write(new.keys, new.contents)
+        sizes = [upload.bytes for upload in staged]
+        self._reserve.require(self._tables, sum(sizes), max(sizes))
+        self._store.write(new.keys, new.contents)
         try:
-            with home.database.transaction():
-                home.time.note()
-                home.database.many(_INSERT, new.rows)
-                calls = [[upload.id, now, upload.samples] for upload in staged]
-                home.database.many("INSERT INTO calls VALUES (?, ?, ?, NULL)", calls)
+            with self._tables.database.transaction():
+                self._clock.note()
+                self._tables.staged.add(new.rows)
+                self._tables.staged.add_calls(now, [(upload.id, upload.samples) for upload in staged])
         except BaseException:
-            home.garbage.doubt(new.keys)
+            self._store.garbage.doubt(new.keys)
             raise
         self._staged.update((upload.id, upload) for upload in staged)
         return done
@@ -235,14 +253,16 @@ class Inbox:
         change.keys |= keys
         change.contents += contents
         change.rows += [
-            [name, id_, part, len(block), len(data), seal(keys[name], name_bytes(user), b"staged" + name), arrived]
+            StagedRow(
+                name, id_, part, len(block), len(data), seal(keys[name], name_bytes(user), b"staged" + name), arrived
+            )
             for part, ((name, block), (_, data)) in enumerate(zip(blocks, contents, strict=True))
         ]
         return Staged(id_, user, tuple(keys), len(whole), sum(len(data) for _, data in contents), arrived)
 
     def _refuse_another_kind(self, user: str, inputs: NDArray[Any]) -> None:
         for earlier in self.of({user})[:1]:
-            meta = self._home.store_.meta(earlier.names[0])
+            meta = self._store.blocks.meta(earlier.names[0])
             if (meta.dtype, meta.shape) != (inputs.dtype, inputs.shape[1:]):
                 raise InputError(
                     f"inputs are {inputs.dtype} of shape {inputs.shape[1:]}, but what waits of this user for the same "
@@ -272,27 +292,39 @@ class Inbox:
 
     def _rows(self, upload: Staged) -> Block:
         """All rows of an upload, in the order in which they came."""
-        meta = Blocks(0, self._home.store_, list(upload.names)).metas()
-        x = np.concatenate([self._home.store_.block(name).x for name in upload.names])
+        meta = Blocks(0, self._store.blocks, list(upload.names)).metas()
+        x = np.concatenate([self._store.blocks.block(name).x for name in upload.names])
         return Block(np.arange(len(x)), meta.labels, meta.ids, meta.digests, meta.handles, x)
 
-    def leave(self, intake: Intake, round_: int, now: float) -> None:
-        """Delete the rows of the uploads that a round takes in; call it in the transaction that records the round."""
-        database = self._home.database
-        database.run("DELETE FROM calls WHERE at < ?", [now - REMEMBERED_S])
+    def leave(self, intake: Intake, round_: int, now: float, uploads: Mapping[str, int]) -> None:
+        """Delete the rows of the uploads that a round takes in; call it in the transaction that records the round.
+
+        Parameters
+        ----------
+        intake
+            What the round takes in.
+        round_, now
+            The number of the round, and when it is closed.
+        uploads
+            The numbers of the round's uploads, by user.
+        """
+        staged = self._tables.staged
+        staged.forget_calls(now - REMEMBERED_S)
+        by_name = {fold(user): upload for user, upload in uploads.items()}
         for upload in intake.staged:
-            database.run("DELETE FROM staged WHERE upload=?", [upload.id])
-            database.run("UPDATE calls SET round=? WHERE id=?", [round_, upload.id])
+            staged.delete(upload.id)
+            staged.taken_in(upload.id, round_, by_name.get(fold(upload.user)))
         if intake.call is not None:
             samples = intake.call_samples + sum(upload.samples for upload in intake.staged)
-            database.run("INSERT INTO calls VALUES (?, ?, ?, ?)", [intake.call, now, samples, round_])
+            staged.add_calls(now, [(intake.call, samples)], round_)
 
     def left(self, intake: Intake) -> list[bytes]:
         """Note after that transaction that the uploads are no longer staged.
 
         Returns
         -------
-        The names of their staged blocks, which no table has any more.
+        list of bytes
+            The names of their staged blocks, which no table has any more.
         """
         for upload in intake.staged:
             self._staged.pop(upload.id, None)
@@ -335,9 +367,9 @@ class Inbox:
         """Change the tables as planned; call it in the transaction in which the requests take effect."""
         self.drop(change.uploads)
         for upload in change.rewritten:
-            self._home.database.run("DELETE FROM staged WHERE upload=?", [upload.id])
-            self._home.database.run("UPDATE calls SET samples=? WHERE id=?", [upload.samples, upload.id])
-        self._home.database.many(_INSERT, change.rows)
+            self._tables.staged.delete(upload.id)
+            self._tables.staged.set_samples(upload.id, upload.samples)
+        self._tables.staged.add(change.rows)
 
     def removed(self, change: StagedRemoval) -> None:
         """Note after that transaction what is staged now."""
@@ -347,8 +379,8 @@ class Inbox:
     def drop(self, uploads: Sequence[Staged]) -> None:
         """Delete the rows of staged uploads; call it in a transaction."""
         for upload in uploads:
-            self._home.database.run("DELETE FROM staged WHERE upload=?", [upload.id])
-            self._home.database.run("UPDATE calls SET samples=0 WHERE id=?", [upload.id])
+            self._tables.staged.delete(upload.id)
+            self._tables.staged.set_samples(upload.id, 0)
 
     def dropped(self, uploads: Sequence[Staged]) -> None:
         """Note after that transaction that these uploads are no longer staged."""
@@ -357,22 +389,22 @@ class Inbox:
 
     # Nobody closed a round for too long
 
-    def expire(self) -> None:
-        """Destroy staged uploads that are older than the home keeps samples.
+    def expire(self, seconds: float | None) -> None:
+        """Destroy staged uploads that are older than so many seconds; None keeps them.
 
         No sub-model has seen them, so nothing else is touched. In a home that keeps samples for a number of rounds they
         stay: they have no round yet. After the wall clock jumped, nothing is destroyed until its time is accepted.
         """
-        home, (_, seconds) = self._home, self._home.retain
-        home.time.tick()
-        if seconds is None or home.time.doubt() is not None:
+        self._clock.tick()
+        if seconds is None or self._clock.doubt() is not None:
             return
-        old = [upload for upload in self._staged.values() if upload.arrived < home.clock() - seconds]
+        limit = self._clock.now() - seconds
+        old = [upload for upload in self._staged.values() if upload.arrived < limit]
         if not old:
             return
-        with home.database.transaction():
+        with self._tables.database.transaction():
             self.drop(old)
         self.dropped(old)
-        home.garbage.update(name for upload in old for name in upload.names)
-        home.destroy()
+        self._store.garbage.update(name for upload in old for name in upload.names)
+        self._store.destroy()
         self.expired += sum(upload.samples for upload in old)

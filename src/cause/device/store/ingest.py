@@ -3,23 +3,22 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from cause.common import positions as pos
 from cause.common.hashing import digest
 from cause.device.store.blocks import Block
-from cause.device.store.directory import DirectoryChange
-from cause.device.store.inbox import Intake
-from cause.device.store.ledger import digest_rows
-from cause.device.store.seals import name_bytes, seal_classes, seal_digests, upload_key
+from cause.device.store.clock import Clock
+from cause.device.store.directory import Directory, DirectoryChange
+from cause.device.store.inbox import Inbox, Intake
+from cause.device.store.reserve import Reserve
+from cause.device.store.sealed_store import SealedStore
+from cause.device.store.seals import digest_rows, name_bytes, seal_classes, seal_digests, upload_key
 from cause.device.store.stored_upload import cut
+from cause.device.store.tables import Tables
+from cause.device.store.tables.samples import PieceRow
 from cause.device.vault.secrets_in_memory import wipe
 from cause.engine.arrays import ArrayUpload
 from cause.engine.samples import Piece, SegmentKey
 from cause.errors import InputError
-
-if TYPE_CHECKING:
-    from cause.device.store.home import Home
 
 
 @dataclass(frozen=True)
@@ -36,110 +35,121 @@ class _Round:
     intake: Intake
 
 
-def store(home: "Home", round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: Intake) -> None:
-    """Write a round's samples and name them in the tables, durably and in one step.
+class Ingest:
+    """Records the rounds of a home.
 
     Parameters
     ----------
-    round_
-        The number of the round.
-    segments
-        The pieces of its uploads, by segment.
-    intake
-        The staged uploads that the round takes in: the same transaction deletes their rows.
-
-    Raises
-    ------
-    BudgetError
-        If there is no room for the samples. Nothing was changed then.
-    HomeError, VaultError
-        If the disk refuses. The round is not recorded then.
+    store
+        Files and keys.
+    tables
+        The ledger's tables.
+    directory
+        The names of the users.
+    inbox
+        The staged uploads that rounds take in.
+    reserve
+        Refuses what the disk has no room for.
+    clock
+        Dates the round.
     """
-    whole = {user: _joined(pieces) for user, pieces in _by_user(segments).items()}
-    cuts = {user: [(os.urandom(16), block) for block in cut(upload)] for user, upload in whole.items()}
-    keys = {name: os.urandom(32) for blocks in cuts.values() for name, _ in blocks}
-    contents = [(name, block.sealed(name, keys[name])) for blocks in cuts.values() for name, block in blocks]
-    sizes = {name: len(data) for name, data in contents}
-    largest = max((sum(sizes[name] for name, _ in blocks) for blocks in cuts.values()), default=0)
-    home.refuse_what_cannot_fit(sum(sizes.values()) - intake.bytes, largest)
-    pseudonyms, new = _pseudonyms(home, whole)
-    change = home.directory.plan(new)
-    names = {key: os.urandom(16) for key in segments}
-    keys |= {name: os.urandom(32) for name in names.values()} | change.keys
-    home.directory.seal(change, home.vault)
-    home.write(keys, contents)
-    arrived = _Round(round_, segments, cuts, sizes, names, pseudonyms, change, intake)
-    try:
-        with home.database.transaction():
-            _record(home, arrived)
-    except BaseException:
-        home.garbage.doubt(keys)
-        raise
-    home.directory.apply(change)
-    home.discard(home.inbox.left(intake))
 
+    def __init__(
+        self, store: SealedStore, tables: Tables, directory: Directory, inbox: Inbox, reserve: Reserve, clock: Clock
+    ) -> None:
+        self._store, self._tables, self._directory = store, tables, directory
+        self._inbox, self._reserve, self._clock = inbox, reserve, clock
 
-def _record(home: "Home", arrived: _Round) -> None:
-    """Add a round's uploads, blocks, segments and pieces to the tables; call it in a transaction."""
-    database, now, round_ = home.database, home.clock(), arrived.number
-    database.set("round", round_)
-    home.time.note()
-    home.inbox.leave(arrived.intake, round_, now)
-    home.directory.write(arrived.directory, database)
-    uploads: dict[str, int] = {}
-    for user, blocks in arrived.cuts.items():
-        first = blocks[0][0]
-        sealed = home.vault.seal(first, name_bytes(user), b"user" + first)
-        row = [round_, now, arrived.intake.arrived(user, now), arrived.pseudonyms[user], sealed]
-        uploads[user] = database.run(
-            "INSERT INTO uploads (round, received, arrived, pseudonym, sealed_user, layout) VALUES (?, ?, ?, ?, ?, 1)",
-            row,
-        ).lastrowid
-        rows = [(name, uploads[user], part, arrived.sizes[name]) for part, (name, _) in enumerate(blocks)]
-        database.many("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)
-    database.set("pseudonyms", max([database.get("pseudonyms", 0), *arrived.pseudonyms.values()]))
-    segments = []
-    for key in sorted(arrived.segments):
-        pieces = sorted(arrived.segments[key], key=lambda piece: piece.upload.user)
-        digests = [(arrived.pseudonyms[p.upload.user], digest(p.upload.names(p.positions))) for p in pieces]
-        name = arrived.segment_names[key]
-        samples = sum(len(piece.positions) for piece in pieces)
-        with home.vault.borrow(name) as borrowed:
-            segments.append([*key, 0, samples, name, seal_digests(borrowed, key, digest_rows(digests))])
-    database.many(
-        "INSERT INTO segments (shard, round, slice, trained, samples, key, sealed_digests) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?)",
-        segments,
-    )
-    placed = [(key, piece) for key, pieces in arrived.segments.items() for piece in pieces]
-    database.many(
-        "INSERT INTO pieces (upload, shard, round, slice, positions) VALUES (?, ?, ?, ?, ?)",
-        [[uploads[p.upload.user], *key, pos.runs(p.positions)] for key, p in placed],
-    )
-    sealing = {user: upload_key(home.vault, [name for name, _ in blocks]) for user, blocks in arrived.cuts.items()}
-    database.many(
-        "INSERT INTO history (round, kind, pseudonym, samples, shard, sealed_classes) VALUES (?, 'add', ?, ?, ?, ?)",
-        [
-            [round_, arrived.pseudonyms[p.upload.user], len(p.positions), key.shard,
-             seal_classes(sealing[p.upload.user], p.upload.labels(p.positions))]
-            for key, p in placed
-        ],
-    )  # fmt: skip
-    wipe(*sealing.values())
+    def record(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: Intake) -> None:
+        """Write a round's samples and name them in the tables, durably and in one step.
 
+        Parameters
+        ----------
+        round_
+            The number of the round.
+        segments
+            The pieces of its uploads, by segment.
+        intake
+            The staged uploads that the round takes in: the same transaction deletes their rows.
 
-def _pseudonyms(home: "Home", users: Mapping[str, object]) -> tuple[dict[str, int], dict[str, int]]:
-    """The pseudonyms of all users, and those of the new users alone."""
-    last = home.database.get("pseudonyms", 0)
-    pseudonyms: dict[str, int] = {}
-    new: dict[str, int] = {}
-    for user in users:
-        pseudonym = home.directory.pseudonym(user)
-        if pseudonym is None:
-            last += 1
-            pseudonym = new[user] = last
-        pseudonyms[user] = pseudonym
-    return pseudonyms, new
+        Raises
+        ------
+        BudgetError
+            If there is no room for the samples. Nothing was changed then.
+        HomeError, VaultError
+            If the disk refuses. The round is not recorded then.
+        """
+        store = self._store
+        whole = {user: _joined(pieces) for user, pieces in _by_user(segments).items()}
+        cuts = {user: [(os.urandom(16), block) for block in cut(upload)] for user, upload in whole.items()}
+        keys = {name: os.urandom(32) for blocks in cuts.values() for name, _ in blocks}
+        contents = [(name, block.sealed(name, keys[name])) for blocks in cuts.values() for name, block in blocks]
+        sizes = {name: len(data) for name, data in contents}
+        largest = max((sum(sizes[name] for name, _ in blocks) for blocks in cuts.values()), default=0)
+        self._reserve.require(self._tables, sum(sizes.values()) - intake.bytes, largest)
+        pseudonyms, new = self._pseudonyms(whole)
+        change = self._directory.plan(new)
+        names = {key: os.urandom(16) for key in segments}
+        keys |= {name: os.urandom(32) for name in names.values()} | change.keys
+        self._directory.seal(change, store.vault)
+        store.write(keys, contents)
+        arrived = _Round(round_, segments, cuts, sizes, names, pseudonyms, change, intake)
+        try:
+            with self._tables.database.transaction():
+                self._add_rows(arrived)
+        except BaseException:
+            store.garbage.doubt(keys)
+            raise
+        self._directory.apply(change)
+        store.discard_blocks(self._inbox.left(intake))
+
+    def _add_rows(self, arrived: _Round) -> None:
+        """Add a round's uploads, blocks, segments and pieces to the tables; call it in a transaction."""
+        samples, vault, now, round_ = self._tables.samples, self._store.vault, self._clock.now(), arrived.number
+        samples.begin_round(round_, arrived.pseudonyms.values())
+        self._clock.note()
+        self._directory.write(arrived.directory, self._tables.database)
+        uploads: dict[str, int] = {}
+        for user, blocks in arrived.cuts.items():
+            first = blocks[0][0]
+            sealed = vault.seal(first, name_bytes(user), b"user" + first)
+            first_arrival = arrived.intake.arrived(user, now)
+            uploads[user] = samples.add_upload(round_, now, first_arrival, arrived.pseudonyms[user], sealed)
+            samples.add_blocks(uploads[user], [(name, arrived.sizes[name]) for name, _ in blocks])
+        self._inbox.leave(arrived.intake, round_, now, uploads)
+        segments = []
+        for key in sorted(arrived.segments):
+            pieces = sorted(arrived.segments[key], key=lambda piece: piece.upload.user)
+            digests = [(arrived.pseudonyms[p.upload.user], digest(p.upload.names(p.positions))) for p in pieces]
+            name, count = arrived.segment_names[key], sum(len(piece.positions) for piece in pieces)
+            with vault.borrow(name) as borrowed:
+                segments.append((key, count, name, seal_digests(borrowed, key, digest_rows(digests))))
+        samples.add_segments(segments)
+        placed = [(key, piece) for key, pieces in arrived.segments.items() for piece in pieces]
+        samples.add_pieces((uploads[p.upload.user], PieceRow(key, p.positions)) for key, p in placed)
+        sealing = {user: upload_key(vault, [name for name, _ in blocks]) for user, blocks in arrived.cuts.items()}
+        samples.add_arrivals(
+            round_,
+            [
+                (arrived.pseudonyms[p.upload.user], len(p.positions), key.shard,
+                 seal_classes(sealing[p.upload.user], p.upload.labels(p.positions)))
+                for key, p in placed
+            ],
+        )  # fmt: skip
+        wipe(*sealing.values())
+
+    def _pseudonyms(self, users: Mapping[str, object]) -> tuple[dict[str, int], dict[str, int]]:
+        """The pseudonyms of all users, and those of the new users alone."""
+        last = self._tables.samples.last_pseudonym()
+        pseudonyms: dict[str, int] = {}
+        new: dict[str, int] = {}
+        for user in users:
+            pseudonym = self._directory.pseudonym(user)
+            if pseudonym is None:
+                last += 1
+                pseudonym = new[user] = last
+            pseudonyms[user] = pseudonym
+        return pseudonyms, new
 
 
 def _by_user(segments: Mapping[SegmentKey, Sequence[Piece]]) -> dict[str, list[Piece]]:

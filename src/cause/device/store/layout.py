@@ -1,8 +1,8 @@
 """The files and folders of a home."""
 
 from os import PathLike
-from pathlib import Path
 
+from cause.common.files import absolute
 from cause.errors import HomeError
 
 FORMAT = 6
@@ -15,7 +15,7 @@ LEDGER = "ledger.db"
 LOCK = "lock"
 RESERVE = "reserve"
 UNFINISHED = "unfinished"
-"""Lies in a home while it is made. A folder that lost its configuration otherwise is not touched."""
+"""A file in a home that is being made. A folder that lost its configuration otherwise is not touched."""
 VAULT = "vault"
 ANCHOR = "anchor"
 BLOCKS = "blocks"
@@ -23,10 +23,10 @@ SUB_MODELS = "sub-models"
 
 
 class Layout:
-    """The paths of a home."""
+    """The paths of a home, absolute: a program that changes its working directory must not change what a home is."""
 
     def __init__(self, folder: str | PathLike[str]) -> None:
-        self.folder = Path(folder)
+        self.folder = absolute(folder)
         self.config = self.folder / CONFIG
         self.ledger = self.folder / LEDGER
         self.lock = self.folder / LOCK

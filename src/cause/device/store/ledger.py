@@ -6,9 +6,8 @@ looked up by index, so that neither memory nor the time of an erasure grows with
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -17,22 +16,20 @@ from numpy.typing import NDArray
 from cause.common import positions as pos
 from cause.common.hashing import digest
 from cause.common.positions import Positions
-from cause.device.store import quarantining
+from cause.device.store.directory import Directory
 from cause.device.store.inbox import Intake
-from cause.device.store.quarantining import Aside
-from cause.device.store.seals import open_digests
+from cause.device.store.ingest import Ingest
+from cause.device.store.quarantining import Aside, set_aside
+from cause.device.store.sealed_store import SealedStore
+from cause.device.store.seals import DIGEST_ROW, digest_rows, open_digests
 from cause.device.store.stored_upload import Blocks, StoredUpload
+from cause.device.store.tables import Tables
 from cause.engine.ledger import Lineage, Quarantined, Segment, Selection
 from cause.engine.samples import Piece, SegmentKey
 from cause.errors import HomeError, VaultError
 
-if TYPE_CHECKING:
-    from cause.device.store.home import Home
-
 CACHED_PIECES = 16_384
 """How many pieces of segments are kept in memory after they were read."""
-DIGEST_ROW = np.dtype([("pseudonym", "<i8"), ("digest", "u1", (32,))])
-"""One piece of a segment's sealed list of digests; the list is in the order of the users' names."""
 
 
 def joined_digest(digests: NDArray[np.uint8]) -> bytes:
@@ -47,7 +44,19 @@ def joined_digest(digests: NDArray[np.uint8]) -> bytes:
 
 
 class StoredSegment(Segment):
-    """A segment whose pieces and digests are read from the tables."""
+    """A segment whose pieces and digests are read from the tables.
+
+    Parameters
+    ----------
+    key
+        The segment.
+    count
+        How many samples it retains.
+    trained
+        Whether it was trained before.
+    ledger
+        Reads its pieces and digests.
+    """
 
     __slots__ = ("_ledger",)
 
@@ -71,8 +80,8 @@ class StoredSegment(Segment):
 
     def positions(self, user: str) -> Positions:
         """The positions of a user's retained samples."""
-        found = (held for key, held in self._ledger.pieces_of(user, self.key.round) if key == self.key)
-        return next(found, range(0))
+        positions = (held for key, held in self._ledger.pieces_of(user, self.key.round) if key == self.key)
+        return next(positions, range(0))
 
     @property
     def manifest(self) -> bytes:
@@ -91,10 +100,31 @@ class HomeLedger:
 
     `delete` changes memory alone; the change stays there until the transaction that changes the tables has committed
     (`committed`) or everything is loaded again.
+
+    Parameters
+    ----------
+    store
+        Files and keys.
+    tables
+        The ledger's tables.
+    directory
+        The names of the users.
+    ingest
+        Writes rounds.
+    clock
+        Returns the time, which dates quarantines.
     """
 
-    def __init__(self, home: "Home") -> None:
-        self._home = home
+    def __init__(
+        self,
+        store: SealedStore,
+        tables: Tables,
+        directory: Directory,
+        ingest: Ingest,
+        clock: Callable[[], float],
+    ) -> None:
+        self._store, self._tables, self._samples = store, tables, tables.samples
+        self._directory, self._ingest, self._clock = directory, ingest, clock
         self._round = 0
         self._lineages: dict[int, Lineage] = {}
         self._cached: OrderedDict[SegmentKey, tuple[Piece, ...]] = OrderedDict()
@@ -105,24 +135,17 @@ class HomeLedger:
 
     def load(self) -> None:
         """Read the round, the segments and what is in quarantine."""
-        database = self._home.database
         self._lineages, self._deleted, self._aside = {}, {}, {}
         self._reinstated.clear()
         self._cached.clear()
-        self._round = int(database.get("round", 0))
-        for shard, round_, slice_, trained, samples in database.rows(
-            "SELECT shard, round, slice, trained, samples FROM segments ORDER BY shard, round, slice"
-        ):
-            if samples:
-                self._append(SegmentKey(shard, round_, slice_), samples, bool(trained))
-        for shard, round_, slice_, pseudonym, upload, since, verdict in database.rows(
-            "SELECT shard, pieces.round, slice, pseudonym, upload, quarantined, verdict FROM pieces "
-            "JOIN uploads ON upload=id WHERE quarantined IS NOT NULL"
-        ):
-            users = self._aside.setdefault(SegmentKey(shard, round_, slice_), {})
-            users[pseudonym] = Aside(upload, since, verdict or "")
+        self._round = self._samples.last_round()
+        for segment in self._samples.segments():
+            self._append(segment.key, segment.samples, segment.trained)
+        for piece in self._samples.quarantined():
+            users = self._aside.setdefault(piece.key, {})
+            users[piece.pseudonym] = Aside(piece.upload, piece.since, piece.verdict)
         for upload_id, blocks in list(self._blocks.items()):
-            blocks.replace(self._block_names(upload_id))
+            blocks.replace(self._samples.block_names(upload_id))
 
     # Who has what
 
@@ -141,22 +164,21 @@ class HomeLedger:
 
     def rounds_of(self, user: str) -> Sequence[int]:
         """The rounds in which a user has retained samples, ascending."""
-        pseudonym = self._home.directory.pseudonym(user)
+        pseudonym = self._directory.pseudonym(user)
         if pseudonym is None:
             return []
-        rows = self._home.database.rows("SELECT round FROM uploads WHERE pseudonym=? ORDER BY round", [pseudonym])
-        return [round_ for (round_,) in rows if self._deleted.get((user, round_), True)]
+        return [t for t in self._samples.rounds_of(pseudonym) if self._deleted.get((user, t), True)]
 
     def names_like(self, user: str) -> Sequence[str]:
         """The stored names that are this one in another spelling, with retained samples."""
-        return [name for name in self._home.directory.names_like(user) if self.rounds_of(name)]
+        return [name for name in self._directory.names_like(user) if self.rounds_of(name)]
 
     def pieces_of(self, user: str, round_: int) -> list[tuple[SegmentKey, Positions]]:
         """The segments and positions of an upload's retained samples, quarantined ones included."""
         if (user, round_) in self._deleted:
             return self._deleted[user, round_]
         upload_id = self._upload_id(user, round_)
-        return [] if upload_id is None else self.recorded_pieces(upload_id)
+        return [] if upload_id is None else self._samples.pieces_of_upload(upload_id)
 
     def held_pieces(self, user: str, round_: int) -> list[tuple[SegmentKey, Piece]]:
         """The segments of an upload with its retained samples in each, quarantined ones included."""
@@ -165,13 +187,6 @@ class HomeLedger:
             return []
         blocks = self._blocks_of(upload_id)
         return [(key, Piece(StoredUpload(user, round_, held, blocks), held)) for key, held in pieces]
-
-    def recorded_pieces(self, upload_id: int) -> list[tuple[SegmentKey, Positions]]:
-        """The segments and positions of an upload's samples in the tables, without deletions that are under way."""
-        rows = self._home.database.rows(
-            "SELECT shard, round, slice, positions FROM pieces WHERE upload=? ORDER BY shard, slice", [upload_id]
-        )
-        return [(SegmentKey(*key), pos.from_runs(bytes(held))) for *key, held in rows]
 
     def upload(self, user: str, round_: int) -> StoredUpload:
         """The retained samples of a user's upload of a round; HomeError if the tables have none."""
@@ -206,12 +221,8 @@ class HomeLedger:
         """A segment's retained samples, in the order of the users' names."""
         cached = self._cached.get(key)
         if cached is None:
-            rows = self._home.database.rows(
-                "SELECT upload, pseudonym, positions FROM pieces JOIN uploads ON upload=id "
-                "WHERE (pieces.shard, pieces.round, pieces.slice)=(?, ?, ?) AND (quarantined IS NULL OR ?)",
-                [*key, key in self._reinstated],
-            )
-            named = ((self._home.directory.name(p), upload, pos.from_runs(bytes(held))) for upload, p, held in rows)
+            rows = self._samples.pieces_of_segment(key, quarantined=key in self._reinstated)
+            named = ((self._directory.name(pseudonym), upload, held) for upload, pseudonym, held in rows)
             pieces = []
             for user, upload_id, recorded in sorted(named, key=lambda row: row[0]):
                 left = recorded
@@ -237,12 +248,12 @@ class HomeLedger:
                    if round_ == key.round}  # fmt: skip
         rows = None if key in self._reinstated else self._sealed_digests(key)
         if rows is None:
-            names = self._home.directory
+            names = self._directory
             return digest_rows(
                 [(names.pseudonym(p.upload.user) or 0, digest(p.upload.names(p.positions))) for p in self.pieces(key)]
             )
         for user, left in touched.items():
-            at = np.flatnonzero(rows["pseudonym"] == self._home.directory.pseudonym(user))
+            at = np.flatnonzero(rows["pseudonym"] == self._directory.pseudonym(user))
             if not len(at):
                 continue
             if not len(left):
@@ -256,7 +267,7 @@ class HomeLedger:
 
     def record(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: Intake | None = None) -> None:
         """Begin a round: write what arrived in it, and delete the staged uploads that it takes in (`intake`)."""
-        self._home.store(round_, segments, intake or Intake())
+        self._ingest.record(round_, segments, intake or Intake())
         self._round = round_
         for key in sorted(segments):
             self._append(key, sum(len(piece.positions) for piece in segments[key]), trained=False)
@@ -295,7 +306,7 @@ class HomeLedger:
         quarantined = []
         for key, users in sorted(self._aside.items()):
             for pseudonym, aside in users.items():
-                user = self._home.directory.name(pseudonym)
+                user = self._directory.name(pseudonym)
                 held = dict(self.pieces_of(user, key.round)).get(key, range(0))
                 quarantined.append(Quarantined(user, key, len(held), aside.verdict, aside.since, aside.upload))
         return sorted(quarantined, key=lambda samples: (samples.segment, samples.user))
@@ -307,7 +318,7 @@ class HomeLedger:
     def aside(self, key: SegmentKey, user: str) -> "Aside | None":
         """The upload, time and verdict of a user's quarantined samples in a segment; None if there are none."""
         users = self._aside.get(key)
-        return None if users is None else users.get(self._home.directory.pseudonym(user) or 0)
+        return None if users is None else users.get(self._directory.pseudonym(user) or 0)
 
     @property
     def reinstated(self) -> set[SegmentKey]:
@@ -319,7 +330,13 @@ class HomeLedger:
         segment = self._lineages[key.shard][key]
         assert isinstance(segment, StoredSegment)
         left = segment.count - sum(len(segment.positions(user)) for user in verdicts)
-        self._aside.setdefault(key, {}).update(quarantining.set_aside(self._home, key, verdicts, left))
+        pieces, now = dict[int, Aside](), self._clock()
+        for user, verdict in verdicts.items():
+            pseudonym, upload_id = self._directory.pseudonym(user) or 0, self._upload_id(user, key.round)
+            assert upload_id is not None
+            pieces[pseudonym] = Aside(upload_id, now, verdict)
+        set_aside(self._store, self._tables, key, pieces, self.digests(key), left)
+        self._aside.setdefault(key, {}).update(pieces)
         segment.shrink(left)
         self._cached.pop(key, None)
         self._recount(key)
@@ -327,12 +344,9 @@ class HomeLedger:
     def reinstate(self, first: SegmentKey) -> None:
         """Put quarantined samples back into the segments of a shard from this one on, in memory."""
         for key in sorted(key for key in self._aside if key.shard == first.shard and key >= first):
-            users = {self._home.directory.name(pseudonym) for pseudonym in self._aside.pop(key)}
+            users = {self._directory.name(pseudonym) for pseudonym in self._aside.pop(key)}
             lineage = self._lineages.setdefault(key.shard, Lineage())
-            (trained,) = self._home.database.row(
-                "SELECT trained FROM segments WHERE (shard, round, slice)=(?, ?, ?)", list(key)
-            )
-            segment = lineage[key] if key in lineage else StoredSegment(key, 0, bool(trained), self)
+            segment = lineage[key] if key in lineage else StoredSegment(key, 0, self._samples.is_trained(key), self)
             assert isinstance(segment, StoredSegment)
             segment.shrink(segment.count + sum(len(segment.positions(user)) for user in users))
             lineage.put(segment)
@@ -341,7 +355,7 @@ class HomeLedger:
 
     def _drop_aside(self, key: SegmentKey, user: str) -> None:
         users = self._aside[key]
-        del users[self._home.directory.pseudonym(user) or 0]
+        del users[self._directory.pseudonym(user) or 0]
         if not users:
             del self._aside[key]
 
@@ -358,7 +372,7 @@ class HomeLedger:
         self._deleted.clear()
         self._reinstated.clear()
         for upload_id in renumbered:
-            for key, _ in self.recorded_pieces(upload_id):
+            for key, _ in self._samples.pieces_of_upload(upload_id):
                 self._cached.pop(key, None)
             if (old := self._blocks.pop(upload_id, None)) is not None:
                 old.retire()
@@ -370,41 +384,25 @@ class HomeLedger:
         self._lineages.setdefault(key.shard, Lineage()).append(StoredSegment(key, count, trained, self))
 
     def _upload_id(self, user: str, round_: int) -> int | None:
-        row = self._home.database.row(
-            "SELECT id FROM uploads WHERE (pseudonym, round)=(?, ?)", [self._home.directory.pseudonym(user), round_]
-        )
-        return None if row is None else int(row[0])
+        return self._samples.upload_id(self._directory.pseudonym(user), round_)
 
     def _blocks_of(self, upload_id: int) -> Blocks:
         blocks = self._blocks.get(upload_id)
         if blocks is None:
-            blocks = self._blocks[upload_id] = Blocks(upload_id, self._home.store_, self._block_names(upload_id))
+            names = self._samples.block_names(upload_id)
+            blocks = self._blocks[upload_id] = Blocks(upload_id, self._store.blocks, names)
         return blocks
-
-    def _block_names(self, upload_id: int) -> list[bytes]:
-        rows = self._home.database.rows("SELECT key FROM blocks WHERE upload=? ORDER BY part", [upload_id])
-        return [bytes(name) for (name,) in rows]
 
     def _recorded_count(self, user: str, key: SegmentKey) -> int:
         upload_id = self._upload_id(user, key.round)
-        return 0 if upload_id is None else len(dict(self.recorded_pieces(upload_id)).get(key, range(0)))
+        return 0 if upload_id is None else len(dict(self._samples.pieces_of_upload(upload_id)).get(key, range(0)))
 
     def _sealed_digests(self, key: SegmentKey) -> "NDArray[np.void] | None":
-        row = self._home.database.row(
-            "SELECT key, sealed_digests FROM segments WHERE (shard, round, slice)=(?, ?, ?)", list(key)
-        )
-        if row is None or row[0] is None or row[1] is None:
+        seal = self._samples.segment_seal(key)
+        if seal is None or seal[1] is None:
             return None
         try:
-            plain = open_digests(self._home.vault, bytes(row[0]), key, bytes(row[1]))
+            plain = open_digests(self._store.vault, seal[0], key, seal[1])
             return np.frombuffer(plain, dtype=DIGEST_ROW)
         except (VaultError, ValueError):
             return None
-
-
-def digest_rows(pairs: Sequence[tuple[int, bytes]]) -> NDArray[np.void]:
-    """A segment's list of digests, from (pseudonym, digest) pairs in the order of the users' names."""
-    rows = np.zeros(len(pairs), dtype=DIGEST_ROW)
-    rows["pseudonym"] = [pseudonym for pseudonym, _ in pairs]
-    rows["digest"] = np.frombuffer(b"".join(value for _, value in pairs), dtype=np.uint8).reshape(-1, 32)
-    return rows

@@ -1,67 +1,87 @@
 """Loading a home: ledger and memory are filled from the tables."""
 
 import json
-from typing import TYPE_CHECKING
 
+from cause.device.store.directory import Directory
+from cause.device.store.inbox import Inbox
+from cause.device.store.ledger import HomeLedger
+from cause.device.store.sealed_store import SealedStore
 from cause.device.store.seals import open_identity
+from cause.device.store.shelf import HomeShelf
+from cause.device.store.tables import Tables
+from cause.device.vault import Vault
 from cause.engine.memory import Memory, SubModel
-from cause.engine.samples import SegmentKey
 from cause.errors import HomeError, VaultError
-
-if TYPE_CHECKING:
-    from cause.device.store.home import Home
 
 DAMAGED = "the ledger and the keys of {!r} do not fit together ({}): `cause doctor --home` tells more"
 
 
-def load(home: "Home", memory: Memory) -> None:
-    """Fill ledger and memory from the tables; a writer also finishes what an error or a crash stopped.
+class Loader:
+    """Fills ledger, memory and the other parts of a home from the tables.
 
-    Raises
-    ------
-    HomeError
-        If tables and keys do not fit together.
+    Parameters
+    ----------
+    store
+        Files and keys.
+    tables
+        The ledger's tables.
+    directory, ledger, inbox, shelf
+        The parts that are filled.
     """
-    with home.database.reading():
-        load_ledger(home)
-        rows = home.database.rows(
-            "SELECT shard, round, slice, key, sealed_identity, size_bytes, environment, slot FROM sub_models "
-            "ORDER BY slot"
-        )
-        state = json.loads(home.database.get("policy", "{}"))
-    stored, names, unreadable = [], {}, []
-    for shard, round_, slice_, name, sealed, size_bytes, environment, slot in rows:
-        key, name = SegmentKey(shard, round_, slice_), bytes(name)
-        identity = _identity(home, name, bytes(sealed))
-        if identity is None:
-            unreadable.append(name)
-            continue
-        names[key] = name
-        stored.append((slot, SubModel(key, identity, size_bytes, environment)))
-    home.garbage.doubt(home.shelf.all_names() - set(names.values()))
-    home.shelf.restore(names, unreadable)
-    memory.restore(stored, state)
-    if not home.read_only:
-        home.destroy()  # first: no receipt may say that keys are destroyed before they are
-        home.receipts.issue()  # those that a crash kept from being signed
+
+    def __init__(
+        self,
+        store: SealedStore,
+        tables: Tables,
+        directory: Directory,
+        ledger: HomeLedger,
+        inbox: Inbox,
+        shelf: HomeShelf,
+    ) -> None:
+        self._store, self._tables, self._directory = store, tables, directory
+        self._ledger, self._inbox, self._shelf = ledger, inbox, shelf
+
+    def load(self, memory: Memory) -> None:
+        """Fill all parts, and the memory.
+
+        Raises
+        ------
+        HomeError
+            If tables and keys do not fit together.
+        """
+        vault = self._store.vault
+        with self._tables.database.reading():
+            self._load_ledger(vault)
+            rows = self._tables.sub_models.rows()
+            state = json.loads(self._tables.database.get("policy", "{}"))
+        stored, names, unreadable = [], {}, []
+        for row in rows:
+            identity = _identity(vault, row.name, row.sealed_identity)
+            if identity is None:
+                unreadable.append(row.name)
+                continue
+            names[row.key] = row.name
+            stored.append((row.slot, SubModel(row.key, identity, row.size_bytes, row.environment)))
+        self._store.garbage.doubt(self._shelf.all_names() - set(names.values()))
+        self._shelf.restore(names, unreadable)
+        memory.restore(stored, state)
+
+    def _load_ledger(self, vault: Vault) -> None:
+        """Load the retained samples, the users' names and the staged uploads; HomeError if a key is missing."""
+        held = vault.names()
+        for name, upload in self._tables.samples.blocks():
+            if name not in held:
+                raise HomeError(DAMAGED.format(str(self._store.layout.folder), f"upload {upload} has lost a key"))
+        self._directory.load(self._tables.database, vault)
+        self._ledger.load()
+        self._inbox.load()
 
 
-def load_ledger(home: "Home") -> None:
-    """Load the retained samples, the users' names and the staged uploads; HomeError if a key is missing."""
-    held = home.vault.names()
-    for name, upload in home.database.rows("SELECT key, upload FROM blocks"):
-        if name not in held:
-            raise HomeError(DAMAGED.format(str(home.layout.folder), f"upload {upload} has lost a key"))
-    home.directory.load(home.database, home.vault)
-    home.ledger.load()
-    home.inbox.load()
-
-
-def _identity(home: "Home", name: bytes, sealed: bytes) -> bytes | None:
+def _identity(vault: Vault, name: bytes, sealed: bytes) -> bytes | None:
     """The identity of a sub-model; None if it is damaged: the sub-model cannot be used without it."""
-    if name not in home.vault:
+    if name not in vault:
         return b""  # without its key the sub-model cannot be read, which is found before this is used
     try:
-        return open_identity(home.vault, name, sealed)
+        return open_identity(vault, name, sealed)
     except VaultError:
         return None

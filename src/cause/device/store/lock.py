@@ -21,7 +21,7 @@ class Lock:
     """
 
     def __init__(self, path: Path) -> None:
-        self._process = os.getpid()
+        self._process, self._path = os.getpid(), path
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
         try:
             self._file = os.open(path, flags, 0o600)
@@ -60,6 +60,25 @@ class Lock:
         with contextlib.suppress(OSError):  # only to name the holder to others: a full disk must not keep a home shut
             os.pwrite(self._file, process, 0)
             os.ftruncate(self._file, len(process))
+
+    def check(self) -> None:
+        """Refuse to go on if the home's path leads elsewhere now: it was moved, removed, or another one took its place.
+
+        Raises
+        ------
+        HomeError
+            If the file of the lock is not the one that this process holds.
+        """
+        try:
+            there, held = self._path.stat(), os.fstat(self._file)
+            moved = (there.st_dev, there.st_ino) != (held.st_dev, held.st_ino)
+        except OSError:
+            moved = True
+        if moved:
+            raise HomeError(
+                f"{str(self._path.parent)!r} was moved, removed or replaced while it was open: put it back, or close "
+                "it and open it where it is now"
+            )
 
     def close(self) -> None:
         """Release it. A process that was forked from its holder releases nothing."""

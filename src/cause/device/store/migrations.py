@@ -130,7 +130,7 @@ ALTER TABLE behind ADD COLUMN problem TEXT;  -- the type of the error that its l
 
 
 def _seal(database: "Database", vault: Vault) -> None:
-    """Seal what is said of contents. Where a key is gone it goes too: nobody could check it any more."""
+    """Seal values that describe contents. Without its key a value is deleted: it could not be checked any more."""
     blocks: dict[int, list[bytes]] = {}
     for upload, name in database.rows("SELECT upload, key FROM blocks ORDER BY upload, part"):
         blocks.setdefault(upload, []).append(bytes(name))
@@ -150,8 +150,8 @@ def _seal(database: "Database", vault: Vault) -> None:
     ):
         if upload in keys:
             counts = {int(label): count for label, count in json.loads(labels).items()}
-            each = np.repeat(np.array(list(counts), dtype=np.int64), list(counts.values()))
-            database.run("UPDATE history SET sealed_classes=? WHERE seq=?", [seal_classes(keys[upload], each), row])
+            labels_ = np.repeat(np.array(list(counts), dtype=np.int64), list(counts.values()))
+            database.run("UPDATE history SET sealed_classes=? WHERE seq=?", [seal_classes(keys[upload], labels_), row])
 
 
 def _count(database: "Database", vault: Vault) -> None:

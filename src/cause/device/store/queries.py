@@ -183,7 +183,7 @@ class Queries:
         return [RequestRow(*row) for row in rows]
 
     def request_samples(self, id_: str) -> int:
-        """How many samples a request that is in effect took, together with those served with it."""
+        """How many samples a request that is in effect took."""
         (samples,) = self._database.row("SELECT samples FROM requests WHERE id=?", [id_])
         return int(samples)
 
@@ -241,13 +241,11 @@ class Queries:
             self._database.run("UPDATE requests SET destroyed=? WHERE id=? AND destroyed IS NULL", [now, id_])
 
     def mark_signed(self, levels: Sequence[tuple[str, int]]) -> None:
-        """Note which receipts of requests are in the log: 1 that of the effect, 2 that of the repair too; in a
-        transaction."""
+        """Note which receipts of requests are in the log, in a transaction: 1 of the effect, 2 of the repair too."""
         self._database.many("UPDATE requests SET signed=? WHERE id=?", [[level, id_] for id_, level in levels])
 
     def manifest_key(self, shard: int, request: str | None = None) -> bytes | None:
-        """The name of the key that commits to a shard's data; of one request's receipt, or of any; None if it is
-        gone."""
+        """The name of the key that commits to a shard's data, in one request's receipt or in any; None without one."""
         if request is None:
             row = self._database.row("SELECT key FROM manifests WHERE shard=?", [shard])
         else:
@@ -327,6 +325,13 @@ class Queries:
             blocks.setdefault((round_, pseudonym), []).append(bytes(name))
         return blocks
 
+    def bytes_of(self, pseudonym: int) -> int:
+        """How many bytes the samples of a user's rounds take on the disk."""
+        (size,) = self._database.row(
+            "SELECT coalesce(sum(bytes), 0) FROM uploads JOIN blocks ON upload=id WHERE pseudonym=?", [pseudonym]
+        )
+        return int(size)
+
     # Samples that become too old
 
     def pieces_upto_round(self, last: float) -> list[tuple[int, int, bytes]]:
@@ -374,7 +379,19 @@ class Queries:
         ]
 
     def add_export(self, id_: str, made: float, form: str, heads: Iterable[SegmentKey]) -> None:
-        """Record an export; in a transaction."""
+        """Record an export; in a transaction.
+
+        Parameters
+        ----------
+        id_
+            Its id.
+        made
+            When, in seconds since 1970.
+        form
+            `safetensors`, `onnx` or `npz`.
+        heads
+            The sub-models that it holds.
+        """
         listed = json.dumps([list(key) for key in heads])
         self._database.run("INSERT INTO exports VALUES (?, ?, ?, ?, NULL)", [id_, made, form, listed])
 

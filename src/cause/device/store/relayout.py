@@ -6,7 +6,7 @@ it is written anew.
 """
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,8 @@ from cause.device.store.blocks import Block
 from cause.device.store.stored_upload import Blocks, cut
 from cause.engine.arrays import ArrayUpload
 
-if TYPE_CHECKING:
-    from cause.device.store.home import Home
-
-UNCHECKED, RANDOM, WHOLE = 0, 1, 2
-"""`uploads.layout`: ranks of digests and samples are missing; random; ranks of digests and nothing is missing."""
+Permutation = Callable[[int], NDArray[np.int64]]
+"""Returns a random order of so many rows."""
 
 
 def random_permutation(count: int) -> NDArray[np.int64]:
@@ -30,12 +27,21 @@ def random_permutation(count: int) -> NDArray[np.int64]:
 
 
 def permuted(
-    home: "Home", blocks: Blocks, user: str, round_: int, forgotten: NDArray[np.int64], handles: dict[int, bytes]
+    permutation: Permutation,
+    blocks: Blocks,
+    user: str,
+    round_: int,
+    forgotten: NDArray[np.int64],
+    handles: dict[int, bytes],
 ) -> tuple[list[Block], dict[int, int]]:
-    """What is left of an upload, in new blocks with random positions 0, 1, 2 …
+    """What is left of an upload, in new blocks with random positions from 0 on.
 
     Parameters
     ----------
+    permutation
+        Draws the new positions.
+    blocks, user, round_
+        The upload.
     forgotten
         Positions of rows to leave out.
     handles
@@ -43,7 +49,8 @@ def permuted(
 
     Returns
     -------
-    The new blocks, and the new position of each old one.
+    tuple
+        The new blocks, and the new position of each old one.
     """
     meta = blocks.metas()
     stay = ~np.isin(meta.positions, forgotten)
@@ -51,7 +58,7 @@ def permuted(
     ids, digests, kept = ([row.tobytes() for row in part[stay]] for part in (meta.ids, meta.digests, meta.handles))
     kept = [handles.get(int(position), handle) for position, handle in zip(held, kept, strict=True)]
     old = ArrayUpload.restored(user, round_, held, blocks.inputs(held), meta.labels[stay], digests, ids, kept)
-    new = old.shuffled(home.permutation(len(held)))
+    new = old.shuffled(permutation(len(held)))
     at = {name: position for position, name in enumerate(new.rows()[3])}
     return cut(new), {int(position): at[name] for position, name in zip(held, ids, strict=True)}
 

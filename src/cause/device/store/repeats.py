@@ -5,47 +5,43 @@ the samples. Once anything of the round is forgotten the row is deleted: the key
 """
 
 import hmac
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
 
 from cause.common.hashing import digest
+from cause.device.store.inbox import Called
 from cause.device.store.layout import DEVICE_KEY
+from cause.device.store.ledger import HomeLedger
+from cause.device.store.tables.staged import LEARN
+from cause.device.vault import Vault
 from cause.engine.arrays import ArrayUpload
 from cause.engine.samples import Upload
 from cause.errors import InputError
 
-if TYPE_CHECKING:
-    from cause.device.store.database import Database
-    from cause.device.store.home import Home
-    from cause.device.store.inbox import Called
-
 LONGEST_KEY = 128
-_LEARN = "learn:"
-"""How the ids of these calls begin; those of the service do not."""
 
 
-def call_of(home: "Home", key: str) -> str:
+def call_of(vault: Vault, key: str) -> str:
     """The id of a call with this idempotency key; InputError if the key is too long or not printable."""
     if not isinstance(key, str) or not 1 <= len(key) <= LONGEST_KEY or not key.isprintable():
         raise InputError(
             f"an idempotency key is a text of 1 to {LONGEST_KEY} printable characters, not {str(key)[:40]!r}"
         )
-    secret = home.vault.commit(DEVICE_KEY, digest("calls of learn"))
-    return _LEARN + hmac.digest(secret, key.encode(), "sha256").hex()[:32]
-
-
-def void(database: "Database", round_: int) -> None:
-    """Delete the record of the call that made a round; call it in the transaction that forgets something of it."""
-    database.run(f"DELETE FROM calls WHERE round=? AND id LIKE '{_LEARN}%'", [round_])
+    secret = vault.commit(DEVICE_KEY, digest("calls of learn"))
+    return LEARN + hmac.digest(secret, key.encode(), "sha256").hex()[:32]
 
 
 def same_rows(
-    home: "Home", earlier: "Called", uploads: Mapping[str, Any] | Sequence[Upload]
+    ledger: HomeLedger, users: Set[str], earlier: Called, uploads: Mapping[str, Any] | Sequence[Upload]
 ) -> dict[str, tuple[str, ...]]:
     """The handles of the rows of a repeated call, by user, in the order of the repeated rows.
 
     Parameters
     ----------
+    ledger
+        The retained samples.
+    users
+        The users of whom the first call's round has samples.
     earlier
         The result of the first call.
     uploads
@@ -62,12 +58,11 @@ def same_rows(
         repeated = {user: _numbered(user, round_, *upload[:2]) for user, upload in uploads.items()}
     else:
         repeated = {upload.user: upload for upload in uploads if isinstance(upload, ArrayUpload)}
-    rows = home.database.rows("SELECT pseudonym FROM uploads WHERE round=?", [round_])
     handles = {}
-    if {home.directory.name(pseudonym) for (pseudonym,) in rows} != set(repeated):
+    if users != set(repeated):
         raise _other_samples(round_)
     for user, upload in repeated.items():
-        stored = home.ledger.upload(user, round_)
+        stored = ledger.upload(user, round_)
         if upload.round != round_ or upload.names(upload.positions) != stored.names(stored.positions):
             raise _other_samples(round_)
         meta = stored.blocks.metas()

@@ -16,6 +16,7 @@ from cause.errors import BudgetError, HomeError
 
 if TYPE_CHECKING:
     from cause.device.store.database import Database
+    from cause.device.store.tables import Tables
 
 STEP_BYTES = 64 * 1024
 BASE_BYTES = 2 * STEP_BYTES
@@ -34,10 +35,14 @@ class Reserve:
     ----------
     path
         The file that holds it.
+    disk
+        How files are reached.
+    storage_bytes
+        The most bytes that samples may take; None is without limit.
     """
 
-    def __init__(self, path: Path, disk: Disk) -> None:
-        self.path, self._disk = path, disk
+    def __init__(self, path: Path, disk: Disk, storage_bytes: int | None = None) -> None:
+        self.path, self._disk, self.storage_bytes = path, disk, storage_bytes
         self._upload = self._digests = self._ledger = 0
 
     def learn_sizes(self, database: "Database") -> None:
@@ -66,21 +71,42 @@ class Reserve:
         except OSError:
             return 0
 
-    def require(self, database: "Database", more: int, largest: int) -> None:
+    def _free_bytes(self) -> int:
+        try:
+            return self._disk.free_bytes(self.path.parent)
+        except OSError as error:
+            raise HomeError(f"cannot look at {str(self.path.parent)!r}: {error.strerror}: is it still there?") from None
+
+    def require(self, tables: "Tables", more: int, largest: int) -> None:
         """Before samples are taken in: make the reserve whole, for an upload as large as the largest of them too.
+
+        Parameters
+        ----------
+        tables
+            The tables, which say how much the samples take already.
+        more
+            How many bytes all new samples take.
+        largest
+            How many bytes the largest upload takes.
 
         Raises
         ------
         BudgetError
-            If there is no room for the samples beside it.
+            If `storage` is used up, or there is no room for the samples beside the reserve.
         """
+        limit, database = self.storage_bytes, tables.database
+        if limit is not None and (stored := tables.samples.stored_bytes()) + more > limit:
+            raise BudgetError(
+                f"the samples need {format_bytes(more)}, but of {format_bytes(limit)} for samples "
+                f"{format_bytes(stored)} are used: forget some, or raise `storage`"
+            )
         self._upload = max(self._upload, largest)
         self._measure(database)
         for scrubbed in (False, True):
-            if self._grow(self.target) >= self.target and self._disk.free_bytes(self.path.parent) > more:
+            if self._grow(self.target) >= self.target and self._free_bytes() > more:
                 return
             if not scrubbed:
-                database.scrub()  # the write-ahead log may hold room that nobody needs
+                database.scrub()  # the write-ahead log may hold room that is not needed
         raise BudgetError(
             f"the disk of {str(self.path.parent)!r} has no room for {format_bytes(more)} of samples beside the "
             f"{format_bytes(self.target)} that forgetting needs: forget some, or make room"
@@ -95,15 +121,15 @@ class Reserve:
             Bytes that stay free, for what the device writes meanwhile.
         """
         if not self._ledger:
-            return  # the home was not opened: nobody knows what it needs
-        size, free = self.size(), self._disk.free_bytes(self.path.parent)
+            return  # the home was not opened, so its sizes are unknown
+        size, free = self.size(), self._free_bytes()
         reachable = min(self.target, size + free - leave)
         if reachable > size:
             self._grow(reachable)
 
     def make_room(self) -> None:
         """Before a forget: give the reserve up where the rest of the disk may not suffice."""
-        if self._disk.free_bytes(self.path.parent) < max(self.target, STEP_BYTES):
+        if self._free_bytes() < max(self.target, STEP_BYTES):
             self.release()
 
     def release(self) -> None:

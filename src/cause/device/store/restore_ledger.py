@@ -8,8 +8,8 @@ from typing import Any
 from cause.common import positions as pos
 from cause.device.store.blocks import Meta
 from cause.device.store.database import Database
-from cause.device.store.forgetting import forget_classes, update_segments
 from cause.device.store.seals import name_bytes, name_of
+from cause.device.store.tables import Tables
 from cause.device.vault import Vault, open_sealed, seal
 from cause.engine.samples import SegmentKey
 from cause.errors import VaultError
@@ -67,6 +67,7 @@ class _Pruning:
 
     def __init__(self, database: Database, vault: Vault, lost: set[bytes], meta: Callable[[bytes], Meta]) -> None:
         self.database, self.vault, self.lost, self.meta = database, vault, lost, meta
+        self.tables = Tables(database)
         self.samples = self.emptied = 0
         self.changed: set[SegmentKey] = set()
         self.first: dict[int, SegmentKey] = {}
@@ -107,7 +108,7 @@ class _Pruning:
         for key in self.changed:
             rows = self.database.rows("SELECT positions FROM pieces WHERE (shard, round, slice)=(?, ?, ?)", list(key))
             samples = sum(len(pos.from_runs(bytes(held))) for (held,) in rows)  # none of them is in quarantine
-            update_segments(self.database, {key: (samples, None, None) if samples else None})
+            self.tables.samples.update_segments({key: (samples, None, None) if samples else None})
         for *where, name in self.database.rows("SELECT shard, round, slice, key FROM segments WHERE key IS NOT NULL"):
             if bytes(name) not in self.vault:
                 self.database.run(
@@ -170,7 +171,8 @@ class _Pruning:
             "INSERT INTO history (kind, round, pseudonym, of_round, samples, shard) VALUES ('forget', ?, ?, ?, ?, ?)",
             [[database.get("round", round_), pseudonym, round_, count, shard] for shard, count in deleted.items()],
         )
-        forget_classes(database, pseudonym, round_)
+        self.tables.samples.forget_classes(pseudonym, round_)
+        self.tables.staged.forgotten(upload, round_)
         self.samples += sum(deleted.values())
         database.run("DELETE FROM blocks WHERE upload=?", [upload])
         if not left:

@@ -7,7 +7,7 @@ one of them. A segment's digests have a key of the segment, which is replaced wh
 sub-model's identity has the sub-model's key.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ def upload_key(vault: Vault, blocks: Iterable[bytes]) -> bytes:
     return vault.joint_key(blocks)
 
 
+DIGEST_ROW = np.dtype([("pseudonym", "<i8"), ("digest", "u1", (32,))])
+"""One piece of a segment's sealed list of digests; the list is in the order of the users' names."""
 NAME_BYTES = 32
 """A name is padded to a multiple of this before it is sealed, so that its length stays hidden."""
 
@@ -51,9 +53,12 @@ def seal_digest(key: bytes, piece: SegmentKey, digest: bytes) -> bytes:
     return seal(key, digest, pack("piece", *piece))
 
 
-def open_digest(key: bytes, piece: SegmentKey, sealed: bytes) -> bytes:
-    """Open what `seal_digest` sealed; VaultError if it is damaged."""
-    return open_sealed(key, sealed, pack("piece", *piece))
+def digest_rows(pairs: Sequence[tuple[int, bytes]]) -> NDArray[np.void]:
+    """A segment's list of digests, from (pseudonym, digest) pairs in the order of the users' names."""
+    rows = np.zeros(len(pairs), dtype=DIGEST_ROW)
+    rows["pseudonym"] = [pseudonym for pseudonym, _ in pairs]
+    rows["digest"] = np.frombuffer(b"".join(value for _, value in pairs), dtype=np.uint8).reshape(-1, 32)
+    return rows
 
 
 def seal_digests(key: Buffer, segment: SegmentKey, rows: NDArray[np.void]) -> bytes:

@@ -3,8 +3,7 @@
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from cause.device.store.blocks import Files
-from cause.device.vault import Vault
+from cause.device.store.sealed_store import SealedStore
 from cause.engine.samples import SegmentKey
 from cause.errors import DamageError, HomeError, ReadError, VaultError
 
@@ -17,10 +16,15 @@ class HomeShelf:
     A sub-model is written at once, durably; a *pending* one is in memory alone until `write`. One that is destroyed
     keeps its file until the transaction has committed that deletes its row: that transaction asks for its name
     (`to_delete`) and then says that it is done (`deleted`).
+
+    Parameters
+    ----------
+    store
+        Files and keys.
     """
 
-    def __init__(self, files: Files, vault: Vault) -> None:
-        self.files, self.vault = files, vault
+    def __init__(self, store: SealedStore) -> None:
+        self._store, self.files = store, store.sub_models
         self.names: dict[SegmentKey, bytes] = {}
         """By stored sub-model: the name of its file and key."""
         self._released: dict[SegmentKey, bytes] = {}  # destroyed, but the ledger still names them
@@ -50,7 +54,7 @@ class HomeShelf:
         """
         if key not in self.names:
             name = os.urandom(16)
-            self.vault.add_keys([name])
+            self._store.vault.add_keys([name])
             self.names[key] = name
         return self.names[key]
 
@@ -76,13 +80,13 @@ class HomeShelf:
             If the disk refuses. What was written of it is removed with the next deletion.
         """
         name = os.urandom(16)
-        self.vault.add_keys([name])
+        self._store.vault.add_keys([name])
         self._write(name, blob)
         self.names[key] = name
 
     def _write(self, name: bytes, blob: bytes) -> None:
         try:
-            self.files.write([(name, self.vault.seal(name, blob, PLACE))])
+            self.files.write([(name, self._store.vault.seal(name, blob, PLACE))])
         except BaseException:
             self._leftovers.append(name)
             raise
@@ -119,7 +123,7 @@ class HomeShelf:
         if key in self._pending:
             return self._pending[key]()
         try:
-            return self.vault.open_sealed(self.names[key], self.files.read(self.names[key]), PLACE)
+            return self._store.vault.open_sealed(self.names[key], self.files.read(self.names[key]), PLACE)
         except ReadError:
             raise
         except (VaultError, HomeError) as error:

@@ -153,7 +153,17 @@ class Blocks:
 
 
 class StoredUpload:
-    """The samples of one user of one round, read from the disk on demand."""
+    """The samples of one user of one round, read from the disk on demand.
+
+    Parameters
+    ----------
+    user, round_
+        Whose upload it is, and of which round.
+    positions
+        The retained samples.
+    blocks
+        The blocks that hold them.
+    """
 
     def __init__(self, user: str, round_: int, positions: Positions, blocks: Blocks) -> None:
         self.user, self.round, self.positions, self.blocks = user, round_, positions, blocks

@@ -8,19 +8,19 @@ stays as it is: `cause doctor` names it.
 """
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from cause.common import positions as pos
-from cause.device.store.relayout import RANDOM, UNCHECKED, moved, permuted
+from cause.device.store.directory import Directory
+from cause.device.store.ledger import HomeLedger
+from cause.device.store.relayout import Permutation, moved, permuted
+from cause.device.store.sealed_store import SealedStore
 from cause.device.store.seals import name_bytes, seal_digests
 from cause.device.store.stored_upload import Blocks
+from cause.device.store.tables import Tables
+from cause.device.store.tables.samples import UNCHECKED
 from cause.engine.samples import SegmentKey
 from cause.errors import HomeError, VaultError
-
-if TYPE_CHECKING:
-    from cause.device.store.home import Home
 
 UPLOADS = 256
 """The most uploads that one step rewrites."""
@@ -40,110 +40,123 @@ class _Upload:
     places: dict[int, int]
 
 
-def upgrade(home: "Home") -> None:
-    """Do all steps. The caller holds the device's lock, and no accepted request may wait for its effect.
+class Upgrade:
+    """Brings the rows of a home up to date.
 
-    Raises
-    ------
-    HomeError, VaultError
-        If the disk refuses. The next opening goes on.
+    Parameters
+    ----------
+    store
+        Files and keys.
+    tables
+        The ledger's tables.
+    directory
+        The names of the users.
+    ledger
+        The retained samples.
+    permutation
+        Draws the new positions of an upload.
     """
-    skipped: set[int] = set()
-    while batch := _to_renumber(home, skipped):
-        _renumber(home, batch, skipped)
-    while keys := home.database.rows(f"SELECT shard, round, slice FROM segments WHERE key IS NULL LIMIT {SEGMENTS}"):
-        if not _add_digests(home, [SegmentKey(*key) for key in keys]):
-            break
-    change = home.directory.plan()
-    if change.chunks or change.removed:
-        home.directory.seal(change, home.vault)
-        home.write(change.keys, [])
-        with home.database.transaction():
-            home.directory.write(change, home.database)
-        home.directory.apply(change)
-        home.garbage.update(change.old_keys)
-        home.destroy()
 
+    def __init__(
+        self, store: SealedStore, tables: Tables, directory: Directory, ledger: HomeLedger, permutation: Permutation
+    ) -> None:
+        self._store, self._tables, self._directory = store, tables, directory
+        self._ledger, self._permutation = ledger, permutation
 
-def _to_renumber(home: "Home", skipped: set[int]) -> list[tuple[int, int, int]]:
-    """The uploads of the next step: id, round and pseudonym."""
-    rows = home.database.rows(
-        "SELECT id, uploads.round, pseudonym, (SELECT sum(bytes) FROM blocks WHERE upload=id) FROM uploads "
-        f"WHERE layout={UNCHECKED} ORDER BY id LIMIT ?",
-        [UPLOADS + len(skipped)],
-    )
-    batch, size = [], 0
-    for upload, round_, pseudonym, bytes_ in rows:
-        if upload not in skipped and size < BYTES:
-            batch.append((upload, round_, pseudonym))
-            size += bytes_ or 0
-    return batch
+    def run(self) -> None:
+        """Do all steps. The caller holds the device's lock, and no accepted request may wait for its effect.
 
+        Raises
+        ------
+        HomeError, VaultError
+            If the disk refuses. The next opening goes on.
+        """
+        skipped: set[int] = set()
+        while batch := self._to_renumber(skipped):
+            self._renumber(batch, skipped)
+        while keys := self._tables.samples.segments_without_digests(SEGMENTS):
+            if not self._add_digests(keys):
+                break
+        self._fill_directory()
 
-def _renumber(home: "Home", batch: list[tuple[int, int, int]], skipped: set[int]) -> None:
-    """Rewrite uploads with random positions, in one transaction; unreadable ones are added to `skipped`."""
-    keys: dict[bytes, bytes] = {}
-    work: list[_Upload] = []
-    for id_, round_, pseudonym in batch:
-        rows = home.database.rows("SELECT key FROM blocks WHERE upload=? ORDER BY part", [id_])
-        old, user, nothing = [bytes(name) for (name,) in rows], home.directory.name(pseudonym), pos.array(range(0))
+    def _fill_directory(self) -> None:
+        """Add users that are in no chunk of the directory."""
+        change = self._directory.plan()
+        if change.chunks or change.removed:
+            self._directory.seal(change, self._store.vault)
+            self._store.write(change.keys, [])
+            with self._tables.database.transaction():
+                self._directory.write(change, self._tables.database)
+            self._directory.apply(change)
+            self._store.garbage.update(change.old_keys)
+            self._store.destroy()
+
+    def _to_renumber(self, skipped: set[int]) -> list[tuple[int, int, int]]:
+        """The uploads of the next step: id, round and pseudonym."""
+        batch, size = [], 0
+        for upload, round_, pseudonym, bytes_ in self._tables.samples.uploads_of_layout(
+            UNCHECKED, UPLOADS + len(skipped)
+        ):
+            if upload not in skipped and size < BYTES:
+                batch.append((upload, round_, pseudonym))
+                size += bytes_
+        return batch
+
+    def _renumber(self, batch: list[tuple[int, int, int]], skipped: set[int]) -> None:
+        """Rewrite uploads with random positions, in one transaction; unreadable ones are added to `skipped`."""
+        keys: dict[bytes, bytes] = {}
+        work: list[_Upload] = []
+        for id_, round_, pseudonym in batch:
+            old, user = self._tables.samples.block_names(id_), self._directory.name(pseudonym)
+            blocks, nothing = Blocks(id_, self._store.blocks, old), pos.array(range(0))
+            try:
+                new_blocks, places = permuted(self._permutation, blocks, user, round_, nothing, {})
+            except (HomeError, VaultError):
+                skipped.add(id_)
+                continue
+            new = {}
+            for block in new_blocks:
+                name = os.urandom(16)
+                keys[name] = os.urandom(32)
+                new[name] = block.sealed(name, keys[name])
+            work.append(_Upload(id_, user, old, new, places))
+        if not work:
+            return
+        self._store.write(keys, [block for upload in work for block in upload.new.items()])
         try:
-            blocks, places = permuted(home, Blocks(id_, home.store_, old), user, round_, nothing, {})
-        except (HomeError, VaultError):
-            skipped.add(id_)
-            continue
-        new = {}
-        for block in blocks:
-            name = os.urandom(16)
-            keys[name] = os.urandom(32)
-            new[name] = block.sealed(name, keys[name])
-        work.append(_Upload(id_, user, old, new, places))
-    if not work:
-        return
-    home.write(keys, [block for upload in work for block in upload.new.items()])
-    try:
-        with home.database.transaction():
-            for upload in work:
-                _replace(home, upload)
-    except BaseException:
-        home.garbage.doubt(keys)
-        raise
-    home.ledger.committed({}, [upload.id for upload in work])
-    home.garbage.update(name for upload in work for name in upload.old)
-    home.destroy()
+            with self._tables.database.transaction():
+                for upload in work:
+                    self._replace(upload)
+        except BaseException:
+            self._store.garbage.doubt(keys)
+            raise
+        self._ledger.committed({}, [upload.id for upload in work])
+        self._store.garbage.update(name for upload in work for name in upload.old)
+        self._store.destroy()
 
+    def _replace(self, upload: _Upload) -> None:
+        """Replace an upload's blocks and positions in the tables; call it in a transaction."""
+        samples = self._tables.samples
+        for key, held in samples.pieces_of_upload(upload.id):
+            samples.move_piece(upload.id, key, moved(held, upload.places))
+        samples.replace_blocks(upload.id, list(upload.new), {name: len(data) for name, data in upload.new.items()})
+        first = next(iter(upload.new))
+        sealed = self._store.vault.seal(first, name_bytes(upload.user), b"user" + first)
+        samples.rewrite_upload(upload.id, sealed)
 
-def _replace(home: "Home", upload: _Upload) -> None:
-    """Replace an upload's blocks and positions in the tables; call it in a transaction."""
-    database = home.database
-    for shard, slice_, held in database.rows("SELECT shard, slice, positions FROM pieces WHERE upload=?", [upload.id]):
-        row = [pos.runs(moved(pos.from_runs(bytes(held)), upload.places)), upload.id, shard, slice_]
-        database.run("UPDATE pieces SET positions=? WHERE (upload, shard, slice)=(?, ?, ?)", row)
-    database.run("DELETE FROM blocks WHERE upload=?", [upload.id])
-    rows = [(name, upload.id, part, len(data)) for part, (name, data) in enumerate(upload.new.items())]
-    database.many("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)
-    first = next(iter(upload.new))
-    sealed = home.vault.seal(first, name_bytes(upload.user), b"user" + first)
-    database.run("UPDATE uploads SET sealed_user=?, layout=? WHERE id=?", [sealed, RANDOM, upload.id])
-
-
-def _add_digests(home: "Home", segments: list[SegmentKey]) -> int:
-    """Store sealed lists of digests for these segments; return how many could be computed."""
-    digests = list(_digests(home, segments))
-    home.write({name: key for name, key, _, _ in digests}, [])
-    with home.database.transaction():
-        home.database.many(
-            "UPDATE segments SET key=?, sealed_digests=? WHERE (shard, round, slice)=(?, ?, ?)",
-            [[name, sealed, *segment] for name, _, segment, sealed in digests],
-        )
-    return len(digests)
-
-
-def _digests(home: "Home", segments: list[SegmentKey]) -> Iterator[tuple[bytes, bytes, SegmentKey, bytes]]:
-    for segment in segments:
-        name, key = os.urandom(16), os.urandom(32)
-        try:
-            rows = home.ledger.digests(segment)
-        except HomeError:
-            continue
-        yield name, key, segment, seal_digests(key, segment, rows)
+    def _add_digests(self, segments: list[SegmentKey]) -> int:
+        """Store sealed lists of digests for these segments; return how many could be computed."""
+        keys: dict[bytes, bytes] = {}
+        digests = []
+        for segment in segments:
+            name, key = os.urandom(16), os.urandom(32)
+            try:
+                rows = self._ledger.digests(segment)
+            except HomeError:
+                continue
+            keys[name] = key
+            digests.append((segment, name, seal_digests(key, segment, rows)))
+        self._store.write(keys, [])
+        with self._tables.database.transaction():
+            self._tables.samples.set_digests(digests)
+        return len(digests)

@@ -12,7 +12,7 @@ the other slot of `root`, and then overwrites the old slot, table and pages with
 table or a page (on worn flash, in a snapshot, in a backup that should not have contained it) then opens with nothing
 that is left, even with the master key.
 
-What this does not protect: somebody who has the master key *and* old copies of `root`, a table and pages can open them.
+What this does not prevent: with the master key *and* old copies of `root`, a table and pages, the keys can be read.
 On flash and on copy-on-write file systems "overwritten" means "written elsewhere", so such copies of `root` can exist
 for a while (8 KiB of them an erasure). A `RotatingKeySource` closes that: the master key itself is replaced at each
 erasure, in a place that can truly forget. And while a process runs its memory holds the keys; the vault overwrites its

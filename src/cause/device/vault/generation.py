@@ -34,7 +34,17 @@ class Generation:
 
 
 def new_generation(number: int, vault_id: bytes, page_bytes: int, master: Buffer) -> Generation:
-    """A generation with a fresh root key, sealed under the master key."""
+    """A generation with a fresh root key, sealed under the master key.
+
+    Parameters
+    ----------
+    number
+        The number of the generation.
+    vault_id, page_bytes
+        The vault's id and size of pages.
+    master
+        The master key.
+    """
     root, nonce, size = os.urandom(KEY_BYTES), os.urandom(_NONCE_BYTES), page_bytes.to_bytes(_SIZE_BYTES, "big")
     with wiping(derive(master, "root")) as derived:
         sealed = AESGCM(derived).encrypt(nonce, root, keyfile.head(number, vault_id) + size)
@@ -62,7 +72,17 @@ def open_generation(slot: Slot, master: Buffer) -> Generation | None:
 
 
 def put_row(table: bytearray, at: int, page: int, generation: int, key: bytearray) -> None:
-    """Write row `at` of the table of pages."""
+    """Write row `at` of the table of pages.
+
+    Parameters
+    ----------
+    table
+        The rows of the table.
+    at
+        The number of the row.
+    page, generation, key
+        The page, the generation in which it was written, and its key.
+    """
     start = at * keyfile.ROW_BYTES
     struct.pack_into(">QQ", table, start, page, generation)
     table[start + keyfile.NAME_BYTES : start + keyfile.ROW_BYTES] = key

@@ -77,7 +77,19 @@ def rows_in(size: int) -> int:
 
 
 def record(key: Buffer, page_head: bytes, number: int, rows: Buffer) -> bytes:
-    """Seal rows into record `number` of a page."""
+    """Seal rows into record `number` of a page.
+
+    Parameters
+    ----------
+    key
+        The key of the page.
+    page_head
+        The header of the page.
+    number
+        The number of the record.
+    rows
+        Its rows.
+    """
     record_head = _RECORD.pack(_MARK, number, len(rows) // ROW_BYTES)
     nonce = os.urandom(_NONCE_BYTES)
     return record_head + nonce + AESGCM(key).encrypt(nonce, rows, page_head + record_head)

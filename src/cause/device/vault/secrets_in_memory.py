@@ -15,7 +15,7 @@ _BYTES_HEAD = bytes.__basicsize__ - 1  # the characters follow the object's head
 
 
 def wipe(*secrets: bytes | bytearray) -> None:
-    """Overwrite secrets with zeros.
+    r"""Overwrite secrets with zeros.
 
     A `bytes` object must be one that the caller made and that nothing else refers to: literals and arguments may be
     shared. On other interpreters than CPython `bytes` are left as they are.
@@ -23,7 +23,7 @@ def wipe(*secrets: bytes | bytearray) -> None:
     >>> key = bytearray(b"secret")
     >>> wipe(key)
     >>> key
-    bytearray(b'\\x00\\x00\\x00\\x00\\x00\\x00')
+    bytearray(b'\x00\x00\x00\x00\x00\x00')
     """
     for secret in secrets:
         if isinstance(secret, bytearray):

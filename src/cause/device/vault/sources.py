@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from cause.common.files import absolute
 from cause.device.store.disk import Disk, OpenFile
 from cause.device.vault.sealing import KEY_BYTES
 from cause.device.vault.secrets_in_memory import wipe, wiping
@@ -48,9 +49,9 @@ def new_master_key() -> str:
 
 
 def parse_key(data: bytes, origin: str) -> bytes:
-    """Parse a key in one of its three forms; VaultError if it is none.
+    r"""Parse a key in one of its three forms; VaultError if it is none.
 
-    >>> parse_key(b"00" * 32 + b"\\n", "key.hex") == bytes(32)
+    >>> parse_key(b"00" * 32 + b"\n", "key.hex") == bytes(32)
     True
     """
     if len(data) == KEY_BYTES:
@@ -71,7 +72,7 @@ class FileKeySource:
     """A key in a file that nothing here ever writes."""
 
     def __init__(self, path: str | Path, disk: Disk | None = None) -> None:
-        self.path = Path(path)
+        self.path = absolute(path)
         self._disk = disk or Disk()
 
     def read(self) -> bytes:
@@ -91,7 +92,7 @@ class RotatingFileKeySource:
     """
 
     def __init__(self, path: str | Path, disk: Disk | None = None) -> None:
-        self.path = Path(path)
+        self.path = absolute(path)
         self._disk = disk or Disk()
 
     @classmethod
@@ -198,6 +199,7 @@ class CommandKeySource:
     def __init__(self, command: Sequence[str], timeout_s: float = 30) -> None:
         self.command = tuple(command)
         self.timeout_s = timeout_s
+        self._folder = absolute(".")  # a program may be named relative to it
         if not self.command:
             raise VaultError("the command that prints the master key is empty: name a program")
 
@@ -206,7 +208,12 @@ class CommandKeySource:
         program = self.command[0]  # arguments may hold secrets and stay out of messages
         try:
             done = subprocess.run(
-                self.command, stdin=subprocess.DEVNULL, capture_output=True, timeout=self.timeout_s, check=False
+                self.command,
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=self.timeout_s,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             raise VaultError(f"key command {program!r} gave no key within {self.timeout_s:g} s") from None

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 
+from cause.common.files import absolute
 from cause.device.store.disk import Disk, OpenFile
 from cause.device.vault import keyfile, old_format, sealing, writing
 from cause.device.vault.loading import FILES, ROOT, Files, Loaded, load
@@ -95,7 +96,7 @@ class Vault:
         VaultError
             The folder holds something else, or cannot be written.
         """
-        path, disk = Path(folder), disk or Disk()
+        path, disk = absolute(folder), disk or Disk()
         with wiping(read_master(source)) as master, failing(f"cannot create a vault in {str(path)!r}"):
             if not disk.exists(path):
                 disk.make_folder(path)
@@ -116,13 +117,24 @@ class Vault:
     ) -> "Vault":
         """Open a vault, and finish or undo an interrupted change. Opening it for reading changes nothing.
 
+        Parameters
+        ----------
+        folder
+            The vault's folder.
+        source
+            Where the master key comes from.
+        disk
+            How files are reached; tests replace it.
+        read_only
+            Open it beside the process that writes it.
+
         Raises
         ------
         VaultError
             There is no vault, the master key is another one, or both copies of a file are damaged. Nothing was changed
             then.
         """
-        return cls(Path(folder), source, disk or Disk(), read_only)
+        return cls(absolute(folder), source, disk or Disk(), read_only)
 
     @property
     def generation(self) -> int:
@@ -290,7 +302,7 @@ class Vault:
         """Read the files, and read them again if something looks damaged while another process writes.
 
         The two copies of a file are read one after the other: keys that are added in between are missing in the first.
-        So damage counts only if it is seen in files that nobody changed meanwhile.
+        So damage counts only if the files did not change while they were read.
         """
         for attempt in range(_ATTEMPTS):
             before, roots = self._fingerprint() if attempt else b"", self._roots()

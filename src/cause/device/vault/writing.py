@@ -85,7 +85,21 @@ def create(
 
 
 class Writer:
-    """The files of a vault, open for writing, and their current generation."""
+    """The files of a vault, open for writing, and their current generation.
+
+    Parameters
+    ----------
+    disk, files
+        How files are reached, and which they are.
+    partitions
+        The keys in memory.
+    loaded
+        What was read at the opening.
+    source
+        A source whose master key is replaced at each erasure; None if it cannot be.
+    master
+        The master key.
+    """
 
     def __init__(
         self,

@@ -15,6 +15,10 @@ class MemoryView(Protocol):
     def slots(self) -> int:
         """N, the number of slots; they are numbered 0 … N-1 here (the paper counts from 1)."""
 
+    @property
+    def round(self) -> int:
+        """The number of the current round; a segment's age is counted from it."""
+
     def shards(self) -> Sequence[int]:
         """Return the shards that have a stored sub-model, ascending."""
 
@@ -23,6 +27,9 @@ class MemoryView(Protocol):
 
     def stored_of(self, shard: int) -> Sequence[SegmentKey]:
         """Return a shard's stored sub-models, oldest first; the last one is its head."""
+
+    def segments_of(self, shard: int) -> Sequence[tuple[SegmentKey, int]]:
+        """Return a shard's segments and their retained samples, oldest first, those that are not trained yet too."""
 
     def evictable(self, slot: int, newcomer: SegmentKey) -> bool:
         """Return whether the slot holds a sub-model that may be evicted: not the head of another shard."""
@@ -52,6 +59,9 @@ class Policy(ABC):
 
     bounded = True
     """Whether the memory has a limit."""
+    heads_apart = False
+    """Whether each shard's head has a place of its own beside the N slots. Then every slot may be emptied, also that of
+    another shard's head, which stays in its place; and a newcomer need not get a slot (`takes`)."""
 
     def __init__(self, setting: PolicySetting) -> None:
         self.setting = setting
@@ -59,6 +69,29 @@ class Policy(ABC):
     @abstractmethod
     def victim(self, newcomer: SegmentKey, memory: MemoryView) -> int:
         """Return the slot to empty for a newcomer; it must be evictable."""
+
+    def takes(self, newcomer: SegmentKey, memory: MemoryView) -> bool:
+        """Return whether a newcomer gets a slot; only a policy with `heads_apart` may say no."""
+        return True
+
+    def begin(self) -> None:
+        """Called before the sub-models of a round, or of a replay, are stored."""
+
+    def requested(self, first: Sequence[SegmentKey], memory: MemoryView) -> None:
+        """Called when requests take effect, not when samples expire.
+
+        Parameters
+        ----------
+        first
+            The first touched segment of each touched shard.
+        memory
+            The memory, without the tainted sub-models.
+        """
+
+    @classmethod
+    def without_requests(cls, state: dict[str, int]) -> dict[str, int]:
+        """Return a state without everything that was learned from requests."""
+        return state
 
     def supersedes(self, newcomer: SegmentKey, memory: MemoryView) -> int | None:
         """Return a slot that the newcomer takes over although there is room; None by default."""

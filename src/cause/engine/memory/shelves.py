@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from cause.common.files import absolute
 from cause.engine.samples import SegmentKey
 from cause.errors import InputError, LearnerError
 
@@ -90,7 +91,7 @@ class FolderShelf:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+        self.folder = absolute(folder)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             earlier = sorted(self.folder.glob("*.sub*"))

@@ -7,7 +7,9 @@ ENDLESS = 2**62
 """The number of slots of a memory without limit."""
 
 
-def sized(budget: str | int, slots: int | None, size: int, heads: int, *, bounded: bool = True) -> tuple[int, int]:
+def sized(
+    budget: str | int, slots: int | None, size: int, heads: int, *, bounded: bool = True, apart: bool = False
+) -> tuple[int, int]:
     """Return the number of slots and of bytes of a memory.
 
     Parameters
@@ -22,6 +24,9 @@ def sized(budget: str | int, slots: int | None, size: int, heads: int, *, bounde
         The number of shards, each of which needs one slot at least.
     bounded
         Whether the memory has a limit at all.
+    apart
+        Whether the heads have places beside the slots: the slots need not hold them, and the bytes of the heads are
+        added.
 
     Raises
     ------
@@ -44,6 +49,8 @@ def sized(budget: str | int, slots: int | None, size: int, heads: int, *, bounde
     slots = budget_bytes // size if slots is None else slots
     if not bounded:
         slots, budget_bytes = ENDLESS, ENDLESS * size
+    if apart and slots >= 1:
+        return slots, budget_bytes + heads * size
     if slots < heads:
         raise BudgetError(
             f"the memory holds {slots} sub-models of {format_bytes(size)} ({format_bytes(budget_bytes)}), but "

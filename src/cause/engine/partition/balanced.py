@@ -23,6 +23,24 @@ def longest_first(
 ) -> dict[str, int]:
     """The greedy of longest processing time first.
 
+    Parameters
+    ----------
+    sizes
+        How many samples each user uploads.
+    shards
+        How many shards are active.
+    placements
+        The shards of users who stay where their data is.
+    seed
+        The key and the round that random choices follow from.
+
+    Returns
+    -------
+    dict of int
+        The shard of each user.
+
+    Examples
+    --------
     >>> placed = longest_first({"a": 9, "b": 4, "c": 5}, 2, {}, (b"key", 1))
     >>> placed["a"] != placed["b"] == placed["c"]
     True

@@ -22,6 +22,22 @@ def ucdp(
 ) -> dict[str, int]:
     """Algorithm 1 on the uploads of one round, in O(U log U).
 
+    Parameters
+    ----------
+    sizes
+        How many samples each user uploads.
+    shards
+        How many shards are active.
+    placements
+        The shards of users who stay where their data is.
+    seed
+        The key and the round that random choices follow from.
+
+    Returns
+    -------
+    dict of int
+        The shard of each user.
+
     Examples
     --------
     >>> placed = ucdp({"a": 9, "b": 1, "c": 5, "d": 5}, 2, {}, (b"key", 1))

@@ -10,7 +10,7 @@ from typing import Any
 
 from cause.common.files import write_text
 from cause.errors import InputError
-from cause.lab.reproduce.cell import FORMAT, UNMARKED, Cell, Done
+from cause.lab.reproduce.cell import UNMARKED, Cell, Done
 
 CELLS = "cells"
 _PARTS = {"kind": str, "settings": dict, "seconds": int | float, "result": dict, "source": dict}
@@ -85,5 +85,8 @@ def _of_result(record: dict[str, Any]) -> Iterator[Done]:
 
 def _run(record: dict[str, Any]) -> Iterator[Done]:
     """Yield the run of a record, if it is one of the current format."""
-    if record.get("format", UNMARKED) == FORMAT and all(isinstance(record.get(n), kind) for n, kind in _PARTS.items()):
-        yield Done.from_dict(record)
+    if not all(isinstance(record.get(name), kind) for name, kind in _PARTS.items()):
+        return
+    done = Done.from_dict(record)
+    if record.get("format", UNMARKED) == done.cell.format:
+        yield done

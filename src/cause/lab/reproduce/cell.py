@@ -6,8 +6,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+FORMATS = {"count": 3}
+"""Increased for a kind of run when its meaning changes: earlier runs are then made again.
+
+count 3: a request for a part of a round takes a random part, not the first classes.
+"""
 FORMAT = 2
-"""Increased when the meaning of a kind of run changes: earlier runs are then made again."""
+"""The format of all other kinds."""
 UNMARKED = 2
 """The format of files without one: they were written before it was recorded."""
 
@@ -25,13 +30,30 @@ class Cell:
     settings: Mapping[str, Any]
 
     @property
+    def format(self) -> int:
+        """The current format of this kind of run."""
+        return FORMATS.get(self.kind, FORMAT)
+
+    @property
     def key(self) -> str:
         """A digest of the run, which names its file."""
-        text = json.dumps([FORMAT, self.kind, self.settings], sort_keys=True)
+        text = json.dumps([self.format, self.kind, self.settings], sort_keys=True)
         return sha256(text.encode()).hexdigest()[:20]
 
     def __str__(self) -> str:
-        shown = ("dataset", "backbone", "system", "pruning", "method", "rate", "shards", "slots", "memory", "rho")
+        shown = (
+            "dataset",
+            "backbone",
+            "system",
+            "pruning",
+            "method",
+            "rate",
+            "shards",
+            "slots",
+            "memory",
+            "rho",
+            "ages",
+        )
         values = [f"{name}={self.settings[name]}" for name in shown if self.settings.get(name) is not None]
         return " ".join([self.kind, *values])
 
@@ -54,7 +76,7 @@ class Done:
         """Return the run for JSON."""
         run = {"kind": self.cell.kind, "settings": dict(self.cell.settings)}
         outcome = {"seconds": round(self.seconds, 3), "result": self.result, "source": self.source}
-        return {"format": FORMAT, **run, **outcome}
+        return {"format": self.cell.format, **run, **outcome}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> "Done":

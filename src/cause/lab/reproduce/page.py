@@ -14,6 +14,8 @@ HEAD = """# The paper's tables and figures, and ours
 Made by `cause reproduce` from the result files beside this page. Each result names its size (share of the samples,
 epochs, seeds), command, commit, machine and date. Simulations count what a real run would train; accuracies, times and
 energies were measured. Where energy is a product of simulated samples and a measured cost per sample, it says so.
+The paper leaves open when users ask and for what: "ours" is our default reading of its workload and algorithms, "the
+paper's reading" the one that reproduces its numbers ([The paper and us](../../docs/paper.md)).
 """
 
 
@@ -34,7 +36,14 @@ def _is_whole(record: Mapping[str, Any]) -> bool:
 def page(results: Mapping[str, dict[str, Any]], folder: Path, damaged: Sequence[str] = ()) -> str:
     """Return the page in Markdown."""
     summary = [
-        [f"[{record['result']['title']}](#{name})", claim["claim"], claim["paper"], claim["ours"], claim["size"]]
+        [
+            f"[{record['result']['title']}](#{name})",
+            claim["claim"],
+            claim["paper"],
+            claim.get("reading") or "–",
+            claim["ours"],
+            claim["size"],
+        ]
         for name, record in results.items()
         for claim in record["result"]["summary"]["claims"]
     ]
@@ -42,7 +51,7 @@ def page(results: Mapping[str, dict[str, Any]], folder: Path, damaged: Sequence[
         HEAD,
         *(f"`{name}.json` is damaged and left out: `cause reproduce {name}` makes it anew.\n" for name in damaged),
         "## Every claim\n",
-        markdown(["", "claim", "paper", "ours", "size of our runs"], summary, names=5),
+        markdown(["", "claim", "paper", "the paper's reading", "ours", "size of our runs"], summary, names=6),
         "",
     ]
     for name, record in results.items():
@@ -55,7 +64,9 @@ def _section(name: str, result: dict[str, Any], drawn: bool) -> list[str]:
     parts = [f'<a id="{name}"></a>', f"## {result['title']}\n", f"The paper's {result['where']}: {result['says']}.\n"]
     for claim in summary["claims"]:
         sentence = f" {claim['sentence']}" if claim["sentence"] else ""
-        parts.append(f"- {claim['claim']}: paper {claim['paper']}; ours {claim['ours']} ({claim['size']}).{sentence}")
+        reading = f"; in the paper's reading {claim['reading']}" if claim.get("reading") else ""
+        results = f"paper {claim['paper']}; ours {claim['ours']}{reading}"
+        parts.append(f"- {claim['claim']}: {results} ({claim['size']}).{sentence}")
     parts += ["", markdown(summary["columns"], summary["rows"]), ""]
     parts += [note + "\n" for note in summary["notes"]]
     parts += [f"![{result['title']}]({name}.png)\n"] if drawn else []

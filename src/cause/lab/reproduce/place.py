@@ -7,7 +7,14 @@ from importlib.util import find_spec
 from cause.engine.executor import Executor
 from cause.errors import InputError
 from cause.executors import Here, Processes
+from cause.executors.processes import MOST_WORKERS
 from cause.lab.reproduce.data import Split, load_split
+
+
+def check_processes(processes: int) -> None:
+    """Raise an `InputError` if so many processes cannot run at once."""
+    if not 1 <= processes <= MOST_WORKERS:
+        raise InputError(f"the number of processes must be from 1 to {MOST_WORKERS}, not {processes}")
 
 
 @dataclass(frozen=True)

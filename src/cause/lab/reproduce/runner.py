@@ -13,6 +13,7 @@ from typing import Any
 
 from cause.common.files import check_writable, write_text
 from cause.common.registry import check_choice
+from cause.engine.progress import Progress
 from cause.errors import InputError, LearnerError
 from cause.lab.provenance import provenance
 from cause.lab.reproduce import kinds
@@ -205,6 +206,33 @@ def _written(figure: Figure, archive: Archive, needed: Sequence[Cell]) -> dict[s
     return {name: summary[name] for name in ("columns", "rows", "claims", "notes")}
 
 
+def run_cells(cells: Sequence[Cell], place: Place, progress: Progress) -> list[Done]:
+    """Make runs, keep nothing, and return them in order.
+
+    Parameters
+    ----------
+    cells
+        The runs to make.
+    place
+        Where they run.
+    progress
+        Called after each run with the number of finished runs and of all.
+
+    Raises
+    ------
+    CauseError
+        If a run failed.
+    """
+    failed: list[Exception] = []
+    runs: dict[str, Done] = {}
+    for done in _run(unique(cells), place, None, failed.append):
+        runs[done.cell.key] = done
+        progress(len(runs), len(cells))
+    if failed:
+        raise failed[0]
+    return [runs[cell.key] for cell in cells]
+
+
 def run_cell(cell: Cell, place: Place) -> Done:
     """Make one run in this process."""
     started = time.perf_counter()
@@ -293,7 +321,7 @@ def _several(cells: Sequence[Cell], place: Place, at_once: int, until: float | N
         if under_way:  # stopped: the interpreter would wait for these runs
             for process in list((pool._processes or {}).values()):
                 process.kill()
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(wait=not under_way, cancel_futures=True)
     if failed:
         raise failed
 

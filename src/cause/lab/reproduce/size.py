@@ -5,10 +5,12 @@ from typing import Any
 
 from cause.engine.presets import BACKBONES
 from cause.errors import InputError
-from cause.lab.compare import MOST_SEEDS
 from cause.lab.reproduce.cell import Cell
 from cause.lab.reproduce.paper import EPOCHS_PER_ROUND
 from cause.lab.reproduce.recipes import RECIPES
+from cause.lab.reproduce.simulations import check_seeds, count_cell
+from cause.lab.simulate import Setting
+from cause.lab.workload import Workload
 
 SHARDS = (1, 2, 4, 8, 16)
 SYSTEMS = ("cause", "sisa", "arcane", "omp-70", "omp-95")
@@ -34,6 +36,11 @@ class Size:
     """Seeds of simulations; each draws a workload."""
     workload: int = 50_000
     """Samples of a simulated workload."""
+    ages: str = "uniform"
+    scope: str = "part"
+    arrivals: str = "every-round"
+    labels: str = "dirichlet"
+    """Of a simulated workload: see `cause.lab.workload.Workload`."""
     trainings: int = 1
     """Seeds of real training."""
     shards: tuple[int, ...] = SHARDS
@@ -63,8 +70,8 @@ class Size:
         for name, flag in (("epochs", "--epochs"), ("trainings", "--trainings")):
             if getattr(self, name) < 1:
                 raise InputError(f"{flag} must be at least 1, not {getattr(self, name)}")
-        if not 1 <= self.seeds <= MOST_SEEDS:
-            raise InputError(f"--seeds must be from 1 to {MOST_SEEDS:,}, not {self.seeds}")
+        check_seeds(self.seeds)
+        self.workload_of()  # the same limits
 
     def changed(self, **changes: Any) -> "Size":
         """Return a size with other values where they are not None; `epochs` applies to every kind of training."""
@@ -87,17 +94,15 @@ class Size:
         return SMALL_SETS.get(dataset, self.share) if whole else self.share
 
     def counting(self, system: str, **settings: Any) -> Cell:
-        """Return a simulation on the paper's workload, with some settings changed."""
-        usual = {"shards": 4, "memory": "2GB", "slots": None, "backbone": "resnet34", "rho": 0.1}
-        workload = {
-            "users": 100,
-            "rounds": 10,
-            "samples": self.workload,
-            "classes": 10,
-            "alpha": 0.5,
-            "seeds": self.seeds,
-        }
-        return Cell("count", {"system": system, **usual, **workload, **settings})
+        """Return a simulation on the paper's workload, with some settings of the device or the workload changed."""
+        usual = count_cell(system, Setting(), self.workload_of(), self.seeds)
+        return Cell(usual.kind, {**usual.settings, **settings})
+
+    def workload_of(self) -> Workload:
+        """Return the workload of simulations."""
+        return Workload(
+            samples=self.workload, ages=self.ages, scope=self.scope, arrivals=self.arrivals, labels=self.labels
+        )
 
     def training(self, dataset: str, backbone: str, system: str, **settings: Any) -> list[Cell]:
         """Return the trainings of a system, round after round, one for each seed."""

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from cause.common.statistics import Mean
@@ -22,6 +22,16 @@ class Claim:
     ours: str
     size: str
     sentence: str = ""
+    reading: str = ""
+    """Our result in the paper's reading of its workload and systems; empty where there is one reading only."""
+    value: float | None = None
+    """Our result as a number, where the paper has one."""
+    target: float | None = None
+    """The paper's number."""
+
+    def measured(self, value: float, target: float | None) -> "Claim":
+        """Return the claim with our result and the paper's as numbers."""
+        return replace(self, value=value, target=target)
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,7 @@ class DeviceSteps:
         self._last: _Recording | None = None
 
     def epoch(self, order: torch.Tensor, cuts: Sequence[Cut]) -> None:
+        """Visit every sample once: a batch of a size that was recorded is replayed as a graph."""
         gpu = self._y.is_cuda
         order = (order.pin_memory() if gpu else order).to(self._y.device, non_blocking=gpu)
         for start, stop in cuts:
@@ -104,6 +105,7 @@ class DeviceSteps:
         self._recordings[size] = _Recording(graph, chosen, [p.grad for p in self._parameters])
 
     def settle(self) -> None:
+        """Copy the gradients of the last batch to where a pruner looks for them."""
         if self._last is not None:
             for parameter, gradient in zip(self._parameters, self._last.gradients, strict=True):
                 parameter.grad = gradient

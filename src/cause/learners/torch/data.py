@@ -139,10 +139,12 @@ class Scaled:
         return Scaled(copy.sub_(mean).div_(std).to(device))
 
     def batch(self, chosen: torch.Tensor, *, augmented: bool) -> torch.Tensor:
+        """Return the inputs of these rows, cropped and flipped at random if `augmented` is set."""
         x = self.x[chosen]
         return crop_flip(x) if augmented else x
 
     def parts(self, size: int) -> Iterator[torch.Tensor]:
+        """Return all inputs, so many at a time."""
         return iter(self.x.split(size))
 
 
@@ -175,6 +177,7 @@ class Resident:
         return replace(self, layout=layout)
 
     def batch(self, chosen: torch.Tensor, *, augmented: bool) -> torch.Tensor:
+        """Return the scaled inputs of these rows, cropped and flipped at random if `augmented` is set."""
         return self._ready(self.x.index_select(0, chosen), augmented)
 
     def parts(self, size: int) -> Iterator[torch.Tensor]:

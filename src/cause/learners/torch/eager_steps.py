@@ -25,7 +25,21 @@ class Steps(Protocol):
 
 
 class PlainSteps:
-    """As torch runs them: forward, backward, update, next rate."""
+    """As torch runs them: forward, backward, update, next rate.
+
+    Parameters
+    ----------
+    network
+        The network that is trained.
+    samples, y
+        Inputs and labels of the segment.
+    recipe
+        Says how it is trained.
+    masks
+        Which weights one-shot pruning has removed, by parameter.
+    steps
+        How many steps the schedule of the learning rate has.
+    """
 
     def __init__(
         self,
@@ -40,6 +54,7 @@ class PlainSteps:
         self._optimizer, self._schedule = fresh(recipe, network, steps)
 
     def epoch(self, order: torch.Tensor, cuts: Sequence[Cut]) -> None:
+        """Visit every sample once, batch by batch."""
         order = order.to(self._y.device)
         for start, stop in cuts:
             chosen = order[start:stop]
@@ -53,4 +68,4 @@ class PlainSteps:
                 one_shot.apply(self._network, self._masks)
 
     def settle(self) -> None:
-        pass
+        """Do nothing: the gradients of the last batch are where torch puts them."""

@@ -26,11 +26,22 @@ class Habits:
 
     @property
     def layout(self) -> torch.memory_format:
+        """The memory layout of batches and weights."""
         return torch.channels_last if self.channels_last else torch.contiguous_format
 
 
 def habits_of(network: nn.Module, x: torch.Tensor, y: torch.Tensor, recipe: Recipe) -> Habits:
-    """Try a copy on a few samples; generators are as before afterwards."""
+    """Try a copy on a few samples; generators are as before afterwards.
+
+    Parameters
+    ----------
+    network
+        The network; a copy of it is tried.
+    x, y
+        A few samples.
+    recipe
+        Says how it is trained.
+    """
     with torch.random.fork_rng(devices=[x.device] if x.is_cuda else []):
         try:
             twin = copy.deepcopy(network)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from cause.learners.torch.private_draws import PrivateDraws, own_generator, private_draws
 from cause.learners.torch.switches import own_settings
 
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
@@ -22,9 +23,12 @@ _FILLING: Any = torch.utils.deterministic
 
 
 def seed_all(seed: bytes) -> None:
-    """Seed every generator that a network may draw from, the global ones too."""
+    """Seed every generator that a network may draw from, the global ones too; inside `private_draws`, that one."""
     number = int.from_bytes(seed[:8], "big")
-    if torch.accelerator.is_available():
+    own = own_generator()
+    if own is not None:
+        own.manual_seed(number % 2**63)
+    elif torch.accelerator.is_available():
         torch.manual_seed(number % 2**63)
     else:
         # The same for the CPU. `torch.manual_seed` would also queue a call, with a traceback, for each kind of
@@ -35,7 +39,7 @@ def seed_all(seed: bytes) -> None:
 
 
 def fix_workspace() -> None:
-    """cuBLAS reads this when CUDA starts; with other workspaces it sums in other orders."""
+    """CuBLAS reads this when CUDA starts; with other workspaces it sums in other orders."""
     os.environ.setdefault(WORKSPACE, ":4096:8")
 
 
@@ -46,19 +50,38 @@ def variables() -> list[str]:
 
 def host_generators() -> tuple[Any, ...]:
     """The states of the generators on the host, comparable."""
+    return *other_generators(), torch.get_rng_state().numpy().tobytes()
+
+
+def other_generators() -> tuple[Any, ...]:
+    """The states of the global generators that are not torch's, comparable."""
     name, keys, *rest = np.random.get_state()
-    return random.getstate(), (name, np.asarray(keys).tobytes(), *rest), torch.get_rng_state().numpy().tobytes()
+    return random.getstate(), (name, np.asarray(keys).tobytes(), *rest)
 
 
 @contextmanager
-def isolated(device: torch.device, threads: int, compute: str) -> Iterator[None]:
-    """Our switches and so many threads, a GPU's flags; the caller's switches and generators are as before after it."""
+def isolated(
+    device: torch.device, threads: int, compute: str, *, private: bool = False
+) -> Iterator[PrivateDraws | None]:
+    """Our switches and so many threads, a GPU's flags; the caller's switches and generators are as before after it.
+
+    Parameters
+    ----------
+    device, threads, compute
+        As the learner has them.
+    private
+        Draw from a generator of this thread (`private_draws`): torch's global one is neither read nor changed.
+    """
     fix_workspace()
     states = random.getstate(), np.random.get_state()
-    with own_settings(threads), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    forked = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [], enabled=not private)
+    with own_settings(threads), forked:
         try:
-            with _on_gpu(device, compute) if device.type == "cuda" else nullcontext():
-                yield
+            with (
+                _on_gpu(device, compute) if device.type == "cuda" else nullcontext(),
+                private_draws() if private else nullcontext() as draws,
+            ):
+                yield draws
         finally:
             random.setstate(states[0])
             np.random.set_state(states[1])

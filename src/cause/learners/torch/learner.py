@@ -48,6 +48,8 @@ from cause.learners.torch.losses import computing
 from cause.learners.torch.models import MODELS, factory
 from cause.learners.torch.models.depthwise import is_filled
 from cause.learners.torch.named import described, recipe_of
+from cause.learners.torch.other_threads import OtherThreads, Watched
+from cause.learners.torch.private_draws import PrivateDraws, others_run
 from cause.learners.torch.pruning import one_shot
 from cause.learners.torch.pruning.feasible import Plan, plan
 from cause.learners.torch.pruning.widths import shrink
@@ -131,7 +133,8 @@ class TorchLearner(Learner):
 
     def _checked(self, recipe: Recipe) -> Recipe:
         """Try the factory, and return the recipe with the type of inputs that its network takes."""
-        with isolated(self.device, self.threads, recipe.compute):
+        private = self.device.type == "cpu" and others_run()
+        with isolated(self.device, self.threads, recipe.compute, private=private):
             inputs = inputs_of(check_factory(self._new), recipe, self.device)
         self._tokens = inputs.tokens
         return replace(recipe, input_dtype=inputs.dtype) if inputs.dtype else recipe
@@ -146,6 +149,8 @@ class TorchLearner(Learner):
         self._recipe = recipe
         self._habits: Habits | None = None  # probed on the first segment, on a GPU
         self._plan: Plan | None = None  # made when it is needed
+        self._others = OtherThreads(on_gpu=self.device.type != "cpu")
+        self._predictions_draw = True  # unless a private prediction drew nothing
         self._frozen: State = {}
         with self._isolated(digest("frozen parts")):
             network = self._build()
@@ -190,6 +195,12 @@ class TorchLearner(Learner):
         """Return the learner with at most 2 epochs, for a trial."""
         learner = copy.copy(self)
         learner._recipe = replace(self.recipe, epochs=min(2, self.recipe.epochs), steps=1, min_steps=0)
+        return learner
+
+    def unrounded(self) -> "TorchLearner":
+        """Return the learner with full precision, for a trial: rounding to bf16 hides small differences."""
+        learner = copy.copy(self)
+        learner._recipe = replace(self.recipe, precision="fp32")
         return learner
 
     @property
@@ -295,12 +306,27 @@ class TorchLearner(Learner):
         """
         if parent is None:
             self.pruning_plan  # noqa: B018 - computed before the network is made
-        with self._isolated(derive(seed, "init")):
+        attempt = partial(self._attempt, parent, lesson, seed, tick)
+        return self._others.undisturbed(attempt, users_code=self.users_code is not None)
+
+    def _attempt(self, parent: State | None, lesson: Lesson, seed: bytes, tick: Tick, watch: Watched) -> State:
+        with self._isolated(derive(seed, "init"), private=watch.private) as draws:
+            watch.draws = draws
             network, masks = self._build(parent), masks_of(parent, self.device)
-            masks = self._fit(network, lesson, seed, masks, tick, first=parent is None)
+            masks = self._fit(network, lesson, seed, masks, tick, watch, first=parent is None)
             return self._state(network, masks)
 
-    def _fit(self, network: nn.Module, lesson: Lesson, seed: bytes, masks: State, tick: Tick, *, first: bool) -> State:
+    def _fit(
+        self,
+        network: nn.Module,
+        lesson: Lesson,
+        seed: bytes,
+        masks: State,
+        tick: Tick,
+        watch: Watched,
+        *,
+        first: bool,
+    ) -> State:
         recipe, epochs = self.recipe, epochs_of(self.recipe, lesson)
         pieces = [*lesson.pieces, *lesson.rehearsed]
         inputs, labels = gather(pieces, recipe.shape)
@@ -318,7 +344,8 @@ class TorchLearner(Learner):
                 # filters are removed or weights masked, so the optimizer's state no longer fits
                 steps = self._steps(network, samples, y, masks, uses(cuts, epochs - epoch))
             seed_all(derive(seed, "epoch", epoch))
-            steps.epoch(order(pieces, derive(seed, "order", epoch)), cuts)
+            with watch.epoch():
+                steps.epoch(order(pieces, derive(seed, "order", epoch)), cuts)
             tick(epoch + 1, epochs)
         return masks
 
@@ -399,11 +426,16 @@ class TorchLearner(Learner):
         return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in kept.items()}
 
     @contextmanager
-    def _isolated(self, seed: bytes) -> Iterator[None]:
-        """Seed every generator and set every flag; restore the caller's afterwards."""
-        with isolated(self.device, self.threads, self.recipe.compute):
+    def _isolated(self, seed: bytes, *, private: bool | None = None) -> Iterator[PrivateDraws | None]:
+        """Seed every generator and set every flag; restore the caller's afterwards.
+
+        With `private` draws are those of this thread alone; by default they are if there are other threads.
+        """
+        private = others_run() if private is None else private
+        on_cpu = self.device.type == "cpu"
+        with isolated(self.device, self.threads, self.recipe.compute, private=private and on_cpu) as draws:
             seed_all(seed)
-            yield
+            yield draws
 
     # Prediction and storage
 
@@ -426,7 +458,8 @@ class TorchLearner(Learner):
         return partial(self._predict, self.network(state))
 
     def _predict(self, network: nn.Module, x: Any) -> NDArray[np.floating]:
-        with self._isolated(digest("predict")), torch.no_grad():
+        private = others_run() and self._predictions_draw
+        with self._isolated(digest("predict"), private=private) as draws, torch.no_grad():
             inputs, at_once = self._samples(np.asarray(x)), AT_ONCE
             if isinstance(inputs, Resident):
                 inputs, at_once = inputs.laid(lay_out(network, self._two(inputs)[0], self.recipe)), AT_ONCE_ON_GPU
@@ -434,6 +467,8 @@ class TorchLearner(Learner):
                 parts = [torch.softmax(network(part).float(), dim=1) for part in inputs.parts(at_once)]
             answers = torch.cat(parts)
             check_answers(answers, inputs)
+        if draws is not None:
+            self._predictions_draw = draws.draws > 0
         return answers.cpu().numpy()
 
     def encode(self, state: State) -> bytes:

@@ -22,6 +22,15 @@ def computing(device: torch.device, compute: str) -> AbstractContextManager[obje
 def loss_of(network: nn.Module, x: torch.Tensor, y: torch.Tensor, recipe: Recipe) -> torch.Tensor:
     """The mean loss of a network on a batch.
 
+    Parameters
+    ----------
+    network
+        The network.
+    x, y
+        A batch.
+    recipe
+        Names the loss, class weights and precision.
+
     Raises
     ------
     LearnerError
@@ -41,6 +50,15 @@ def check_outputs(outputs: Any, samples: int, classes: int, *, exactly: bool = F
 
     Unused outputs beyond the classes are refused where `exactly` is asked for: when a device is made. Devices of
     earlier versions may have them.
+
+    Parameters
+    ----------
+    outputs
+        What the network returned.
+    samples, classes
+        How many inputs it got, and how many classes there are.
+    exactly
+        Refuse outputs beyond the classes too.
     """
     if not isinstance(outputs, torch.Tensor):
         raise LearnerError(f"the network returns a {type(outputs).__name__}, not a tensor of (samples, classes)")

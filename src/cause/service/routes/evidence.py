@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from cause.device.log import consistency_proof
 from cause.service import schemas as s
 from cause.service import views
-from cause.service.access import ANY, require_scope
+from cause.service.access import ANY, inspects, require_scope
 from cause.service.problems import ProblemError, documented
 from cause.service.responses import json_response
 from cause.service.routes.pages import Before, Limit
@@ -38,22 +38,21 @@ def router(service: Service) -> APIRouter:
         """Requests, newest first: when they came, took effect and were repaired, and until when that must be."""
         return json_response(request, views.requests(service, state, before, limit))
 
-    @routes.get("/v1/requests/{id}", response_model=s.Request, responses=documented(404, 422))
+    @routes.get("/v1/requests/{id}", response_model=s.Request | s.OwnRequest, responses=documented(404, 422))
     def one(id: RequestId, request: Request, token: AnyToken) -> Response:  # noqa: A002
         """One request: any token may read it that knows its id."""
         shown = views.request(service, id)
         if shown is None:
             raise ProblemError(404, "there is no such request")
-        return json_response(request, shown)
+        return json_response(request, views.request_for(token, shown))
 
     @routes.get("/v1/requests/{id}/receipts", response_model=s.Bundles, responses=documented(404, 422))
     def bundles(id: RequestId, request: Request, token: AnyToken) -> Response:  # noqa: A002
         """A request's receipts, each with its proof."""
         if views.request(service, id) is None:
             raise ProblemError(404, "there is no such request")
-        return json_response(
-            request, s.Bundles(receipts=[_bundle(service, number) for number in receipt_log.numbers(id)])
-        )
+        numbers, own = receipt_log.numbers(id), not inspects(token)
+        return json_response(request, s.Bundles(receipts=[_bundle(service, number, own=own) for number in numbers]))
 
     @routes.get("/v1/receipts", response_model=s.Receipts, responses=documented(422))
     def receipts(request: Request, token: Inspector, before: Before = None, limit: Limit = 50) -> Response:
@@ -119,8 +118,9 @@ def router(service: Service) -> APIRouter:
     return routes
 
 
-def _bundle(service: Service, number: int) -> s.Bundle:
+def _bundle(service: Service, number: int, *, own: bool = False) -> s.Bundle:
+    """Return a receipt with its proof; with `own`, in the form that says nothing of other users."""
     with service.device.lock:
         if number >= service.home.receipts.size:
             raise ProblemError(404, f"there is no receipt {number}")
-        return s.Bundle(**service.home.receipts.bundle(number).json())
+        return s.Bundle(**service.home.receipts.bundle(number, own=own).json())

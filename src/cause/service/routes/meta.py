@@ -8,7 +8,7 @@ from starlette.responses import StreamingResponse
 
 from cause.service import schemas as s
 from cause.service.access import ANY, require_scope
-from cause.service.metrics import gauge
+from cause.service.metrics import CONTENT_TYPE
 from cause.service.problems import documented, text
 from cause.service.responses import json_response, timestamp
 from cause.service.service import Service
@@ -21,11 +21,13 @@ def router(service: Service) -> APIRouter:
     """Return the routes of health, metrics, events and tokens."""
     routes = APIRouter(tags=["service"])
 
+    @routes.head("/healthz", include_in_schema=False)
     @routes.get("/healthz", response_model=s.Health)
     async def health(request: Request) -> Response:
         """Whether the process answers."""
         return json_response(request, s.Health(status="ok"))
 
+    @routes.head("/readyz", include_in_schema=False)
     @routes.get("/readyz", response_model=s.Health, responses={503: {"model": s.Health, "description": "Not now"}})
     async def ready(request: Request) -> Response:
         """Whether the service takes requests."""
@@ -36,39 +38,7 @@ def router(service: Service) -> APIRouter:
     @routes.get("/metrics", response_class=Response, responses=documented() | text("text/plain", "Metrics"))
     def metrics(token: Inspector) -> Response:
         """Metrics for Prometheus."""
-        device, home = service.device, service.home
-        with device.lock:
-            staged = sum(upload.samples for upload in home.inbox.uploads())
-            voting, waiting = len(device.heads()), len(device.waiting())
-            silent = sum(device.memory.head(shard) is None for shard in device.ledger.shards())
-            quarantined, failing = device.ledger.quarantined(), len(device.engine.training.failed)
-            retained = sum(device.ledger.lineage(shard).samples for shard in device.ledger.shards())
-        now, deadlines = home.clock(), home.queries.open_deadlines()
-        overdue = sum(deadline < now for deadline in deadlines)
-        lines = [
-            *service.metrics.lines(),
-            *gauge("round", device.ledger.round),
-            *gauge("retained_samples", retained),
-            *gauge("staged_samples", staged),
-            *gauge("voting_shards", voting),
-            *gauge("waiting_shards", waiting),
-            *gauge("degraded_shards", silent),
-            *gauge("failing_shards", failing),
-            *gauge("quarantined_uploads", len({upload.upload for upload in quarantined})),
-            *gauge("quarantined_samples", sum(upload.samples for upload in quarantined)),
-            *gauge("sub_models", len(device.memory)),
-            *gauge("memory_bytes", device.memory.used_bytes),
-            *gauge("storage_bytes", home.stored_bytes),
-            *gauge("storage_budget_bytes", home.storage_bytes),
-            *gauge("open_requests", len(deadlines)),
-            *gauge("overdue_requests", overdue),
-            *gauge("next_deadline_seconds", min(deadlines) - now if deadlines else None),
-            *gauge("retrained_samples", home.queries.retrained_total()),
-            *gauge("receipts", home.receipts.size),
-            *gauge("training", 0 if service.trainer.progress is None else 1),
-            *gauge("training_failing", 0 if service.trainer.problem is None else 1),
-        ]
-        return Response("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(service.metrics.text(), media_type=CONTENT_TYPE)
 
     @routes.get("/v1/token", response_model=s.Token, responses=documented())
     async def token(request: Request, token: Annotated[Token, require_scope(*ANY)]) -> Response:

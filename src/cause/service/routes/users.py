@@ -1,6 +1,7 @@
 """Routes of one user's data: uploads, what is held, erasures."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from secrets import token_hex
 from typing import Annotated, Any
 
@@ -13,13 +14,13 @@ from cause.common.zeroize import wipe_arrays
 from cause.device.store.inbox import Called
 from cause.device.vault.secrets_in_memory import wipe, wiping
 from cause.engine.requests import Request as ForgetRequest
-from cause.errors import ArrivalError, InputError
+from cause.errors import ArrivalError, BudgetError, InputError
 from cause.service import schemas as s
 from cause.service import views
 from cause.service.access import UserId, require_scope, require_user
 from cause.service.inputs import bulk_schema, erasure_schema, parse_erasure, rows_schema, schema
 from cause.service.limits import RateLimiter
-from cause.service.problems import ProblemError, documented
+from cause.service.problems import STORAGE_FULL, ProblemError, documented
 from cause.service.redact import redacted_message
 from cause.service.responses import json_response
 from cause.service.routes.pages import Before, Limit
@@ -28,6 +29,7 @@ from cause.service.tokens import Token
 
 Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=128, pattern=r"^[\x20-\x7e]+$")]
 REPLAYED = {"Idempotent-Replayed": "true"}
+NO_ROOM = "the device has no room for these samples now: forget some, or ask its operator"
 NOTHING_HELD = "nothing was held of this user: is the name right?"
 
 
@@ -37,9 +39,10 @@ def router(service: Service) -> APIRouter:
     may_upload = require_user(service.tokens, "ingest", "operator")
     may_manage = require_user(service.tokens, "operator")
     erasure_rates = RateLimiter(service.settings.erasures / 3600, service.settings.erasures)
+    service.on_reload.append(lambda settings: erasure_rates.configure(settings.erasures / 3600, settings.erasures))
 
     @routes.post(
-        "/v1/users/{user}/samples",
+        "/v1/users/{user:user_id}/samples",
         status_code=201,
         response_model=s.Upload,
         responses=documented(408, 409, 415, 422),
@@ -71,6 +74,8 @@ def router(service: Service) -> APIRouter:
             wipe_arrays(x, converted)
             if not repeated:
                 _publish_staged(service, staged.samples)
+            if call is not None and not staged.samples:
+                service.forget_body("upload", call)
             return s.Upload(**_upload_fields(service, staged, len(y))), repeated
 
         shown, repeated = await service.body_reader.unpack(request, work)
@@ -108,6 +113,8 @@ def router(service: Service) -> APIRouter:
             wipe_arrays(x, converted)
             if not repeated:
                 _publish_staged(service, len(y))
+            if call is not None and not all(upload.samples for upload in staged.values()):
+                service.forget_body("bulk", call)
             uploads = {user: _upload_fields(service, staged[user], len(at)) for user, at in rows.items()}
             handles = {user: iter(fields["handles"]) for user, fields in uploads.items()}
             complete = all(fields["handles"] for fields in uploads.values())
@@ -121,12 +128,12 @@ def router(service: Service) -> APIRouter:
         shown, repeated = await service.body_reader.unpack(request, work)
         return json_response(request, shown, 201, REPLAYED if repeated else None)
 
-    @routes.get("/v1/users/{user}", response_model=s.User, responses=documented(422))
+    @routes.get("/v1/users/{user:user_id}", response_model=s.User | s.OwnUser, responses=documented(422))
     def look(user: UserId, request: Request, token: Annotated[Token, may_manage]) -> Response:
         """What is held of a user. Of a user of whom nothing is held: zeros."""
-        return json_response(request, views.user(service, service.device.name_of(user)))
+        return json_response(request, views.user_for(token, views.user(service, service.device.name_of(user))))
 
-    @routes.get("/v1/users/{user}/samples", response_model=s.HeldSamples, responses=documented(422))
+    @routes.get("/v1/users/{user:user_id}/samples", response_model=s.HeldSamples, responses=documented(422))
     def samples(
         user: UserId,
         request: Request,
@@ -139,7 +146,7 @@ def router(service: Service) -> APIRouter:
         return json_response(request, views.samples(service, service.device.name_of(user), round, before, limit))
 
     @routes.post(
-        "/v1/users/{user}/samples/matching",
+        "/v1/users/{user:user_id}/samples/matching",
         response_model=s.Matched,
         responses=documented(408, 415, 422),
         openapi_extra={"requestBody": rows_schema(service.reader.layout)},
@@ -159,9 +166,9 @@ def router(service: Service) -> APIRouter:
         return json_response(request, await service.body_reader.unpack(request, work))
 
     @routes.post(
-        "/v1/users/{user}/erasures",
+        "/v1/users/{user:user_id}/erasures",
         status_code=202,
-        response_model=s.Request,
+        response_model=s.Request | s.OwnRequest,
         responses=documented(408, 409, 422),
         openapi_extra={"requestBody": erasure_schema()},
     )
@@ -186,13 +193,14 @@ def router(service: Service) -> APIRouter:
             assert shown is not None
             if "operator" in token.scopes and to_forget.everything and shown.samples == 0:
                 shown = shown.model_copy(update={"note": NOTHING_HELD})
-            return json_response(request, shown, 202, {"Location": f"/v1/requests/{id_}"} | ({} if new else REPLAYED))
+            headers = {"Location": f"/v1/requests/{id_}"} | ({} if new else REPLAYED)
+            return json_response(request, views.request_for(token, shown), 202, headers)
 
         return await service.body_reader.read(request, work)
 
     @routes.post(
-        "/v1/users/{user}/erasures/plan",
-        response_model=s.Plan,
+        "/v1/users/{user:user_id}/erasures/plan",
+        response_model=s.Plan | s.OwnPlan,
         responses=documented(408, 409, 422),
         openapi_extra={"requestBody": erasure_schema()},
     )
@@ -201,7 +209,7 @@ def router(service: Service) -> APIRouter:
 
         def work(body: bytes) -> Response:
             erasure = parse_erasure(request.headers.get("content-type", ""), body)
-            return json_response(request, views.plan(service, _request_of(user, erasure)))
+            return json_response(request, views.plan_for(token, views.plan(service, _request_of(user, erasure))))
 
         return await service.body_reader.read(request, work)
 
@@ -214,10 +222,21 @@ def _stage(
     uploads: Mapping[str, tuple[NDArray[Any], NDArray[np.int64]]],
     calls: Mapping[str, str],
 ) -> dict[str, Called]:
+    limited = not token.scopes & {"ingest", "operator"}
     try:
-        return service.device.stage_all(uploads, calls=calls)
+        # the device's lock would be held while the upload is checked, which takes long
+        with service.quotas.turn if limited else nullcontext():
+            for user, (x, y) in uploads.items():
+                repeated = user in calls and service.home.inbox.called(calls[user]) is not None
+                if limited and not repeated:
+                    service.quotas.check(user, len(y), x.nbytes)
+            return service.device.stage_all(uploads, calls=calls)
     except ArrivalError as error:  # its message is about these uploads alone
         raise ProblemError(422, str(error)) from None
+    except BudgetError:  # its message says how much all users hold
+        if "operator" in token.scopes:
+            raise
+        raise ProblemError(409, NO_ROOM, kind=STORAGE_FULL) from None
     except InputError as error:
         # its message may be about another user's request that was served first: only operators may read it
         if "operator" in token.scopes:
@@ -228,9 +247,10 @@ def _stage(
 def _upload_fields(service: Service, upload: Called, rows: int) -> dict[str, Any]:
     """Return the fields of `s.Upload`. Handles correspond to rows: if one row was forgotten, none are returned."""
     waits = service.home.inbox.waits(upload.id)
-    state = "staged" if waits else "learned" if upload.round is not None else "erased"
+    state = "staged" if waits else "learned" if upload.round is not None and upload.samples else "erased"
     handles = list(upload.handles) if len(upload.handles) == rows else []
-    return {"id": upload.id, "state": state, "samples": upload.samples, "round": upload.round, "handles": handles}
+    round_ = upload.round if state == "learned" else None
+    return {"id": upload.id, "state": state, "samples": upload.samples, "round": round_, "handles": handles}
 
 
 def _publish_staged(service: Service, samples: int) -> None:

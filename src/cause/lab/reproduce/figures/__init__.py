@@ -2,14 +2,19 @@
 
 from cause.common.registry import Registry
 from cause.lab.reproduce.figures import (
+    ablation,
+    balance,
+    comparison,
     controller,
     energy_rho,
     energy_shards,
     epochs,
     forgetting,
     linearity,
+    maps,
     partitions,
     policies,
+    policy_map,
     pruning,
     rsn_memory,
     rsn_rho,
@@ -22,9 +27,12 @@ from cause.lab.reproduce.figures.base import Figure
 
 _ALL = (
     linearity, pruning, shards, controller, sc_function, policies, epochs, rsn_rounds, rsn_memory, rsn_rho, rsn_shards,
-    energy_shards, energy_rho, forgetting, partitions,
+    energy_shards, energy_rho, forgetting, partitions, comparison, ablation, balance,
+    policy_map,
 )  # fmt: skip
 
-FIGURES: Registry[Figure] = Registry("table or figure", {module.FIGURE.name: module.FIGURE for module in _ALL})
+_FIGURES = (*(module.FIGURE for module in _ALL), maps.FIBOR, maps.CONTROLLER)
+
+FIGURES: Registry[Figure] = Registry("table or figure", {figure.name: figure for figure in _FIGURES})
 
 __all__ = ["FIGURES", "Figure"]

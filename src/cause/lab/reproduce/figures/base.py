@@ -1,11 +1,12 @@
 """`Figure`, a table or figure of the paper: the runs that it needs and how they are summarised; and helpers."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from cause.data.front import KNOWN
 from cause.lab.reproduce.cell import Cell, Done, by
-from cause.lab.reproduce.paper import EPOCHS_PER_ROUND, Reported
+from cause.lab.reproduce.paper import EPOCHS_PER_ROUND, TRAINING_IMAGES, Reported
 from cause.lab.reproduce.size import SHARDS, Size
 from cause.lab.reproduce.summary import Summary, trained_size
 
@@ -27,9 +28,10 @@ class Figure:
 
 def largest(done: Iterable[Done]) -> list[Done]:
     """Return, of simulations that differ only in the number of seeds, the one with the most."""
-    best: dict[tuple[Any, ...], Done] = {}
+    best: dict[str, Done] = {}
     for run in done:
-        same = tuple((name, value) for name, value in sorted(run.cell.settings.items()) if name != "seeds")
+        others = {name: value for name, value in run.cell.settings.items() if name != "seeds"}
+        same = json.dumps(others, sort_keys=True)
         if same not in best or best[same]["seeds"] < run["seeds"]:
             best[same] = run
     return list(best.values())
@@ -74,7 +76,8 @@ class Group:
         """A sentence that says how many fewer samples were visited than in the paper; empty if not fewer."""
         if self.dataset not in PAPER_DATASETS:
             return ""
-        share = self.done[0]["share"] * self.done[0]["epochs"] / EPOCHS_PER_ROUND
+        images = KNOWN[self.dataset].counts["train"] / TRAINING_IMAGES[self.dataset]
+        share = images * self.done[0]["share"] * self.done[0]["epochs"] / EPOCHS_PER_ROUND
         return "" if share >= 1 else f" Our trainings visit {100 * share:.3g} % as many samples as the paper's."
 
 

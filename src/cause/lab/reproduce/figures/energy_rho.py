@@ -7,6 +7,7 @@ from cause.lab.reproduce.cell import Cell, Done
 from cause.lab.reproduce.figures.base import Figure
 from cause.lab.reproduce.figures.energy import energy_cells, energy_summary
 from cause.lab.reproduce.figures.rsn_rho import RHOS
+from cause.lab.reproduce.readings import with_reading
 from cause.lab.reproduce.size import Size
 from cause.lab.reproduce.summary import Summary
 
@@ -22,4 +23,4 @@ def summarise(done: Sequence[Done]) -> Summary:
     return energy_summary(done, "rho", "ρ", shares)
 
 
-FIGURE = Figure("energy-rho", "Energy against ρ", paper.ENERGY_RHO, cells, summarise)
+FIGURE = with_reading(Figure("energy-rho", "Energy against ρ", paper.ENERGY_RHO, cells, summarise))

@@ -6,6 +6,7 @@ from cause.lab.reproduce import paper
 from cause.lab.reproduce.cell import Cell, Done
 from cause.lab.reproduce.figures.base import Figure
 from cause.lab.reproduce.figures.energy import energy_cells, energy_summary
+from cause.lab.reproduce.readings import with_reading
 from cause.lab.reproduce.size import SHARDS, Size
 from cause.lab.reproduce.summary import Summary
 
@@ -20,4 +21,6 @@ def summarise(done: Sequence[Done]) -> Summary:
     return energy_summary(done, "shards", "S", paper.ENERGY_SHARDS.values["share"], last=SHARDS[-1])
 
 
-FIGURE = Figure("energy-shards", "Energy against the number of shards", paper.ENERGY_SHARDS, cells, summarise)
+FIGURE = with_reading(
+    Figure("energy-shards", "Energy against the number of shards", paper.ENERGY_SHARDS, cells, summarise)
+)

@@ -16,7 +16,7 @@ def cells(size: Size) -> list[Cell]:
     """Return the runs: S = 16 and ρ = 0.3, as in the paper's figure on energy."""
     ((dataset, backbone),) = size.sets(("cifar10", "resnet34"))
     share = size.part(dataset) if size.name == "quick" else min(size.share, SHARE)
-    small = {"shards": 16, "rho": 0.3, "share": share, "epochs": min(size.epochs, EPOCHS)}
+    small = {"shards": 16, "rho": 0.3, "scope": "part", "share": share, "epochs": min(size.epochs, EPOCHS)}
     small |= {"rounds": min(size.rounds, ROUNDS), "users": min(size.users, USERS)}
     return [cell for system in SYSTEMS for cell in size.training(dataset, backbone, system, **small)]
 

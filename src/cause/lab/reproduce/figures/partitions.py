@@ -8,6 +8,7 @@ from cause.lab.reproduce.figures.base import Figure, Group, evenly, groups, larg
 from cause.lab.reproduce.figures.rsn_rho import RHOS
 from cause.lab.reproduce.figures.shards import accuracy_table
 from cause.lab.reproduce.figures.sweeps import rsn_of, swept, table_of
+from cause.lab.reproduce.readings import with_reading
 from cause.lab.reproduce.size import SHARDS, Size
 from cause.lab.reproduce.summary import Claim, Summary, counted_size, mean_of, percent, ratio
 
@@ -81,4 +82,4 @@ def _least(done: Sequence[Done], setting: str, label: str) -> list[Claim]:
     return [Claim(f"who retrains least, over {label}", "CAUSE (UCDP)", winners, counted_size(done), sentence)]
 
 
-FIGURE = Figure("partitions", "Partitions: CAUSE, CAUSE-U, CAUSE-C", paper.PARTITIONS, cells, summarise)
+FIGURE = with_reading(Figure("partitions", "Partitions: CAUSE, CAUSE-U, CAUSE-C", paper.PARTITIONS, cells, summarise))

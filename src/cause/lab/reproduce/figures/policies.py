@@ -6,6 +6,7 @@ from cause.common.statistics import Mean
 from cause.lab.reproduce import paper
 from cause.lab.reproduce.cell import Cell, Done, by, of_kind
 from cause.lab.reproduce.figures.base import Figure, evenly, largest
+from cause.lab.reproduce.readings import with_reading
 from cause.lab.reproduce.size import Size
 from cause.lab.reproduce.summary import Claim, Panel, Series, Summary, counted_size, mean_of, percent, thousands
 
@@ -35,7 +36,12 @@ def summarise(done: Sequence[Done]) -> Summary:
             Series(policy, [n for n, _ in means], [m.value for _, m in means], [m.half_width or 0.0 for _, m in means])
         )
     reported = paper.POLICIES.values
-    claims = []
+    claims = [
+        Claim(f"RSN with {policy} at 2 GB", thousands(stated), thousands(mean), counted_size(counted), "Mean ± 95 %.")
+        .measured(mean.value, stated)
+        for policy, stated in reported.items()
+        if (policy, None) in runs and (mean := mean_of(runs[policy, None], "rsn"))
+    ]  # fmt: skip
     for slots, name in names.items():
         if ("fibor", slots) in runs and ("random", slots) in runs:
             pairs = zip(_rsn(runs["random", slots]), _rsn(runs["fibor", slots]), strict=True)
@@ -68,4 +74,4 @@ def _rsn(done: Sequence[Done]) -> list[int]:
     return [rsn for run in done for rsn in run.result["rsn"]]
 
 
-FIGURE = Figure("policies", "FiboR and other policies", paper.POLICIES, cells, summarise)
+FIGURE = with_reading(Figure("policies", "FiboR and other policies", paper.POLICIES, cells, summarise))

@@ -7,6 +7,7 @@ from cause.lab.reproduce import paper
 from cause.lab.reproduce.cell import Cell, Done, of_kind
 from cause.lab.reproduce.figures.base import Figure, evenly, largest, over_shards
 from cause.lab.reproduce.figures.sweeps import rsn_of, swept, table_of
+from cause.lab.reproduce.readings import with_reading
 from cause.lab.reproduce.size import SHARDS, SYSTEMS, Size
 from cause.lab.reproduce.summary import Claim, Series, Summary, counted_size, percent
 
@@ -49,4 +50,4 @@ def _why(system: str) -> str:
     return "A request touches more shards, but each is smaller."
 
 
-FIGURE = Figure("rsn-shards", "RSN against the number of shards", paper.RSN_SHARDS, cells, summarise)
+FIGURE = with_reading(Figure("rsn-shards", "RSN against the number of shards", paper.RSN_SHARDS, cells, summarise))

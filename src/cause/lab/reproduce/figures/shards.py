@@ -64,7 +64,7 @@ def summarise(done: Sequence[Done]) -> Summary:
     """Summarise how far accuracy falls, and whether CAUSE is above the others."""
     trained = groups(of_kind(done, "train"))
     columns, rows, panels = accuracy_table(trained)
-    claims = [claim for group in trained for claim in [*_falls(group), *_above(group)]]
+    claims = [claim for group in trained for claim in [*_falls(group), *_above(group), *_ratios(group)]]
     note = "Accuracy of the vote after the last round; in square brackets the mean of the single sub-models."
     return Summary(columns, rows, panels, claims, [note])
 
@@ -101,6 +101,24 @@ def _above(group: Group) -> list[Claim]:
             claims.append(
                 Claim(f"CAUSE above all others at S = {s}, {group.name}", "yes", compared, group.size, sentence)
             )
+    return claims
+
+
+def _ratios(group: Group) -> list[Claim]:
+    """Return CAUSE's accuracy over each other system's, mean over S, for the groups of which the paper states it."""
+    pairs = list(SETS[1:])
+    if (group.dataset, group.backbone) not in pairs:
+        return []
+    at = {key: mean_of(runs, "accuracy").value for key, runs in by(group.done, "system", "shards").items()}
+    claims = []
+    for other, stated in paper.SHARDS.values["ratios"].items():
+        shards = sorted(s for system, s in at if system == "cause" and at.get((other, s)))
+        if shards:
+            ratio = sum(at["cause", s] / at[other, s] for s in shards) / len(shards)
+            theirs = stated[pairs.index((group.dataset, group.backbone))]
+            sentence = f"Mean over S = {', '.join(map(str, shards))}.{group.visits}"
+            what = f"CAUSE's accuracy over {other}'s, {group.name}"
+            claims.append(Claim(what, f"{theirs:.2f}", f"{ratio:.2f}", group.size, sentence).measured(ratio, theirs))
     return claims
 
 

@@ -56,7 +56,9 @@ def less_than(done: Sequence[Done], setting: str, paper: Mapping[str, float]) ->
             further = f" {OURS}: {percent(means[OURS])} less." if OURS in means else ""
             further = f"Mean over {', '.join(map(str, sorted(points, key=_number)))}.{further}"
             claims.append(
-                Claim(f"CAUSE retrains less than {other}", percent(claimed), ours, counted_size(done), further)
+                Claim(
+                    f"CAUSE retrains less than {other}", percent(claimed), ours, counted_size(done), further
+                ).measured(1 - means["cause"], 1 - claimed)
             )
     return claims
 

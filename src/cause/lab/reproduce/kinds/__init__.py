@@ -10,7 +10,10 @@ Settings = Mapping[str, Any]
 Run = Callable[[Settings, Place], dict[str, Any]]
 
 # Whether a kind trains. Several runs of kinds that do not may run at once.
-TRAINS = {"count": False, "control": False, "train": True, "curve": True, "prune": True, "cost": True}
+TRAINS = {
+    "count": False, "control": False, "spread": False, "map": False, "train": True, "curve": True, "prune": True,
+    "cost": True,
+}  # fmt: skip
 
 
 def measures(kind: str, settings: Settings) -> bool:

@@ -32,6 +32,7 @@ class Watched:
         self.network: nn.Module = nn.Identity()
 
     def __call__(self, *args: Any, **options: Any) -> nn.Module:
+        """Make a network, and keep it."""
         self.network = self._make(*args, **options)
         return self.network
 

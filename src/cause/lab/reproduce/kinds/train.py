@@ -31,6 +31,7 @@ def shared_of(data: Split, settings: Settings) -> Shared:
         rho=settings["rho"],
         alpha=settings["alpha"],
         seed=settings["seed"],
+        **{name: settings[name] for name in ("ages", "scope", "arrivals", "labels") if name in settings},
     )
 
 

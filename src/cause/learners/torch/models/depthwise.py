@@ -25,7 +25,7 @@ def whole(count: int) -> int:
 
 
 def is_filled(network: nn.Module, device: torch.device) -> bool:
-    """Has it convolutions whose batches are filled up there?"""
+    """Return whether a network has convolutions whose batches are padded on this device."""
     return device.type in DEVICES and any(isinstance(module, Depthwise) for module in network.modules())
 
 

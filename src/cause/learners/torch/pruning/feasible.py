@@ -153,7 +153,7 @@ class _Trial:
 
 
 def _is_supported(module: object) -> bool:
-    """Is it a layer that can be rebuilt from its tensors, or no layer but something that is done with numbers?"""
+    """Return whether it is a layer that can be rebuilt from its tensors, or a mere operation on tensors."""
     if not isinstance(module, nn.Module) or type(module).__module__.startswith("torch_pruning"):
         return True
     return isinstance(module, KINDS) and not is_parametrized(module) and not module._forward_pre_hooks

@@ -3,7 +3,7 @@
 import { api } from "./api.js";
 import { byId, details, h, memo, put, say, table } from "./dom.js";
 import { lines } from "./charts.js";
-import { capital, clock, number, percent } from "./format.js";
+import { capital, number, percent, stamp } from "./format.js";
 import { typeOf } from "./files.js";
 
 export function startAccuracy(context) {
@@ -33,7 +33,7 @@ export function startAccuracy(context) {
         ["Samples", (row) => number(row.samples), "number"],
         ["Voters", (row) => number(row.voters), "number"],
         ["Heads", (row) => row.heads.map((each) => `${each.shard}: ${percent(each.accuracy)}`).join(", ")],
-        ["At", (row) => h("time", { datetime: row.at }, clock(row.at))],
+        ["At", (row) => h("time", { datetime: row.at }, stamp(row.at))],
       ], items))),
     );
   });

@@ -13,10 +13,14 @@ export class Gone extends Error {}
 
 export const headers = (more) => ({ Authorization: `Bearer ${token.get()}`, ...more });
 
+const TIMEOUT_MS = 30_000;
+const LONG_MS = 600_000; // for files
+
 async function ask(path, options = {}) {
   let answer;
+  const signal = AbortSignal.timeout(options.body instanceof Blob ? LONG_MS : TIMEOUT_MS);
   try {
-    answer = await fetch(path, { ...options, headers: headers(options.headers), cache: "no-store", credentials: "omit" });
+    answer = await fetch(path, { ...options, signal, headers: headers(options.headers), cache: "no-store", credentials: "omit" });
   } catch {
     throw new Gone("the service does not answer");
   }
@@ -37,19 +41,24 @@ function key() {
   return { "Idempotency-Key": Array.from(made, (byte) => byte.toString(16).padStart(2, "0")).join("") };
 }
 
-const of = (user) => `/v1/users/${encodeURIComponent(user)}`;
+// The path of a user's data. Browsers delete the segments . and .., and proxies decode slashes: such an id goes into the query.
+function of(user, part = "", query = []) {
+  const aside = user === "." || user === ".." || /[/\\]/.test(user);
+  const more = [...(aside ? [`user=${encodeURIComponent(user)}`] : []), ...query].join("&");
+  return (aside ? "/v1/user" : `/v1/users/${encodeURIComponent(user)}`) + part + (more && `?${more}`);
+}
 
 export const api = {
   get: (path) => ask(path),
   token: () => ask("/v1/token"),
   shards: async () => (await ask("/v1/shards")).shards,
   user: (user) => ask(of(user)),
-  samples: (user, limit, before) => ask(`${of(user)}/samples?limit=${limit}${before === null ? "" : `&before=${before}`}`),
-  match: (user, file, type) => ask(`${of(user)}/samples/matching`, { method: "POST", body: file, headers: { "Content-Type": type } }),
-  plan: (user, body) => post(`${of(user)}/erasures/plan`, body),
-  erase: (user, body) => post(`${of(user)}/erasures`, body, key()),
+  samples: (user, limit, before) => ask(of(user, "/samples", [`limit=${limit}`, ...(before === null ? [] : [`before=${before}`])])),
+  match: (user, file, type) => ask(of(user, "/samples/matching"), { method: "POST", body: file, headers: { "Content-Type": type } }),
+  plan: (user, body) => post(of(user, "/erasures/plan"), body),
+  erase: (user, body) => post(of(user, "/erasures"), body, key()),
   upload: (user, file, type, label) =>
-    ask(`${of(user)}/samples${label === null ? "" : `?label=${encodeURIComponent(label)}`}`, {
+    ask(of(user, "/samples", label === null ? [] : [`label=${encodeURIComponent(label)}`]), {
       method: "POST", body: file, headers: { "Content-Type": type, ...key() },
     }),
   uploadAll: (file, type) => ask("/v1/samples", { method: "POST", body: file, headers: { "Content-Type": type, ...key() } }),

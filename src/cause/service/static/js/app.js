@@ -219,6 +219,10 @@ function start() {
       linked(false, "Lost");
       banner("The service does not answer. What is shown may be old; it is tried again.");
     },
+    busy: (why) => {
+      linked(false, "Not live");
+      banner(`The service refuses live updates to this tab: ${why}. Close other tabs, or reload to see what is new; it is tried again.`);
+    },
     refused: () => signedOut("The token is not valid any more: it has expired or was revoked."),
   });
 }

@@ -1,77 +1,64 @@
-// Server-sent events read with fetch, because an EventSource cannot send a token. Comes back after a loss by itself.
+// The events of the service for this tab: one stream for all tabs, by a shared worker where the browser has them. A tab
+// that is out of sight for a while leaves the stream and comes back when it is seen again.
 
-import { headers } from "./api.js";
+import { token } from "./session.js";
+import { openStream } from "./stream.js";
 
-const SILENT_MS = 40_000; // the service sends a line at least every 15 seconds
-const FIRST_MS = 500;
-const MOST_MS = 10_000;
+const HIDDEN_MS = 30_000;
+const ALIVE_MS = 20_000;
 
-// `on.event(kind, data)`, `on.up()`, `on.down(retryMs)`, `on.refused(status)`. Returns a function that ends it.
+// `on.event(kind, data)`, `on.up()`, `on.down()`, `on.busy(why)`, `on.refused(status)`. Returns a function that ends it.
 export function listen(on) {
+  let leave = null;
+  let timer = null;
   let ended = false;
-  let last = null;
-  let wait = FIRST_MS;
-  let abort = new AbortController();
 
-  async function once() {
-    abort = new AbortController();
-    let timer = setTimeout(() => abort.abort(), SILENT_MS);
-    try {
-      const more = last === null ? {} : { "Last-Event-ID": last };
-      const answer = await fetch("/v1/events", { headers: headers(more), signal: abort.signal, cache: "no-store" });
-      if (!answer.ok) {
-        if (answer.status === 401 || answer.status === 403) return answer.status;
-        throw new Error(String(answer.status));
-      }
-      wait = FIRST_MS;
-      on.up();
-      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-      let text = "";
-      for (;;) {
-        const { value, done } = await reader.read();
-        if (done) return null;
-        clearTimeout(timer);
-        timer = setTimeout(() => abort.abort(), SILENT_MS);
-        const blocks = (text + value).split("\n\n");
-        text = blocks.pop();
-        for (const block of blocks) take(block);
-      }
-    } finally {
-      clearTimeout(timer);
-    }
-  }
+  const begin = () => {
+    if (ended || leave) return;
+    leave = typeof SharedWorker === "undefined" ? openStream(token.get(), on) : joined(on);
+  };
+  const end = () => {
+    leave?.();
+    leave = null;
+  };
+  const seen = () => {
+    clearTimeout(timer);
+    if (document.hidden) timer = setTimeout(end, HIDDEN_MS);
+    else begin();
+  };
 
-  function take(block) {
-    const fields = {};
-    for (const line of block.split("\n")) {
-      const at = line.indexOf(": ");
-      if (at > 0) fields[line.slice(0, at)] = line.slice(at + 2);
-    }
-    if (fields.id !== undefined) last = fields.id;
-    if (fields.event !== undefined) on.event(fields.event, JSON.parse(fields.data));
-  }
-
-  async function run() {
-    while (!ended) {
-      try {
-        const refused = await once();
-        if (refused !== null) {
-          on.refused(refused);
-          return;
-        }
-      } catch {
-        // gone: told below
-      }
-      if (ended) return;
-      on.down(wait);
-      await new Promise((done) => setTimeout(done, wait));
-      wait = Math.min(MOST_MS, 2 * wait);
-    }
-  }
-
-  run();
+  document.addEventListener("visibilitychange", seen);
+  addEventListener("pagehide", end);
+  addEventListener("pageshow", seen);
+  begin();
   return () => {
     ended = true;
-    abort.abort();
+    clearTimeout(timer);
+    document.removeEventListener("visibilitychange", seen);
+    removeEventListener("pagehide", end);
+    removeEventListener("pageshow", seen);
+    end();
+  };
+}
+
+// Joins the stream that all tabs share; returns a function that leaves it.
+function joined(on) {
+  const worker = new SharedWorker("/js/stream-worker.js", { type: "module", name: "cause-events" });
+  const { port } = worker;
+  let fallback = null;
+  worker.onerror = () => (fallback ??= openStream(token.get(), on)); // a browser without module workers
+  port.onmessage = ({ data }) => {
+    if (data.what === "event") on.event(data.kind, data.data);
+    else if (data.what === "busy") on.busy(data.why);
+    else if (data.what === "refused") on.refused(data.status);
+    else on[data.what]();
+  };
+  port.postMessage({ what: "join", secret: token.get() });
+  const alive = setInterval(() => port.postMessage({ what: "alive" }), ALIVE_MS);
+  return () => {
+    clearInterval(alive);
+    fallback?.();
+    port.postMessage({ what: "leave" });
+    port.close();
   };
 }

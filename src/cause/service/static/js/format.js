@@ -33,3 +33,8 @@ export function away(time, now = Date.now()) {
 }
 
 export const clock = (time) => new Date(time).toLocaleTimeString("en-GB");
+
+const full = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "long" });
+
+// A time with its date and zone: "17 Nov 2026, 21:20:05 UTC".
+export const stamp = (time) => full.format(new Date(time));

@@ -2,13 +2,15 @@
 
 import { api } from "./api.js";
 import { byId, h, memo, put, say, table } from "./dom.js";
-import { away, capital, clock, number, plural } from "./format.js";
+import { Pages } from "./pages.js";
+import { away, capital, number, plural, stamp } from "./format.js";
 
+const KINDS = { effect: "erasure in effect", repair: "repair", restore: "restore from a backup" };
 const POLL_MS = 1_500;
 
 export function startReceipts(context) {
   const checks = new Map(); // by receipt; null: all sub-models
-  let latest = { items: [] };
+  let latest = { items: [], next: null };
   const fail = (error) => say(byId("receipts-error"), error ? capital(error.message) : "");
 
   async function verify(receipt) {
@@ -35,19 +37,21 @@ export function startReceipts(context) {
     }
   }
 
-  const drawn = memo((items) => {
+  const pages = new Pages("/v1/receipts", "number", context);
+  const drawn = memo((items, more) => {
     if (!items.length) return put(byId("receipts"), h("p", { class: "muted empty" }, "No receipt has been signed yet."));
     put(
       byId("receipts"),
       table("Receipts, newest first", [
         ["No.", (row) => String(row.number), "number"],
-        ["Of", (row) => (row.kind === "repair" ? "repair" : "erasure in effect")],
+        ["Of", (row) => KINDS[row.kind] ?? row.kind],
         ["Request", (row) => h("code", { title: row.request }, row.request.slice(0, 8)), "wide"],
         ["Samples", (row) => number(row.samples), "number"],
         ["Destroyed", (row) => number(row.destroyed), "number wide"],
-        ["Signed", (row) => h("time", { datetime: row.repaired ?? row.in_effect, title: row.repaired ?? row.in_effect }, clock(row.repaired ?? row.in_effect)), "wide"],
+        ["Signed", (row) => h("time", { datetime: row.repaired ?? row.in_effect }, stamp(row.repaired ?? row.in_effect)), "wide"],
         ["By replay", (row) => cell(row)],
       ], items),
+      pages.button(more, "Older receipts"),
     );
   });
 
@@ -71,7 +75,7 @@ export function startReceipts(context) {
   }
 
   function draw() {
-    drawn(latest.items.map((row) => ({ ...row, check: checks.get(row.number) ?? null })));
+    drawn(pages.items(latest).map((row) => ({ ...row, check: checks.get(row.number) ?? null })), pages.next(latest));
     const all = checks.get(null);
     say(byId("verify-told"), !all ? "" : all.state === "running" ? "Every stored sub-model is being replayed…" : `All stored sub-models: ${verdict(all)}, ${away(all.finished)}.`);
   }
@@ -81,7 +85,7 @@ export function startReceipts(context) {
     finished: (check) => {
       took(check);
       const what = check.receipt === null ? "All stored sub-models" : `Receipt ${check.receipt}`;
-      context.tell(`${what}: ${verdict(check)}.`, check.state === "holds" ? "good" : "bad");
+      context.tell(`${what}: ${verdict(check)}.`, { holds: "good", nothing: "" }[check.state] ?? "bad");
     },
     render: ({ receipts, log }) => {
       latest = receipts;
@@ -98,5 +102,5 @@ export function verdict(check) {
   if (check.identical) parts.push(`identical: ${number(check.identical)} of ${plural(check.sub_models, "sub-model")}`);
   if (check.superseded) parts.push(`${number(check.superseded)} superseded by later changes`);
   if (check.unverifiable) parts.push(`${number(check.unverifiable)} cannot be checked here`);
-  return parts.join(", ") || "holds: no sub-model to replay";
+  return parts.join(", ") || "nothing was replayed: there is no sub-model to compare";
 }

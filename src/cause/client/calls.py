@@ -1,0 +1,270 @@
+"""The calls of the service's routes, as values: what is sent, and how the answer is read. Both clients send them."""
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+import httpx
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cause.client.shapes import (
+    Bundle,
+    Evaluation,
+    Log,
+    Matched,
+    Predictions,
+    Request,
+    Round,
+    Upload,
+    Uploads,
+    UserUpload,
+    Verification,
+    from_json,
+)
+from cause.common.names import normal_name
+from cause.errors import CauseError, InputError
+
+T = TypeVar("T")
+NPZ = "application/x-npz"
+SMALL = 64
+"""Up to so many inputs are sent as JSON, which is faster to encode; more are sent as npz."""
+BUSY = (429, 503)
+"""Statuses that say that nothing was changed and that the same call may be sent again later."""
+
+
+class ServiceError(CauseError):
+    """The service answered with an error.
+
+    Parameters
+    ----------
+    status
+        The HTTP status.
+    kind
+        The kind of problem, as `not-found`.
+    detail
+        One sentence that says what was wrong.
+    """
+
+    def __init__(self, status: int, kind: str, detail: str) -> None:
+        super().__init__(f"{detail} ({status} {kind})")
+        self.status, self.kind, self.detail = status, kind, detail
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """One call: what is sent, and how its answer is read."""
+
+    method: str
+    path: str
+    read: Callable[[Any], T]
+    """Makes the result of the JSON that the service answered with."""
+    content: bytes | None = None
+    kind: str | None = None
+    """The content type."""
+    key: str | None = None
+    """The idempotency key."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of the call, without the token."""
+        return {name: value for name, value in (("Content-Type", self.kind), ("Idempotency-Key", self.key)) if value}
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the call may be sent again although nobody knows whether it arrived."""
+        return self.method == "GET" or self.key is not None
+
+
+def upload(user: str, x: ArrayLike, y: ArrayLike, key: str | None) -> Call[Upload]:
+    """Return the call that uploads samples of a user."""
+    path = path_of(normal_name(user), "/samples")
+    return Call("POST", path, _shape(Upload), npz(x=x, y=y), NPZ, key or token_hex(16))
+
+
+def upload_all(x: ArrayLike, y: ArrayLike, users: Sequence[str] | NDArray[np.str_], key: str | None) -> Call[Uploads]:
+    """Return the call that uploads samples of several users, all or none."""
+    names = np.array([normal_name(str(user)) for user in users])
+
+    def read(body: Any) -> Uploads:
+        return from_json(Uploads, body | {"uploads": [from_json(UserUpload, part) for part in body["uploads"]]})
+
+    return Call("POST", "/v1/samples", read, npz(x=x, y=y, users=names), NPZ, key or token_hex(16))
+
+
+def close_round(key: str | None, empty: bool) -> Call[Round]:
+    """Return the call that closes a round."""
+    body = {"empty": True} if empty else {}
+    return _with_json("/v1/rounds", body, _shape(Round), key or token_hex(16))
+
+
+def round_(number: int) -> Call[Round]:
+    """Return the call that asks for a round."""
+    return Call("GET", f"/v1/rounds/{number:d}", _shape(Round))
+
+
+def predict(x: ArrayLike, probabilities: bool) -> Call[Predictions]:
+    """Return the call that predicts; few inputs are sent as JSON, others as npz."""
+    inputs = np.asarray(x)
+    path = "/v1/predictions" + ("?probabilities=true" if probabilities else "")
+    if len(inputs) <= SMALL and inputs.dtype in (np.float32, np.uint8):
+        body = {"inputs": inputs.reshape(len(inputs), -1).tolist(), "dtype": inputs.dtype.name}
+        return _with_json(path, body, _shape(Predictions))
+    return Call("POST", path, _shape(Predictions), npz(x=inputs), NPZ)
+
+
+def evaluate(x: ArrayLike, y: ArrayLike) -> Call[Evaluation]:
+    """Return the call that measures the accuracy on labelled samples."""
+    return Call("POST", "/v1/evaluations", _shape(Evaluation), npz(x=x, y=y), NPZ)
+
+
+def erasure(
+    rounds: Sequence[int] | None,
+    count: int | None,
+    samples: Sequence[tuple[int, int]] | None,
+    handles: Sequence[str] | None,
+    nonce: str | None = None,
+) -> dict[str, Any]:
+    """Return the body of an erasure or of a plan."""
+    body = {
+        "rounds": None if rounds is None else list(rounds),
+        "count": count,
+        "samples": None if samples is None else [list(pair) for pair in samples],
+        "handles": None if handles is None else list(handles),
+        "nonce": nonce,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def erase(user: str, body: dict[str, Any], key: str | None) -> Call[Request]:
+    """Return the call that erases what a body names (see `erasure`)."""
+    return _with_json(path_of(user, "/erasures"), body, _shape(Request), key or token_hex(16))
+
+
+def plan(user: str, body: dict[str, Any]) -> Call[dict[str, Any]]:
+    """Return the call that asks what an erasure would cost."""
+    return _with_json(path_of(user, "/erasures/plan"), body, _as_it_is)
+
+
+def match(user: str, x: ArrayLike, y: ArrayLike | None) -> Call[Matched]:
+    """Return the call that asks which held samples equal some rows."""
+    body = npz(x=x) if y is None else npz(x=x, y=y)
+    return Call("POST", path_of(user, "/samples/matching"), _shape(Matched), body, NPZ)
+
+
+def matched_handles(handles: Sequence[str] | None, matched: Matched | None) -> Sequence[str] | None:
+    """Return the handles to erase: those that are given, or those of the samples that rows matched."""
+    if matched is None:
+        return handles
+    if not matched.handles:
+        raise InputError("none of these rows equals a sample that is held of the user: nothing to forget")
+    return matched.handles
+
+
+def refuse_both(handles: Sequence[str] | None, matching: object) -> None:
+    """Refuse an erasure that names samples in two ways."""
+    if matching is not None and handles is not None:
+        raise InputError("name samples by their handles, or by the rows that they match, not by both")
+
+
+def request(id_: str) -> Call[Request]:
+    """Return the call that asks for a request's state."""
+    return Call("GET", f"/v1/requests/{quoted(id_)}", _shape(Request))
+
+
+def receipts(id_: str) -> Call[list[Bundle]]:
+    """Return the call that asks for a request's receipts."""
+
+    def read(body: Any) -> list[Bundle]:
+        return [from_json(Bundle, bundle) for bundle in body["receipts"]]
+
+    return Call("GET", f"/v1/requests/{quoted(id_)}/receipts", read)
+
+
+def repair() -> Call[list[int]]:
+    """Return the call that starts a repair; its answer names the shards that wait."""
+
+    def read(body: Any) -> list[int]:
+        return [int(shard) for shard in body["waiting"]]
+
+    return Call("POST", "/v1/repairs", read)
+
+
+def verify(receipt: int | None) -> Call[Verification]:
+    """Return the call that starts a verification, of a receipt or of the device."""
+    path = "/v1/verifications" if receipt is None else f"/v1/receipts/{receipt:d}/verification"
+    return Call("POST", path, _shape(Verification))
+
+
+def verification(id_: str) -> Call[Verification]:
+    """Return the call that asks for a verification's state."""
+    return Call("GET", f"/v1/verifications/{quoted(id_)}", _shape(Verification))
+
+
+def log() -> Call[Log]:
+    """Return the call that asks for the log's size and checkpoint."""
+    return Call("GET", "/v1/log", _shape(Log))
+
+
+def get(path: str) -> Call[Any]:
+    """Return a call whose answer is used as it is."""
+    return Call("GET", path, _as_it_is)
+
+
+def user(name: str) -> Call[dict[str, Any]]:
+    """Return the call that asks what is held of a user."""
+    return Call("GET", path_of(name), _as_it_is)
+
+
+def path_of(user: str, part: str = "") -> str:
+    """Return the path of a user's data. An id that proxies or URL libraries change in a path goes into the query."""
+    if user in (".", "..") or "/" in user or "\\" in user:
+        return f"/v1/user{part}?user={quoted(user)}"
+    return f"/v1/users/{quoted(user)}{part}"
+
+
+def service_error(response: httpx.Response) -> ServiceError:
+    """Return the error of a response."""
+    try:
+        problem = response.json()
+        return ServiceError(response.status_code, problem["type"].rpartition(":")[2], problem["detail"])
+    except (ValueError, KeyError, TypeError):
+        return ServiceError(response.status_code, "unknown", response.reason_phrase)
+
+
+def pause_s(response: httpx.Response | None, attempt: int) -> float:
+    """Return how long to wait before a call is sent again: as the service says, or ever longer.
+
+    >>> [pause_s(None, attempt) for attempt in range(4)], pause_s(httpx.Response(503, headers={"Retry-After": "5"}), 0)
+    ([0.2, 0.4, 0.8, 1.6], 5.0)
+    """
+    header = "" if response is None else response.headers.get("Retry-After", "")
+    return float(header) if header.isdigit() else 0.2 * 2**attempt
+
+
+def quoted(text: str) -> str:
+    """Return a text for a path."""
+    return quote(text, safe="")
+
+
+def npz(**arrays: ArrayLike) -> bytes:
+    """Return arrays as the bytes of an npz file."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **{name: np.asarray(value) for name, value in arrays.items()})  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def _with_json(path: str, body: Any, read: Callable[[Any], T], key: str | None = None) -> Call[T]:
+    return Call("POST", path, read, json.dumps(body).encode(), "application/json", key)
+
+
+def _as_it_is(body: Any) -> Any:
+    return body
+
+
+def _shape(cls: type[T]) -> Callable[[Any], T]:
+    return lambda body: from_json(cls, body)

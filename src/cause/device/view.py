@@ -1,0 +1,241 @@
+"""What a device answers without a change: its sub-models, predictions, plans, status and proofs."""
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cause.device.lookup import Lookup
+from cause.device.matching import Matched, match
+from cause.device.verify import Verification, verify
+from cause.engine import ensemble
+from cause.engine.arguments import inputs_of, requests_of
+from cause.engine.chain import Chain
+from cause.engine.engine import Engine
+from cause.engine.journal import Journal
+from cause.engine.learner import Learner
+from cause.engine.memory import SubModel
+from cause.engine.plan import ShardPlan
+from cause.engine.progress import Progress
+from cause.engine.requests import Request, merged
+from cause.engine.results import HeldSample, Voter
+from cause.engine.voting import VOTES, Labels
+from cause.errors import InputError
+from cause.executors import Here
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+
+    from cause.device.energy.model import EnergyModel
+    from cause.device.receipts.receipts import Bundle
+    from cause.device.status import Status
+    from cause.device.store.home import Home
+
+
+class DeviceView:
+    """The reading side of a device, on which `Cause` builds.
+
+    Parameters
+    ----------
+    engine
+        Shards, ledger and memory.
+    home
+        The home of the device; None if it is in memory.
+    """
+
+    def __init__(self, engine: Engine, home: "Home | None") -> None:
+        self.engine, self.home = engine, home
+        self.ledger, self.memory, self.system = engine.ledger, engine.memory, engine.system
+        self.classes, self.controller, self.held = engine.classes, engine.controller, engine.state
+        self._lookup = Lookup(engine.state, home)
+
+    @property
+    def learner(self) -> Learner:
+        """The learner that trains sub-models, with the pruning and precision of the system."""
+        return self.engine.learner
+
+    @property
+    def lock(self) -> RLock:
+        """The lock of ledger and memory: hold it to read them while other threads may change them."""
+        return self.held.lock
+
+    @property
+    def journal(self) -> Journal:
+        """The journal, which makes changes durable."""
+        return self.held.journal
+
+    @journal.setter
+    def journal(self, journal: Journal) -> None:
+        self.held.journal = journal
+
+    @property
+    def changes(self) -> int:
+        """A counter that grows with each deletion and with each sub-model that is found damaged."""
+        return self.held.changes
+
+    def current(self, shard: int, since: int) -> bool:
+        """Whether nothing of a shard was forgotten or found damaged since `changes` had this value."""
+        return self.held.current(shard, since)
+
+    def name_of(self, user: str) -> str:
+        """A user's name as the device stores it: in normal form, or as written if an older home holds that."""
+        return self._lookup.name_of(user)
+
+    def samples_of(self, user: str, *, round: int | None = None) -> list[HeldSample]:  # noqa: A002
+        """List the samples of a user, or of one of their rounds: round, handle, label and time of arrival.
+
+        Staged samples come last and have no round. A device in memory raises InputError.
+        """
+        with self.lock:
+            return self._require_home().samples_of(self.name_of(user), round)
+
+    def match(self, user: str, x: ArrayLike, y: ArrayLike | None = None) -> Matched:
+        """Find the samples of a user that equal these rows, in inputs and, if `y` is given, labels. Changes nothing."""
+        with self.lock:
+            return match(self, self.name_of(user), x, y)
+
+    def plan(self, *requests: Request | str) -> list[ShardPlan]:
+        """Compute what serving these requests together would touch and cost. Changes nothing.
+
+        Parameters
+        ----------
+        requests
+            Requests, or names of users: a name means everything of that user.
+
+        Raises
+        ------
+        RequestError
+            If nothing is held of a user, or not all that was named.
+        """
+        with self.lock:
+            named = [replace(request, user=self.name_of(request.user)) for request in requests_of(requests)]
+            return self.engine.plan(merged(self._lookup.selections(named)))
+
+    def waiting(self) -> list[int]:
+        """The shards that wait for training: their head is not their newest segment, or they have none."""
+        return self.held.waiting()
+
+    def heads(self) -> dict[int, SubModel]:
+        """The sub-models that vote, by shard."""
+        return self.held.heads()
+
+    def voters(self) -> list[Voter]:
+        """The sub-models that vote now, each with its weight."""
+        return ensemble.voters(self.held)
+
+    def load(self, sub_model: SubModel) -> bytes | None:
+        """The bytes of a stored sub-model; None if it was deleted meanwhile, or is damaged (it is dropped then)."""
+        return ensemble.loaded(self.held, sub_model)
+
+    def predict(self, x: Any) -> Labels:
+        """Predict the label of each sample of `x` by a vote of the heads.
+
+        Raises
+        ------
+        InputError
+            If `x` does not have the shape that the learner needs.
+        CauseError
+            If no shard has a sub-model.
+        """
+        weights, probabilities = self.votes(x)
+        return VOTES[self.system.vote](probabilities, weights)
+
+    def votes(self, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
+        """The weight of each head (the samples behind it), and its probabilities: voter × sample × class."""
+        self.held.look()
+        self.engine.training.prepare()
+        return ensemble.votes(self.held, self.engine.training, self.learner, inputs_of(x))
+
+    def chains(self, shards: Collection[int] | None = None) -> list[Chain]:
+        """What a replay of each shard needs: retained samples, seeds, and the stored sub-models to compare with."""
+        return self.engine.training.chains(self.learner, shards)
+
+    def verify(
+        self,
+        receipt: "int | str | Bundle | None" = None,
+        *,
+        processes: int = 1,
+        progress: Progress | None = None,
+        began: "Callable[[ProcessPoolExecutor], None] | None" = None,
+    ) -> Verification:
+        """Train again from the retained data alone, in fresh processes, and compare with the stored sub-models.
+
+        Parameters
+        ----------
+        receipt
+            The number of a receipt, its request's id, or a bundle from elsewhere: check its signature, its place in the
+            log and its commitments, and replay the shards that it names. Without one, replay all shards.
+        processes
+            How many processes replay; 0 replays in this one.
+        progress
+            Called after each shard, with how many are done and how many there are.
+        began
+            Called with the pool of processes, for a caller that may have to end them.
+
+        Returns
+        -------
+        Verification
+            Which sub-models are identical, and what does not hold.
+
+        Raises
+        ------
+        LogError
+            If the receipt's signature or its proof does not hold, or there is no such receipt.
+        ChangedError
+            If something was forgotten or found damaged meanwhile.
+        """
+        if receipt is None:
+            return verify(self, processes=processes, progress=progress, began=began)
+        if self.home is None:
+            raise InputError("receipts are for a device with a home: Cause('device/', …)")
+        with self.lock:
+            body = self.home.receipts.checked(receipt)
+        touched = {shard["shard"] for shard in body["shards"]}
+        verification = verify(self, shards=touched, processes=processes, progress=progress, began=began)
+        with self.lock:
+            wrong, superseded = self.home.receipts.held(body)
+        return replace(verification, wrong=wrong, superseded=superseded)
+
+    def status(self, model: "EnergyModel | None" = None) -> "Status":
+        """The state of a device with a home: what serves, what waits, what repair will cost, what is due when.
+
+        With an energy model (`cause calibrate --out`) the costs are in seconds and joules too. A device in memory
+        raises InputError.
+        """
+        from cause.device.status import status
+
+        self.held.look()
+        return status(self, model)
+
+    def _require_home(self) -> "Home":
+        if self.home is None:
+            raise InputError("samples are staged in a home: Cause('device/', …)")
+        return self.home
+
+    # Its end, and copies of a device in memory
+
+    def close(self) -> None:
+        """End the workers, close all files and release the home's lock."""
+        try:
+            self.engine.close()
+        finally:
+            self.journal.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state of a device in memory, for copies that scikit-learn's tools make; homes are never stored so."""
+        if self.home is not None:
+            raise InputError("a device with a home is not copied: its folder is what lasts, so open that again")
+        return vars(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.engine.executor = Here()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
