@@ -35,7 +35,6 @@ BLOCK = 1_024
 MOST_FEATURES = 65_536
 KEEP = ("features", "samples")
 OUT_OF_SCALE = ("clip", "refuse")
-REGULARIZATION = 0.05
 
 
 class AdditiveLearner(SummingLearner):
@@ -69,7 +68,8 @@ class AdditiveLearner(SummingLearner):
     head
         "ridge", "class-means", "gaussian-nb" or "multinomial-nb".
     regularization
-        λ of the ridge head, as a share of the mean squared length of a sample's features.
+        λ of the ridge head, as a share of the mean squared length of a sample's features; what suits the backbone
+        unless it is given.
     solve
         "lapack", or "portable" for the same bits on every machine.
     keep
@@ -109,7 +109,7 @@ class AdditiveLearner(SummingLearner):
         out_of_scale: str = "clip",
         expand: int = 0,
         head: str = "ridge",
-        regularization: float = REGULARIZATION,
+        regularization: float | None = None,
         solve: str = "lapack",
         keep: str = "features",
         seed: int = 0,
@@ -124,12 +124,13 @@ class AdditiveLearner(SummingLearner):
             raise InputError("features is the shape of a table's row: give either features or shape, not both")
         if not 0 <= expand <= MOST_FEATURES:
             raise InputError(f"expand is the number of random units, from 0 to {MOST_FEATURES:,}, not {expand}")
-        if not (0 < regularization < 1e6):
-            raise InputError(f"regularization is a positive number, as 0.001, not {regularization}")
+        if regularization is not None and not (0 < regularization < 1e6):
+            raise InputError(f"regularization is a positive number, as 0.1, not {regularization}")
         sides = (features,) if features is not None else None if shape is None else tuple(shape)
         if sides is not None and not all(isinstance(side, int) and side >= 1 for side in sides):
             raise InputError(f"the shape of an input is positive whole numbers, not {sides}")
         self.backbone = backbone_of(backbone, sides, size, seed, backbone_sha256)
+        regularization = self.backbone.regularization if regularization is None else float(regularization)
         count = self.backbone.features
         if count > MOST_FEATURES:
             raise InputError(f"at most {MOST_FEATURES:,} features, not {count:,}")
@@ -146,11 +147,11 @@ class AdditiveLearner(SummingLearner):
             "shape": None if shape is None else list(shape), "size": size,
             "scale": None if scale is None else [_plain(self.scale.low), _plain(self.scale.high)],
             "squash": squash, "bits": bits, "out_of_scale": out_of_scale, "expand": expand, "head": head,
-            "regularization": float(regularization), "solve": solve, "keep": keep, "seed": seed,
+            "regularization": regularization, "solve": solve, "keep": keep, "seed": seed,
         }  # fmt: skip
         self.expansion = expansion.Expansion(count, self.scale.largest, expand, seed) if expand else None
         largest = expansion.LARGEST if expand else self.scale.largest
-        self.head: Head = HEADS[head](Setting(expand or count, classes, largest, float(regularization), solve))
+        self.head: Head = HEADS[head](Setting(expand or count, classes, largest, regularization, solve))
         self._shapes = self.head.shapes()
         if BLOCK * self.head.largest_contribution >= EXACT:
             raise InputError(f"features of {bits} bits are too large to be summed exactly, {BLOCK} at a time")

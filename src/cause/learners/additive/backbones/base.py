@@ -34,6 +34,11 @@ class Backbone(ABC):
         return None
 
     @property
+    def regularization(self) -> float:
+        """The λ of a ridge head that suits its features, as the learner's argument of that name: a constant."""
+        return 0.1
+
+    @property
     @abstractmethod
     def identity(self) -> dict[str, Any]:
         """Everything that decides the features, as plain data: the runtime and a digest of the weights too."""

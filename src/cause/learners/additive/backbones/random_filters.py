@@ -77,6 +77,11 @@ class RandomFilters(Backbone):
         return 0.0, float(LARGEST)
 
     @property
+    def regularization(self) -> float:
+        """The best on CIFAR-10 with 300 to 8,000 pictures was 0.01 to 0.03."""
+        return 0.02
+
+    @property
     def identity(self) -> dict[str, Any]:
         """Shape, number and seed; no runtime, since integers are the same in each."""
         return {"backbone": "random-filters", "shape": list(self._shape), "filters": self._filters, "seed": self._seed}
