@@ -80,7 +80,7 @@ def backup(home: Home, target: str | Path) -> BackedUp:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-    return BackedUp(str(path), manifest.round, counts[BLOCKS], counts[SUB_MODELS], size)
+    return BackedUp(str(target), manifest.round, counts[BLOCKS], counts[SUB_MODELS], size)
 
 
 def _private(path: str, flags: int) -> int:

@@ -84,7 +84,7 @@ def export(device: "Cause", folder: str | Path, form: str | None = None) -> Expo
     heads = _heads(device)
     if not heads:
         raise CauseError("nothing to export: no shard has learned anything, or all of it was forgotten")
-    made = Exported(token_hex(8), form, str(target), (), tuple(head.key for head in heads))
+    made = Exported(token_hex(8), form, str(folder), (), tuple(head.key for head in heads))
     database = home.database
     with database.transaction():
         home.queries.add_export(made.id, home.clock(), form, made.heads)
@@ -102,7 +102,7 @@ def export(device: "Cause", folder: str | Path, form: str | None = None) -> Expo
         if isinstance(error, OSError):
             raise HomeError(f"cannot write the export {str(target)!r}: {error.strerror}") from None
         raise
-    return Exported(made.id, form, str(target), (*files, CARD), made.heads)
+    return Exported(made.id, form, str(folder), (*files, CARD), made.heads)
 
 
 def _heads(device: "Cause") -> list[Head]:

@@ -136,10 +136,11 @@ class Files:
     folder, disk
         Where they are, and how they are reached.
     check
-        Raises a HomeError if the folder is no longer that of the open home; called before anything is changed.
+        Raises a HomeError if the folder is no longer that of the open home; called before anything is changed. None if
+        no home is open: then a missing folder is one whose files are all missing.
     """
 
-    def __init__(self, folder: Path, disk: Disk, check: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, folder: Path, disk: Disk, check: Callable[[], None] | None = None) -> None:
         self.folder, self._disk, self._check = folder, disk, check
 
     def path(self, name: bytes) -> Path:
@@ -150,7 +151,8 @@ class Files:
         """Write new files, durably: name and bytes of each; HomeError if the disk refuses."""
         if not contents:
             return  # a forget of whole blocks need not wait for the disk here
-        self._check()
+        if self._check is not None:
+            self._check()
         opened = []
         try:
             for name, data in contents:
@@ -186,7 +188,7 @@ class Files:
 
     def remove(self, names: Sequence[bytes]) -> None:
         """Remove files, durably; missing ones are skipped. HomeError if the disk refuses."""
-        if names:
+        if names and self._check is not None:
             self._check()
         removed = False
         try:
@@ -203,6 +205,8 @@ class Files:
             raise HomeError(f"cannot remove from {str(self.folder)!r}: {error.strerror}") from None
 
     def _refuse_if_gone(self) -> None:
+        if self._check is None:
+            return
         try:
             self._check()
         except HomeError as error:

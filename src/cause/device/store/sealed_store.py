@@ -50,7 +50,7 @@ class SealedStore:
         database: Database,
         anchor: AnchorKeeper,
         vault: Vault,
-        check: Callable[[], None] = lambda: None,
+        check: Callable[[], None] | None = None,
     ) -> None:
         self.layout, self.disk, self.vault, self.garbage = layout, disk, vault, Garbage()
         self.blocks = BlockStore(Files(layout.blocks, disk, check), lambda name: self.vault.key(name))
