@@ -51,13 +51,13 @@ def test_a_receipt_that_was_changed_is_not_believed_by_it(tmp_path, monkeypatch)
         log = service.service.home.receipts
         bundle = log.bundle
 
-        def changed(number):
-            found = bundle(number)
+        def changed(number, own):
+            found = bundle(number, own=own)
             return type(found)(
                 found.number, found.receipt.replace(b'"samples"', b'"Samples"'), found.proof, found.checkpoint
             )
 
-        monkeypatch.setattr(type(log), "bundle", lambda self, number: changed(number))
+        monkeypatch.setattr(type(log), "bundle", lambda self, number, own=False: changed(number, own))
         done = run(service)
         assert done.returncode != 0
         assert "the device did not sign this" in done.stderr

@@ -97,7 +97,7 @@ def test_no_log_and_no_answer_to_others_names_a_user(tmp_path, log, monkeypatch)
         assert device.catch_up == catch_up
 
         with monkeypatch.context() as patch:  # somebody's erasure is served first, and fails
-            patch.setattr(device, "_unserved", True)
+            patch.setattr(device._erasures, "_unserved", True)
             patch.setattr(running.service.home, "accepted", failing(RequestError(TEXT)))
             for who in ("ingest", "bob"):
                 refused = running.post("/v1/users/bob/samples", who, rows("bob", 3, 2))
