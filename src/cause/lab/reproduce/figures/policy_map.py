@@ -125,15 +125,21 @@ def _panels(places: Sequence[Place]) -> Iterator[Panel]:
 
 def _claims(places: Sequence[Place], size: str) -> Iterator[Claim]:
     over = _mean(places, "fibor")
-    yield Claim(f"{OURS} retrains less than FiboR, mean of the map", "–", percent(1 - over), size)
+    yield Claim(
+        f"{OURS} retrains less than FiboR, mean of the map",
+        "–",
+        percent(1 - over),
+        size,
+        f"Over all {len(places)} places.",
+    )
     binding = [place for place in places if place.binds]
     if binding:
         what = f"the same, the {len(binding)} of {len(places)} places where FiboR is at least 5 % above the floor"
-        yield Claim(what, "–", percent(1 - _mean(binding, "fibor")), size)
+        yield Claim(what, "–", percent(1 - _mean(binding, "fibor")), size, "Elsewhere little can be gained.")
     few = [p for p in places if p.ages in RECENT and p.system == "cause-no-sc" and p.each in FEW]
     if few:
         what = f"the same, ages {' and '.join(RECENT)}, fixed shards, {' and '.join(map(str, FEW))} slots a shard"
-        yield Claim(what, "–", percent(1 - _mean(few, "fibor")), size)
+        yield Claim(what, "–", percent(1 - _mean(few, "fibor")), size, f"{len(few)} places.")
     worst = max(places, key=lambda place: place.ratio(place.best).value)
     behind = [p for p in places if _behind(p.ratio(p.best))]
     sentence = f"Behind by more than 2 % and outside the interval: {len(behind)} of {len(places)} places."
