@@ -61,7 +61,7 @@ def test_twelve_tabs_are_live_and_hear_of_everything(page, device):
         device.api.upload("eve", *device.next(3))
         for handle in page.driver.window_handles:
             page.driver.switch_to.window(handle)
-            page.told("3 samples arrived")
+            page.log_shows("3 samples arrived")
             assert page.run("return document.querySelectorAll('[data-segment]').length"), "the page asks for more"
         device.api.erase("eve")
 
