@@ -117,7 +117,7 @@ def test_compare_on_a_trace(capsys, trace):
 
 REFUSED = [
     (["simulate", "--system", "caus"], "unknown system 'caus' (did you mean 'cause'?)"),
-    (["simulate", "--policy", "lru"], "unknown policy 'lru': one of cost, fibor, fifo"),
+    (["simulate", "--policy", "lru"], "unknown policy 'lru': one of adaptive, cost, fibor"),
     (["simulate", "--partition", "none"], "unknown partition 'none': one of balanced"),
     (["simulate", "--partition", "given"], "needs a --trace"),
     (["simulate", "--requests", "never"], "unknown requests 'never'"),
