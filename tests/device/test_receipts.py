@@ -120,8 +120,7 @@ def test_a_sub_model_that_is_not_what_the_receipt_commits_to_is_wrong(device):
     (done,) = device.forget("alice", rounds=[1], count=5)
     assert device.verify(done.ids[0], processes=0).wrong == []
     key = device.heads()[done.shards[0].shard].key
-    slot = device.memory.slot_of(key)
-    device.memory._slots[slot] = replace(device.memory[key], identity=b"x" * 32)
+    device.memory._sub_models[key] = replace(device.memory[key], identity=b"x" * 32)
     assert device.verify(done.ids[0], processes=0).wrong == [f"sub-model {key}"]
 
 
