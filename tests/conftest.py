@@ -46,7 +46,10 @@ LONGEST_FIRST = (
     "tests/lab/",
     "tests/learners/",
 )
-"""Files that take longest, after those that must come first. Each is run by one worker, so they are begun first: no worker then waits for the last."""
+"""Files that take longest, after those that must come first.
+
+Each is run by one worker, so they are begun first: no worker then waits for the last.
+"""
 
 
 def starts_late(item: pytest.Item) -> int:
