@@ -135,7 +135,13 @@ def _claims(places: Sequence[Place], size: str) -> Iterator[Claim]:
     binding = [place for place in places if place.binds]
     if binding:
         what = f"the same, the {len(binding)} of {len(places)} places where FiboR is at least 5 % above the floor"
-        yield Claim(what, "–", percent(1 - _mean(binding, "fibor")), size, "Elsewhere little can be gained.")
+        yield Claim(
+            what,
+            "–",
+            percent(1 - _mean(binding, "fibor")),
+            size,
+            "A part of the map that was chosen after its mean was seen.",
+        )
     few = [p for p in places if p.ages in RECENT and p.system == "cause-no-sc" and p.each in FEW]
     if few:
         what = f"the same, ages {' and '.join(RECENT)}, fixed shards, {' and '.join(map(str, FEW))} slots a shard"
