@@ -3,7 +3,7 @@
 import pytest
 
 from cause.lab.reproduce.cell import Cell, Done
-from cause.lab.reproduce.figures.policy_map import FIGURE, Place, places_of
+from cause.lab.reproduce.figures.policy_map import FIGURE, FRESH, Place, places_of
 from cause.lab.reproduce.kinds import map as kind
 from cause.lab.reproduce.place import Place as Machine
 from cause.lab.reproduce.size import FULL, QUICK
@@ -44,6 +44,27 @@ def test_ratios_are_of_pairs_of_the_same_seed():
     assert place.binds
     assert place.best == "fibor"
     assert place.ratio("fibor").value == pytest.approx(0.75)
+
+
+def test_seeds_on_which_no_constant_was_chosen_are_shown_alone():
+    run = done(seeds=FRESH + 2)
+    claims = {claim.claim: claim.ours for claim in FIGURE.summarise([run]).claims}
+    fresh = [place.from_seed(FRESH) for place in places_of([run])]
+    assert all(len(place.floor) == 2 for place in fresh)
+    mean = sum(place.ratio("fibor").value for place in fresh) / len(fresh)
+    assert (
+        claims[f"adaptive retrains less than FiboR, seeds {FRESH} to {FRESH + 1} alone"] == f"{100 * (1 - mean):.1f} %"
+    )
+    assert not any("alone" in claim.claim for claim in FIGURE.summarise([done()]).claims)
+
+
+def test_the_bound_is_that_of_the_policy_that_knows_the_ages():
+    run = done()
+    claims = {claim.claim: claim.ours for claim in FIGURE.summarise([run]).claims}
+    pairs = [zip(place.rsn["informed"], place.rsn["fibor"], strict=True) for place in places_of([run])]
+    shares = [sum(best / fibor for best, fibor in pair) / 2 for pair in pairs]
+    bound = 1 - sum(shares) / len(shares)
+    assert claims["a policy that knows the ages retrains less than FiboR, mean of the map"] == f"{100 * bound:.1f} %"
 
 
 def test_nothing_run_is_an_empty_summary():
