@@ -160,16 +160,17 @@ def _claims(places: Sequence[Place], size: str) -> Iterator[Claim]:
         )
     binding = [place for place in places if place.binds]
     if binding:
-        what = f"{OURS} retrains less than FiboR, the {len(binding)} of {len(places)} places where FiboR is at least 5 % above the floor"
+        where = f"the {len(binding)} of {len(places)} places where FiboR is at least 5 % above the floor"
         yield Claim(
-            what,
+            f"{OURS} retrains less than FiboR, {where}",
             "–",
             percent(1 - _mean(binding, "fibor")),
             size,
             "A part of the map that was chosen after its mean was seen.",
         )
     if few:
-        what = f"{OURS} retrains less than FiboR, ages {' and '.join(RECENT)}, fixed shards, {' and '.join(map(str, FEW))} slots a shard"
+        where = f"ages {' and '.join(RECENT)}, fixed shards, {' and '.join(map(str, FEW))} slots a shard"
+        what = f"{OURS} retrains less than FiboR, {where}"
         yield Claim(what, "–", percent(1 - _mean(few, "fibor")), size, f"{len(few)} places.")
     worst = max(places, key=lambda place: place.ratio(place.best).value)
     behind = [place for place in places if _is_behind(place)]
