@@ -36,7 +36,7 @@ def traces() -> list[dict[str, Any]]:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         files = [write_long_trace(rounds, Path(folder)) for rounds in (LONGEST // 16, LONGEST // 4, LONGEST)]
-        for system in ("cause-no-sc:policy=fibor", "cause-no-sc:policy=cost"):
+        for system in ("cause-no-sc:policy=fibor", "cause-no-sc:policy=cost", "cause-no-sc:policy=adaptive"):
             found = []
             for path in files:
                 size = path.stat().st_size / 2**20
