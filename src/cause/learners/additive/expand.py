@@ -30,6 +30,9 @@ class Expansion:
         The number of units.
     seed
         The seed of weights and biases.
+    centre, spread
+        A typical value of a feature, and how far features are from it, as whole numbers: constants. By default the
+        middle and a quarter of the range.
 
     Examples
     --------
@@ -40,23 +43,25 @@ class Expansion:
     True
     """
 
-    def __init__(self, features: int, largest: int, units: int, seed: int) -> None:
-        self.units, self._centre = units, (largest + 1) // 2
+    def __init__(
+        self, features: int, largest: int, units: int, seed: int, centre: int | None = None, spread: int | None = None
+    ) -> None:
+        self.units, self.centre = units, (largest + 1) // 2 if centre is None else centre
         drawn = shake_256(b"cause: weights of an expansion %d %d %d" % (seed, features, units))
         table = np.frombuffer(drawn.digest(features * units * 4), dtype=np.uint8)
         weights = (table.reshape(features, units, 4).sum(axis=2, dtype=np.int32) - 510) // 4
         self._weights = weights.astype(np.float64)
-        # a feature spreads over about a quarter of its range, so a sum of them over about this much:
-        spread = isqrt(features * _SIGMA**2 * ((largest + 1) // 4) ** 2)
+        far = (largest + 1) // 4 if spread is None else spread
+        spread = isqrt(features * _SIGMA**2 * far**2)  # of a sum over the features
         draws = shake_256(b"cause: biases of an expansion %d %d %d" % (seed, features, units)).digest(units * 2)
         self._biases = ((np.frombuffer(draws, dtype="<u2").astype(np.int64) - 32_768) * spread >> 15).astype(np.float64)
-        self._divisor = float(max(1, (4 * spread) >> LEVELS_BITS))
+        self.divisor = float(max(1, (4 * spread) >> LEVELS_BITS))
 
     def units_of(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the units of features, whole numbers from 0 to 4,095: one row a sample."""
-        sums = (z - self._centre) @ self._weights
+        sums = (z - self.centre) @ self._weights
         sums += self._biases
         np.maximum(sums, 0.0, out=sums)
-        sums /= self._divisor
+        sums /= self.divisor
         np.floor(sums, out=sums)
         return np.asarray(np.minimum(sums, LARGEST, out=sums))

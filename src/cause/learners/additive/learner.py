@@ -149,13 +149,24 @@ class AdditiveLearner(SummingLearner):
             "squash": squash, "bits": bits, "out_of_scale": out_of_scale, "expand": expand, "head": head,
             "regularization": regularization, "solve": solve, "keep": keep, "seed": seed,
         }  # fmt: skip
-        self.expansion = expansion.Expansion(count, self.scale.largest, expand, seed) if expand else None
+        self._typical = self._typical_codes() if expand else None
+        self.expansion = (
+            expansion.Expansion(count, self.scale.largest, expand, seed, *(self._typical or ())) if expand else None
+        )
         largest = expansion.LARGEST if expand else self.scale.largest
         self.head: Head = HEADS[head](Setting(expand or count, classes, largest, regularization, solve))
         self._shapes = self.head.shapes()
         if BLOCK * self.head.largest_contribution >= EXACT:
             raise InputError(f"features of {bits} bits are too large to be summed exactly, {BLOCK} at a time")
         self._recipe_digest = self._digest()
+
+    def _typical_codes(self) -> list[int] | None:
+        """Return a typical feature of the backbone and its deviation as whole numbers; None if it names none."""
+        if self.backbone.typical is None or isinstance(self.scale.low, tuple) or isinstance(self.scale.high, tuple):
+            return None
+        mean, deviation = self.backbone.typical
+        low, centre, high = self.scale.codes(np.array([[mean - deviation, mean, mean + deviation]]))[0][0].tolist()
+        return [centre, max(1, high - centre, centre - low)]
 
     def _digest(self) -> bytes:
         """Return the digest of everything that decides a state; how it is solved is no part of that, λ neither."""
@@ -166,6 +177,8 @@ class AdditiveLearner(SummingLearner):
             "refuse": self.scale.refuse,
             "parts": {name: self._arguments[name] for name in ("classes", "expand", "head", "keep", "seed")},
         }
+        if self._typical is not None:
+            decisive["units"] = self._typical
         return digest("additive", json.dumps(decisive, sort_keys=True))
 
     # What a learner is

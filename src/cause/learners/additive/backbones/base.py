@@ -39,6 +39,11 @@ class Backbone(ABC):
         return 0.1
 
     @property
+    def typical(self) -> tuple[float, float] | None:
+        """A typical feature and its deviation, constants by which random units are centred; None if not known."""
+        return None
+
+    @property
     @abstractmethod
     def identity(self) -> dict[str, Any]:
         """Everything that decides the features, as plain data: the runtime and a digest of the weights too."""

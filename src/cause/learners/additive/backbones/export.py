@@ -86,6 +86,7 @@ def _to_onnx(backbone: ModuleBackbone, path: Path) -> None:
             "scale": SCALE,
             "size": backbone.input_shape[1],
             "regularization": backbone.regularization,
+            "typical": backbone.typical,
             "weights_sha256": SHA256,
             "license": LICENSE,
         }

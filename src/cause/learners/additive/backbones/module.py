@@ -37,6 +37,8 @@ class ModuleBackbone(Backbone):
         Says which other shapes of an input `prepare` can convert.
     regularization
         The λ of a ridge head that suits its features.
+    typical
+        A typical feature and its deviation, if they are known.
 
     Raises
     ------
@@ -53,8 +55,9 @@ class ModuleBackbone(Backbone):
         prepare: Callable[[NDArray[Any]], NDArray[np.float32]] | None = None,
         takes: Callable[[tuple[int, ...]], bool] | None = None,
         regularization: float = 0.1,
+        typical: tuple[float, float] | None = None,
     ) -> None:
-        self._regularization = regularization
+        self._regularization, self._typical = regularization, typical
         self._module, self._shape, self._scale = module.eval(), shape, scale
         self._prepare = prepare or (lambda x: np.ascontiguousarray(x, dtype=np.float32))
         self._takes = takes
@@ -88,6 +91,11 @@ class ModuleBackbone(Backbone):
     def regularization(self) -> float:
         """The λ of a ridge head, as it was given."""
         return self._regularization
+
+    @property
+    def typical(self) -> tuple[float, float] | None:
+        """A typical feature and its deviation, as they were given."""
+        return self._typical
 
     @property
     def identity(self) -> dict[str, Any]:

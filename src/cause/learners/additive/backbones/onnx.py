@@ -65,6 +65,7 @@ class OnnxBackbone(Backbone):
         settings = json.loads(self._session.get_modelmeta().custom_metadata_map.get(METADATA, "{}"))
         self._scale = None if "scale" not in settings else tuple(settings["scale"])
         self._regularization = float(settings.get("regularization", super().regularization))
+        self._typical = None if "typical" not in settings else tuple(settings["typical"])
         size = settings.get("size")
         self._prepare = None if size is None else partial(prepared, size=int(size))
         self._features: int = self.compute(np.zeros((1, *self._shape), dtype=np.float32)).shape[1]
@@ -92,6 +93,11 @@ class OnnxBackbone(Backbone):
     def regularization(self) -> float:
         """The λ of a ridge head, as an export of ours names it."""
         return self._regularization
+
+    @property
+    def typical(self) -> tuple[float, float] | None:
+        """A typical feature and its deviation, as an export of ours names them."""
+        return self._typical
 
     @property
     def identity(self) -> dict[str, Any]:
