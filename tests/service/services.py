@@ -71,7 +71,7 @@ class Running:
         self.thread.start()
         wait_until(lambda: self.server.started or not self.thread.is_alive())
         assert self.thread.is_alive()
-        for scope in ("operator", "auditor", "ingest", "predict"):
+        for scope in ("operator", "auditor", "ingest", "predict", "admin"):
             self.secrets[scope] = self.service.tokens.create([scope])[1]
         return self
 

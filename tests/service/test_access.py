@@ -47,7 +47,7 @@ def test_every_route_wants_a_token(running):
 
 def test_every_route_refuses_tokens_of_other_scopes(running):
     for method, path, scopes in routes(running.app):
-        for scope in {"operator", "auditor", "ingest", "predict"} - set(scopes):
+        for scope in {"operator", "auditor", "ingest", "predict", "admin"} - set(scopes):
             answer = running.http.request(method, path, headers=running.headers(scope), json={})
             assert answer.status_code == 403, (path, scope)
         if "user" in scopes and "/users/" in path:

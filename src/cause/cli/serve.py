@@ -10,6 +10,9 @@ from cause.cli import homes as h
 
 def serve(
     home: h.HomeFolder,
+    name: Annotated[
+        str | None, typer.Option(help="What the page calls the device. [default: the folder's name]")
+    ] = None,
     host: Annotated[str | None, typer.Option(help="Where to listen. [default: 127.0.0.1]")] = None,
     port: Annotated[int | None, typer.Option(help="On which port. [default: 8470]")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with a table \\[serve].")] = None,
@@ -39,8 +42,8 @@ def serve(
     texts = {"tls_cert": tls_cert, "tls_key": tls_key, "calibration": calibration}
     files: dict[str, Any] = {name: None if path is None else str(path) for name, path in texts.items()}
     options: dict[str, Any] = {
-        "host": host, "port": port, "workers": workers, "close_every": close_every, "close_samples": close_samples,
-        "repair": repair, "plain": plain, "hosts": hosts, **files,
+        "name": name, "host": host, "port": port, "workers": workers, "close_every": close_every,
+        "close_samples": close_samples, "repair": repair, "plain": plain, "hosts": hosts, **files,
     }  # fmt: skip
 
     def read() -> ServeSettings:

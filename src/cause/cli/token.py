@@ -21,7 +21,7 @@ def token(
     name: Annotated[str | None, typer.Argument(help="To revoke: the token's id.", show_default=False)] = None,
     scope: Annotated[
         list[str] | None,
-        typer.Option(help="To create: user, ingest, predict, operator, auditor; may be repeated."),
+        typer.Option(help="To create: user, ingest, predict, operator, auditor, admin; may be repeated."),
     ] = None,
     user: Annotated[str | None, typer.Option(help="To create, with scope user: for whom.")] = None,
     note: Annotated[str, typer.Option(help="To create: what it is for. No names: it is kept as it is.")] = "",

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cause.client import calls
-from cause.client.calls import BUSY, Call, pause_s, quoted, service_error
+from cause.client.calls import BUSY, Call, pause_s, service_error
 from cause.client.client import LONGEST_PAUSE_S, LOOK_S, WAIT_S
 from cause.client.shapes import (
     Bundle,
@@ -121,6 +121,12 @@ class AsyncClient:
         body = calls.erasure(rounds, count, samples, calls.matched_handles(handles, matched), nonce)
         return await self._do(calls.erase(user, body, key))
 
+    async def erase_all(
+        self, erasures: Mapping[str, Mapping[str, Any]], *, key: str | None = None
+    ) -> dict[str, Request]:
+        """As `Client.erase_all`."""
+        return await self._do(calls.erase_all(erasures, key))
+
     async def plan(
         self,
         user: str,
@@ -141,9 +147,11 @@ class AsyncClient:
         """As `Client.request`."""
         return await self._do(calls.request(id_))
 
-    async def requests(self, *, state: str | None = None) -> AsyncIterator[Request]:
+    async def requests(
+        self, *, state: str | None = None, prefix: str | None = None, since: str | None = None, until: str | None = None
+    ) -> AsyncIterator[Request]:
         """As `Client.requests`, for `async for`."""
-        query = "" if state is None else f"&state={quoted(state)}"
+        query = calls.request_filter(state, prefix, since, until)
         async for item in self._pages("/v1/requests", query):
             yield from_json(Request, item)
 

@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any, Generic, TypeVar
@@ -148,6 +148,30 @@ def erase(user: str, body: dict[str, Any], key: str | None) -> Call[Request]:
 def plan(user: str, body: dict[str, Any]) -> Call[dict[str, Any]]:
     """Return the call that asks what an erasure would cost."""
     return _with_json(path_of(user, "/erasures/plan"), body, _as_it_is)
+
+
+def erase_all(erasures: Mapping[str, Mapping[str, Any]], key: str | None) -> Call[dict[str, Request]]:
+    """Return the call that erases samples of several users; its answer has the request of each."""
+    body = {"erasures": [{"user": user, **erasure} for user, erasure in erasures.items()]}
+
+    def read(answer: Any) -> dict[str, Request]:
+        named = zip(erasures, answer["requests"], strict=True)  # in the order of the request
+        return {
+            user: from_json(Request, {name: value for name, value in item.items() if name != "user"})
+            for user, item in named
+        }
+
+    return _with_json("/v1/erasures", body, read, key or token_hex(16))
+
+
+def request_filter(state: str | None, prefix: str | None, since: str | None, until: str | None) -> str:
+    """Return the query of a list of requests.
+
+    >>> request_filter("open", None, "2026-01-31T12:00:00+01:00", None)
+    '&state=open&since=2026-01-31T12%3A00%3A00%2B01%3A00'
+    """
+    values = {"state": state, "id": prefix, "since": since, "until": until}
+    return "".join(f"&{name}={quoted(value)}" for name, value in values.items() if value is not None)
 
 
 def match(user: str, x: ArrayLike, y: ArrayLike | None) -> Call[Matched]:

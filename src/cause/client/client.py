@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cause.client import calls
-from cause.client.calls import BUSY, Call, ServiceError, pause_s, quoted, service_error
+from cause.client.calls import BUSY, Call, ServiceError, pause_s, service_error
 from cause.client.shapes import (
     Bundle,
     Evaluation,
@@ -215,6 +215,22 @@ class Client:
         body = calls.erasure(rounds, count, samples, calls.matched_handles(handles, matched), nonce)
         return self._do(calls.erase(user, body, key))
 
+    def erase_all(self, erasures: Mapping[str, Mapping[str, Any]], *, key: str | None = None) -> dict[str, Request]:
+        """Forget samples of several users: all of these erasures are accepted, or none.
+
+        Parameters
+        ----------
+        erasures
+            By user the parameters of `erase` as in JSON: `{}` for everything, `{"rounds": [1]}`, `{"handles": […]}` …
+        key
+            An idempotency key.
+
+        Returns
+        -------
+        The request of each user, with receipts of its own.
+        """
+        return self._do(calls.erase_all(erasures, key))
+
     def plan(
         self,
         user: str,
@@ -256,9 +272,21 @@ class Client:
             waiting = self.status()["repair"]["waiting"]
         return waiting
 
-    def requests(self, *, state: str | None = None) -> Iterator[Request]:
-        """Yield all requests, or those in a state (accepted, in_effect, repaired), the newest first."""
-        query = "" if state is None else f"&state={quoted(state)}"
+    def requests(
+        self, *, state: str | None = None, prefix: str | None = None, since: str | None = None, until: str | None = None
+    ) -> Iterator[Request]:
+        """Yield requests, the newest first.
+
+        Parameters
+        ----------
+        state
+            Only those in this state: accepted, in_effect, repaired, open (not repaired) or overdue.
+        prefix
+            Only those whose id begins like this.
+        since, until
+            Only those received within these times: dates, or RFC 3339 times with a zone.
+        """
+        query = calls.request_filter(state, prefix, since, until)
         return (from_json(Request, item) for item in self._pages("/v1/requests", query))
 
     def receipts(self, request: str) -> list[Bundle]:

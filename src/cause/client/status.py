@@ -153,6 +153,7 @@ class Quarantine(TypedDict):
 class Status(TypedDict):
     """The state of the device."""
 
+    name: str
     version: str
     system: str
     round: int

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Request
 
 from cause.service.problems import ProblemError
+from cause.service.schemas import USER_PATTERN
 from cause.service.tokens import SCOPES, Token, Tokens
 
 UserId = Annotated[
@@ -13,7 +14,7 @@ UserId = Annotated[
     Path(
         min_length=1,
         max_length=256,
-        pattern=r"^[^\x00-\x1f\x7f\uFFFD]+$",
+        pattern=USER_PATTERN,
         description="A user's id, percent-encoded. Proxies and browsers change paths with `%2F`, `.` or `..`: such an "
         "id can be sent in the query instead, as in /v1/user/samples?user=..",
         examples=["alice"],

@@ -22,8 +22,8 @@ from cause.service.middleware import ServiceMiddleware
 from cause.service.operations import OPERATIONS
 from cause.service.predictor_cache import NoVotersError
 from cause.service.redact import redacted_message, redacted_traceback
-from cause.service.routes import device, evidence, meta, predictions, quarantine, users
-from cause.service.schemas import CloseRound, Erasure, Problem
+from cause.service.routes import bulk_erasures, device, evidence, meta, predictions, quarantine, tokens, users
+from cause.service.schemas import CloseRound, CreateToken, Erasure, Erasures, Problem
 from cause.service.service import Service
 
 log = logging.getLogger("cause.serve")
@@ -53,7 +53,7 @@ def make_app(service: Service) -> FastAPI:
         lifespan=lifespan,
         telemetry=UNTRACED,
     )
-    for part in (users, predictions, device, quarantine, evidence, meta):
+    for part in (users, bulk_erasures, predictions, device, quarantine, evidence, tokens, meta):
         app.router.routes.extend(part.router(service).routes)
     app.router.routes.append(Pages("/", StaticFiles(directory=STATIC, html=True), name="static"))
     _add_exception_handlers(app)
@@ -119,8 +119,9 @@ def _schema(app: FastAPI) -> dict[str, Any]:
             components["schemas"].pop(unused, None)
         components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
         schema["servers"] = [{"url": "/", "description": "This device"}]
-        for model in (Erasure, CloseRound):
-            components["schemas"][model.__name__] = model.model_json_schema()
+        for model in (Erasure, CloseRound, CreateToken, Erasures):
+            body = model.model_json_schema(ref_template="#/components/schemas/{model}")
+            components["schemas"] |= body.pop("$defs", {}) | {model.__name__: body}
         for path, methods in schema["paths"].items():
             for method, operation in methods.items():
                 operation["operationId"] = OPERATIONS[method.upper(), path]

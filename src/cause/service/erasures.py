@@ -1,6 +1,7 @@
 """Erasures over HTTP, one after the other. Served together, each receipt would show how much the others erased."""
 
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 
 from cause.device.device import Cause
@@ -28,17 +29,36 @@ class Erasures:
         RequestError
             If the request names samples that are not there.
         """
+        return self.erase_all([request], [id_])
+
+    def erase_all(self, requests: Sequence[Request], ids: Sequence[str]) -> bool:
+        """Serve requests of different users, each under an id and with receipts of its own.
+
+        All of them are accepted in one transaction, so that no crash leaves some out; then they take effect one after
+        the other.
+
+        Returns
+        -------
+        False if requests with these ids were accepted before: nothing is done then.
+
+        Raises
+        ------
+        RequestError
+            If one names samples that are not there. Nothing was changed then.
+        """
         with self._lock:
-            if self._is_recorded(id_):
+            new = [(request, id_) for request, id_ in zip(requests, ids, strict=True) if not self._is_recorded(id_)]
+            if not new:
                 return False
+            to_serve, new_ids = [request for request, _ in new], [id_ for _, id_ in new]
             try:
-                self._device.serve([request], repair="later", together=False, ids=[id_], lenient=True)
+                self._device.serve(to_serve, repair="later", together=False, ids=new_ids, lenient=True)
             except RequestError:
                 raise
             except Exception:
-                if not self._was_accepted(id_):
+                if not self._was_accepted(new_ids[0]):
                     raise
-                with suppress(Exception):  # it is durable and will be served; until then its state is `accepted`
+                with suppress(Exception):  # they are durable and will be served; until then their state is `accepted`
                     self._device.resume()
             self._predictors.purge()
             return True

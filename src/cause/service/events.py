@@ -50,6 +50,8 @@ class Events:
         self._next, self._closed = first, False
         self._kept: deque[Event] = deque(maxlen=KEPT)
         self._listeners: set[Listener] = set()
+        self.on_publish: Callable[[str], None] = lambda kind: None
+        """Called with the kind of each event; it must return at once."""
 
     def publish(self, kind: str, **data: Any) -> None:
         """Send an event to all listeners and keep it for those that reconnect."""
@@ -59,6 +61,7 @@ class Events:
             self._kept.append(event)
             for listener in list(self._listeners):
                 self._send(listener, event)
+        self.on_publish(kind)
 
     def _send(self, listener: Listener, event: Event | None) -> None:
         if listener.queue.qsize() > BEHIND:

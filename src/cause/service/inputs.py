@@ -6,7 +6,7 @@ import math
 import struct
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from cause.data.pictures import decode
 from cause.data.zipped import MOST_ENTRIES, Arrays
 from cause.engine.learner import Learner
 from cause.errors import InputError
+from cause.service.csv_body import read_table
 from cause.service.json_keys import refuse_duplicate_keys, unique_pairs
 from cause.service.problems import ProblemError
 from cause.service.schemas import CloseRound, Erasure
@@ -33,7 +34,7 @@ MOST_LISTS = 2 * (MOST_JSON + 1)
 MOST_PAIRS = 10_000
 """Pairs of round and position in one erasure."""
 PICTURES = ("image/png", "image/jpeg", "image/webp", "image/bmp")
-NPZ, TENSORS, JSON = "application/x-npz", "application/vnd.safetensors", "application/json"
+NPZ, TENSORS, JSON, CSV = "application/x-npz", "application/vnd.safetensors", "application/json", "text/csv"
 LARGEST = 1e9  # number in JSON; float32 can hold it
 HEADER_BYTES = 65_536
 ENTRY = b"PK\x01\x02"
@@ -43,6 +44,7 @@ TENSOR_TYPES = {
     "F16": "<f2", "F32": "<f4", "F64": "<f8", "BOOL": "?",
 }  # fmt: skip
 
+Model = TypeVar("Model", bound=BaseModel)
 Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
 Row = Annotated[list[Number], Field(min_length=1, max_length=2**20)]
 
@@ -147,8 +149,12 @@ class SampleReader:
                 x, y, users = self._bulk_json(body)
             elif kind == NPZ:
                 x, y, users = self._bulk_npz(body)
+            elif kind == CSV:
+                x, labels, users = read_table(body, MOST_SAMPLES, self._most_bytes, labels=True, users=True)
+                assert labels is not None
+                x, y = self._shaped(x), labels
             else:
-                forms = f"{JSON}, {NPZ}"
+                forms = f"{JSON}, {NPZ}, {CSV}"
                 raise ProblemError(415, f"samples of several users come as {forms}", {"Accept-Post": forms})
             x, y = self._check_labels(self._check_inputs(x), y)
             if len(users) != len(y):
@@ -189,10 +195,13 @@ class SampleReader:
                 x, y = self._npz(body, labels, refused)
             elif kind == TENSORS:
                 x, y = self._tensors(body, labels, refused)
+            elif kind == CSV:
+                x, y, _ = read_table(body, MOST_SAMPLES, self._most_bytes, labels=labels, users=False)
+                x = self._shaped(x)
             elif kind in PICTURES:
                 x, y = self._picture(body, label, bool(labels))
             else:
-                forms = ", ".join((JSON, NPZ, TENSORS, *PICTURES))
+                forms = ", ".join((JSON, NPZ, TENSORS, CSV, *PICTURES))
                 raise ProblemError(415, f"samples come as {forms}", {"Accept-Post": forms})
         except InputError as error:
             raise ProblemError(422, str(error)) from None
@@ -251,7 +260,12 @@ class SampleReader:
         else:
             x = numbers.astype(np.float32)
         wipe_arrays(numbers)
-        return x if self.layout.shape is None else x.reshape(-1, *self.layout.shape)
+        return self._shaped(x)
+
+    def _shaped(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Return rows in the shape of the device's inputs, if they have as many values."""
+        fits = self.layout.shape is not None and x.shape[1] == self.layout.values
+        return x.reshape(-1, *self.layout.shape) if fits and self.layout.shape is not None else x
 
     def _arrays(self, body: bytes, needed: Sequence[str], refused: Sequence[str] = ()) -> Arrays:
         if body.count(ENTRY) > MOST_ENTRIES:  # checked before parsing: a body full of entries takes seconds
@@ -363,17 +377,7 @@ def parse_erasure(kind: str, body: bytes) -> Erasure:
         raise ProblemError(422, f"what to forget comes as {JSON}")
     if body.count(b"[") + body.count(b"{") > MOST_PAIRS + 3:  # checked before parsing, as for samples
         raise ProblemError(422, f"at most {MOST_PAIRS:,} samples are named at once")
-    try:
-        erasure = Erasure.model_validate_json(body)
-        refuse_duplicate_keys(body)
-        return erasure
-    except ValidationError as error:
-        raise ProblemError(422, "the request is not as the schema says", errors=validation_errors(error)) from None
-
-
-def erasure_schema() -> dict[str, Any]:
-    """Return the OpenAPI schema of the body of an erasure."""
-    return {"required": True, "content": {JSON: {"schema": {"$ref": "#/components/schemas/Erasure"}}}}
+    return parse_json(Erasure, body)
 
 
 def parse_close_round(body: bytes) -> CloseRound:
@@ -382,17 +386,17 @@ def parse_close_round(body: bytes) -> CloseRound:
     >>> parse_close_round(b"").empty, parse_close_round(b'{"empty": true}').empty
     (False, True)
     """
+    return parse_json(CloseRound, body or b"{}")
+
+
+def parse_json(model: type[Model], body: bytes) -> Model:
+    """Return a body in JSON as a model; a `ProblemError` 422 if it is not one, or names a key twice."""
     try:
-        how = CloseRound.model_validate_json(body or b"{}")
+        parsed = model.model_validate_json(body)
         refuse_duplicate_keys(body)
-        return how
+        return parsed
     except ValidationError as error:
         raise ProblemError(422, "the request is not as the schema says", errors=validation_errors(error)) from None
-
-
-def close_round_schema() -> dict[str, Any]:
-    """Return the OpenAPI schema of the body that closes a round."""
-    return {"required": False, "content": {JSON: {"schema": {"$ref": "#/components/schemas/CloseRound"}}}}
 
 
 def validation_errors(error: ValidationError) -> list[dict[str, Any]]:
@@ -401,47 +405,3 @@ def validation_errors(error: ValidationError) -> list[dict[str, Any]]:
         {"where": ".".join(map(str, item["loc"])), "message": item["msg"]}
         for item in error.errors(include_url=False, include_context=False, include_input=False)[:20]
     ]
-
-
-def bulk_schema(layout: InputLayout) -> dict[str, Any]:
-    """Return the OpenAPI schema of the body of samples of several users."""
-    body = schema(layout, labels=True)
-    for variant in body["content"][JSON]["schema"]["anyOf"]:
-        sample = variant["properties"]["samples"]["items"]
-        sample["properties"]["user"] = {"type": "string", "minLength": 1, "maxLength": LONGEST_USER_ID}
-        sample["required"] = ["x", "y", "user"]
-    body["content"][JSON]["example"]["samples"][0]["user"] = "alice"
-    return {"required": True, "content": {kind: body["content"][kind] for kind in (JSON, NPZ)}}
-
-
-def rows_schema(layout: InputLayout) -> dict[str, Any]:
-    """Return the OpenAPI schema of the body of rows with labels or without."""
-    body, unlabelled = schema(layout, labels=True), schema(layout, labels=False)
-    body["content"][JSON]["schema"]["anyOf"] += unlabelled["content"][JSON]["schema"]["anyOf"]
-    return body
-
-
-def schema(layout: InputLayout, *, labels: bool) -> dict[str, Any]:
-    """Return the OpenAPI schema of the body of samples, with labels or without."""
-    values = [0.0] * (layout.values or 4)
-    example: Any = {"samples": [{"x": values, "y": 0}]} if labels else {"inputs": [values]}
-    floats = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
-    octets = {"type": "integer", "minimum": 0, "maximum": 255}
-    variants = [_variant(layout, labels, floats, "float32"), _variant(layout, labels, octets, "uint8")]
-    binary = {"schema": {"type": "string", "format": "binary"}}
-    content = {JSON: {"schema": {"anyOf": variants}, "example": example}, NPZ: binary, TENSORS: binary}
-    return {"required": True, "content": content | dict.fromkeys(PICTURES, binary)}
-
-
-def _variant(layout: InputLayout, labels: bool, number: dict[str, Any], dtype: str) -> dict[str, Any]:
-    row = {"type": "array", "items": number, "minItems": layout.values or 1, "maxItems": layout.values or 2**20}
-    label = {"type": "integer", "minimum": 0, "maximum": layout.classes - 1}
-    sample = {"type": "object", "properties": {"x": row, "y": label}, "required": ["x", "y"]}
-    name, item = ("samples", sample | {"additionalProperties": False}) if labels else ("inputs", row)
-    listed = {"type": "array", "items": item, "minItems": 1, "maxItems": MOST_JSON}
-    return {
-        "type": "object",
-        "properties": {name: listed, "dtype": {"type": "string", "enum": [dtype]}},
-        "required": [name] if dtype == "float32" else [name, "dtype"],
-        "additionalProperties": False,
-    }

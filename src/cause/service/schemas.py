@@ -5,11 +5,17 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic_core import PydanticCustomError
 
+from cause.common.names import LONGEST_USER_ID
 from cause.device.store.blocks import HANDLE_BYTES
 
 Segment = Annotated[list[int], Field(min_length=3, max_length=3, examples=[[0, 2, 0]])]
 Time = Annotated[str, Field(examples=["2026-01-31T12:00:00.000Z"])]
 Id = Annotated[str, Field(examples=["6f1e1cf83eab4c0aa0ffb5d0f9e8a4f5"])]
+
+USER_PATTERN = r"^[^\x00-\x1f\x7f\uFFFD]+$"
+"""What a user's id matches."""
+MOST_ERASURES = 500
+"""Users in one request for several erasures."""
 
 
 class ResponseModel(BaseModel):
@@ -42,6 +48,44 @@ class Token(ResponseModel):
     note: str
     created: Time
     expires: Time
+
+
+class ListedToken(Token):
+    """A token as lists show it. Whom the token of a user is for is not kept anywhere."""
+
+    revoked: Time | None
+    valid: bool = Field(description="Neither revoked nor expired")
+
+
+class ListedTokens(ResponseModel):
+    """A page of tokens."""
+
+    items: list[ListedToken]
+    next: int | None
+
+
+class NewToken(Token):
+    """A token that was just made."""
+
+    secret: str = Field(description="What clients send; it is shown this once")
+
+
+class CreateToken(BaseModel):
+    """What a new token may do."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"scopes": ["predict"], "note": "the camera at the door", "days": 30}]},
+    )
+    scopes: list[Literal["user", "ingest", "predict", "operator", "auditor", "admin"]] = Field(
+        min_length=1, max_length=6
+    )
+    user: str | None = Field(
+        None, min_length=1, max_length=LONGEST_USER_ID, description="With the scope `user`: the user whom it is for"
+    )
+    note: str = Field("", max_length=200, description="A line for lists of tokens; no names")
+    days: float = Field(90.0, gt=0, le=3650, description="Until it expires")
 
 
 class Upload(ResponseModel):
@@ -157,6 +201,13 @@ def _erasure_schema(schema: dict[str, Any]) -> None:
         field.update(only)
 
 
+def _user_erasure_schema(schema: dict[str, Any]) -> None:
+    user = schema["properties"].pop("user")
+    _erasure_schema(schema)
+    schema["properties"] = {"user": user, **schema["properties"]}
+    schema["examples"] = [{"user": "alice"} | example for example in schema["examples"]]
+
+
 class Erasure(BaseModel):
     """What to forget: everything, some rounds, the lowest `count` samples of one round, or named samples.
 
@@ -214,6 +265,36 @@ class Request(OwnRequest):
 
     shards: list[int]
     rsn_planned: int | None
+
+
+class UserErasure(Erasure):
+    """What to forget of one user."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra=_user_erasure_schema)
+    user: str = Field(min_length=1, max_length=LONGEST_USER_ID, pattern=USER_PATTERN, examples=["alice"])
+
+
+class Erasures(BaseModel):
+    """What to forget of several users, each named once."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"erasures": [{"user": "alice"}, {"user": "bob", "rounds": [1]}]}]},
+    )
+    erasures: list[UserErasure] = Field(min_length=1, max_length=MOST_ERASURES)
+
+
+class UserRequest(Request):
+    """An erasure of several users' that were asked for together, and whose it is."""
+
+    user: str
+
+
+class UserRequests(ResponseModel):
+    """The erasures of several users, in the order of the request."""
+
+    requests: list[UserRequest]
 
 
 class Requests(ResponseModel):
@@ -439,6 +520,7 @@ class Quarantine(ResponseModel):
 class Status(ResponseModel):
     """The state of the device."""
 
+    name: str = Field(description="The setting `name` of the service, or the name of the home's folder")
     version: str
     system: str
     round: int
@@ -488,9 +570,10 @@ class Shard(ResponseModel):
 
 
 class Shards(ResponseModel):
-    """All shards that have samples."""
+    """Shards that have samples: all, or a page."""
 
     shards: list[Shard]
+    next: int | None = Field(None, description="The `after` of the next page")
 
 
 class SubModel(ResponseModel):
@@ -505,9 +588,10 @@ class SubModel(ResponseModel):
 
 
 class SubModels(ResponseModel):
-    """All stored sub-models."""
+    """Stored sub-models: all, or a page."""
 
     sub_models: list[SubModel]
+    next: int | None = Field(None, description="The `after` of the next page")
 
 
 class Repairs(ResponseModel):
@@ -663,3 +747,58 @@ class Energy(ResponseModel):
     unavailable: str | None
     calibrated: bool
     repair: EnergyRepair
+
+
+class HistoryPoint(ResponseModel):
+    """The device at one moment."""
+
+    at: Time
+    round: int
+    shards: int
+    voting: int
+    sub_models: int
+    memory_bytes: int
+    storage_bytes: int
+    rsn: int = Field(description="Samples that were trained again so far")
+    joules: float | None
+
+
+class HistoryEvaluation(ResponseModel):
+    """The accuracy at one moment, and how many shards voted then."""
+
+    id: int
+    at: Time
+    round: int
+    samples: int
+    accuracy: float
+    voters: int
+
+
+class HistoryErasures(ResponseModel):
+    """Erasures that took effect at one moment, or near to each other."""
+
+    at: Time
+    requests: int
+    samples: int
+
+
+class HistoryRound(ResponseModel):
+    """A round of which samples are held: when it was closed, and what was trained again while it was the newest."""
+
+    round: int
+    at: Time
+    samples: int
+    rsn: int
+    joules: float | None
+
+
+class History(ResponseModel):
+    """The device over time, the oldest first. Points are kept since the home was first served by this version."""
+
+    since: Time | None
+    until: Time
+    evaluations: list[HistoryEvaluation]
+    erasures: list[HistoryErasures]
+    rounds: list[HistoryRound]
+    points: list[HistoryPoint]
+    energy_unknown: str | None

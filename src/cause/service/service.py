@@ -29,6 +29,7 @@ from cause.service.body_reader import BodyReader
 from cause.service.device_metrics import DeviceCollector
 from cause.service.erasures import Erasures
 from cause.service.events import Events
+from cause.service.history import HistoryFile, Recorder
 from cause.service.input_spec import InputConverter
 from cause.service.inputs import InputLayout, SampleReader
 from cause.service.journal import PublishingJournal
@@ -46,7 +47,7 @@ REMEMBERED_S = 86_400.0
 MOST_REMEMBERED = 100_000
 RELOADED = (
     "close_every", "close_samples", "repair", "body", "connections", "requests", "streams", "slow", "rate", "erasures",
-    "user_samples", "user_storage", "attempts", "hosts", "plain", "grace",
+    "user_samples", "user_storage", "attempts", "hosts", "plain", "grace", "name",
 )  # fmt: skip
 """Settings that `Service.reload` changes without a restart."""
 NUMBER_BYTES = 24
@@ -103,6 +104,9 @@ class Service:
             bytes_per_prediction = self.device.classes * (8 * self.device.controller.most + NUMBER_BYTES)
             self.batcher = PredictionBatcher(self.predictors, settings.waiting_bytes, bytes_per_prediction)
             self.comparison = Comparison(self.device, self.model)
+            self.history = HistoryFile(self.home.layout.folder)
+            self.recorder = Recorder(self.device, self.history)
+            self.events.on_publish = self.recorder.on_event
             self.metrics.add(DeviceCollector(self))
             self.ready = False
         except BaseException:
@@ -115,7 +119,13 @@ class Service:
         gc.collect()
         gc.freeze()  # imported objects stay: collections after an erasure then take less time
         self.trainer.start()
+        self.recorder.start()
         self.ready = True
+
+    @property
+    def name(self) -> str:
+        """The name of the device: the setting `name`, or that of the home's folder."""
+        return self.settings.name or self.home.layout.folder.resolve().name
 
     def reload(self, settings: ServeSettings) -> list[str]:
         """Use other settings from now on. Requests, streams and trainings under way are not ended.
@@ -148,6 +158,8 @@ class Service:
         self.erasures.close()
         self.batcher.close()
         self.trainer.stop(self.settings.grace_s)
+        self.recorder.stop()
+        self.history.close()
         self.verifications.close()
         self.comparison.close()
         self.tokens.close()

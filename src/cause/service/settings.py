@@ -36,6 +36,8 @@ class ServeSettings:
     (3600.0, 33554432)
     """
 
+    name: str | None = None
+    """What the device is called in the status and on the page; None: as the folder of the home."""
     host: str = "127.0.0.1"
     port: int = 8470
     plain: bool = False
@@ -92,6 +94,8 @@ class ServeSettings:
     """Processes that replay for a verification."""
 
     def __post_init__(self) -> None:
+        if self.name is not None and not (1 <= len(self.name) <= 80 and self.name.isprintable()):
+            raise InputError(f"a name is a line of 1 to 80 characters, not {self.name[:80]!r}")
         if not 0 <= self.port < 65_536:
             raise InputError(f"a port is a number from 0 to 65535, not {self.port}")
         if self.workers < 1:

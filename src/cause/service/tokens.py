@@ -24,7 +24,7 @@ from secrets import token_hex
 from cause.common.names import normal_name
 from cause.errors import HomeError, InputError
 
-SCOPES = ("user", "ingest", "predict", "operator", "auditor")
+SCOPES = ("user", "ingest", "predict", "operator", "auditor", "admin")
 FILE = "access.db"
 EXPIRES_S = 90 * 86_400.0
 LOCKED_S = 2.0

@@ -1,14 +1,14 @@
 """The bodies of responses, made from the device. What belongs together is read under the device's lock."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cause.common.version import __version__
 from cause.device.device import ENDLESS
 from cause.device.retention import Retention
 from cause.device.status import Degraded, RepairCost, Status, estimated, waiting
-from cause.device.store.queries import RequestRow, RoundRow
+from cause.device.store.queries import BehindRow, RequestRow, RoundRow
 from cause.engine.ledger import Quarantined
 from cause.engine.presets import system_text
 from cause.engine.requests import Request as ForgetRequest
@@ -16,6 +16,7 @@ from cause.engine.samples import SegmentKey
 from cause.service import schemas as s
 from cause.service.access import inspects
 from cause.service.responses import optional_timestamp, timestamp
+from cause.service.searching import STEP, moment, search
 from cause.service.service import Service
 from cause.service.tokens import Token
 from cause.service.trainer import TrainingProblem
@@ -40,6 +41,7 @@ def status(service: Service, *, names: bool) -> s.Status:
     endless = state.slots >= ENDLESS
     deadlines = [request.deadline for request in state.requests]
     return s.Status(
+        name=service.name,
         version=__version__,
         system=system_text(device.system),
         round=state.round,
@@ -156,57 +158,82 @@ def _training(step: Any) -> s.Training:
     )
 
 
-def shards(service: Service) -> list[s.Shard]:
-    """Return all shards that have samples, with their segments."""
+def shards(service: Service, after: int | None = None, limit: int | None = None) -> s.Shards:
+    """Return shards that have samples, with their segments, by number.
+
+    Parameters
+    ----------
+    service
+        The service.
+    after
+        Only shards with a higher number: the `next` of the page before.
+    limit
+        The most shards on the page; None for all.
+    """
     device = service.device
-    shown = []
     with device.lock:
+        numbers = [shard for shard in device.ledger.shards() if after is None or shard > after]
+        page = numbers if limit is None else numbers[:limit]
         waiting_since = service.home.queries.behind()
         active = device.controller.active(max(1, device.ledger.round))
-        for shard in device.ledger.shards():
-            lineage, head = device.ledger.lineage(shard), device.memory.head(shard)
-            serving = None if head is None else head.key
-            stored = set(device.memory.stored_of(shard))
-            behind = len(lineage.after(serving))
-            since, problem = waiting_since.get(shard, (None, None)) if behind else (None, None)
-            shown.append(
-                s.Shard(
-                    shard=shard,
-                    active=shard in active,
-                    samples=lineage.samples,
-                    head=_key(serving),
-                    newest=_key(lineage.last),
-                    behind=behind,
-                    since=optional_timestamp(since),
-                    problem=problem,
-                    segments=[
-                        s.ShardSegment(
-                            segment=list(segment.key), samples=segment.count, trained=segment.trained,
-                            stored=segment.key in stored, head=segment.key == serving,
-                        )
-                        for segment in lineage
-                    ],
-                )
-            )  # fmt: skip
-    return shown
+        shown = [_shard(service, shard, shard in active, waiting_since) for shard in page]
+    return s.Shards(shards=shown, next=page[-1] if len(page) < len(numbers) else None)
 
 
-def sub_models(service: Service) -> s.SubModels:
-    """Return all stored sub-models."""
+def shard(service: Service, number: int) -> s.Shard | None:
+    """Return one shard with its segments; None if it has no samples."""
+    page = shards(service, number - 1, 1).shards
+    return page[0] if page and page[0].shard == number else None
+
+
+def _shard(service: Service, number: int, active: bool, waiting_since: Mapping[int, BehindRow]) -> s.Shard:
+    device = service.device
+    lineage, head = device.ledger.lineage(number), device.memory.head(number)
+    serving = None if head is None else head.key
+    stored = set(device.memory.stored_of(number))
+    behind = len(lineage.after(serving))
+    since, problem = waiting_since.get(number, (None, None)) if behind else (None, None)
+    return s.Shard(
+        shard=number, active=active, samples=lineage.samples, head=_key(serving), newest=_key(lineage.last),
+        behind=behind, since=optional_timestamp(since), problem=problem,
+        segments=[
+            s.ShardSegment(
+                segment=list(segment.key), samples=segment.count, trained=segment.trained,
+                stored=segment.key in stored, head=segment.key == serving,
+            )
+            for segment in lineage
+        ],
+    )  # fmt: skip
+
+
+def sub_models(service: Service, after: int | None = None, limit: int | None = None) -> s.SubModels:
+    """Return stored sub-models by slot.
+
+    Parameters
+    ----------
+    service
+        The service.
+    after
+        Only sub-models in higher slots: the `next` of the page before.
+    limit
+        The most sub-models on the page; None for all.
+    """
     device = service.device
     with device.lock:
         heads = {head.key for head in device.heads().values()}
+        slots = sorted((device.memory.slot_of(key), key) for key in device.memory.stored())
+        slots = [(slot, key) for slot, key in slots if after is None or slot > after]
+        page = slots if limit is None else slots[:limit]
         shown = []
-        for key in device.memory.stored():
+        for slot, key in page:
             sub_model = device.memory[key]
             shown.append(
                 s.SubModel(
-                    segment=list(key), size_bytes=sub_model.size_bytes, slot=device.memory.slot_of(key),
-                    head=key in heads, samples=device.ledger.lineage(key.shard).samples_upto(key),
-                    environment=sub_model.environment,
+                    segment=list(key), size_bytes=sub_model.size_bytes, slot=slot, head=key in heads,
+                    samples=device.ledger.lineage(key.shard).samples_upto(key), environment=sub_model.environment,
                 )
             )  # fmt: skip
-    return s.SubModels(sub_models=shown)
+    return s.SubModels(sub_models=shown, next=page[-1][0] if len(page) < len(slots) else None)
 
 
 def rounds(service: Service, before: int | None, limit: int) -> s.Rounds:
@@ -259,7 +286,20 @@ def _rounds(service: Service, numbers: list[int]) -> list[s.Round]:
     return shown
 
 
-def requests(service: Service, state: str | None, before: int | None, limit: int) -> s.Requests:
+Span = tuple[float | None, float | None]
+"""From when on and until when, in seconds since 1970; None: without a limit."""
+ANY_TIME: Span = (None, None)
+
+
+def _within(at: float, span: Span) -> bool:
+    since, until = span
+    return (since is None or at >= since) and (until is None or at < until)
+
+
+def requests(
+    service: Service, state: str | None, before: int | None, limit: int, *, id_: str | None = None,
+    span: Span = ANY_TIME,
+) -> s.Requests:  # fmt: skip
     """Return a page of requests, the newest first.
 
     Parameters
@@ -267,15 +307,30 @@ def requests(service: Service, state: str | None, before: int | None, limit: int
     service
         The service.
     state
-        Only requests in this state: accepted, in_effect or repaired; None for all.
+        Only requests in this state: accepted, in_effect, repaired, open (not repaired) or overdue; None for all.
     before
         The `next` of the page before; None for the first page.
     limit
         The most requests on the page.
+    id_
+        Only requests whose id begins like this.
+    span
+        Only requests that were received within these times.
     """
-    rows = service.home.queries.requests(state, before, limit + 1)
-    items = [_request(service, row) for row in rows[:limit]]
-    return s.Requests(items=items, next=rows[limit - 1].number if len(rows) > limit else None)
+    now = service.home.clock()
+    stored = state if state in ("accepted", "in_effect", "repaired") else None
+
+    def fits(row: RequestRow) -> bool:
+        unrepaired = stored is not None or state is None or row.repaired is None
+        late = state != "overdue" or row.deadline < now
+        return unrepaired and late and row.id.startswith(id_ or "") and _within(row.received, span)
+
+    def fetch(below: int | None, most: int) -> list[RequestRow]:
+        return service.home.queries.requests(stored, below, most)
+
+    step = limit + 1 if stored == state and id_ is None and span == ANY_TIME else STEP
+    rows, cursor = search(fetch, lambda row: row.number, fits, before, limit, step=step)
+    return s.Requests(items=[_request(service, row) for row in rows], next=cursor)
 
 
 def request(service: Service, id_: str) -> s.Request | None:
@@ -406,11 +461,39 @@ def plan(service: Service, request: ForgetRequest) -> s.Plan:
     )  # fmt: skip
 
 
-def receipts(service: Service, before: int | None, limit: int) -> s.Receipts:
-    """Return a page of receipts, the newest first: at most `limit`, with numbers below `before`."""
-    rows = service.home.receipts.table.newest_bodies(before, limit + 1)
-    items = [_receipt(number, body) for number, body in rows[:limit]]
-    return s.Receipts(items=items, next=rows[limit - 1][0] if len(rows) > limit else None)
+def receipts(
+    service: Service, before: int | None, limit: int, *, kind: str | None = None, id_: str | None = None,
+    span: Span = ANY_TIME,
+) -> s.Receipts:  # fmt: skip
+    """Return a page of receipts, the newest first.
+
+    Parameters
+    ----------
+    service
+        The service.
+    before
+        The `next` of the page before; None for the first page.
+    limit
+        The most receipts on the page.
+    kind
+        Only receipts of this kind: effect, repair or restore; None for all.
+    id_
+        Only receipts of requests whose id begins like this.
+    span
+        Only receipts of what took effect, or was repaired, within these times.
+    """
+
+    def fetch(below: int | None, most: int) -> list[s.Receipt]:
+        return [_receipt(number, body) for number, body in service.home.receipts.table.newest_bodies(below, most)]
+
+    def fits(receipt: s.Receipt) -> bool:
+        if (kind is not None and receipt.kind != kind) or not receipt.request.startswith(id_ or ""):
+            return False
+        return span == ANY_TIME or _within(moment(receipt.repaired or receipt.in_effect, "time") or 0.0, span)
+
+    step = limit + 1 if kind is None and id_ is None and span == ANY_TIME else STEP
+    items, cursor = search(fetch, lambda receipt: receipt.number, fits, before, limit, step=step)
+    return s.Receipts(items=items, next=cursor)
 
 
 def _receipt(number: int, body: bytes) -> s.Receipt:

@@ -2,17 +2,20 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
-from cause.lab.home_trace import history
+from cause.lab.home_trace import history as trace_of
 from cause.service import schemas as s
 from cause.service import views
 from cause.service.access import require_scope
-from cause.service.inputs import close_round_schema, parse_close_round
+from cause.service.history_view import history
+from cause.service.input_schemas import close_round_schema
+from cause.service.inputs import parse_close_round
 from cause.service.problems import ProblemError, documented, text
 from cause.service.responses import json_response
-from cause.service.routes.pages import Before, Limit
+from cause.service.routes.pages import After, Before, Limit, MaybeLimit
 from cause.service.routes.users import REPLAYED, Key
+from cause.service.searching import Since, Until, moment
 from cause.service.service import Service
 from cause.service.tokens import Token
 
@@ -70,23 +73,23 @@ def router(service: Service) -> APIRouter:
             raise ProblemError(404, f"there is no round {round}")
         return json_response(request, shown)
 
-    @routes.get("/v1/shards", response_model=s.Shards, responses=documented())
-    def shards(request: Request, token: Inspector) -> Response:
-        """All shards with their segments."""
-        return json_response(request, s.Shards(shards=views.shards(service)))
+    @routes.get("/v1/shards", response_model=s.Shards, responses=documented(422))
+    def shards(request: Request, token: Inspector, after: After = None, limit: MaybeLimit = None) -> Response:
+        """All shards with their segments, or a page of them."""
+        return json_response(request, views.shards(service, after, limit))
 
     @routes.get("/v1/shards/{shard}", response_model=s.Shard, responses=documented(404, 422))
     def shard(shard: Number, request: Request, token: Inspector) -> Response:
         """One shard."""
-        for shown in views.shards(service):
-            if shown.shard == shard:
-                return json_response(request, shown)
-        raise ProblemError(404, f"shard {shard} has no samples")
+        shown = views.shard(service, shard)
+        if shown is None:
+            raise ProblemError(404, f"shard {shard} has no samples")
+        return json_response(request, shown)
 
-    @routes.get("/v1/sub-models", response_model=s.SubModels, responses=documented())
-    def sub_models(request: Request, token: Inspector) -> Response:
-        """The stored sub-models."""
-        return json_response(request, views.sub_models(service))
+    @routes.get("/v1/sub-models", response_model=s.SubModels, responses=documented(422))
+    def sub_models(request: Request, token: Inspector, after: After = None, limit: MaybeLimit = None) -> Response:
+        """The stored sub-models by slot, all or a page of them."""
+        return json_response(request, views.sub_models(service, after, limit))
 
     @routes.post("/v1/repairs", status_code=202, response_model=s.Repairs, responses=documented())
     def repair(request: Request, token: Annotated[Token, require_scope("operator")]) -> Response:
@@ -95,6 +98,17 @@ def router(service: Service) -> APIRouter:
         if waiting:
             service.trainer.wake(repair=True)
         return json_response(request, s.Repairs(state="started" if waiting else "nothing waits", waiting=waiting), 202)
+
+    @routes.get("/v1/history", response_model=s.History, responses=documented(422))
+    def history_(
+        request: Request,
+        token: Inspector,
+        since: Since = None,
+        until: Until = None,
+        points: Annotated[int, Query(ge=2, le=1000, description="The most entries of each list")] = 200,
+    ) -> Response:
+        """The device over time: accuracy with its voters, erasures, retrained samples, energy, memory."""
+        return json_response(request, history(service, moment(since, "since"), moment(until, "until"), points))
 
     @routes.get("/v1/energy", response_model=s.Energy, responses=documented())
     def energy(request: Request, token: Inspector) -> Response:
@@ -109,7 +123,7 @@ def router(service: Service) -> APIRouter:
     @routes.get("/v1/trace", response_class=Response, responses=documented() | text("application/x-ndjson", "A trace"))
     def trace_(token: Inspector) -> Response:
         """The history as a trace: pseudonyms, counts, labels, shards."""
-        lines = "".join(f"{line}\n" for line in history(service.home).lines())
+        lines = "".join(f"{line}\n" for line in trace_of(service.home).lines())
         return Response(lines, media_type="application/x-ndjson")
 
     return routes

@@ -12,6 +12,7 @@ from cause.service.access import ANY, inspects, require_scope
 from cause.service.problems import ProblemError, documented
 from cause.service.responses import json_response
 from cause.service.routes.pages import Before, Limit
+from cause.service.searching import IdPrefix, Since, Until, moment
 from cause.service.service import Service
 from cause.service.tokens import Token
 
@@ -20,6 +21,7 @@ AnyToken = Annotated[Token, require_scope(*ANY)]
 Witness = Annotated[Token, require_scope("operator", "auditor", "user")]
 RequestId = Annotated[str, Path(pattern=r"^[0-9a-f]{16,64}$", examples=["6f1e1cf83eab4c0aa0ffb5d0f9e8a4f5"])]
 Number = Annotated[int, Path(ge=0, le=2**53)]
+RequestState = Literal["accepted", "in_effect", "repaired", "open", "overdue"]
 
 
 def router(service: Service) -> APIRouter:
@@ -31,12 +33,19 @@ def router(service: Service) -> APIRouter:
     def requests(
         request: Request,
         token: Inspector,
-        state: Literal["accepted", "in_effect", "repaired"] | None = None,
+        state: Annotated[RequestState | None, Query(description="`open`: not repaired; `overdue`: nor in time")] = None,
+        id: IdPrefix = None,  # noqa: A002
+        since: Since = None,
+        until: Until = None,
         before: Before = None,
         limit: Limit = 50,
     ) -> Response:
-        """Requests, newest first: when they came, took effect and were repaired, and until when that must be."""
-        return json_response(request, views.requests(service, state, before, limit))
+        """Requests, newest first: when they came, took effect and were repaired, and until when that must be.
+
+        `since` and `until` are about when they were received.
+        """
+        span = moment(since, "since"), moment(until, "until")
+        return json_response(request, views.requests(service, state, before, limit, id_=id, span=span))
 
     @routes.get("/v1/requests/{id}", response_model=s.Request | s.OwnRequest, responses=documented(404, 422))
     def one(id: RequestId, request: Request, token: AnyToken) -> Response:  # noqa: A002
@@ -55,9 +64,19 @@ def router(service: Service) -> APIRouter:
         return json_response(request, s.Bundles(receipts=[_bundle(service, number, own=own) for number in numbers]))
 
     @routes.get("/v1/receipts", response_model=s.Receipts, responses=documented(422))
-    def receipts(request: Request, token: Inspector, before: Before = None, limit: Limit = 50) -> Response:
-        """Receipts, newest first."""
-        return json_response(request, views.receipts(service, before, limit))
+    def receipts(
+        request: Request,
+        token: Inspector,
+        kind: Literal["effect", "repair", "restore"] | None = None,
+        id: IdPrefix = None,  # noqa: A002
+        since: Since = None,
+        until: Until = None,
+        before: Before = None,
+        limit: Limit = 50,
+    ) -> Response:
+        """Receipts, newest first. `since` and `until` are about when the erasure took effect or was repaired."""
+        span = moment(since, "since"), moment(until, "until")
+        return json_response(request, views.receipts(service, before, limit, kind=kind, id_=id, span=span))
 
     @routes.get("/v1/receipts/{number}", response_model=s.Bundle, responses=documented(404, 422))
     def receipt(number: Number, request: Request, token: Inspector) -> Response:

@@ -12,7 +12,8 @@ from starlette.concurrency import run_in_threadpool
 
 from cause.service import schemas as s
 from cause.service.access import require_scope
-from cause.service.inputs import JSON, TENSORS, schema
+from cause.service.input_schemas import schema
+from cause.service.inputs import JSON, TENSORS
 from cause.service.predictor_cache import Prediction
 from cause.service.problems import documented
 from cause.service.responses import ChunkedResponse, json_response, timestamp

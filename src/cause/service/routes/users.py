@@ -18,7 +18,8 @@ from cause.errors import ArrivalError, BudgetError, InputError
 from cause.service import schemas as s
 from cause.service import views
 from cause.service.access import UserId, require_scope, require_user
-from cause.service.inputs import bulk_schema, erasure_schema, parse_erasure, rows_schema, schema
+from cause.service.input_schemas import bulk_schema, erasure_schema, rows_schema, schema
+from cause.service.inputs import parse_erasure
 from cause.service.limits import RateLimiter
 from cause.service.problems import STORAGE_FULL, ProblemError, documented
 from cause.service.redact import redacted_message
@@ -181,7 +182,7 @@ def router(service: Service) -> APIRouter:
 
         def work(body: bytes) -> Response:
             erasure = parse_erasure(request.headers.get("content-type", ""), body)
-            to_forget = _request_of(user, erasure)
+            to_forget = forget_request(user, erasure)
             # without fields that earlier versions did not have: a request that they sent and repeat stays the same
             unset = {"nonce", "handles"} & {name for name, value in erasure if value is None}
             call_body = b"\0".join((user.encode(), erasure.model_dump_json(exclude=unset).encode()))
@@ -209,7 +210,7 @@ def router(service: Service) -> APIRouter:
 
         def work(body: bytes) -> Response:
             erasure = parse_erasure(request.headers.get("content-type", ""), body)
-            return json_response(request, views.plan_for(token, views.plan(service, _request_of(user, erasure))))
+            return json_response(request, views.plan_for(token, views.plan(service, forget_request(user, erasure))))
 
         return await service.body_reader.read(request, work)
 
@@ -259,7 +260,8 @@ def _publish_staged(service: Service, samples: int) -> None:
     service.trainer.wake()
 
 
-def _request_of(user: str, body: s.Erasure) -> ForgetRequest:
+def forget_request(user: str, body: s.Erasure) -> ForgetRequest:
+    """Return the request that an erasure of a user means."""
     samples = None if body.samples is None else tuple((pair[0], pair[1]) for pair in body.samples)
     rounds = None if body.rounds is None else tuple(body.rounds)
     handles = None if body.handles is None else tuple(body.handles)
