@@ -3,10 +3,13 @@
 import gc
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from cause.common import zeroize
 
 ROOM_BYTES = 4 * 2**30
 """Temporary folders are in memory where so much of it is free: a home waits for the disk some ten times a call."""
@@ -18,8 +21,14 @@ if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
 settings.register_profile(
     "suite", deadline=None, derandomize=True, max_examples=24, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("quick", settings.get_profile("suite"), max_examples=8)
 settings.register_profile("deep", deadline=None, max_examples=1000, suppress_health_check=list(HealthCheck))
-settings.load_profile("suite")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try as many examples of each property as there is time for, unless `--hypothesis-profile` says how many."""
+    if not config.getoption("--hypothesis-profile"):
+        settings.load_profile("suite" if config.getoption("--long") else "quick")
 
 
 def pytest_collection_finish() -> None:
@@ -66,6 +75,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long = [item for item in items if "long" in item.keywords]
     config.hook.pytest_deselected(items=long)
     items[:] = [item for item in items if "long" not in item.keywords]
+
+
+@pytest.fixture(autouse=True)
+def keep_freed_memory() -> Iterator[None]:
+    """Let the C library leave freed memory as it is again, after a test in which a home or a worker switched it on.
+
+    Reading data, for one, takes a hundred times as long where freed memory is overwritten.
+    """
+    yield
+    if zeroize.overwrite_freed_memory.cache_info().currsize:
+        zeroize.overwrite_freed_memory.cache_clear()
+        library = zeroize._glibc()
+        if library is not None:
+            library.mallopt(zeroize.M_PERTURB, 0)
 
 
 @pytest.fixture

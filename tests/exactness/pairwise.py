@@ -4,7 +4,7 @@ Our own forty lines instead of a package: constraints here forbid pairs, the ord
 a test compares the outcome with the full product.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
 
@@ -55,3 +55,22 @@ def pairwise(dimensions: Mapping[str, Sequence[Any]], feasible: Feasible) -> Ite
         for name, value in case.items():
             uses[name, value] += 1
         yield case
+
+
+def fewest_with(cases: Sequence[Any], wanted: Iterable[Pair]) -> list[Any]:
+    """Some of these cases in which these pairs meet, the case with most of them first.
+
+    Parameters
+    ----------
+    cases
+        Objects whose fields are the dimensions; each of the pairs meets in one of them.
+    """
+    open_pairs, chosen = set(wanted), []
+    pairs = [set(pairs_of(vars(case))) & open_pairs for case in cases]
+    while open_pairs:
+        best = max(range(len(cases)), key=lambda i: (len(pairs[i] & open_pairs), -i))
+        if not pairs[best] & open_pairs:
+            raise ValueError(f"no case has {min(open_pairs, key=str)}")
+        open_pairs -= pairs[best]
+        chosen.append(cases[best])
+    return chosen

@@ -1,11 +1,13 @@
 """Every pair of values that can meet does so in some case, and every case has the clean room's bits.
 
-The full product is `make exactness`.
+Three dimensions have ten and more values: the pairs of two of these take four times as many cases as all other pairs,
+and are tried by `make test-long`. The full product is `make exactness`.
 """
 
 import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -13,11 +15,17 @@ import pytest
 from tests.exactness.case_runner import Workshop
 from tests.exactness.clean import found, mismatches
 from tests.exactness.dimensions import DIMENSIONS, SKLEARN, TORCH, Case, all_cases, feasible
-from tests.exactness.pairwise import feasible_pairs, pairs_of, pairwise
+from tests.exactness.pairwise import feasible_pairs, fewest_with, pairs_of, pairwise
 from tests.exactness.product import VARIED, compare_all, set_ups
 from tests.exactness.sequences import SEQUENCES
+from tests.quick import quick_only
 
 CASES = [Case(**values) for values in pairwise(DIMENSIONS, feasible)]
+MANY_VALUES = ("preset", "learner", "sequence")
+QUICK_PAIRS = [
+    pair for pair in feasible_pairs(DIMENSIONS, feasible) if not {name for name, _ in pair}.issubset(MANY_VALUES)
+]
+QUICK = fewest_with(CASES, QUICK_PAIRS)
 PLAIN = Case("cause", "cnn", "one-old", "iterative", "fp32", 0.5, 2, 1, "memory", "same")
 
 
@@ -28,7 +36,7 @@ def workshop() -> Iterator[Workshop]:
     shared.close()
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", quick_only(CASES, QUICK), ids=str)
 def test_it_has_the_clean_rooms_bits(case: Case, workshop: Workshop, tmp_path: Path):
     observed = workshop.device(case, tmp_path)
     SEQUENCES[case.sequence](observed)
@@ -42,6 +50,17 @@ def test_every_feasible_pair_is_covered():
     assert set(feasible_pairs(DIMENSIONS, feasible)) == wanted
     assert {pair for case in CASES for pair in pairs_of(vars(case))} == wanted
     assert all(feasible(vars(case)) for case in CASES)
+
+
+def test_the_quick_cases_have_every_value_and_every_pair_but_those_of_two_dimensions_with_many_values():
+    covered = {pair for case in QUICK for pair in pairs_of(vars(case))}
+    left_out = set(feasible_pairs(DIMENSIONS, feasible)) - covered
+    assert {frozenset((one, other)) for (one, _), (other, _) in left_out} <= {
+        frozenset(pair) for pair in combinations(MANY_VALUES, 2)
+    }
+    values = {value for pair in covered for value in pair}
+    assert values == {(name, value) for name, values in DIMENSIONS.items() for value in values}
+    assert len(QUICK) < len(CASES) / 2
 
 
 def test_the_cases_are_the_same_in_every_run_and_no_more_than_needed():
