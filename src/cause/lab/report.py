@@ -27,7 +27,7 @@ def tables(folder: Path) -> dict[str, str]:
         "balance": _balance(records["balance"]["result"]),
         "summary": _summary(records["compare"]["result"]),
         "accuracy": _accuracy(records),
-        "accuracy of all": _systems(records, "accuracy-paper-{}-{}", ours="accuracy-paper-{1}"),
+        "accuracy of all": _full_size(records, folder / "reproduce"),
         "accuracy at 20 epochs": _systems(records, "accuracy-20-epochs-{}-{}"),
         "speed on a card": _speed(records["gpu"]["result"]),
         "readings": _readings(folder / "reproduce"),
@@ -193,15 +193,56 @@ def _sharing(records: dict[str, Any]) -> str:
     return markdown(["ResNet-34, recorded, batch 512, whole segments", *(f"{n} at once" for n in workers)], rows)
 
 
-def _systems(records: dict[str, Any], names: str, ours: str | None = None) -> str:
-    """Return the table of every system's accuracy; `ours` names CAUSE's files where they are named differently."""
+SHARDS = (1, 2, 4, 8, 16)
+VARIANTS_OF_CAUSE = ("cause-no-sc", "cause-u", "cause-c")
+
+
+def _full_size(records: dict[str, Any], folder: Path) -> str:
+    """Return the table of every system's accuracy with all samples and epochs; the paper's figures in brackets."""
+    accuracies = _accuracies_at_full_size(folder)
+    for system in SYSTEMS:
+        for shards in SHARDS:
+            name = f"accuracy-paper-{shards}" if system == "cause" else f"accuracy-paper-{system}-{shards}"
+            if name in records:
+                accuracies[system, shards] = records[name]["result"]["rounds"][-1]["majority"]
+    reported = paper.SHARDS.values["cifar10"] | paper.CONTROLLER.values["accuracy"]
+    rows = []
+    for system in (*SYSTEMS, *VARIANTS_OF_CAUSE):
+        row = [system]
+        for shards in SHARDS:
+            known = reported.get(system, {}).get(str(shards))
+            ours = accuracies.get((system, shards))
+            shown = "not run" if ours is None else f"{ours:.1%}"
+            row.append(shown if known is None else f"{shown} ({Decimal(str(known)):.1%})")
+        rows.append(row)
+    return markdown(["accuracy, majority vote (paper)", *(f"S = {shards}" for shards in SHARDS)], rows)
+
+
+def _accuracies_at_full_size(folder: Path) -> dict[tuple[str, int], float]:
+    """Return the accuracy by system and shards of seed 0 with the paper's recipe, network, samples and epochs."""
+    of_the_paper = {
+        "dataset": "cifar10",
+        "backbone": "resnet34",
+        "recipe": "paper",
+        "share": 1.0,
+        "epochs": 80,
+        "seed": 0,
+    }
+    accuracies = {}
+    for name in ("shards", "controller", "partitions"):
+        for run in (load(folder / f"{name}.json").get("result") or {}).get("cells", []):
+            settings = run["settings"]
+            if run["kind"] == "train" and of_the_paper.items() <= settings.items():
+                accuracies[settings["system"], settings["shards"]] = run["result"]["accuracy"]
+    return accuracies
+
+
+def _systems(records: dict[str, Any], names: str) -> str:
+    """Return the table of every system's accuracy at S = 4 and 16."""
     rows = []
     for system in SYSTEMS:
-        cells = []
-        for shards in (4, 16):
-            name = ours if ours and system == "cause" else names
-            record = records.get(name.format(system, shards))
-            cells.append(f"{record['result']['rounds'][-1]['majority']:.1%}" if record else "not run")
+        runs = [records.get(names.format(system, shards)) for shards in (4, 16)]
+        cells = [f"{record['result']['rounds'][-1]['majority']:.1%}" if record else "not run" for record in runs]
         rows.append([system, *cells])
     return markdown(["accuracy, majority vote", "S = 4", "S = 16"], rows)
 
