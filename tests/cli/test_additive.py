@@ -55,3 +55,19 @@ def test_the_printed_configuration_makes_the_same_home(cause):
 def test_wrong_options_are_one_line(refused, args, message):
     assert message in refused("init", "home", *args)
     assert not Path("home").exists()
+
+
+def test_a_network_starts_from_converted_public_weights(cause, refused):
+    torch = pytest.importorskip("torch")
+    from cause.learners.torch.models import factory
+
+    torch.save(factory("mlp")(5, (FEATURES,), width=8).state_dict(), "public.pth")
+    network = ["--model", "mlp", "--features", FEATURES, "--classes", CLASSES, "--width", 8, "--epochs", 1]
+    assert "cause backbone convert public.pth" in refused("init", "home", *network, "--init", "public.pth")
+    made = cause("backbone", "convert", "public.pth", "public.safetensors", "--json")
+    home = cause("init", "home", *network, "--init", "public.safetensors", "--freeze", "1", "--json")
+    assert home["learner"]["init_sha256"] == made["sha256"]
+    assert home["learner"]["freeze"] == ["1"]
+    assert "no layer 'stem'" in refused("init", "other", *network, "--freeze", "stem")
+    Path("public.safetensors").unlink()
+    assert "cannot be read" in refused("learn", "home", upload("r1.npz", 1, alice=40))

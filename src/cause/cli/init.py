@@ -75,6 +75,12 @@ def init(
         str | None, typer.Option(help="float32, or int64: whole numbers stay so. [default: what the network takes]")
     ] = None,
     width: Annotated[int | None, typer.Option(help="Width of cnn or mlp; other options go into --config.")] = None,
+    init: Annotated[
+        str | None, typer.Option(help="Public weights to start from: a .safetensors file, or efficientnet-lite0.")
+    ] = None,
+    freeze: Annotated[
+        str | None, typer.Option(help="Layers of a network that are not trained, as _conv_stem,_blocks.0.")
+    ] = None,
     estimator: Annotated[
         str | None, typer.Option(help="An estimator of scikit-learn instead of a network, as GaussianNB.")
     ] = None,
@@ -87,7 +93,7 @@ def init(
     backbone: Annotated[
         str | None, typer.Option(help="Additive: what makes features of inputs. [default: the inputs are the features]")
     ] = None,
-    size: Annotated[int | None, typer.Option(help="Additive: the side to which a backbone scales pictures.")] = None,
+    size: Annotated[int | None, typer.Option(help="The side to which a backbone scales pictures.")] = None,
     scale: Annotated[
         str | None, typer.Option(help="Additive: LOW,HIGH of the features, constants. [default: the backbone's]")
     ] = None,
@@ -124,10 +130,11 @@ def init(
     torch = {
         "model": model, "shape": shape, "batch_size": batch_size, "optimizer": optimizer, "lr": lr, "mean": mean,
         "std": std, "width": width, "class_weights": class_weights, "loss": loss, "input_dtype": network_dtype,
+        "init": init, "freeze": freeze, "size": size if learner is None and model is not None else None,
     }  # fmt: skip
     sklearn = {"estimator": estimator, "features": features}
     additive = {
-        "backbone": backbone, "size": size, "scale": scale, "squash": squash, "bits": bits,
+        "backbone": backbone, "size": None if torch["size"] else size, "scale": scale, "squash": squash, "bits": bits,
         "out_of_scale": out_of_scale, "expand": expand, "head": head, "solve": solve, "keep": keep,
     }  # fmt: skip
     key = key_of_options(key_file, key_env, key_command)
@@ -241,8 +248,11 @@ def _learner_table(
     for part in ("mean", "std", "class_weights"):
         if part in torch:
             torch[part] = _decimals(torch[part], f"--{part.replace('_', '-')}", one=part != "class_weights")
-    if "width" in torch:
-        torch["options"] = {"width": torch.pop("width")}
+    if "freeze" in torch:
+        torch["freeze"] = torch["freeze"].split(",")
+    options = {name: torch.pop(name) for name in ("width", "size") if name in torch}
+    if options:
+        torch["options"] = options
     return {"kind": "torch", **torch, **shared}
 
 

@@ -1,4 +1,4 @@
-"""Recipes by name: the paper's, for fidelity, and ours, for accuracy at no more sample visits.
+"""Recipes by name: the paper's, for fidelity; ours, for accuracy at no more sample visits; one with public weights.
 
 >>> from cause.engine.presets import parse_system
 >>> paper().pace, ours().pace, parse_system(SYSTEM)[1].rehearsal
@@ -72,3 +72,40 @@ def ours(model: str = "resnet34", classes: int = 10, shape: tuple[int, ...] = (3
         "compute": "bf16",
     }
     return Recipe(model, classes, shape, **{**parts, **BYTES, **changes})
+
+
+PUBLIC_SYSTEM = f"cause:pruning=none,rehearsal={REHEARSAL:g},vote=soft,requests=coalesced"
+"""The paper's system for networks that start from public weights: to prune 70 % of them would be to lose these. The
+requests of a round are served together: with rehearsal each one alone would train most of a shard again."""
+PUBLIC_SIZE = 128
+"""The side to which pictures are scaled."""
+
+
+def public(
+    model: str = "efficientnet-lite0", classes: int = 10, shape: tuple[int, ...] = (3, 32, 32), **changes: Any
+) -> Recipe:
+    """Return a recipe that starts from public weights: EfficientNet-Lite0, trained on ImageNet, at 128 pixels.
+
+    Few epochs at a low rate, since the weights are good already. It is meant for `PUBLIC_SYSTEM`.
+
+    >>> public().init, public().epochs, dict(public(options=(("size", 96),)).options)
+    ('efficientnet-lite0', 6, {'size': 96})
+    """
+    parts: dict[str, Any] = {
+        "init": "efficientnet-lite0",
+        "options": (("size", PUBLIC_SIZE),),
+        "epochs": 6,
+        "pace": "visits",
+        "batch_size": 64,
+        "optimizer": "sgd",
+        "lr": 0.02,
+        "nesterov": True,
+        "weight_decay": 1e-4,
+        "schedule": "warm-cosine",
+        "augmentation": "crop-flip",
+        "label_smoothing": 0.1,
+        "compute": "bf16",
+        "mean": 127.0,
+        "std": 128.0,
+    }
+    return Recipe(model, classes, shape, **{**parts, **changes})

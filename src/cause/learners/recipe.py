@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -18,8 +19,17 @@ IMPORTANCES = ("magnitude", "gradient")
 COMPUTES = ("fp32", "tf32", "bf16")
 PACES = ("epochs", "visits")
 INPUTS = ("float32", "int64")
-ADDED = {"class_weights": ((),), "loss": (None,), "input_dtype": (None, "float32"), "min_steps": (None, 0)}
+ADDED = {
+    "class_weights": ((),),
+    "loss": (None,),
+    "input_dtype": (None, "float32"),
+    "min_steps": (None, 0),
+    "init_sha256": (None,),
+    "freeze": ((),),
+}
 """Parts that recipes did not always have, with the values under which a recipe's digest is what it was without them."""
+UNDIGESTED = ("init",)
+"""Parts that do not decide a training: where public weights are; their digest decides."""
 MOST_EPOCHS_FOR_STEPS = 8
 """How many times its epochs a recipe may train on a small segment, to reach its least number of steps."""
 TARGET = 0.7
@@ -52,6 +62,11 @@ class Recipe:
 
     A segment of few samples has as many more epochs as `min_steps` steps of the optimizer need, but at most
     MOST_EPOCHS_FOR_STEPS times `epochs`. Left out, it is as the system says.
+
+    With `init` the first segment of a shard starts from public weights instead of noise: a .safetensors file, or the
+    name of installed weights ("efficientnet-lite0"). `init_sha256` is the digest that the file must have; a learner
+    fills it in. Tensors that the file does not have in the network's shape, as those of the layer that answers, start
+    from noise. Layers whose names are in `freeze` (or begin with one of them and a dot) are not trained.
 
     >>> one, other = Recipe("mlp", 10, (64,)), Recipe("mlp", 10, (64,), lr=0.1)
     >>> one.digest == other.digest
@@ -86,9 +101,12 @@ class Recipe:
     loss: str | None = None
     input_dtype: str | None = None
     min_steps: int | None = None
+    init: str | None = None
+    init_sha256: str | None = None
+    freeze: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("shape", "mean", "std", "class_weights"):
+        for name in ("shape", "mean", "std", "class_weights", "freeze"):
             if isinstance(getattr(self, name), list):
                 object.__setattr__(self, name, tuple(getattr(self, name)))
         check_choice("optimizer", self.optimizer, OPTIMIZERS)
@@ -112,6 +130,7 @@ class Recipe:
             raise InputError(f"the learning rate must be above 0, not {self.lr}")
         self._check_inputs()
         self._check_loss()
+        self._check_start()
         if not 0 <= self.label_smoothing < 1:
             raise InputError(f"labels are smoothed by a share from 0 to below 1, not {self.label_smoothing}")
         if self.nesterov and (self.optimizer != "sgd" or self.momentum <= 0):
@@ -144,6 +163,17 @@ class Recipe:
                 raise InputError(f"a loss is named as package.module:function, not {self.loss!r}")
             if self.class_weights or self.label_smoothing:
                 raise InputError(f"{self.loss!r} is a loss of your own: class weights and smoothing are its affair")
+
+    def _check_start(self) -> None:
+        if self.init_sha256 is not None:
+            if self.init is None:
+                raise InputError(
+                    "init_sha256 is the digest of the public weights that init names, but there is no init"
+                )
+            if not re.fullmatch("[0-9a-f]{64}", self.init_sha256):
+                raise InputError(f"init_sha256 is 64 hexadecimal digits, not {self.init_sha256!r}")
+        if not isinstance(self.freeze, tuple) or not all(isinstance(name, str) and name for name in self.freeze):
+            raise InputError(f"freeze names layers, as ('_conv_stem', '_blocks.0'), not {self.freeze!r}")
 
     def composed(self, system: System) -> "Recipe":
         """The recipe with a system's pruning, precision and steps; another pruning or precision of its own is refused.
@@ -181,5 +211,7 @@ class Recipe:
     def digest(self) -> bytes:
         """Digest of the recipe, which is part of every sub-model's identity."""
         parts = asdict(self.settled)
-        parts = {name: value for name, value in parts.items() if value not in ADDED.get(name, ())}
+        parts = {
+            name: value for name, value in parts.items() if value not in ADDED.get(name, ()) and name not in UNDIGESTED
+        }
         return digest("recipe", json.dumps(parts, sort_keys=True))

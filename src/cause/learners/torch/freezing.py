@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import nn
 
+from cause.errors import InputError
 from cause.learners.recipe import Recipe
 from cause.learners.torch.pruning import one_shot
 
@@ -17,6 +18,32 @@ def frozen(network: nn.Module) -> set[str]:
         if parameters and not any(parameter.requires_grad for parameter in parameters):
             names |= {f"{path}.{name}" if path else name for name, _ in module.named_buffers(recurse=False)}
     return names
+
+
+def freeze(network: nn.Module, names: Sequence[str]) -> None:
+    """Freeze the parameters of layers: those that are named so, or below a layer that is.
+
+    Raises
+    ------
+    InputError
+        If a name is that of no layer, or nothing is left to train.
+
+    Examples
+    --------
+    >>> network = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    >>> freeze(network, ["0"])
+    >>> sorted(frozen(network))
+    ['0.bias', '0.weight']
+    """
+    for name in names:
+        found = [p for own, p in network.named_parameters() if own == name or own.startswith(f"{name}.")]
+        if not found:
+            layers = ", ".join(dict.fromkeys(own.partition(".")[0] for own, _ in network.named_parameters()))
+            raise InputError(f"the network has no layer {name!r} to freeze: those with weights are {layers}")
+        for parameter in found:
+            parameter.requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise InputError("every layer is frozen: nothing is left to train")
 
 
 def train_mode(network: nn.Module, *, alone: bool) -> None:

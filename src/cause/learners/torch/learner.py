@@ -25,6 +25,7 @@ from cause.errors import DivergedError, InputError, LearnerError
 from cause.learners import codec
 from cause.learners.described import NotNamedError
 from cause.learners.recipe import TARGET, Recipe
+from cause.learners.torch import public_weights
 from cause.learners.torch.batches import batches, epochs_of, uses
 from cause.learners.torch.cuda_graph_steps import DeviceSteps
 from cause.learners.torch.data import (
@@ -41,7 +42,7 @@ from cause.learners.torch.data import (
 )
 from cause.learners.torch.eager_steps import PlainSteps, Steps
 from cause.learners.torch.factories import check_factory, inputs_of
-from cause.learners.torch.freezing import frozen, masks_of, prune_at, prune_steps, target_bytes, train_mode
+from cause.learners.torch.freezing import freeze, frozen, masks_of, prune_at, prune_steps, target_bytes, train_mode
 from cause.learners.torch.gpu_probe import Habits, habits_of, lay_out, set_layout
 from cause.learners.torch.isolation import WORKSPACE, fix_workspace, isolated, seed_all, variables
 from cause.learners.torch.losses import computing
@@ -121,6 +122,11 @@ class TorchLearner(Learner):
         self._make = make or factory(recipe.model)
         if recipe.loss is not None:
             imported(recipe.loss, "loss")
+        self._public: State = {}
+        if recipe.init is not None:
+            init = public_weights.located(recipe.init)
+            self._public, found = public_weights.read(init, recipe.init_sha256)
+            recipe = replace(recipe, init=init, init_sha256=found)
         self._recipe = recipe.settled
         self._tokens: int | None = None
         self._uncomposed = recipe if self._is_ours else self._checked(recipe)
@@ -140,8 +146,10 @@ class TorchLearner(Learner):
         return replace(recipe, input_dtype=inputs.dtype) if inputs.dtype else recipe
 
     def _new(self) -> nn.Module:
-        """Return a new network of the factory."""
+        """Return a new network of the factory, with the recipe's layers frozen."""
         network: nn.Module = self._make(self.recipe.classes, self.recipe.shape, **dict(self.recipe.options))
+        if self.recipe.freeze:
+            freeze(network, self.recipe.freeze)
         return network
 
     def _set_recipe(self, recipe: Recipe) -> None:
@@ -152,7 +160,11 @@ class TorchLearner(Learner):
         self._others = OtherThreads(on_gpu=self.device.type != "cpu")
         self._predictions_draw = True  # unless a private prediction drew nothing
         self._frozen: State = {}
+        self._start: State = {}  # what a first segment starts from, besides what it draws
+        self._drawn: list[str] = []
         with self._isolated(digest("frozen parts")):
+            if recipe.init is not None:
+                self._start, self._drawn = public_weights.fitting(self._new(), self._public, recipe.init)
             network = self._build()
         self._filled = is_filled(network, self.device)
         self._frozen = {
@@ -265,8 +277,12 @@ class TorchLearner(Learner):
 
     @property
     def notes(self) -> list[str]:
-        """Sentences that a user should read: that less of the network can be pruned than the system asks for."""
-        return [self.pruning_plan.note] if self.pruning_plan.note else []
+        """Sentences that a user should read: what cannot be pruned, and what does not start from public weights."""
+        found = [self.pruning_plan.note] if self.pruning_plan.note else []
+        if self._drawn:
+            names = ", ".join(self._drawn[:3]) + (" …" if len(self._drawn) > 3 else "")
+            found.append(f"{len(self._drawn)} of the network's tensors are not in the public weights: {names}")
+        return found
 
     @property
     def pruning_plan(self) -> Plan:
@@ -402,7 +418,8 @@ class TorchLearner(Learner):
         """Return the network of a state, or a new one; frozen parts always have their public values."""
         network = self._new()
         if state is None:
-            network.load_state_dict(self._frozen, strict=False)  # the same frozen values as in all later segments
+            # public weights, and the same frozen values as in all later segments
+            network.load_state_dict({**self._start, **self._frozen}, strict=False)
         else:
             tensors = {**self._frozen, **{n: t for n, t in state.items() if not n.endswith(one_shot.MASK)}}
             if self.recipe.pruning == "iterative":

@@ -29,16 +29,6 @@ REGULARIZATION = 0.5
 TYPICAL = (0.5, 1.0)
 """Mean and deviation of a feature, rounded: measured on training pictures of CIFAR-100 at 96 pixels."""
 SIZE, SMALLEST, LARGEST = 224, 32, 1_024
-BLOCKS = (
-    # repeats, kernel, stride, expansion, channels
-    (1, 3, 1, 1, 16),
-    (2, 3, 2, 6, 24),
-    (2, 5, 2, 6, 40),
-    (3, 3, 2, 6, 80),
-    (3, 5, 1, 6, 112),
-    (4, 5, 2, 6, 192),
-    (1, 3, 1, 6, 320),
-)
 
 
 def efficientnet_lite0(size: int | None) -> ModuleBackbone:
@@ -111,57 +101,6 @@ def loaded(path: Path) -> "nn.Module":
 
 def build() -> "nn.Module":
     """Return the network without its classifier, with random weights; names as in the published weights."""
-    import torch
-    from torch import nn
-    from torch.nn import functional as f
+    from cause.learners.torch.models.efficientnet_lite0 import EfficientNetLite0
 
-    def norm(channels: int) -> nn.BatchNorm2d:
-        return nn.BatchNorm2d(channels, eps=1e-3)
-
-    def convolved(convolution: nn.Conv2d, x: torch.Tensor) -> torch.Tensor:
-        """Pad as TensorFlow's "same" does: more at the end than at the start."""
-        pads = []
-        for axis in (3, 2):
-            kernel, stride, side = convolution.kernel_size[axis - 2], convolution.stride[axis - 2], x.shape[axis]
-            needed = max((-(-side // stride) - 1) * stride + kernel - side, 0)
-            pads += [needed // 2, needed - needed // 2]
-        return convolution(f.pad(x, pads) if any(pads) else x)  # type: ignore[no-any-return]
-
-    class Block(nn.Module):
-        def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
-            super().__init__()
-            wide = inputs * expansion
-            if expansion != 1:
-                self._expand_conv, self._bn0 = nn.Conv2d(inputs, wide, 1, bias=False), norm(wide)
-            self._depthwise_conv = nn.Conv2d(wide, wide, kernel, stride, groups=wide, bias=False)
-            self._bn1, self._bn2 = norm(wide), norm(outputs)
-            self._project_conv = nn.Conv2d(wide, outputs, 1, bias=False)
-            self._skips = stride == 1 and inputs == outputs
-
-        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-            x = inputs
-            if hasattr(self, "_expand_conv"):
-                x = f.relu6(self._bn0(self._expand_conv(x)))
-            x = f.relu6(self._bn1(convolved(self._depthwise_conv, x)))
-            out: torch.Tensor = self._bn2(self._project_conv(x))
-            return out + inputs if self._skips else out
-
-    class EfficientNetLite0(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self._conv_stem, self._bn0 = nn.Conv2d(3, 32, 3, 2, bias=False), norm(32)
-            self._blocks, channels = nn.ModuleList(), 32
-            for repeats, kernel, stride, expansion, outputs in BLOCKS:
-                for number in range(repeats):
-                    self._blocks.append(Block(channels, outputs, kernel, stride if number == 0 else 1, expansion))
-                    channels = outputs
-            self._conv_head, self._bn1 = nn.Conv2d(channels, 1_280, 1, bias=False), norm(1_280)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            x = f.relu6(self._bn0(convolved(self._conv_stem, x)))
-            for block in self._blocks:
-                x = block(x)
-            features: torch.Tensor = f.relu6(self._bn1(self._conv_head(x))).mean(dim=(2, 3))
-            return features
-
-    return EfficientNetLite0().eval()
+    return EfficientNetLite0(None).eval()

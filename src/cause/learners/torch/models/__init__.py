@@ -16,6 +16,7 @@ MODELS: Registry[str] = Registry(
         "vgg16": "vgg16:vgg16",
         "mobilenetv2": "mobilenetv2:mobilenetv2",
         "densenet121": "densenet121:densenet121",
+        "efficientnet-lite0": "efficientnet_lite0:efficientnet_lite0",
         "cnn": "cnn:cnn",
         "mlp": "mlp:mlp",
     },
