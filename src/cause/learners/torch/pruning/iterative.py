@@ -15,7 +15,7 @@ STRIDES = 100  # how finely the pruner approaches its target
 MOST = 0.98  # of a layer's filters
 NOISE = (
     "Maximum recursive depth reached",  # of a long chain of layers, whose shapes the library then does without
-    r"The \.grad attribute of a Tensor that is not a leaf",  # of a weight that is computed from others, as by weight norm
+    r"The \.grad attribute of a Tensor that is not a leaf",  # of a weight that weight norm computes
 )
 """Warnings of torch-pruning, and of torch on its behalf, that a user can do nothing about."""
 

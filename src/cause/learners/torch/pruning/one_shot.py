@@ -8,8 +8,8 @@ from torch import nn
 
 MASK, VALUES, SHAPE = "#mask", "#values", "#shape"
 NOTHING = (
-    "no weight of this network can be masked, since no Linear and no Conv2d layer of it learns: it is trained whole, as "
-    "with pruning=none in the system"
+    "no weight of this network can be masked, since no Linear and no Conv2d layer of it learns: it is trained whole, "
+    "as with pruning=none in the system"
 )
 
 
