@@ -203,8 +203,20 @@ def test_init_takes_class_weights_a_loss_and_numbers_for_each_channel(cause, ref
     assert "1 class weights, but there are 3 classes" in refused("init", "home", *options, "--class-weights", "1")
 
 
-def test_a_network_for_tables_needs_to_know_its_inputs(refused):
+def test_a_network_without_a_usual_shape_needs_to_know_its_inputs(refused):
     assert "--model mlp needs to know an input: --features 64" in refused("init", "home", "--model", "mlp")
+    assert "--model cnn needs to know an input: --shape 1,8,8" in refused("init", "home", "--model", "cnn")
+    assert "--model a.b:c needs to know an input" in refused("init", "home", "--model", "a.b:c")
+    Path("cnn.toml").write_text('[learner]\nkind = "torch"\nmodel = "cnn"\nclasses = 3\n')
+    assert "say the shape of one, channels first" in refused("init", "home", "--config", "cnn.toml")
+
+
+def test_labels_of_a_file_may_be_booleans(cause):
+    cause("init", "home", "--estimator", "GaussianNB", "--features", 2, "--classes", 2, "--shards", 1, "--slots", 4)
+    np.savez("b.npz", x=np.arange(8.0).reshape(4, 2), y=np.array([True, False, True, True]), users=["a"] * 4)
+    cause("learn", "home", "b.npz")
+    with Cause("home") as device:
+        assert sorted(sample.label for sample in device.samples_of("a")) == [0, 1, 1, 1]
 
 
 def test_learn_reads_npz_tables_and_folders_of_pictures(cause):

@@ -15,6 +15,8 @@ SETTINGS = {
     "None": SGDClassifier(penalty=None, alpha=0.01),
     "list": GaussianNB(priors=[0.2, 0.3, 0.5]),
     "array": GaussianNB(priors=np.array([0.2, 0.3, 0.5])),
+    "numbers of numpy": SGDClassifier(class_weight={np.int64(label): np.float32(1.5) for label in range(3)}),
+    "a number of numpy": GaussianNB(var_smoothing=np.float64(1e-8)),
     "bool and list": MultinomialNB(fit_prior=False, class_prior=[0.2, 0.3, 0.5]),
 }
 
@@ -48,3 +50,58 @@ def test_a_description_by_hand_may_name_classes_in_a_table():
         == SklearnLearner(Perceptron(class_weight={0: 1.0, 1: 3.0}), classes=2, features=3).recipe_digest
     )
     assert describe(own)["settings"] == {"class_weight": {"0": 1.0, "1": 3.0}}
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (GaussianNB(priors=[0.5, 0.5]), r"priors are a list of 3 numbers, one for each class, not \[0.5, 0.5\]"),
+        (GaussianNB(priors=[0.5, 0.5, 0.5]), "priors are shares that sum to 1, not to 1.5"),
+        (GaussianNB(priors="abc"), "priors are a list of 3 numbers, one for each class, not 'abc'"),
+        (MultinomialNB(class_prior=[0.5, 0.5]), "class_prior are a list of 3 numbers"),
+        (SGDClassifier(class_weight={0: 1.0, 7: 2.0}), "class_weight names class 7, but there are 3 classes"),
+        (Perceptron(class_weight={0: 1.0, 1: 2.0}), "class_weight has no weight for class 2: name all 3 classes"),
+        (Perceptron(class_weight={"a": 1.0}), "class_weight names class 'a'"),
+        (SGDClassifier(class_weight="balanced"), "'balanced' would be fitted on data that may be forgotten"),
+        (SGDClassifier(early_stopping=True), "early_stopping=True holds samples back"),
+        (SGDClassifier(loss="huberr"), "SGDClassifier cannot learn with these settings: The 'loss' parameter"),
+        (SGDClassifier(alpha="x"), "SGDClassifier cannot learn with these settings"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_in_one_line_when_they_are_said(estimator, message):
+    with pytest.raises(InputError, match=message) as error:
+        SklearnLearner(estimator, classes=3, features=4)
+    assert "\n" not in str(error.value)
+
+
+def test_an_unknown_setting_names_the_nearest_one():
+    table = {"kind": "sklearn", "estimator": "GaussianNB", "classes": 3, "features": 4}
+    with pytest.raises(InputError, match=r"the estimator GaussianNB has no 'prior' \(did you mean 'priors'\?\)"):
+        build({**table, "settings": {"prior": [0.2, 0.3, 0.5]}})
+
+
+@pytest.mark.parametrize(
+    ("make", "hint"),
+    [
+        (lambda: SklearnLearner(GaussianNB(), clases=3, features=4), "did you mean 'classes'"),
+        (lambda: SklearnLearner(GaussianNB(), features=4), "missing a required argument: 'classes'"),
+        (lambda: additive(exapnd=4), "did you mean 'expand'"),
+        (lambda: torch(epoch=4), "did you mean 'epochs'"),
+        (lambda: torch(thread=2), "did you mean 'threads'"),
+    ],
+)
+def test_an_unknown_argument_of_a_learner_names_the_nearest_one(make, hint):
+    with pytest.raises(InputError, match=hint):
+        make()
+
+
+def additive(**arguments):
+    from cause.learners.additive import AdditiveLearner
+
+    return AdditiveLearner(classes=3, features=4, scale=(0, 1), **arguments)
+
+
+def torch(**arguments):
+    from cause.learners.torch import TorchLearner
+
+    return TorchLearner("mlp", classes=3, shape=(4,), **arguments)

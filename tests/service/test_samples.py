@@ -71,6 +71,15 @@ def test_arrays_that_nothing_reads_are_refused_by_name(fresh, kind, write, name,
     assert fresh.state() == before
 
 
+@pytest.mark.parametrize(("kind", "write"), [(NPZ, npz), ("application/vnd.safetensors", safetensors)])
+def test_labels_that_are_an_array_of_booleans_are_0_and_1(fresh, kind, write):
+    x, y = samples("ann", 1, 4)[0], np.array([True, False, True, True])
+    assert fresh.post("/v1/users/ann/samples", body=write(x=x, y=y), content_type=kind).status_code == 201
+    assert sorted(each.label for each in fresh.service.device.samples_of("ann")) == [0, 1, 1, 1]
+    json = b'{"samples": [{"x": [' + b", ".join([b"1"] * FEATURES) + b'], "y": true}]}'
+    assert fresh.post("/v1/users/ann/samples", body=json).status_code == 422  # the schema says: an integer
+
+
 def test_a_bulk_upload_with_an_array_that_nothing_reads_is_refused(fresh):
     x, y = samples("ann", 1, 4)
     body = npz(x=x, y=y, users=np.array(["ann"] * 4), owners=np.array(["bob"] * 4))

@@ -231,11 +231,12 @@ def need(module: str, extra: str) -> None:
 def config_of(home: Path) -> "Config":
     """Return the configuration of a home; raise a `HomeError` if the folder is not one."""
     need("cryptography", "home")
+    from cause.device.attach import is_home
     from cause.device.config import read_config
     from cause.device.store.layout import Layout
 
     path = Layout(home).config
-    if not path.exists():
+    if not is_home(Layout(home)):
         raise HomeError(f"{str(home)!r} is not a home: `cause init` makes one")
     return read_config(path)
 

@@ -238,8 +238,10 @@ def _learner_table(
     if "features" in sklearn and "shape" in torch:
         raise InputError("--features is the shape of a table's row: give either --features or --shape, not both")
     name = torch["model"]
-    if "features" not in sklearn and "shape" not in torch and (name == "mlp" or ":" in name):
-        raise InputError(f"--model {name} needs to know an input: --features 64 for a table's row, or --shape 1,8,8")
+    if "features" not in sklearn and "shape" not in torch and (name in ("mlp", "cnn") or ":" in name):
+        ways = "--shape 1,8,8 for a picture, channels first"
+        ways = ways if name == "cnn" else f"--features 64 for a table's row, or {ways}"
+        raise InputError(f"--model {name} needs to know an input: {ways}")
     h.need("torch", "torch")
     if "features" in sklearn:
         torch["shape"] = [sklearn["features"]]

@@ -1,6 +1,7 @@
 """Absolute paths, and files that are written whole or not at all."""
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,7 +14,8 @@ def absolute(path: str | os.PathLike[str]) -> Path:
     Raises
     ------
     InputError
-        If the path is relative and the working directory does not exist any more.
+        If the path is relative and the working directory does not exist any more, or if a file of that name cannot be
+        opened by all libraries: names are UTF-8 for some of them whatever the locale says.
 
     Examples
     --------
@@ -21,9 +23,20 @@ def absolute(path: str | os.PathLike[str]) -> Path:
     PosixPath('/data/device')
     """
     try:
-        return Path(path).absolute()
+        full = Path(path).absolute()
     except OSError:
         raise InputError(f"{os.fspath(path)!r} is relative to a folder that is gone: name an absolute path") from None
+    if "\0" in str(full):
+        raise InputError(f"{os.fspath(path)!r} is no path: it has a null character")
+    encoding = sys.getfilesystemencoding()
+    if not str(full).isascii() and encoding.replace("-", "").lower() != "utf8":
+        raise InputError(
+            f"{str(full)!a} has characters outside of ASCII, and the locale's encoding is {encoding}: set "
+            "LC_ALL=C.UTF-8 or PYTHONUTF8=1"
+        )
+    if any("\udc80" <= character <= "\udcff" for character in str(full)):
+        raise InputError(f"{str(full)!a} is not UTF-8: rename it")
+    return full
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:

@@ -111,11 +111,17 @@ def bad(source: object, problem: str) -> InputError:
 
 
 def labels_of(values: ArrayLike, source: object) -> NDArray[np.int64]:
-    """Return labels as int64, whatever type they are stored in; raise an `InputError` unless all are whole and ≥ 0."""
+    """Return labels as int64, whatever type they are stored in; raise an `InputError` unless all are whole and ≥ 0.
+
+    Booleans are 0 and 1, as in Python.
+
+    >>> labels_of(np.array([True, False]), "a.npz")
+    array([1, 0])
+    """
     labels = np.asarray(values)
     if labels.ndim == 2 and 1 in labels.shape:
         labels = labels.reshape(-1)
-    if labels.ndim != 1 or labels.dtype.kind not in "uif":
+    if labels.ndim != 1 or labels.dtype.kind not in "buif":
         raise bad(source, f"labels must be a list of whole numbers, not {labels.dtype} of shape {labels.shape}")
     whole = np.isfinite(labels) & (labels == np.floor(labels)) if labels.dtype.kind == "f" else np.True_
     fits = np.broadcast_to(whole & (labels >= 0) & (labels < MOST_CLASSES), labels.shape)

@@ -59,7 +59,7 @@ def attach(
         If there is no home and none can be made, or it was made with other settings.
     """
     layout, values, own_learner = Layout(folder), _values(arguments), learner
-    if not layout.config.exists():
+    if not is_home(layout):
         if learner is None or read_only:
             raise HomeError(f"{str(folder)!r} is not a home: `cause init` makes one")
         settings = Settings(**{"system": default_system(learner), "shards": default_shards(learner), **values})
@@ -86,6 +86,19 @@ def attach(
         home.close()
         return attach(folder, own_learner, arguments, key, read_only=read_only, **parts)
     return home, settings, learner
+
+
+def is_home(layout: Layout) -> bool:
+    """Whether a folder is a home; a `HomeError` if it can be none, as the path of a file."""
+    try:
+        if layout.config.exists():
+            return True
+        existing = next(path for path in (layout.folder, *layout.folder.parents) if path.exists())
+    except OSError as error:
+        raise HomeError(f"{str(layout.folder)!r} cannot be a home: {error.strerror}") from None
+    if not existing.is_dir():
+        raise HomeError(f"{str(layout.folder)!r} is not a home: {str(existing)!r} is a file, not a folder")
+    return False
 
 
 def create(
@@ -128,6 +141,7 @@ def create(
             "is uploaded to a home names none. Choose another partition: ucdp, hash …"
         )
     layout, disk = Layout(folder), disk or Disk()
+    is_home(layout)
     if layout.folder.exists() and any(layout.folder.iterdir()) and not _unfinished(layout):
         raise HomeError(f"{str(folder)!r} is not empty: name a new folder for the home")
     description = None
@@ -141,11 +155,14 @@ def create(
     if key is None:
         key = {"file": f"../{layout.folder.resolve().name}.key"}
         path = layout.folder.resolve().parent / f"{layout.folder.resolve().name}.key"
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            disk.write_whole(path, new_master_key().encode() + b"\n")
-        else:  # a call that was killed may have written it without syncing the folder
-            disk.sync_folder(path.parent)
+        try:
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                disk.write_whole(path, new_master_key().encode() + b"\n")
+            else:  # a call that was killed may have written it without syncing the folder
+                disk.sync_folder(path.parent)
+        except OSError as error:
+            raise HomeError(f"cannot write the key of a home, {str(path)!r}: {error.strerror}") from None
     if composition is None:
         composition = composed(settings.system, learner, settings.shards, settings.memory, settings.slots)
     config = Config(settings, dict(key), description, composition)

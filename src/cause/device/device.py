@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from cause.common.names import normal_name
 from cause.common.registry import check_choice
+from cause.device.calls import device_call
 from cause.device.erasures import Erasures
 from cause.device.matching import Rows, forget_matching
 from cause.device.parts import parts_of
@@ -185,6 +186,7 @@ class Cause(DeviceView):
 
     # Algorithm 3, lines 2 to 5: a round of learning
 
+    @device_call
     def learn(
         self,
         uploads: Iterable[Upload] | Mapping[str, tuple[ArrayLike, ArrayLike]] = (),
@@ -238,6 +240,7 @@ class Cause(DeviceView):
     # Staging: uploads that come one by one wait, sealed and durable, until a round takes all of them in. Under the
     # additive law nothing waits: each call of `stage` is a round, and in effect when it returns
 
+    @device_call
     def stage(self, user: str, x: ArrayLike, y: ArrayLike, *, call: str | None = None) -> "Called":
         """Keep an upload for the next round that `close_round` makes.
 
@@ -265,6 +268,7 @@ class Cause(DeviceView):
         (called,) = self.stage_all({user: (x, y)}, calls={} if call is None else {normal_name(user): call}).values()
         return called
 
+    @device_call
     def stage_all(
         self, uploads: Mapping[str, tuple[ArrayLike, ArrayLike]], *, calls: Mapping[str, str] | None = None
     ) -> "dict[str, Called]":
@@ -291,6 +295,7 @@ class Cause(DeviceView):
             self._retrain()
         return called
 
+    @device_call
     def close_round(self, *, call: str | None = None, expire: bool = True, empty: bool = False) -> Arrived:
         """Make a round of all staged uploads, durably. It is trained by the next call of `catch_up` or `repair`.
 
@@ -320,10 +325,12 @@ class Cause(DeviceView):
                 self.expire(repair="later")  # first: nothing is trained on samples that are about to be deleted
         return arrived
 
+    @device_call
     def inputs(self) -> InputSpec:
         """Shape and type of the inputs that the device takes: as set, as the learner says, or as held samples have."""
         return self._rounds.inputs()
 
+    @device_call
     def catch_up(self, *, stop: Callable[[], bool] | None = None, except_: Sequence[int] = ()) -> tuple[int, int]:
         """Train the shards that wait, once each.
 
@@ -345,6 +352,7 @@ class Cause(DeviceView):
         trained, rsn = self._train(stop, except_, once=True)
         return len(trained), rsn
 
+    @device_call
     def resume(self) -> None:
         """Serve the requests that were accepted and that an error kept from taking effect; raise the first error."""
         with self.lock:
@@ -352,6 +360,7 @@ class Cause(DeviceView):
 
     # Algorithm 3, lines 6 to 12: requests
 
+    @device_call
     def forget(
         self,
         user: str,
@@ -397,6 +406,7 @@ class Cause(DeviceView):
         named = Request(user, rounds_of(rounds), count, samples_of(samples), handles_of(handles), nonce)
         return self.serve([named], repair=repair)
 
+    @device_call
     def serve(
         self,
         requests: Sequence[Request],
@@ -442,6 +452,7 @@ class Cause(DeviceView):
         train = self._retrain if repair == "now" else None
         return self._erasures.serve(requests, together=together, ids=ids, lenient=lenient, train=train)
 
+    @device_call
     def reset_policy(self) -> bool:
         """Discard what the replacement policy has learned from requests: how many named data of each age.
 
@@ -461,6 +472,7 @@ class Cause(DeviceView):
             policy.restore(left, self.memory)
         return left != state
 
+    @device_call
     def drop(self, upload: int, *, repair: str | None = None) -> Forgotten:
         """Forget the quarantined samples of an upload, by its number in `status().quarantined`.
 
@@ -471,6 +483,7 @@ class Cause(DeviceView):
         """
         return self.serve([dropping(self.ledger, upload)], repair=repair)[0]
 
+    @device_call
     def expire(self, *, repair: str = "now", trust_clock: bool = False) -> Forgotten | None:
         """Forget all samples that are older than the home keeps them (`retain`). `learn` does so in each round.
 
@@ -504,6 +517,7 @@ class Cause(DeviceView):
 
     # Training
 
+    @device_call
     def repair(self, *, stop: Callable[[], bool] | None = None) -> int:
         """Train all shards that wait, each in one replay, and return how many samples were trained again.
 

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cause.common import positions as pos
 from cause.common.zeroize import wipe_arrays
+from cause.engine.arguments import array_of
 from cause.engine.arrays import checked, raw
 from cause.engine.arrivals import check_arrays, setting, spec_of
 from cause.engine.learner import ADDITIVE
@@ -113,7 +114,7 @@ def match(device: "DeviceView", user: str, x: ArrayLike, y: ArrayLike | None = N
     x, y
         Inputs and labels to look for; without labels the inputs alone count.
     """
-    count = len(np.atleast_1d(np.asarray(x)))
+    count = len(np.atleast_1d(array_of("the rows to match", x)))
     inputs, labels = checked(user, x, np.zeros(count, dtype=np.int64) if y is None else y)
     if device.learner.law == ADDITIVE:  # the recorded form is what is compared
         spec = spec_of(setting(None, None), device.learner, device.ledger, device.journal.staged_kind)

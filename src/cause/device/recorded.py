@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from cause.errors import CauseError
+from cause.errors import LearnerError
 
 NAMED = 8
 """Ids of requests that a message names."""
@@ -13,7 +13,9 @@ NAMED = 8
 def saying(what: str | Callable[[], str]) -> Iterator[None]:
     """Add a sentence on what was recorded to any error that the block raises.
 
-    A CauseError gets it in its text and as `recorded`; any other error as a note and as `recorded`.
+    Every `Exception` gets it in its text and as `recorded`, whatever its type; one whose text cannot be changed is
+    raised as the cause of a `LearnerError` that has it. What ends a program (KeyboardInterrupt, SystemExit) gets it as
+    a note and as `recorded`.
 
     Parameters
     ----------
@@ -29,23 +31,43 @@ def saying(what: str | Callable[[], str]) -> Iterator[None]:
     cause.errors.LearnerError: training diverged; round 3 is recorded: `cause repair` trains it
     >>> try:
     ...     with saying("round 3 is recorded"):
-    ...         raise ValueError("of a user's learner")
+    ...         raise ValueError("a label")
     ... except ValueError as error:
-    ...     print(error.recorded)
-    round 3 is recorded
+    ...     print(error)
+    a label; round 3 is recorded
     """
     try:
         yield
     except BaseException as error:
         sentence = what if isinstance(what, str) else what()
-        if sentence and isinstance(error, CauseError):
-            error.args = (f"{error}; {sentence}",)
-            error.recorded = sentence if error.recorded is None else f"{error.recorded}; {sentence}"
-        elif sentence and sentence not in getattr(error, "__notes__", ()):
+        if not sentence or sentence in str(error) or sentence in getattr(error, "__notes__", ()):
+            raise
+        earlier = getattr(error, "recorded", None)
+        recorded = sentence if earlier is None else f"{earlier}; {sentence}"
+        if isinstance(error, Exception) and not _add(error, sentence):
+            text = (str(error).splitlines() or [""])[0]
+            wrapped = LearnerError(f"{type(error).__name__}: {text}; {sentence}")
+            wrapped.recorded = recorded
+            raise wrapped from error
+        if not isinstance(error, Exception):
             error.add_note(sentence)
-            with suppress(AttributeError):  # of a class with slots
-                error.recorded = sentence  # type: ignore[attr-defined]
+        with suppress(AttributeError):  # of a class with slots
+            error.recorded = recorded  # type: ignore[attr-defined]
         raise
+
+
+def _add(error: Exception, sentence: str) -> bool:
+    """Add a sentence to the text of an error; return whether its text has it now."""
+    before = error.args
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror is not None:  # its text is not made of the arguments
+        error.strerror = f"{error.strerror}; {sentence}"
+    else:
+        error.args = (f"{text}; {sentence}" if text else f"{type(error).__name__}; {sentence}",)
+    if sentence in str(error):
+        return True
+    error.args = before
+    return False
 
 
 def round_recorded(round_: int, samples: int) -> str:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cause.device.calls import device_call
 from cause.device.lookup import Lookup
 from cause.device.matching import Matched, match
 from cause.device.verify import Verification, verify
 from cause.engine import ensemble
-from cause.engine.arguments import inputs_of, requests_of
+from cause.engine.arguments import check_whole, inputs_of, requests_of
 from cause.engine.chain import Chain
 from cause.engine.engine import Engine
 from cause.engine.journal import Journal
@@ -51,6 +52,7 @@ class DeviceView:
         self.ledger, self.memory, self.system = engine.ledger, engine.memory, engine.system
         self.classes, self.controller, self.held = engine.classes, engine.controller, engine.state
         self._lookup = Lookup(engine.state, home)
+        self.is_closed = False
 
     @property
     def learner(self) -> Learner:
@@ -84,6 +86,7 @@ class DeviceView:
         """A user's name as the device stores it: in normal form, or as written if an older home holds that."""
         return self._lookup.name_of(user)
 
+    @device_call
     def samples_of(self, user: str, *, round: int | None = None) -> list[HeldSample]:  # noqa: A002
         """List the samples of a user, or of one of their rounds: round, handle, label and time of arrival.
 
@@ -92,11 +95,13 @@ class DeviceView:
         with self.lock:
             return self._require_home().samples_of(self.name_of(user), round)
 
+    @device_call
     def match(self, user: str, x: ArrayLike, y: ArrayLike | None = None) -> Matched:
         """Find the samples of a user that equal these rows, in inputs and, if `y` is given, labels. Changes nothing."""
         with self.lock:
             return match(self, self.name_of(user), x, y)
 
+    @device_call
     def plan(self, *requests: Request | str) -> list[ShardPlan]:
         """Compute what serving these requests together would touch and cost. Changes nothing.
 
@@ -114,45 +119,53 @@ class DeviceView:
             named = [replace(request, user=self.name_of(request.user)) for request in requests_of(requests)]
             return self.engine.plan(merged(self._lookup.selections(named)))
 
+    @device_call
     def waiting(self) -> list[int]:
         """The shards that wait for training: their head is not their newest segment, or they have none."""
         return self.held.waiting()
 
+    @device_call
     def heads(self) -> dict[int, SubModel]:
         """The sub-models that vote, by shard."""
         return self.held.heads()
 
+    @device_call
     def voters(self) -> list[Voter]:
         """The sub-models that vote now, each with its weight."""
         return ensemble.voters(self.held)
 
+    @device_call
     def load(self, sub_model: SubModel) -> bytes | None:
         """The bytes of a stored sub-model; None if it was deleted meanwhile, or is damaged (it is dropped then)."""
         return ensemble.loaded(self.held, sub_model)
 
+    @device_call
     def predict(self, x: Any) -> Labels:
         """Predict the label of each sample of `x` by a vote of the heads.
 
         Raises
         ------
         InputError
-            If `x` does not have the shape that the learner needs.
+            If `x` has no row, a value that is not finite, or not the shape that the learner needs.
         CauseError
             If no shard has a sub-model.
         """
         weights, probabilities = self.votes(x)
         return VOTES[self.system.vote](probabilities, weights)
 
+    @device_call
     def votes(self, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
         """The weight of each head (the samples behind it), and its probabilities: voter × sample × class."""
         self.held.look()
         self.engine.training.prepare()
         return ensemble.votes(self.held, self.engine.training, self.learner, inputs_of(x))
 
+    @device_call
     def chains(self, shards: Collection[int] | None = None) -> list[Chain]:
         """What a replay of each shard needs: retained samples, seeds, and the stored sub-models to compare with."""
         return self.engine.training.chains(self.learner, shards)
 
+    @device_call
     def verify(
         self,
         receipt: "int | str | Bundle | None" = None,
@@ -187,6 +200,9 @@ class DeviceView:
         ChangedError
             If something was forgotten or found damaged meanwhile.
         """
+        check_whole(processes=processes)
+        if processes < 0:
+            raise InputError(f"processes is how many processes replay, or 0 for this one, not {processes}")
         if receipt is None:
             return verify(self, processes=processes, progress=progress, began=began)
         if self.home is None:
@@ -199,6 +215,7 @@ class DeviceView:
             wrong, superseded = self.home.receipts.held(body)
         return replace(verification, wrong=wrong, superseded=superseded)
 
+    @device_call
     def status(self, model: "EnergyModel | None" = None) -> "Status":
         """The state of a device with a home: what serves, what waits, what repair will cost, what is due when.
 
@@ -219,6 +236,7 @@ class DeviceView:
 
     def close(self) -> None:
         """End the workers, close all files and release the home's lock."""
+        self.is_closed = True
         try:
             self.engine.close()
         finally:

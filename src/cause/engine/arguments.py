@@ -50,7 +50,7 @@ def array_of(what: str, value: Any, *, copy: bool = False) -> NDArray[Any]:
     Raises
     ------
     InputError
-        If it cannot be made one array.
+        If it cannot be made one array, or some of its values are masked.
 
     Examples
     --------
@@ -58,6 +58,7 @@ def array_of(what: str, value: Any, *, copy: bool = False) -> NDArray[Any]:
     Traceback (most recent call last):
     cause.errors.InputError: inputs must all have the same shape: they cannot be made one array
     """
+    refuse_masked(what, value)
     try:
         return np.array(value) if copy else np.asarray(value)
     except ValueError:
@@ -67,14 +68,32 @@ def array_of(what: str, value: Any, *, copy: bool = False) -> NDArray[Any]:
         raise InputError(f"{what} cannot be made an array: {first}") from None
 
 
+def refuse_masked(what: str, value: Any) -> None:
+    """Raise an `InputError` for masked values in an array or a list of arrays: numpy would take what is under the mask.
+
+    >>> refuse_masked("inputs", np.ma.masked_array([1.0, 2.0], mask=[False, True]))
+    Traceback (most recent call last):
+    cause.errors.InputError: inputs have 1 masked values: fill them, as with x.filled(0), or leave those rows out
+    """
+    parts = value if isinstance(value, list | tuple) else [value]
+    masked = sum(int(np.count_nonzero(part.mask)) for part in parts if isinstance(part, np.ma.MaskedArray))
+    if masked:
+        raise InputError(
+            f"{what} have {masked:,} masked values: fill them, as with x.filled(0), or leave those rows out"
+        )
+
+
 def inputs_of(x: Any) -> Any:
     """Return inputs to predict for, arrays and tensors unchanged; an `InputError` unless they are rows of numbers."""
+    refuse_masked("inputs", x)
     if not hasattr(x, "shape"):
         x = array_of("inputs", x)
     if not len(x.shape):
         raise InputError(f"inputs are an array with one row a sample, not a single {type(x[()]).__name__}")
     if isinstance(x, np.ndarray) and x.dtype.kind not in "buif":
         raise InputError(f"inputs must be numbers, not {x.dtype}")
+    if not x.shape[0]:
+        raise InputError(f"there is nothing to predict: inputs of shape {tuple(x.shape)} have no row")
     return x
 
 

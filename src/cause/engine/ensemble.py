@@ -82,7 +82,8 @@ def _vote_of(held: State, law: Law, learner: Learner, shard: int, x: Any) -> tup
                 return None
             weight = held.weight(head)
             try:
-                predictor = law.predictor(learner, head)
+                with own_error_modes():
+                    predictor = law.predictor(learner, head)
             except DamageError:
                 continue  # with the one before it
         with own_error_modes():

@@ -93,14 +93,11 @@ def _sklearn(**parts: Any) -> Learner:
     settings = from_plain(parts.pop("settings", {}))
     refuse_unknown("a scikit-learn learner", parts, {"classes", "features", "epochs"})
     family = getattr(linear_model, name, None) or getattr(naive_bayes, name)
+    refuse_unknown(f"the estimator {name}", settings, list(family().get_params()))
     try:
         return SklearnLearner(family(**settings), **parts)
     except TypeError as error:
         raise InputError(f"not settings of {name}: {error}") from None
-
-
-def _check(parts: Mapping[str, Any], known: set[str], what: str) -> None:
-    refuse_unknown(what, parts, known)
 
 
 def _additive(**parts: Any) -> Learner:

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from cause.common.hashing import derive, digest
-from cause.engine.arguments import check_whole, refuse_unknown
+from cause.engine.arguments import check_whole
+from cause.engine.keywords import checks_arguments
 from cause.engine.learner import Learner, Predictor, check_labels, check_values, place_of
 from cause.engine.presets import System
 from cause.engine.progress import Tick, silent
 from cause.engine.samples import Lesson, Piece, Upload, arrays_of
 from cause.errors import ArrivalError, DivergedError, InputError, LearnerError
-from cause.learners.estimator_settings import to_plain
+from cause.learners.estimator_settings import settled, to_plain
 
 FAMILIES = ("SGDClassifier", "Perceptron", "GaussianNB", "MultinomialNB", "BernoulliNB", "ComplementNB")
 """Estimators whose fitted state is arrays and numbers, and whose `partial_fit` goes on from it."""
@@ -52,7 +53,7 @@ class SklearnLearner(Learner):
     Raises
     ------
     InputError
-        If the estimator is of another family, or a number is too small.
+        If the estimator is of another family, a setting of it does not fit, or a number is too small.
 
     Examples
     --------
@@ -66,8 +67,8 @@ class SklearnLearner(Learner):
     GaussianNB, MultinomialNB, BernoulliNB, ComplementNB
     """
 
-    def __init__(self, estimator: Any, *, classes: int, features: int = 0, epochs: int = 1, **unknown: Any) -> None:
-        refuse_unknown("SklearnLearner", unknown, ("classes", "features", "epochs"))
+    @checks_arguments
+    def __init__(self, estimator: Any, *, classes: int, features: int = 0, epochs: int = 1) -> None:
         if isinstance(estimator, type | str):
             family = estimator if isinstance(estimator, str) else estimator.__name__
             raise InputError(f"an estimator is given as an object, SklearnLearner({family}(), …), not as {estimator!r}")
@@ -80,7 +81,7 @@ class SklearnLearner(Learner):
         if features < 1 or epochs < 1:
             raise InputError(f"features (numbers in an input) and epochs are at least 1, not {features} and {epochs}")
         self._classes, self._features, self.epochs = classes, features, epochs
-        self._uncomposed = clone(estimator)
+        self._uncomposed = settled(estimator, classes)
         self._compose(robust=False, min_steps=0)
 
     def _compose(self, *, robust: bool, min_steps: int) -> None:
@@ -95,7 +96,12 @@ class SklearnLearner(Learner):
         more = [repr((robust, min_steps))] if robust or min_steps else []  # digests of earlier versions have neither
         self._recipe_digest = digest("sklearn", name, settings, self.classes, self.features, self.epochs, *more)
         probe = clone(estimator)
-        probe.partial_fit(np.zeros((self.classes, self.features)), np.arange(self.classes), np.arange(self.classes))
+        labels = np.arange(self.classes)
+        try:
+            probe.partial_fit(np.zeros((self.classes, self.features)), labels, labels)
+        except (TypeError, ValueError) as error:
+            first = (str(error).splitlines() or [""])[0]
+            raise InputError(f"{name} cannot learn with these settings: {first}") from None
         self._sub_model_bytes = len(self.encode(_fitted(probe)))
 
     @property
@@ -219,6 +225,10 @@ class SklearnLearner(Learner):
 
     def _predict(self, estimator: Any, x: Any) -> NDArray[np.floating]:
         inputs = self._inputs(x)
+        finite = np.isfinite(inputs).all(axis=1)
+        if not finite.all():
+            row, family = int(np.argmin(finite)), type(estimator).__name__
+            raise InputError(f"input {row} has a value that is not finite: {family} cannot answer")
         if hasattr(estimator, "predict_proba"):
             # the logarithm of a class without samples is -inf; a single sample has no variance
             with np.errstate(divide="ignore", invalid="ignore"):

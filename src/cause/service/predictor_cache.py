@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cause.device.device import Cause, Voter
 from cause.engine.ensemble import why_nobody_votes
+from cause.engine.host_settings import own_error_modes
 from cause.engine.learner import Predictor
 from cause.engine.samples import SegmentKey
 from cause.engine.voting import VOTES, Labels
@@ -59,10 +60,10 @@ class PredictorCache:
             if not voters:
                 why = why_nobody_votes(self._device.held, "an operator starts one with POST /v1/repairs")
                 raise NoVotersError(f"nobody can vote: {why}")
-            predictors = self._load(voters)
-            if predictors is None:
-                continue
-            with np.errstate(all="ignore"):  # inputs far from all that was learned overflow: no class is likely then
+            with own_error_modes():  # as in `Cause.predict`; inputs far from all that was learned overflow
+                predictors = self._load(voters)
+                if predictors is None:
+                    continue
                 probabilities = np.nan_to_num(np.stack([predictor(x) for predictor in predictors]))
             serving = self._serving()
             if all((voter.sub_model.key, voter.sub_model.identity) in serving for voter in voters):

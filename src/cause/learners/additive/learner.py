@@ -12,6 +12,7 @@ from cause.common.hashing import digest
 from cause.common.registry import check_choice
 from cause.engine.arguments import check_whole
 from cause.engine.checks import check_classes
+from cause.engine.keywords import checks_arguments
 from cause.engine.learner import Predictor, check_labels
 from cause.engine.samples import Piece, Upload, WithArrays, arrays_of
 from cause.engine.summing import SummingLearner
@@ -95,6 +96,7 @@ class AdditiveLearner(SummingLearner):
     (0, True)
     """
 
+    @checks_arguments
     def __init__(
         self,
         backbone: Any = None,

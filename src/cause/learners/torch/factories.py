@@ -39,6 +39,11 @@ def check_network(network: Any) -> None:
                 f"layer {path!r} is a {kind}, whose size would follow from the first data: say it in the factory, "
                 f"with {kind.removeprefix('Lazy')}"
             )
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        why = "all of them are frozen (requires_grad=False)" if list(network.parameters()) else "it has none"
+        raise LearnerError(
+            f"the network has no weight that training could change: {why}; leave at least one layer free"
+        )
     for name, value in network.state_dict().items():
         if not isinstance(value, torch.Tensor):
             raise LearnerError(f"the network's state {name!r} is a {type(value).__name__}: only tensors are stored")

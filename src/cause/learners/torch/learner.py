@@ -17,11 +17,12 @@ from torch import nn
 
 from cause.common.hashing import derive, digest
 from cause.common.importing import imported
+from cause.engine.keywords import checks_arguments
 from cause.engine.learner import Learner, Predictor, UsersCode, check_labels, check_values
 from cause.engine.presets import System
 from cause.engine.progress import Tick, silent
 from cause.engine.samples import Lesson, Upload, arrays_of
-from cause.errors import DivergedError, InputError, LearnerError
+from cause.errors import DivergedError, InputError, LearnerError, is_passing
 from cause.learners import codec
 from cause.learners.described import NotNamedError
 from cause.learners.recipe import TARGET, Recipe
@@ -101,6 +102,7 @@ class TorchLearner(Learner):
     5
     """
 
+    @checks_arguments
     def __init__(
         self,
         recipe: Recipe | str | Callable[..., nn.Module],
@@ -288,6 +290,9 @@ class TorchLearner(Learner):
     def pruning_plan(self) -> Plan:
         """Which layers may lose filters. It follows from the network's structure, so it is computed once."""
         recipe = self.recipe
+        if self._plan is None and recipe.pruning == "one-shot" and not self._is_ours:
+            with self._isolated(digest("pruning plan")):
+                self._plan = Plan(note=None if one_shot.layers(self._new()) else one_shot.NOTHING)
         if self._plan is None:
             if recipe.pruning != "iterative" or recipe.target is None or (self._is_ours and _is_known(recipe)):
                 self._plan = Plan()
@@ -296,7 +301,14 @@ class TorchLearner(Learner):
                     kind = torch.int64 if recipe.input_dtype == "int64" else torch.float32
                     example = torch.zeros(2, *recipe.shape, dtype=kind, device=self.device)
                     steps = prune_steps(recipe, recipe.epochs)
-                    self._plan = plan(self._build, example, target=recipe.target, round_to=recipe.round_to, steps=steps)
+                    self._plan = plan(
+                        self._build,
+                        example,
+                        target=recipe.target,
+                        round_to=recipe.round_to,
+                        steps=steps,
+                        tokens=self.tokens,
+                    )
         return self._plan
 
     # Training
@@ -319,11 +331,22 @@ class TorchLearner(Learner):
         ------
         DivergedError
             If a weight is not finite afterwards.
+        LearnerError
+            If a pruned network does not run.
         """
         if parent is None:
             self.pruning_plan  # noqa: B018 - computed before the network is made
         attempt = partial(self._attempt, parent, lesson, seed, tick)
-        return self._others.undisturbed(attempt, users_code=self.users_code is not None)
+        try:
+            return self._others.undisturbed(attempt, users_code=self.users_code is not None)
+        except RuntimeError as error:
+            if self.recipe.pruning != "iterative" or not self.pruning_plan.prunable or is_passing(error):
+                raise
+            first = (str(error).splitlines() or [""])[0]
+            raise LearnerError(
+                f"the pruned network fails: {first}; if its code takes other layers for other inputs, it cannot be "
+                "pruned: make the device with pruning=none in its system, as 'cause:pruning=none'"
+            ) from error
 
     def _attempt(self, parent: State | None, lesson: Lesson, seed: bytes, tick: Tick, watch: Watched) -> State:
         with self._isolated(derive(seed, "init"), private=watch.private) as draws:

@@ -45,6 +45,12 @@ def loss_of(network: nn.Module, x: torch.Tensor, y: torch.Tensor, recipe: Recipe
         return nn.functional.cross_entropy(outputs, y, weight, label_smoothing=recipe.label_smoothing)
 
 
+def check_tensor(outputs: Any) -> None:
+    """Raise a `LearnerError` if a network's answer is no tensor."""
+    if not isinstance(outputs, torch.Tensor):
+        raise LearnerError(f"the network returns a {type(outputs).__name__}, not a tensor of (samples, classes)")
+
+
 def check_outputs(outputs: Any, samples: int, classes: int, *, exactly: bool = False) -> None:
     """Refuse a network whose outputs are not one number for each class.
 
@@ -60,8 +66,7 @@ def check_outputs(outputs: Any, samples: int, classes: int, *, exactly: bool = F
     exactly
         Refuse outputs beyond the classes too.
     """
-    if not isinstance(outputs, torch.Tensor):
-        raise LearnerError(f"the network returns a {type(outputs).__name__}, not a tensor of (samples, classes)")
+    check_tensor(outputs)
     shape = tuple(outputs.shape)
     if len(shape) != 2 or shape[0] != samples or shape[1] < classes or (exactly and shape[1] != classes):
         raise LearnerError(

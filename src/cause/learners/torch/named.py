@@ -10,7 +10,12 @@ from cause.errors import InputError
 from cause.learners.recipe import Recipe
 
 IMAGE = (3, 32, 32)
-"""The shape of an input when none is given: the paper's images."""
+"""The shape of an input when none is given: the paper's images, for the paper's networks."""
+SHAPES = {
+    "mlp": "an mlp is for tables: say how many numbers an input has, as shape=(64,)",
+    "cnn": "a cnn takes pictures of any size: say the shape of one, channels first, as shape=(1, 8, 8)",
+}
+"""Models that have no usual shape of an input, and what a user has to say."""
 
 
 def recipe_of(model: str | Callable[..., Any], parts: dict[str, Any]) -> Recipe:
@@ -19,7 +24,7 @@ def recipe_of(model: str | Callable[..., Any], parts: dict[str, Any]) -> Recipe:
     Raises
     ------
     InputError
-        If a part is unknown or makes no sense, or a table's shape is left out.
+        If a part is unknown or makes no sense, or the shape of an input is left out that the model does not imply.
     """
     name = model if isinstance(model, str) else name_of(model)
     parts = {**parts, **{key: tuple(parts[key]) for key in ("shape",) if key in parts}}
@@ -33,8 +38,8 @@ def recipe_of(model: str | Callable[..., Any], parts: dict[str, Any]) -> Recipe:
         recipe = Recipe(name, **{"shape": IMAGE, **parts})
     except TypeError as error:
         raise InputError(f"not a recipe: {str(error).removeprefix('Recipe.__init__() ')}") from None
-    if name == "mlp" and "shape" not in parts:
-        raise InputError("an mlp is for tables: say how many numbers an input has, as shape=(64,)")
+    if name in SHAPES and "shape" not in parts:
+        raise InputError(SHAPES[name])
     return recipe
 
 

@@ -38,7 +38,15 @@ class Plan:
     """What a user should know: that less is pruned than was asked for."""
 
 
-def plan(make: Callable[[], nn.Module], example: torch.Tensor, *, target: float, round_to: int, steps: int = 1) -> Plan:
+def plan(
+    make: Callable[[], nn.Module],
+    example: torch.Tensor,
+    *,
+    target: float,
+    round_to: int,
+    steps: int = 1,
+    tokens: int | None = None,
+) -> Plan:
     """Find out what can be pruned.
 
     Parameters
@@ -53,11 +61,18 @@ def plan(make: Callable[[], nn.Module], example: torch.Tensor, *, target: float,
         Widths stay multiples of this.
     steps
         In how many steps the share is reached.
+    tokens
+        With whole numbers as inputs: how many there are, from 0.
 
     Returns
     -------
     Plan
         For a network that cannot be pruned at all, one that says so: it is trained whole.
+
+    Raises
+    ------
+    LearnerError
+        If the network does not run, or its answer is no tensor.
 
     Examples
     --------
@@ -69,10 +84,13 @@ def plan(make: Callable[[], nn.Module], example: torch.Tensor, *, target: float,
     whole: tuple[str, ...] | None = None
     if pruned is None:
         whole, pruned = trial.settle()
+    branches = pruned is not None and not trial.runs_on(pruned, probes(example, tokens))
+    if branches:  # other inputs run through other layers, which still have the widths of the dense network
+        whole, pruned = trial.settle()
     dense = parameters(make())
     removed = 0 if pruned is None else dense - parameters(pruned)
     if pruned is None or not removed:
-        return Plan(prunable=False, removed=0, note=NOTHING)
+        return Plan(whole if branches else None, prunable=False, removed=0, note=NOTHING)
     lacking = removed < dense * target
     if whole is None and not lacking:
         return Plan()
@@ -89,10 +107,30 @@ class _Trial:
         self, make: Callable[[], nn.Module], example: torch.Tensor, shares: Sequence[float], round_to: int
     ) -> None:
         self._make, self._example, self._shares, self._round_to = make, example, shares, round_to
+        self._probes: list[torch.Tensor] = []
         try:
             self._shape = self._outputs(make()).shape
         except LearnerError as error:
             raise LearnerError(f"the network fails on inputs of shape {tuple(example.shape[1:])}: {error}") from None
+
+    def runs_on(self, pruned: nn.Module, inputs: Sequence[torch.Tensor]) -> bool:
+        """Whether a pruned network runs on other inputs too, as far as the dense one does.
+
+        The inputs are kept: a network that is pruned from now on has to run on them.
+        """
+        dense = self._make()
+        self._probes = [each for each in inputs if self._runs(dense, each)]
+        return all(self._runs(pruned, each) for each in self._probes)
+
+    def _runs(self, network: nn.Module, inputs: torch.Tensor) -> bool:
+        """Whether a network answers a batch, in eval mode and in train mode."""
+        try:
+            network = self._rebuilt(network)  # statistics of batches change in train mode
+            fits = self._outputs(network, inputs).shape == self._shape
+            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+                return fits and bool(network.train()(inputs).shape == self._shape)
+        except Exception:  # a user's network may raise anything
+            return False
 
     def pruned(self, whole: Sequence[str] | None) -> nn.Module | None:
         """A network with these layers whole and all others as narrow as they get; None if it does not work then."""
@@ -104,14 +142,18 @@ class _Trial:
             for share in self._shares:
                 pruner.prune_to(share, strict=False)
             outputs = self._outputs(network)
-            again = self._make()
-            state = network.state_dict()
-            shrink(again, state)
-            again.load_state_dict(state)
-            same = outputs.shape == self._shape and torch.equal(self._outputs(again), outputs)
+            same = outputs.shape == self._shape and torch.equal(self._outputs(self._rebuilt(network)), outputs)
+            same = same and all(self._runs(network, each) for each in self._probes)
         except Exception:  # whatever the pruner or the network trips over
             return None
         return network if same else None
+
+    def _rebuilt(self, network: nn.Module) -> nn.Module:
+        """A copy of a network, made as a sub-model is restored."""
+        again, state = self._make(), network.state_dict()
+        shrink(again, state)
+        again.load_state_dict(state)
+        return again
 
     def settle(self) -> tuple[tuple[str, ...], nn.Module | None]:
         """The layers to keep whole, so that the rest can be pruned together, and the network pruned so."""
@@ -121,7 +163,7 @@ class _Trial:
             groups = IterativePruner(
                 network, self._example, importance="magnitude", round_to=self._round_to, whole=()
             ).groups()
-        except LearnerError:
+        except Exception:  # whatever the pruner trips over
             return tuple(layers), None
         roots = [root for root, members in groups.items() if all(map(_is_supported, members))]
         chosen = self._together(layers, [], roots)
@@ -146,10 +188,25 @@ class _Trial:
             same[path] = same.get(path, True) and dense[name] == parameter.shape
         return [f"{path or 'all'} ({type(modules[path]).__name__})" for path, whole in same.items() if whole]
 
-    def _outputs(self, network: nn.Module) -> torch.Tensor:
+    def _outputs(self, network: nn.Module, inputs: torch.Tensor | None = None) -> torch.Tensor:
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
-            return answers(network, self._example)
+            return answers(network, self._example if inputs is None else inputs)
+
+
+def probes(example: torch.Tensor, tokens: int | None) -> list[torch.Tensor]:
+    """Return inputs of other values, on which code with branches takes other ways: of either sign, large and mixed.
+
+    >>> [each.tolist() for each in probes(torch.zeros(1, 2, dtype=torch.int64), 5)]
+    [[[4, 4]], [[0, 2]]]
+    """
+    count = example.numel()
+    if not example.is_floating_point():
+        most = (tokens or 2) - 1
+        mixed = torch.arange(count, device=example.device).reshape(example.shape) * (most // 2) % (most + 1)
+        return [torch.full_like(example, most), mixed]
+    mixed = torch.linspace(-2, 3, count, device=example.device).reshape(example.shape)
+    return [torch.full_like(example, value) for value in (1.0, -1.0, 100.0, -100.0)] + [mixed, -mixed]
 
 
 def _is_supported(module: object) -> bool:

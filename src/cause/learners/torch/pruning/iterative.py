@@ -3,15 +3,21 @@
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
 
 from cause.errors import LearnerError
+from cause.learners.torch.losses import check_tensor
 
 STRIDES = 100  # how finely the pruner approaches its target
 MOST = 0.98  # of a layer's filters
+NOISE = (
+    "Maximum recursive depth reached",  # of a long chain of layers, whose shapes the library then does without
+    r"The \.grad attribute of a Tensor that is not a leaf",  # of a weight that weight norm computes
+)
+"""Warnings of torch-pruning, and of torch on its behalf, that a user can do nothing about."""
 
 
 class IterativePruner:
@@ -77,13 +83,14 @@ class IterativePruner:
         Layers whose outputs no other layer takes in are left out: they are the network's answer.
         """
         names = {module: name for name, module in self._network.named_modules()}
-        groups = self._pruner.DG.get_all_groups(
-            ignored_layers=self._pruner.ignored_layers, root_module_types=self._pruner.root_module_types
-        )
         by_name = {}
-        for group in groups:
-            if any(self._takes_in(item.dep) for item in group):
-                by_name[names[group[0].dep.target.module]] = [item.dep.target.module for item in group]
+        with quiet():
+            groups = self._pruner.DG.get_all_groups(
+                ignored_layers=self._pruner.ignored_layers, root_module_types=self._pruner.root_module_types
+            )
+            for group in groups:
+                if any(self._takes_in(item.dep) for item in group):
+                    by_name[names[group[0].dep.target.module]] = [item.dep.target.module for item in group]
         return by_name
 
     def _takes_in(self, dependency: Any) -> bool:
@@ -101,7 +108,8 @@ class IterativePruner:
             if parameters(self._network) <= target:
                 break
             if self._removes_something(self._pruner.current_step + 1):
-                self._pruner.step()
+                with quiet():
+                    self._pruner.step()
             else:
                 self._pruner.current_step += 1
         if strict and parameters(self._network) > target:
@@ -130,31 +138,41 @@ class IterativePruner:
             raise LearnerError(f"cannot prune the network: {error}") from error
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Leave out the warnings of `NOISE`, and no others."""
+    with warnings.catch_warnings():
+        for message in NOISE:
+            warnings.filterwarnings("ignore", message)
+        yield
+
+
 def answers(network: nn.Module, example: torch.Tensor) -> torch.Tensor:
     """What a network says of a batch, in eval mode.
 
     Raises
     ------
     LearnerError
-        If it fails; the message names the layer.
+        If it fails, which names the layer, or if its answer is no tensor.
     """
     entered: list[str] = []
     hooks = [
         module.register_forward_pre_hook(lambda _, __, name=name: entered.append(name))
         for name, module in network.named_modules()
-        if not list(module.children())
+        if not list(module.children()) and not isinstance(module, torch.jit.ScriptModule)  # which takes no hooks
     ]
     try:
         with torch.no_grad(), evaluating(network):
-            outputs: torch.Tensor = network(example)
-            return outputs
+            outputs = network(example)
     except Exception as error:  # a user's network may raise anything
-        where = entered[-1] if entered else "the first"
+        where = f"layer {entered[-1]!r} does not fit: " if entered else ""
         first = (str(error).splitlines() or [""])[0]
-        raise LearnerError(f"layer {where!r} does not fit: {type(error).__name__}: {first}") from error
+        raise LearnerError(f"{where}{type(error).__name__}: {first}") from error
     finally:
         for hook in hooks:
             hook.remove()
+    check_tensor(outputs)
+    return cast(torch.Tensor, outputs)
 
 
 @contextmanager

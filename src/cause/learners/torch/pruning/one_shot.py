@@ -7,6 +7,19 @@ import torch
 from torch import nn
 
 MASK, VALUES, SHAPE = "#mask", "#values", "#shape"
+NOTHING = (
+    "no weight of this network can be masked, since no Linear and no Conv2d layer of it learns: it is trained whole, "
+    "as with pruning=none in the system"
+)
+
+
+def layers(network: nn.Module) -> dict[str, nn.Linear | nn.Conv2d]:
+    """Return the layers whose weights can be masked, by name."""
+    return {
+        name: module
+        for name, module in network.named_modules()
+        if isinstance(module, nn.Linear | nn.Conv2d) and module.weight.requires_grad
+    }
 
 
 def choose(network: nn.Module, share: float) -> dict[str, torch.Tensor]:
@@ -21,12 +34,11 @@ def choose(network: nn.Module, share: float) -> dict[str, torch.Tensor]:
             [ True, False]])
     """
     masks = {}
-    for name, module in network.named_modules():
-        if isinstance(module, nn.Linear | nn.Conv2d) and module.weight.requires_grad:
-            sizes = module.weight.detach().abs().flatten()
-            kept = torch.ones(len(sizes), dtype=torch.bool, device=sizes.device)
-            kept[torch.argsort(sizes, stable=True)[: int(share * len(sizes))]] = False
-            masks[f"{name}.weight" if name else "weight"] = kept.view_as(module.weight)
+    for name, module in layers(network).items():
+        sizes = module.weight.detach().abs().flatten()
+        kept = torch.ones(len(sizes), dtype=torch.bool, device=sizes.device)
+        kept[torch.argsort(sizes, stable=True)[: int(share * len(sizes))]] = False
+        masks[f"{name}.weight" if name else "weight"] = kept.view_as(module.weight)
     return masks
 
 

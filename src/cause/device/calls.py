@@ -1,0 +1,33 @@
+"""The public calls of a device."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+
+from cause.engine.keywords import checks_arguments
+from cause.errors import HomeError
+
+if TYPE_CHECKING:
+    from cause.device.view import DeviceView
+
+D = TypeVar("D", bound="DeviceView")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def device_call(method: Callable[Concatenate[D, P], R]) -> Callable[Concatenate[D, P], R]:
+    """Return a method of a device that refuses unknown arguments, and every call once the device is closed.
+
+    A device in memory has nothing to close but its workers, so it can be used on.
+    """
+    checked = cast(Any, checks_arguments(method))
+
+    @wraps(method)
+    def call(self: D, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self.home is not None and self.is_closed:
+            folder = str(self.home.layout.folder)
+            raise HomeError(f"this device is closed: open its home again with Cause({folder!r})")
+        result: R = checked(self, *args, **kwargs)
+        return result
+
+    return call
