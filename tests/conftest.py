@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from cause.common import zeroize
+# One thread for torch and BLAS, here and in the processes that tests start: as many workers as cores run at once.
+# Before numpy is imported, which reads it once. Tests about threads set their own number.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOM_BYTES = 4 * 2**30
 """Temporary folders are in memory where so much of it is free: a home waits for the disk some ten times a call."""
@@ -84,6 +86,8 @@ def keep_freed_memory() -> Iterator[None]:
     Reading data, for one, takes a hundred times as long where freed memory is overwritten.
     """
     yield
+    from cause.common import zeroize
+
     if zeroize.overwrite_freed_memory.cache_info().currsize:
         zeroize.overwrite_freed_memory.cache_clear()
         library = zeroize._glibc()
@@ -95,3 +99,15 @@ def keep_freed_memory() -> Iterator[None]:
 def thorough(request: pytest.FixtureRequest) -> bool:
     """Whether there is time to try all states, and not only some: `--long`."""
     return bool(request.config.getoption("--long"))
+
+
+@pytest.fixture
+def one_process_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Try learners out in this process alone: two fresh ones import torch, for seconds, where no test looks at them.
+
+    `tests/executors/test_fresh_trial.py` is about the fresh ones.
+    """
+    from cause.device import attach
+    from cause.learners.trial import try_out
+
+    monkeypatch.setattr(attach, "try_out_afresh", try_out)

@@ -16,7 +16,7 @@ def story(device, reopen):
         device = reopen(device)
         memory = device.memory
         seen.append(({key: memory.slot_of(key) for key in memory.stored()}, memory.apart(), memory.policy.state()))
-        assert device.verify().mismatched == []
+        assert device.verify(processes=0).mismatched == []
         return device
 
     for _ in range(4):
@@ -47,4 +47,4 @@ def test_only_the_newest_of_a_replay_is_stored(tmp_path):
                 learn(device, a=9, b=8)
             device.forget("a", rounds=[1])
             assert [key.round for key in device.memory.stored()] == kept
-            assert device.verify().mismatched == []
+            assert device.verify(processes=0).mismatched == []

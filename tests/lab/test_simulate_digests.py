@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from cause.cli import main
+from tests.quick import quick_only
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "traces"
 DIGESTS = FOLDER / "digests.json"
@@ -29,6 +30,8 @@ DEVICES = {
     "small memory": ("--memory", "0.5GB", "--submodel-size", "60MB"),
     "slices": ("--slots", "10", "--slices", "2", "--rehearsal", "0.5"),
 }
+SLOW = {f"workload, {preset}, slices" for preset in ("cause-u", "cause-c", "arcane", "omp-70", "omp-95")}
+"""A second each; the other presets do the same in less."""
 POLICIES = ("fibor", "fifo", "random", "static", "latest", "cost", "unlimited")
 
 
@@ -57,7 +60,7 @@ def output(arguments: tuple[str, ...]) -> str:
     return printed.getvalue()
 
 
-@pytest.mark.parametrize("name", cases())
+@pytest.mark.parametrize("name", quick_only(cases(), cases().keys() - SLOW))
 def test_a_simulation_prints_the_same_bytes(name):
     expected = json.loads(DIGESTS.read_text())[name]
     assert sha256(output(cases()[name]).encode()).hexdigest()[:16] == expected

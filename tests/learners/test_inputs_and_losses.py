@@ -191,6 +191,7 @@ def test_numbers_that_the_embedding_does_not_have_are_refused_before_anything_is
     assert device.ledger.round == 0
 
 
+@pytest.mark.usefixtures("one_process_trial")
 def test_a_home_keeps_whole_numbers(tmp_path):
     own = TorchLearner(embedding_gru, classes=CLASSES, shape=(6,), epochs=1)
     x, y = np.arange(30).reshape(5, 6) % 20, np.arange(5) % CLASSES

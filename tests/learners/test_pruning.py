@@ -18,6 +18,7 @@ from cause.learners.torch.pruning.iterative import IterativePruner, parameters
 from cause.learners.torch.pruning.widths import shrink
 from tests.clean_room import clean_room, differences, live
 from tests.learners.test_torch import CLASSES, SCENE, SHAPE, frozen_backbone, image, lesson, same, upload, with_data
+from tests.quick import quick_only
 
 PAPERS = ("resnet34", "vgg16", "mobilenetv2", "densenet121")
 
@@ -101,7 +102,7 @@ def test_masked_weights_stay_zero_and_the_mask_is_stored_not_guessed(target):
     assert kept / total == pytest.approx(1 - target, abs=0.01)
 
 
-@pytest.mark.parametrize("model", PAPERS)
+@pytest.mark.parametrize("model", quick_only(PAPERS, PAPERS[:3]))
 def test_stored_size_of_the_papers_networks_at_70_percent(model):
     torch.manual_seed(0)
     network = factory(model)(10, (3, 32, 32))

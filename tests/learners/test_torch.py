@@ -23,6 +23,7 @@ from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner, batches
 from tests.clean_room import clean_room, differences, live
 from tests.executors.torch_worker_learners import with_frozen_backbone
+from tests.quick import quick_only
 
 CLASSES, SHAPE = 4, (1, 8, 8)
 
@@ -80,12 +81,15 @@ def compare(system: System, **changes) -> list[str]:
     return differences(room.device, clean_room(room, SCENE, system, learner=learner(**changes), **fits))
 
 
-@pytest.mark.parametrize("name", list(PRESETS))
+# tests/exactness/test_pairwise.py has every preset and every kind of network, small, in the quick suite
+@pytest.mark.parametrize("name", quick_only(PRESETS, ("cause", "sisa", "arcane", "frugal", "cause-printed")))
 def test_every_preset_is_bit_exact(name):
     assert compare(PRESETS[name]) == []
 
 
-@pytest.mark.parametrize("model", ["mlp", "resnet34", "vgg16", "mobilenetv2", "densenet121"])
+@pytest.mark.parametrize(
+    "model", quick_only(["mlp", "resnet34", "vgg16", "mobilenetv2", "densenet121"], ("mlp", "resnet34", "vgg16"))
+)
 def test_every_network_is_bit_exact(model):
     assert compare(System(gamma=FIXED, policy="unlimited"), model=model, epochs=1) == []
 
@@ -283,7 +287,7 @@ def test_the_callers_inputs_are_left_alone():
 
 
 def test_it_learns():
-    device = Cause(learner=learner(epochs=15, lr=0.01), system="sisa", shards=2, slots=12)
+    device = Cause(learner=learner(epochs=15, lr=0.01, batch_size=16), system="sisa", shards=2, slots=12)
     for t in (1, 2):
         device.learn([upload(user, t, 40) for user in "abcd"])
     x, y = upload("z", 9, 80).arrays(range(80))

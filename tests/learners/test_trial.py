@@ -109,6 +109,7 @@ def test_a_home_is_made_only_after_a_trial(tmp_path):
     assert not (tmp_path / "device").exists()
 
 
+@pytest.mark.usefixtures("one_process_trial")
 def test_a_home_says_once_that_its_network_is_trained_whole(tmp_path):
     from tests.learners.common_networks import gru
 

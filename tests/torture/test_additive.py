@@ -29,19 +29,19 @@ ADDING = Case(
 
 def test_a_kill_at_any_moment_does_no_harm(deep):
     with torture(ADDING) as tortured:
-        every = moments_of(tortured, 1 if deep else 23)
+        every = moments_of(tortured, 1 if deep else 47)
         outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
     assert wrong(outcomes) == []
     assert all(outcome.killed for outcome in outcomes)
-    assert len(outcomes) > 15
+    assert len(outcomes) > 7
 
 
 @pytest.mark.parametrize("case", [ADDING, additive_case(3)], ids=["adding", "random"])
 def test_a_power_loss_at_any_write_does_no_harm(case, deep):
     with torture(case) as tortured:
-        losses = power_losses(tortured, most=400 if deep else 15)
+        losses = power_losses(tortured, most=400 if deep else 8)
     assert losses.problems == ()
-    assert losses.states >= 15
+    assert losses.states >= 8
 
 
 def states_stay_in_the_ledger():
@@ -55,5 +55,4 @@ def nothing_is_subtracted():
 @pytest.mark.parametrize("sabotage", [states_stay_in_the_ledger, nothing_is_subtracted])
 def test_red_when_it_is_broken(sabotage):
     with torture(ADDING, sabotage, lasting=True) as tortured:
-        found = wrong(tortured.kill(5, moment) for moment in range(20, tortured.moments[5], 10))
-    assert found
+        assert any(tortured.kill(5, moment).problems for moment in range(20, tortured.moments[5], 10))

@@ -66,26 +66,26 @@ def moments_of(tortured, step):
 
 def test_a_kill_at_any_moment_of_a_trace_does_no_harm(deep):
     with torture(SHORT) as tortured:
-        every = moments_of(tortured, 1 if deep else 12)
+        every = moments_of(tortured, 1 if deep else 25)
         outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
     assert wrong(outcomes) == []
     assert all(outcome.killed for outcome in outcomes)
-    assert len(outcomes) > 30
+    assert len(outcomes) > 15
 
 
 def test_a_kill_at_any_moment_neither_loses_nor_doubles_what_waits_for_its_round(deep):
     with torture(STAGED) as tortured:
-        every = moments_of(tortured, 1 if deep else 31)
+        every = moments_of(tortured, 1 if deep else 61)
         outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
     assert wrong(outcomes) == []
-    assert len(outcomes) > 20
+    assert len(outcomes) > 10
 
 
 def test_kills_at_random_moments_of_random_traces_do_no_harm(thorough):
-    kills = 6 if thorough else 3
-    outcomes = spread(lambda seed: random_kills(seed, "bayes", kills), range(4))
+    kills = 6 if thorough else 2
+    outcomes = spread(lambda seed: random_kills(seed, "bayes", kills), range(4 if thorough else 3))
     assert wrong(outcomes) == []
-    assert sum(outcome.killed for outcome in outcomes) >= 4 * kills - 4
+    assert sum(outcome.killed for outcome in outcomes) >= 3 * kills - 3
 
 
 def test_a_network_survives_kills_too(thorough):

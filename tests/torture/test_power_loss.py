@@ -28,7 +28,7 @@ from tests.torture.vfs import RecordingVFSFile
     ],
 )
 def test_a_power_loss_at_any_write_does_no_harm(case, thorough):
-    states = 20 if thorough else 12
+    states = 20 if thorough else 8
     with torture(case) as tortured:
         losses = power_losses(tortured, most=states)
     assert losses.problems == ()
@@ -42,7 +42,7 @@ def test_a_power_loss_while_a_home_is_made_leaves_a_home_or_none(scratch, deep):
     with on(disk):
         open_device(scratch / "life" / "home", SHORT).close()
     states = 0
-    for _, state in list(crash_states(disk, most=4 if deep else 2))[:: 1 if deep else 4]:
+    for _, state in list(crash_states(disk, most=4 if deep else 2))[:: 1 if deep else 8]:
         state.write_to(scratch / "state")
         home = scratch / "state" / "home"
         if (home / "cause.toml").exists():
@@ -51,12 +51,12 @@ def test_a_power_loss_while_a_home_is_made_leaves_a_home_or_none(scratch, deep):
             with pytest.raises(HomeError, match="is not a home"):
                 Cause(home)
         device = open_device(home, SHORT)
-        if states % 8 == 0:
+        if states % (8 if deep else 4) == 0:
             perform(device, SHORT.calls[0])
         device.close()
         shutil.rmtree(scratch / "state")
         states += 1
-    assert states > (60 if deep else 15)
+    assert states > (60 if deep else 7)
 
 
 def files_are_not_synced():

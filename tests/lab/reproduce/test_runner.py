@@ -29,6 +29,8 @@ from tests.waiting import pass_time, wait_until
 POLICIES = [FIGURES["policies"]]
 RUNS = 30
 """How many runs the figure has: 18 in our reading, 12 in the paper's."""
+SMALL = replace(TINY, seeds=1, workload=200)
+"""For tests in which any run of a figure will do."""
 
 
 class Stopped(Exception):
@@ -54,17 +56,19 @@ def test_what_was_stopped_goes_on_where_it_was(tmp_path, ran):
         raise Stopped
 
     with pytest.raises(Stopped):
-        reproduce(POLICIES, TINY, Place(), tmp_path, on_done=stop)
+        reproduce(POLICIES, SMALL, Place(), tmp_path, on_done=stop)
     assert len(ran) == len(list((tmp_path / "cells").iterdir())) == 1
-    report = reproduce(POLICIES, TINY, Place(), tmp_path)
+    report = reproduce(POLICIES, SMALL, Place(), tmp_path)
     assert (report.found, report.ran) == (1, RUNS - 1)
     assert len(ran) == RUNS
-    assert reproduce(POLICIES, TINY, Place(), tmp_path).ran == 0
+    assert reproduce(POLICIES, SMALL, Place(), tmp_path).ran == 0
     assert len(ran) == RUNS
 
 
 def test_a_killed_process_loses_at_most_one_run(tmp_path):
-    command = [sys.executable, "-m", "cause", "reproduce", "policies", "--seeds", "3", "--out", str(tmp_path)]
+    only = {"slots": ["8"]}
+    command = [sys.executable, "-m", "cause", "reproduce", "policies", "--only", "slots=8", "--seeds", "2"]
+    command += ["--out", str(tmp_path)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         wait_until(lambda: list(tmp_path.glob("cells/*.json")), 60)
@@ -73,8 +77,8 @@ def test_a_killed_process_loses_at_most_one_run(tmp_path):
         process.wait()
     kept = len(list(tmp_path.glob("cells/*.json")))
     assert kept
-    report = reproduce(POLICIES, replace(TINY, seeds=3, workload=50_000), Place(), tmp_path)
-    assert (report.found, report.ran) == (kept, RUNS - kept)
+    report = reproduce(POLICIES, replace(TINY, seeds=2, workload=50_000), Place(), tmp_path, only=only)
+    assert (report.found, report.ran) == (kept, 10 - kept)
 
 
 ENDLESS = """
@@ -151,16 +155,16 @@ def test_another_setting_is_another_run(tmp_path, ran):
 
 def test_results_of_earlier_calls_stay(tmp_path):
     only = {"slots": ["8"]}
-    reproduce(POLICIES, TINY, Place(), tmp_path, only={**only, "system": ["cause:policy=fifo"]})
-    report = reproduce(POLICIES, TINY, Place(), tmp_path, only={**only, "system": ["cause:policy=cost"]})
+    reproduce(POLICIES, SMALL, Place(), tmp_path, only={**only, "system": ["cause:policy=fifo"]})
+    report = reproduce(POLICIES, SMALL, Place(), tmp_path, only={**only, "system": ["cause:policy=cost"]})
     assert [row[0] for row in report.results["policies"]["rows"]] == ["fifo", "cost"]
 
 
 def test_results_alone_are_enough_to_go_on_from(tmp_path):
-    reproduce(POLICIES, TINY, Place(), tmp_path)
+    reproduce(POLICIES, SMALL, Place(), tmp_path)
     for path in (tmp_path / "cells").iterdir():
         path.unlink()
-    assert reproduce(POLICIES, TINY, Place(), tmp_path).ran == 0
+    assert reproduce(POLICIES, SMALL, Place(), tmp_path).ran == 0
 
 
 def test_a_damaged_run_is_made_again(tmp_path):
@@ -173,14 +177,14 @@ def test_a_damaged_run_is_made_again(tmp_path):
 
 
 def test_several_processes_give_the_same(tmp_path):
-    reproduce(POLICIES, TINY, Place(), tmp_path / "one")
-    reproduce(POLICIES, TINY, Place(workers=2), tmp_path / "two")
+    reproduce(POLICIES, SMALL, Place(), tmp_path / "one")
+    reproduce(POLICIES, SMALL, Place(workers=2), tmp_path / "two")
     one, two = (json.loads((tmp_path / n / "policies.json").read_text())["result"] for n in ("one", "two"))
     assert one["summary"] == two["summary"]
 
 
 def test_trainings_at_once_learn_the_same_also_beside_one_that_fails():
-    cells = [c for c in FIGURES["controller"].cells(TINY) if c.kind == "train" and c.settings["shards"] == 2]
+    cells = [c for c in FIGURES["controller"].cells(TINY) if c.kind == "train" and c.settings["shards"] == 2][:2]
     bad, done = Cell("train", {**cells[0].settings, "system": "nobody"}), {}
 
     def run_all():
@@ -243,7 +247,7 @@ def test_only_some_runs_are_made_and_those_without_the_setting_stay():
 
 
 def test_when_time_is_up_nothing_more_is_begun(tmp_path):
-    report = reproduce(POLICIES, TINY, Place(), tmp_path, minutes=0)
+    report = reproduce(POLICIES, SMALL, Place(), tmp_path, minutes=0)
     assert (report.ran, report.left, report.results) == (0, RUNS, {})
 
 
@@ -299,8 +303,8 @@ def test_bad_input_is_one_line(capsys, tmp_path, monkeypatch, args, message):
 
 def test_runs_of_two_folders_make_one_figure(tmp_path, ran):
     one, other = tmp_path / "one", tmp_path / "other"
-    reproduce(POLICIES, TINY, Place(), one, only={"slots": ["8"]})
-    reproduce(POLICIES, TINY, Place(), other, only={"slots": ["16"]})
+    reproduce(POLICIES, SMALL, Place(), one, only={"slots": ["8"]})
+    reproduce(POLICIES, SMALL, Place(), other, only={"slots": ["16"]})
     made = len(ran)
     assert len(Archive(one).of_result("policies")) < made
     report = rewrite(POLICIES, one, [other])
@@ -316,18 +320,18 @@ def test_what_another_call_added_meanwhile_stays(tmp_path):
 
     def meanwhile(done, number, total):
         if not ended:
-            ended.append(reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["16"]}))
+            ended.append(reproduce(POLICIES, SMALL, Place(), tmp_path, only={"slots": ["16"]}))
 
-    reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["8"]}, on_done=meanwhile)
+    reproduce(POLICIES, SMALL, Place(), tmp_path, only={"slots": ["8"]}, on_done=meanwhile)
     assert {done["slots"] for done in Archive(tmp_path).of_result("policies")} == {8, 16}
 
 
 def test_a_result_is_not_changed_by_two_at_once(tmp_path):
     """One that is about to write waits for another's end, and adds to what that one wrote."""
     other = tmp_path / "other"
-    reproduce(POLICIES, TINY, Place(), other, only={"slots": ["16"]})
-    reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["8"]})
-    archive, wanted = Archive(tmp_path), wanted_cells(POLICIES[0], TINY, {"slots": ["8"]})
+    reproduce(POLICIES, SMALL, Place(), other, only={"slots": ["16"]})
+    reproduce(POLICIES, SMALL, Place(), tmp_path, only={"slots": ["8"]})
+    archive, wanted = Archive(tmp_path), wanted_cells(POLICIES[0], SMALL, {"slots": ["8"]})
     folder = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)
     try:
@@ -342,9 +346,9 @@ def test_a_result_is_not_changed_by_two_at_once(tmp_path):
 
 
 def test_runs_of_an_older_format_are_made_again(tmp_path, monkeypatch):
-    assert reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["8"]}).ran == 10
+    assert reproduce(POLICIES, SMALL, Place(), tmp_path, only={"slots": ["8"]}).ran == 10
     monkeypatch.setitem(cell_.FORMATS, "count", cell_.FORMATS["count"] + 1)
-    report = reproduce(POLICIES, TINY, Place(), tmp_path, only={"slots": ["8"]})
+    report = reproduce(POLICIES, SMALL, Place(), tmp_path, only={"slots": ["8"]})
     assert (report.found, report.ran) == (0, 10)
     assert len(Archive(tmp_path).of_result("policies")) == 10  # the older ones are gone from it
 
@@ -391,7 +395,7 @@ def test_a_run_that_fails_is_told_when_the_others_are_done_and_their_results_mad
     monkeypatch.setattr(kinds, "run", failing)
     figures = [FIGURES["policies"], FIGURES["rsn-rounds"]]
     with pytest.raises(LearnerError, match="it broke"):
-        reproduce(figures, TINY, Place(), tmp_path)
+        reproduce(figures, SMALL, Place(), tmp_path)
     assert [len(Archive(tmp_path).of_result(figure.name)) for figure in figures] == [RUNS - 1, 11]
     assert (tmp_path / "RESULTS.md").exists()
 
