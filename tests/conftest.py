@@ -44,7 +44,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 LONGEST_FIRST = (
-    "tests/data/",  # short, but a hundred times slower in a process that overwrites freed memory, as homes do
     "tests/exactness/test_pairwise.py",
     "tests/torture/test_kills.py",
     "tests/lab/reproduce/",
@@ -57,7 +56,7 @@ LONGEST_FIRST = (
     "tests/lab/",
     "tests/learners/",
 )
-"""Files that take longest, after those that must come first.
+"""Files that take longest.
 
 Each is run by one worker, so they are begun first: no worker then waits for the last.
 """
@@ -83,7 +82,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def keep_freed_memory() -> Iterator[None]:
     """Let the C library leave freed memory as it is again, after a test in which a home or a worker switched it on.
 
-    Reading data, for one, takes a hundred times as long where freed memory is overwritten.
+    Each test then takes as long whichever came before it in the same process.
     """
     yield
     from cause.common import zeroize
@@ -108,6 +107,8 @@ def one_process_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     `tests/executors/test_fresh_trial.py` is about the fresh ones.
     """
     from cause.device import attach
+    from cause.executors import fresh_trial
     from cause.learners.trial import try_out
 
-    monkeypatch.setattr(attach, "try_out_afresh", try_out)
+    for module in (attach, fresh_trial):
+        monkeypatch.setattr(module, "try_out_afresh", try_out)

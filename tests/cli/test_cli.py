@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from typing import cast
 
 import click
@@ -261,13 +262,22 @@ def test_given_cannot_be_swept_over_shards(capsys, trace):
     assert "from the trace" in err
 
 
-def test_an_ablation_is_json(capsys):
+@pytest.fixture
+def small_workload(monkeypatch):
+    """The paper's workload with a hundredth of its samples, for a command that takes no other."""
+    from cause.cli import options
+
+    drawn_of = options.drawn_of
+    monkeypatch.setattr(options, "drawn_of", lambda *a, **k: replace(drawn_of(*a, **k), samples=500, users=10))
+
+
+def test_an_ablation_is_json(capsys, small_workload):
     code, out, _ = cause(capsys, "ablate", "--seeds", 1, "--jobs", 1, "--rho", 0.02, "--json")
     assert code == 0
     assert json.loads(out)["rows"]
 
 
-def test_no_request_at_all_is_shown_without_a_ratio(capsys, tmp_path):
+def test_no_request_at_all_is_shown_without_a_ratio(capsys, tmp_path, small_workload):
     code, out, _ = cause(capsys, "ablate", "--rho", 0, "--seeds", 1, "--jobs", 1, "--plot", tmp_path / "a.png")
     assert code == 0
     assert len(out.splitlines()) > 3

@@ -154,6 +154,7 @@ def test_a_network_is_tried_before_its_home_is_made_and_what_cannot_be_pruned_is
     assert note in cause("status", "home", "--json")["notes"][0]
 
 
+@pytest.mark.usefixtures("one_process_trial")
 def test_a_file_is_refused_before_the_learner_is_loaded_and_a_module_that_is_not_found_is_explained(
     cause, refused, monkeypatch
 ):
@@ -186,6 +187,7 @@ def test_status_says_how_many_shards_take_new_data(cause):
     assert (found["active_shards"], found["most_shards"]) == (3, 4)
 
 
+@pytest.mark.usefixtures("one_process_trial")
 def test_init_takes_class_weights_a_loss_and_numbers_for_each_channel(cause, refused, monkeypatch):
     Path("losses.py").write_text("def mine(outputs, labels):\n    return outputs.logsumexp(1).mean()\n")
     monkeypatch.syspath_prepend(str(Path.cwd()))

@@ -6,6 +6,7 @@ import io
 import struct
 import tarfile
 import time
+import tracemalloc
 import warnings
 import zipfile
 import zlib
@@ -47,6 +48,30 @@ def refused(path, split="train"):
     assert "\n" not in str(result.value)
     assert str(path.name) in str(result.value)
     return str(result.value)
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+def test_a_small_file_takes_little_memory_whatever_the_limit(tmp_path, packed):
+    """`read(4 GiB)` allocates as much, and a process that overwrites freed memory fills it."""
+    path, data = tmp_path / "data", bytes(range(256)) * 10_000
+    path.write_bytes(gzip.compress(data) if packed else data)
+    tracemalloc.start()
+    try:
+        assert files.read(path) == data
+        assert tracemalloc.get_traced_memory()[1] < 4 * len(data)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("size", [0, 1, 2**20, 2**20 + 1, 3 * 2**20])
+def test_a_file_of_the_limit_is_read_and_a_byte_more_is_refused(tmp_path, size, packed):
+    path, data = tmp_path / "data", b"x" * size
+    path.write_bytes(gzip.compress(data) if packed else data)
+    assert files.read(path, size) == data
+    if size:
+        with pytest.raises(InputError, match="more than"):
+            files.read(path, size - 1)
 
 
 def test_cut_off_and_wrong_cifar(tmp_path):

@@ -10,6 +10,7 @@ from cause.executors.fresh_trial import try_out_afresh
 from cause.learners.torch import TorchLearner
 from cause.learners.trial import try_out
 from tests.learners import stateful_networks as networks
+from tests.quick import quick_only
 
 
 def learner(make):
@@ -27,7 +28,10 @@ def nothing_passed(monkeypatch):
 
 @pytest.mark.parametrize(
     "make",
-    [networks.bound_method, networks.on_another_module, networks.predictions_reach_training, networks.hash_of_text],
+    quick_only(
+        [networks.bound_method, networks.on_another_module, networks.predictions_reach_training, networks.hash_of_text],
+        [networks.predictions_reach_training, networks.hash_of_text],  # state that is kept, and one from outside
+    ),
 )
 def test_state_that_no_look_at_the_code_finds_is_refused(make):
     with pytest.raises(LearnerError, match=r"keeps something between|gave other weights or answers"):

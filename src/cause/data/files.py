@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import tarfile
 import zlib
 from collections.abc import Collection
@@ -12,6 +13,7 @@ from cause.common.units import format_bytes
 from cause.data.dataset import bad
 
 MOST_BYTES = 4 * 2**30  # decompressed; the largest official file here, SVHN's "extra", has 1.6 GB
+PIECE_BYTES = 2**20
 GZIP = b"\x1f\x8b"
 
 # What the standard library's decompressors and archive readers raise on damaged input.
@@ -25,7 +27,9 @@ def read(path: Path, most: int | None = None) -> bytes:
         with path.open("rb") as file:
             packed = file.read(2) == GZIP
             file.seek(0)
-            return _at_most(gzip.GzipFile(fileobj=file) if packed else file, most, path)
+            if packed:
+                return _at_most(gzip.GzipFile(fileobj=file), most, path)
+            return _at_most(file, most, path, os.fstat(file.fileno()).st_size)
     except OSError as error:
         raise bad(path, _why(error)) from None
     except DAMAGED:
@@ -117,11 +121,20 @@ class _Bounded(io.RawIOBase):
         return data
 
 
-def _at_most(source: Any, most: int, path: Path) -> bytes:
-    data: bytes = source.read(most + 1)
-    if len(data) > most:
+def _at_most(source: Any, most: int, path: Path, expected: int = PIECE_BYTES) -> bytes:
+    """Read to the end, first the expected number of bytes at once, then in pieces.
+
+    `read(n)` allocates n bytes however few there are, and where freed memory is overwritten the C library fills them,
+    too: a limit of gigabytes must not be passed as n.
+    """
+    pieces: list[bytes] = []
+    left, size = most + 1, expected + 1
+    while left and (piece := source.read(min(left, size))):
+        pieces.append(piece)
+        left, size = left - len(piece), PIECE_BYTES
+    if not left:
         raise bad(path, f"more than {format_bytes(most)} when unpacked")
-    return data
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _why(error: OSError) -> str:
