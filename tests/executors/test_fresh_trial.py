@@ -27,7 +27,13 @@ def nothing_passed(monkeypatch):
 
 @pytest.mark.parametrize(
     "make",
-    [networks.bound_method, networks.on_another_module, networks.predictions_reach_training, networks.hash_of_text],
+    [
+        networks.bound_method,
+        networks.on_another_module,
+        networks.predictions_reach_training,
+        networks.hash_of_text,
+        networks.replaced_by_each_first_training,
+    ],
 )
 def test_state_that_no_look_at_the_code_finds_is_refused(make):
     with pytest.raises(LearnerError, match=r"keeps something between|gave other weights or answers"):
