@@ -29,8 +29,15 @@ def nothing_passed(monkeypatch):
 @pytest.mark.parametrize(
     "make",
     quick_only(
-        [networks.bound_method, networks.on_another_module, networks.predictions_reach_training, networks.hash_of_text],
-        [networks.predictions_reach_training, networks.hash_of_text],  # state that is kept, and one from outside
+        [
+            networks.bound_method,
+            networks.on_another_module,
+            networks.predictions_reach_training,
+            networks.hash_of_text,
+            networks.replaced_by_each_first_training,
+        ],
+        # state that is kept, one from outside, and one that each training replaces
+        [networks.predictions_reach_training, networks.hash_of_text, networks.replaced_by_each_first_training],
     ),
 )
 def test_state_that_no_look_at_the_code_finds_is_refused(make):

@@ -228,6 +228,24 @@ def pure(classes, shape):
     return Pure(classes)
 
 
+class ReplacedByEachFirstTraining(Base):
+    """Every training from scratch sets it anew, so it shows only when a stored sub-model is used after another one."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__(classes)
+        self.register_buffer("ready", torch.tensor(False))
+
+    def before(self, x):
+        if self.training and not self.ready:
+            self.ready.fill_(True)
+            type(self).first = x.detach().mean(0)
+        return x - getattr(type(self), "first", 0)
+
+
+def replaced_by_each_first_training(classes, shape):
+    return ReplacedByEachFirstTraining(classes)
+
+
 class SmallDrift(Base):
     """Each forward pass of the process scales a little more."""
 

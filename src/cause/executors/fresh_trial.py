@@ -46,6 +46,7 @@ def try_out_afresh(learner: Learner) -> None:
     shape = shape_of(learner)
     if learner.users_code is None or shape is None or multiprocessing.current_process().daemon:
         return
+    learner.environment  # noqa: B018 - what it finds out about the network, as what can be pruned, is sent along
     try:
         sent = pickle.dumps(learner)
     except Exception:  # pickle raises what it likes

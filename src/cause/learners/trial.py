@@ -69,7 +69,10 @@ def try_out(learner: Learner, shape: tuple[int, ...] | None = None) -> None:
 
 
 def after(learner: Learner, shape: tuple[int, ...], earlier: Sequence[int]) -> bytes:
-    """Train and predict with lesson 0 after some other lessons; the result must not depend on these.
+    """Train lesson 0 after some other lessons, predict, and train on; the result must not depend on the others.
+
+    The others are trained again before the sub-model is used: code may keep what every training from scratch replaces,
+    and use it when a stored sub-model predicts or is trained further.
 
     Parameters
     ----------
@@ -78,19 +81,19 @@ def after(learner: Learner, shape: tuple[int, ...], earlier: Sequence[int]) -> b
     shape
         The shape of an input.
     earlier
-        The numbers of the lessons that are trained and predicted first.
+        The numbers of the other lessons.
 
     Returns
     -------
     bytes
-        A digest of the sub-model, before it is rounded, and of its answers.
+        A digest of the sub-model, before it is rounded, of its answers and of the sub-model that follows it.
     """
     trial = _Trial(learner.shortened().unrounded(), shape)
     with warnings.catch_warnings(), own_error_modes():
         warnings.simplefilter("ignore")
         for number in earlier:
             trial.result(number)
-        return trial.result(0)
+        return trial.result(0, between=earlier)
 
 
 class _Trial:
@@ -140,10 +143,14 @@ class _Trial:
                 "something between predictions; keep it in the network, and draw from the global generators"
             )
 
-    def result(self, number: int) -> bytes:
-        """Return a digest of the sub-model and the answers of a lesson."""
+    def result(self, number: int, between: Sequence[int] = ()) -> bytes:
+        """Return a digest of a lesson's sub-model, and of its answers and the next sub-model after other lessons."""
         blob = self._trained(number)
-        return digest(blob, self._answers(self._learner.decode(blob), number).tobytes())
+        for other in between:
+            self._trained(other)
+        answers = self._answers(self._learner.decode(blob), number).tobytes()
+        later = self._learner.train(self._learner.decode(blob), self._lesson(1), bytes(32))
+        return digest(blob, answers, self._learner.encode(later))
 
     def _lesson(self, number: int) -> Lesson:
         labels = (np.arange(SAMPLES) + number) % self._classes
