@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from tests.browser.large import LargeDevice
 from tests.browser.page import Page, missing
 
 
@@ -25,3 +26,10 @@ def page(browser):
     yield browser
     complaints = [each for each in browser.complaints() if "Failed to load resource" not in each]
     assert complaints == [], "the browser complains"
+
+
+@pytest.fixture(scope="session")
+def large(browser, tmp_path_factory):
+    """A device at real size, made once for all tests."""
+    with LargeDevice(tmp_path_factory.mktemp("large") / "porch-camera") as device:
+        yield device

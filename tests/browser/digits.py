@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -46,12 +47,13 @@ def bayes() -> Learner:
 class Device(Daemon):
     """A home of three shards and eight slots that has seen some rounds; nothing is repaired before it is asked for."""
 
-    def __init__(self, folder: Path, learner: Learner, rounds: Iterable[Users] = ()) -> None:
+    def __init__(self, folder: Path, learner: Learner, rounds: Iterable[Users] = (), **settings: Any) -> None:
         os.environ["CAUSE_TEST_KEY"] = MASTER
         super().__init__(folder, repair="never")
         self.flat = isinstance(learner, SklearnLearner)
         self.used = 0
-        with Cause(folder, learner=learner, key={"env": "CAUSE_TEST_KEY"}, system="frugal", shards=3, slots=8) as home:
+        made = {"system": "frugal", "shards": 3, "slots": 8, **settings}
+        with Cause(folder, learner=learner, key={"env": "CAUSE_TEST_KEY"}, **made) as home:
             for users in rounds:
                 home.learn({user: self.next(count) for user, count in users.items()})
 

@@ -64,6 +64,7 @@ def test_from_upload_to_a_verified_receipt(page, device, tmp_path):
     for at, user in enumerate(("gus", "hal", "ida")):
         x, y = device.next(40)
         np.savez(tmp_path / f"{user}.npz", x=x, y=y)
+        page.unfold("upload-details")
         page.type("upload-user", user)
         page.find("#upload-file").send_keys(str(tmp_path / f"{user}.npz"))
         page.click("#upload-form button[type=submit]")

@@ -57,6 +57,7 @@ def test_a_file_that_names_its_users_is_taken_without_a_user_and_refused_with_on
     x, y = device.next(4)
     np.savez(tmp_path / "both.npz", x=x, y=y, users=["fay", "gil", "fay", "fay"])
     page.sign_in(device.url, device.secret)
+    page.unfold("upload-details")
     page.type("upload-user", "fay")
     page.find("#upload-file").send_keys(str(tmp_path / "both.npz"))
     page.click("#upload-form button[type=submit]")

@@ -28,6 +28,9 @@ from cause.service.service import Service
 
 log = logging.getLogger("cause.serve")
 STATIC = Path(__file__).parent / "static"
+_PACKAGED_DOCS = Path(__file__).parent / "docs"
+DOCS = _PACKAGED_DOCS if _PACKAGED_DOCS.is_dir() else Path(__file__).parents[3] / "docs"
+"""The documentation: in a package beside this file, in a checkout where it is written."""
 PUBLIC = ("/healthz", "/readyz")
 UNTRACED: Any = {"tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False}
 """Telemetry is off: spans would contain paths, and paths contain user ids."""
@@ -55,11 +58,24 @@ def make_app(service: Service) -> FastAPI:
     )
     for part in (users, bulk_erasures, predictions, device, quarantine, evidence, tokens, meta):
         app.router.routes.extend(part.router(service).routes)
+    if DOCS.is_dir():
+        app.router.routes.append(Mount("/docs", Documents(directory=DOCS), name="docs"))
     app.router.routes.append(Pages("/", StaticFiles(directory=STATIC, html=True), name="static"))
     _add_exception_handlers(app)
     app.openapi = lambda: _schema(app)  # type: ignore[method-assign]
     app.add_middleware(ServiceMiddleware, service=service)
     return app
+
+
+class Documents(StaticFiles):
+    """The documentation of this version, as the text that it is written in: browsers show it without a network."""
+
+    def file_response(self, full_path: Any, *args: Any, **more: Any) -> Response:
+        """Return a file; Markdown is labelled as plain text, since browsers would save it otherwise."""
+        response = super().file_response(full_path, *args, **more)
+        if str(full_path).endswith(".md") and "content-type" in response.headers:
+            response.headers["content-type"] = "text/plain; charset=utf-8"
+        return response
 
 
 class Pages(Mount):

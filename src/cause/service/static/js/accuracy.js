@@ -1,10 +1,13 @@
-// Accuracy over rounds, as evaluations found it.
+// Accuracy over time with the voters of each moment, and where something was erased.
 
 import { api } from "./api.js";
-import { byId, details, h, memo, put, say, table } from "./dom.js";
-import { lines } from "./charts.js";
+import { byId, details, h, memo, put, say, svg, table } from "./dom.js";
 import { capital, number, percent, stamp } from "./format.js";
 import { typeOf } from "./files.js";
+import { T } from "./texts.js";
+import { timeChart } from "./timechart.js";
+
+export const erasureMarks = (history) => history.erasures.map((each) => [Date.parse(each.at), T.accuracy.erased(each.requests, each.samples, stamp(each.at))]);
 
 export function startAccuracy(context) {
   const fail = (error) => say(byId("evaluate-error"), error ? capital(error.message) : "");
@@ -19,23 +22,33 @@ export function startAccuracy(context) {
     }
   });
 
-  const draw = memo((items) => {
-    if (!items.length) return put(byId("accuracy"), h("p", { class: "muted empty" }, "Nothing has been evaluated yet."));
-    const oldest = [...items].reverse();
-    const newest = items[0];
-    const label = `Accuracy over rounds: ${percent(newest.accuracy)} in round ${newest.round}, ${percent(oldest[0].accuracy)} in round ${oldest[0].round}; the table has all`;
+  const draw = memo((history) => {
+    const items = history.evaluations;
+    if (!items.length) return put(byId("accuracy"), h("p", { class: "muted empty" }, T.accuracy.empty));
+    const most = Math.max(...items.map((each) => each.voters));
+    const least = Math.min(...items.map((each) => each.accuracy));
+    const { columns, legend } = T.accuracy;
+    const key = (name, ...parts) => h("li", {}, svg("svg", { class: "key", viewBox: "0 0 20 14", "aria-hidden": "true" }, parts), legend[name]);
     put(
       byId("accuracy"),
-      lines(label, oldest.map((each) => [each.round, each.accuracy]), (y) => `${Math.round(100 * y)} %`),
-      details("Evaluations as a table", h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Evaluations as a table" }, table("Evaluations, newest first", [
-        ["Round", (row) => String(row.round), "number"],
-        ["Accuracy", (row) => percent(row.accuracy), "number"],
-        ["Samples", (row) => number(row.samples), "number"],
-        ["Voters", (row) => number(row.voters), "number"],
-        ["Heads", (row) => row.heads.map((each) => `${each.shard}: ${percent(each.accuracy)}`).join(", ")],
-        ["At", (row) => h("time", { datetime: row.at }, stamp(row.at))],
-      ], items))),
+      timeChart({
+        label: T.accuracy.chart(items.at(-1), items[0]), text: T.accuracy.percent, ceiling: 1, floor: Math.max(0, Math.floor(least * 10 - 0.5) / 10),
+        points: items.map((each) => [Date.parse(each.at), each.accuracy, T.accuracy.point(each, stamp(each.at)), each.voters < most]),
+        strip: items.map((each) => [Date.parse(each.at), each.voters]), marks: erasureMarks(history),
+      }),
+      h(
+        "ul", { class: "legend" },
+        key("all", svg("circle", { class: "point", cx: 10, cy: 7, r: 3.5 })), key("fewer", svg("circle", { class: "point old", cx: 10, cy: 7, r: 3.5 })),
+        key("voters", svg("path", { class: "count-line", d: "M2 11H10V4H18" })), key("erasures", svg("path", { class: "mark", d: "M10 2v10" })),
+      ),
+      details(T.accuracy.table, h("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": T.accuracy.table }, table(T.accuracy.caption, [
+        [columns.at, (row) => h("time", { datetime: row.at }, stamp(row.at))],
+        [columns.round, (row) => String(row.round), "number"],
+        [columns.accuracy, (row) => percent(row.accuracy), "number"],
+        [columns.samples, (row) => number(row.samples), "number"],
+        [columns.voters, (row) => number(row.voters), "number"],
+      ], [...items].reverse()))),
     );
   });
-  return ({ evaluations }) => draw(evaluations.items);
+  return ({ history }) => draw(history);
 }

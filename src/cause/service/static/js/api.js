@@ -1,6 +1,7 @@
 // The service's routes. An error says what it is, in the service's own words.
 
 import { token } from "./session.js";
+import { T } from "./texts.js";
 
 export class Refused extends Error {
   constructor(status, detail) {
@@ -22,14 +23,14 @@ async function ask(path, options = {}) {
   try {
     answer = await fetch(path, { ...options, signal, headers: headers(options.headers), cache: "no-store", credentials: "omit" });
   } catch {
-    throw new Gone("the service does not answer");
+    throw new Gone(T.page.noAnswer);
   }
-  const told = await answer.json().catch(() => ({}));
+  const body = await answer.json().catch(() => ({}));
   if (!answer.ok) {
-    const why = told.errors?.map((each) => each.message).join("; ");
-    throw new Refused(answer.status, [told.detail ?? answer.statusText, why].filter(Boolean).join(": "));
+    const why = body.errors?.map((each) => each.message).join("; ");
+    throw new Refused(answer.status, [body.detail ?? answer.statusText, why].filter(Boolean).join(": "));
   }
-  return told;
+  return body;
 }
 
 const post = (path, body, more = {}) =>
@@ -67,5 +68,7 @@ export const api = {
   drop: (upload) => post(`/v1/quarantine/${encodeURIComponent(upload)}/drop`),
   repair: () => post("/v1/repairs"),
   verify: (receipt) => post(receipt === null ? "/v1/verifications" : `/v1/receipts/${receipt}/verification`),
+  createToken: (body) => post("/v1/tokens", body),
+  revokeToken: (id) => post(`/v1/tokens/${encodeURIComponent(id)}/revocation`),
   verification: (id) => ask(`/v1/verifications/${id}`),
 };

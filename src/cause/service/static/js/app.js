@@ -3,32 +3,38 @@
 import { Gone, Refused, api } from "./api.js";
 import { startAccuracy } from "./accuracy.js";
 import { startArrivals } from "./arrivals.js";
+import { away } from "./away.js";
 import { startBaselines } from "./baselines.js";
 import { byId, say } from "./dom.js";
 import { startErase } from "./erase.js";
 import { listen } from "./events.js";
 import { startFigures } from "./figures.js";
+import { fillTexts } from "./fill-texts.js";
 import { Story } from "./forget.js";
-import { away, capital, listed, number, plural } from "./format.js";
-import { Lineages } from "./lineages.js";
+import { capital } from "./format.js";
+import { startGlossary } from "./glossary.js";
+import { LineageBoard } from "./lineage-board.js";
 import { tell } from "./log.js";
 import { startMemory } from "./memory.js";
 import { Picture } from "./picture.js";
 import { startQuarantine } from "./quarantine.js";
 import { startReceipts } from "./receipts.js";
-import { startRepairs } from "./repairs.js";
+import { startRequests } from "./requests.js";
+import { startRetrained } from "./retrained.js";
 import { startRounds } from "./rounds.js";
-import { SENTENCES } from "./sentences.js";
 import { token } from "./session.js";
+import { T } from "./texts.js";
 import { startTheme } from "./theme.js";
 import { Timeline } from "./timeline.js";
+import { startTokens } from "./tokens.js";
+import { startVerdict } from "./verdict.js";
 
 const ROUTES = {
-  status: "/v1/status", shards: "/v1/shards", subModels: "/v1/sub-models", rounds: "/v1/rounds?limit=20",
-  requests: "/v1/requests?limit=20", receipts: "/v1/receipts?limit=20", evaluations: "/v1/evaluations?limit=200",
-  baselines: "/v1/baselines", energy: "/v1/energy", log: "/v1/log",
+  status: "/v1/status", shards: "/v1/shards", subModels: "/v1/sub-models", open: "/v1/requests?state=in_effect&limit=50",
+  evaluations: "/v1/evaluations?limit=1", log: "/v1/log", history: "/v1/history?points=160", baselines: "/v1/baselines", energy: "/v1/energy",
 };
-const SLOW = ["baselines", "energy"]; // asked for when a round or a repair is over
+const FIRST = ["status", "shards", "subModels", "open", "evaluations", "log"]; // without which nothing can be shown
+const SLOW = ["history", "baselines", "energy"]; // asked for when a round, a repair, an erasure or an evaluation is over
 const STAY_MS = 900; // of each step of a forget
 const SHORT_MS = 220;
 
@@ -39,19 +45,25 @@ let open = false;
 let stale = true; // whether something happened that the picture may not show
 let slow = true;
 
-const context = { tell, failed, preview: (plan) => lineages.show(plan), redraw: render };
+fillTexts();
+const context = { tell, failed, preview: (plan) => lineages.show(plan) };
 const picture = new Picture();
-const lineages = new Lineages(picture);
+const lineages = new LineageBoard(picture);
 const story = new Story();
 const erase = startErase(context);
 const receipts = startReceipts(context);
-const panels = [startFigures(), startArrivals(context), startRepairs(context), startQuarantine(context), receipts.render, startMemory(), startAccuracy(context), startBaselines(), startRounds(context)];
+const requests = startRequests(context);
+const rounds = startRounds(context);
+const tokens = startTokens(context);
+const panels = [startVerdict(context), startFigures(), startArrivals(context), requests.render, startQuarantine(context), receipts.render];
+const charts = [startMemory(), startAccuracy(context), startRetrained()]; // once the history is there
+const comparisons = [startBaselines()];
 const timeline = new Timeline(play, settle);
 
 // An error where it belongs; without a valid token the way back is the form.
 function failed(error, show) {
-  if (error instanceof Refused && error.status === 401) return signedOut("The token is not valid any more: it has expired or was revoked.");
-  if (error instanceof Gone) banner("The service does not answer. What is shown may be old; it is tried again.");
+  if (error instanceof Refused && error.status === 401) return signedOut(T.signIn.ended);
+  if (error instanceof Gone) banner(T.page.gone);
   if (show) show(error);
   else if (!(error instanceof Gone || error instanceof Refused)) throw error;
 }
@@ -69,18 +81,20 @@ async function load(names) {
 function render() {
   if (!open) return;
   for (const panel of panels) panel(state, may.operate);
+  if (state.history) for (const chart of charts) chart(state);
+  if (state.baselines) for (const comparison of comparisons) comparison(state);
   const { status } = state;
-  say(byId("device-line"), `${status.system}, version ${status.version}`);
-  if (status.problem) banner(`There is a problem: ${status.problem}`);
-  else if (byId("link").classList.contains("up")) banner(null);
+  say(byId("device-name"), status.name);
+  say(byId("device-line"), T.page.system(status.system, status.version));
+  document.title = T.page.title(status.name);
+  if (byId("link").classList.contains("up")) banner(null);
 }
 
 function drawTraining() {
   const step = picture.training;
   byId("training").hidden = !step;
   if (!step) return;
-  const [shard, round] = step.segment;
-  say(byId("training-text"), `Shard ${shard}, round ${round}: epoch ${number(step.epoch)} of ${number(step.epochs)}`);
+  say(byId("training-text"), T.lineages.progress(step.segment, step.epoch, step.epochs));
   byId("training-bar").max = Math.max(1, step.total);
   byId("training-bar").value = step.done;
 }
@@ -90,23 +104,23 @@ function draw() {
   drawTraining();
 }
 
-// What the service says, once nothing is left to be shown.
+// What the service says, once nothing is left to be shown: first what the page cannot do without, then the rest.
 async function settle() {
   if (!open || !stale) return;
   try {
-    const names = Object.keys(ROUTES).filter((each) => state[each] === undefined || !SLOW.includes(each) || slow);
+    const late = SLOW.filter((each) => state[each] === undefined || slow);
     stale = slow = false;
-    await load(names);
+    await load(FIRST);
     picture.training = state.status.training;
     picture.take(state.shards, state.status.training);
-    const waiting = new Set(state.requests.items.filter((each) => each.state === "in_effect").flatMap((each) => each.shards));
+    const waiting = new Set(state.open.items.flatMap((each) => each.shards));
     const { next_deadline: next } = state.status.requests;
-    story.resume([...waiting], next ? `due ${away(next)}` : "waits");
-    if (story.step === 5) {
-      const newest = state.receipts.items.find((each) => each.kind === "repair") ?? state.receipts.items[0];
-      if (newest) story.signed(newest.number);
-    }
+    story.resume([...waiting].sort((a, b) => a - b), next ? T.story.due(away(next)) : T.story.waits);
+    if (story.step === 5 && state.log.size) story.signed(state.log.size - 1);
     draw();
+    render();
+    shown();
+    await Promise.all([requests.load(), receipts.load(), rounds.load(), load(late)]);
     render();
     if (state.baselines.state === "computing") setTimeout(look, 1_500);
   } catch (error) {
@@ -124,7 +138,7 @@ function look() {
 // Shows one event; returns how long it is to be seen.
 async function play(kind, data, hurried) {
   if (!open) return 0;
-  const sentence = SENTENCES[kind]?.(data);
+  const sentence = T.log.events[kind]?.(data);
   if (sentence) tell(sentence, kind === "upload.staged" ? "upload" : "");
   if (kind !== "segment.epoch" && kind !== "hello") stale = true;
   switch (kind) {
@@ -156,6 +170,9 @@ async function play(kind, data, hurried) {
       slow = true;
       draw();
       return 0;
+    case "evaluation.made":
+      slow = true;
+      return 0;
     case "request.repaired":
       if (story.step !== null) story.repaired();
       return 0;
@@ -173,22 +190,23 @@ async function play(kind, data, hurried) {
 
 // The heart of the page: each step is seen before the next.
 async function forget(data, hurried) {
-  if (!data.samples && !data.shards.length) return tell("An erasure is in effect that touches nothing that was learned.");
+  if (!data.samples && !data.shards.length) return tell(T.log.nothing);
   const stay = () => (hurried ? Promise.resolve() : new Promise((done) => setTimeout(done, STAY_MS)));
+  slow = true;
   picture.training = null;
   picture.lose(await api.shards());
   story.deleted(data.samples);
-  tell(`${plural(data.samples, "sample")} deleted.`, "taint");
+  tell(T.log.deleted(data.samples), "taint");
   draw();
   await stay();
   picture.taint(data.dropped);
   story.destroyed(data.dropped.length);
-  tell(data.dropped.length ? `${plural(data.dropped.length, "tainted sub-model")} destroyed.` : "No stored sub-model had seen them.", "taint");
+  tell(T.log.destroyed(data.dropped.length), "taint");
   draw();
   await stay();
   picture.fallBack(data.shards);
   story.fellBack(data.shards, picture);
-  tell(data.shards.length ? `${capital(listed(data.shards.map((shard) => fallen(shard))))}.` : "No shard is touched.");
+  tell(T.log.fallen(data.shards.map((shard) => fallen(shard))));
   draw();
   await stay();
   story.waits(data.rsn_planned);
@@ -197,8 +215,8 @@ async function forget(data, hurried) {
 
 function fallen(shard) {
   const found = picture.shards.find((each) => each.shard === shard);
-  if (!found) return `shard ${shard} holds nothing any more`;
-  return found.head === null ? `shard ${shard} does not vote until it is replayed` : `shard ${shard} falls back to round ${found.head[1]} and keeps voting`;
+  if (!found) return T.log.empties(shard);
+  return found.head === null ? T.log.pauses(shard) : T.log.fellBack(shard, found.head[1]);
 }
 
 function linked(up, text) {
@@ -211,19 +229,19 @@ function start() {
   stop = listen({
     event: (kind, data) => timeline.push(kind, data),
     up: () => {
-      linked(true, "Live");
+      linked(true, T.page.live);
       banner(null);
       look();
     },
     down: () => {
-      linked(false, "Lost");
-      banner("The service does not answer. What is shown may be old; it is tried again.");
+      linked(false, T.page.lost);
+      banner(T.page.gone);
     },
     busy: (why) => {
-      linked(false, "Not live");
-      banner(`The service refuses live updates to this tab: ${why}. Close other tabs, or reload to see what is new; it is tried again.`);
+      linked(false, T.page.notLive);
+      banner(T.page.busy(why));
     },
-    refused: () => signedOut("The token is not valid any more: it has expired or was revoked."),
+    refused: () => signedOut(T.signIn.ended),
   });
 }
 
@@ -233,22 +251,29 @@ async function signIn() {
   try {
     found = await api.token();
   } catch (error) {
-    if (error instanceof Refused && error.status === 401) return fail("This token is not known here, has expired or was revoked.");
-    if (error instanceof Refused && error.status === 429) return fail("Too many attempts: wait a second and try again.");
-    return fail(error instanceof Gone ? "The service does not answer: is it running?" : capital(error.message));
+    if (error instanceof Refused && error.status === 401) return fail(T.signIn.unknown);
+    if (error instanceof Refused && error.status === 429) return fail(T.signIn.attempts);
+    return fail(error instanceof Gone ? T.signIn.gone : capital(error.message));
   }
   if (!found.scopes.includes("operator") && !found.scopes.includes("auditor")) {
-    return fail(`This token is for ${listed(found.scopes)}: the dashboard needs one of an operator or auditor.`);
+    return fail(T.signIn.scopes(found.scopes));
   }
   may.operate = found.scopes.includes("operator");
-  for (const id of ["erase", "upload-form", "evaluate-form"]) byId(id).hidden = !may.operate;
+  for (const id of ["erase", "upload-form", "evaluate"]) byId(id).hidden = !may.operate;
   open = stale = slow = true;
+  if (found.scopes.includes("admin")) tokens.open(found);
+  start();
   await settle();
+}
+
+// The board is seen as soon as there is something to see.
+function shown() {
+  if (!byId("board").hidden) return;
   byId("sign-in").hidden = true;
   byId("board").hidden = false;
   byId("sign-out").hidden = false;
   draw();
-  start();
+  performance.mark("board");
 }
 
 function signedOut(why) {
@@ -256,11 +281,13 @@ function signedOut(why) {
   stop();
   token.drop();
   erase.close();
+  tokens.close();
   byId("board").hidden = true;
   byId("sign-out").hidden = true;
   byId("link").hidden = true;
   byId("log").replaceChildren();
   say(byId("device-line"), "");
+  say(byId("device-name"), "CAUSE");
   byId("sign-in").hidden = false;
   say(byId("sign-in-error"), why ?? "");
   byId("secret").focus();
@@ -277,6 +304,7 @@ byId("sign-out").addEventListener("click", () => {
   location.reload(); // nothing of the device stays in the page
 });
 startTheme();
+startGlossary();
 setInterval(() => open && state.status && render(), 30_000);
 if (token.get()) signIn();
 else signedOut();

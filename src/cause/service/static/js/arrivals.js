@@ -1,39 +1,49 @@
-// The next round: what waits for it, uploads, and closing it.
+// The next round: what waits for it, uploads of one file or many, and closing it.
 
 import { api } from "./api.js";
 import { byId, say } from "./dom.js";
-import { bytes, capital, plural } from "./format.js";
+import { capital, stamp } from "./format.js";
 import { isPicture, typeOf } from "./files.js";
+import { T } from "./texts.js";
 
 export function startArrivals(context) {
   const file = byId("upload-file");
   const fail = (error) => say(byId("upload-error"), error ? capital(error.message) : "");
 
-  file.addEventListener("change", () => {
-    byId("upload-label-row").hidden = !(file.files[0] && isPicture(file.files[0]));
-  });
+  const chosen = () => {
+    byId("upload-label-row").hidden = ![...file.files].some(isPicture);
+  };
+  file.addEventListener("change", chosen);
 
   byId("upload-form").addEventListener("submit", async (event) => {
     event.preventDefault();
     fail(null);
-    const given = file.files[0];
-    try {
-      const label = isPicture(given) ? byId("upload-label").value : null;
-      const user = byId("upload-user").value;
-      const done = user ? await api.upload(user, given, typeOf(given), label) : await api.uploadAll(given, typeOf(given));
-      say(byId("upload-told"), `${plural(done.samples, "sample")} uploaded, sealed and waiting.`);
-      file.value = "";
-      byId("upload-label-row").hidden = true;
-    } catch (error) {
-      context.failed(error, fail);
+    const files = [...file.files];
+    const user = byId("upload-user").value;
+    let samples = 0;
+    for (const [at, each] of files.entries()) {
+      try {
+        if (files.length > 1) say(byId("upload-told"), T.arrivals.uploading(at + 1, files.length, each.name));
+        const label = isPicture(each) ? byId("upload-label").value : null;
+        const done = user ? await api.upload(user, each, typeOf(each), label) : await api.uploadAll(each, typeOf(each));
+        samples += done.samples;
+      } catch (error) {
+        say(byId("upload-told"), "");
+        // nothing of the files after it was sent
+        const show = files.length > 1 ? () => say(byId("upload-error"), T.arrivals.stopped(each.name, error.message, at, files.length)) : fail;
+        return context.failed(error, show);
+      }
     }
+    say(byId("upload-told"), T.arrivals.uploaded(samples, files.length));
+    file.value = "";
+    chosen();
   });
 
   const button = byId("close-round");
   let expiring = null; // what closing the next round deletes
   let asking = false; // the first press only says so
 
-  const label = () => say(button, asking ? `Close it and delete ${whose(expiring)}` : "Close the round");
+  const label = () => say(button, asking ? T.arrivals.closeAndDelete(expiring) : T.arrivals.close);
   button.addEventListener("blur", () => {
     asking = false;
     label();
@@ -61,24 +71,16 @@ export function startArrivals(context) {
     label();
     button.disabled = staged.samples === 0; // an empty round would make every sample a round older
     say(byId("retention"), retentionText(retention));
-    const waits = staged.samples
-      ? `${plural(staged.samples, "sample")} of ${plural(staged.users, "user")} in ${plural(staged.uploads, "upload")} (${bytes(staged.bytes)}) wait for round ${status.round + 1}.`
-      : `Nothing waits for round ${status.round + 1}.`;
+    const waits = staged.samples ? T.arrivals.waits(staged, status.round + 1) : T.arrivals.nothing(status.round + 1);
     const rules = [
-      schedule.close_every_s === null ? null : `every ${plural(Math.round(schedule.close_every_s), "second")}`,
-      schedule.close_samples === null ? null : `at ${plural(schedule.close_samples, "sample")}`,
+      schedule.close_every_s === null ? null : T.arrivals.every(Math.round(schedule.close_every_s)),
+      schedule.close_samples === null ? null : T.arrivals.at(schedule.close_samples),
     ].filter(Boolean);
-    say(byId("staged"), rules.length ? `${waits} It closes by itself ${rules.join(" or ")}.` : waits);
+    say(byId("staged"), rules.length ? waits + T.arrivals.closes(rules) : waits);
   };
 }
 
-const whose = (each) =>
-  `${plural(each.samples, "sample")} of ${plural(each.users, "user")}${each.rounds.length ? ` (${each.rounds.length === 1 ? "round" : "rounds"} ${each.rounds.join(", ")})` : ""}`;
-
 function retentionText({ retain, next_round: soon, next }) {
   if (retain === null) return "";
-  const lines = [`Samples are kept for ${retain}.`];
-  lines.push(soon.samples ? `Closing the next round deletes ${whose(soon)}.` : "Closing the next round deletes nothing.");
-  if (next) lines.push(`Next to expire, from ${next.at.slice(0, 16).replace("T", " ")} UTC on: ${whose(next)}.`);
-  return lines.join(" ");
+  return [T.arrivals.kept(retain), T.arrivals.deletes(soon), next ? T.arrivals.expires(stamp(next.at), next) : null].filter(Boolean).join(" ");
 }

@@ -2,8 +2,9 @@
 
 import { api } from "./api.js";
 import { byId, h, put, say } from "./dom.js";
-import { capital, decimal, listed, number, plural, shardsText } from "./format.js";
+import { capital } from "./format.js";
 import { startSamples } from "./samples.js";
+import { T } from "./texts.js";
 
 const WAIT_MS = 150;
 
@@ -57,19 +58,17 @@ export function startErase(context) {
       return context.failed(error, fail);
     }
     chosen = name;
-    const staged = held.staged.samples ? `, and ${plural(held.staged.samples, "sample")} that wait for the next round` : "";
-    put(byId("erase-held"), "Held of ", h("strong", { class: "breaks" }, name), `: ${plural(held.samples, "sample")}${staged}.`);
+    put(byId("erase-held"), T.erase.held, h("strong", { class: "breaks" }, name), T.erase.holds(held.samples, held.staged.samples));
     const option = (value, text, checked) =>
       h("label", { class: "choice" }, h("input", { type: "radio", name: "what", value, checked, onchange: changed }), " ", text);
     const box = (each) =>
-      h("label", { class: "choice inner" }, h("input", { type: "checkbox", name: "round", value: each.round, onchange: picked }), ` round ${each.round}: ${plural(each.samples, "sample")}, ${shardsText(each.shards)}`);
+      h("label", { class: "choice inner" }, h("input", { type: "checkbox", name: "round", value: each.round, onchange: picked }), T.erase.round(each.round, each.samples, each.shards));
     const any = held.samples + held.staged.samples > 0;
     put(
       byId("erase-rounds"),
-      option("all", "Everything", true),
-      held.rounds.length ? option("some", "Some rounds:", false) : null,
-      held.rounds.map(box),
-      any ? option("samples", "Some samples:", false) : null,
+      option("all", T.erase.all, true),
+      held.rounds.length ? [option("some", T.erase.some, false), h("div", { class: "rounds", tabindex: held.rounds.length > 6 ? 0 : null, role: "group", "aria-label": T.erase.some }, held.rounds.map(box))] : null,
+      any ? option("samples", T.erase.single, false) : null,
     );
     byId("erase-choice").hidden = false;
     count.value = "";
@@ -96,7 +95,7 @@ export function startErase(context) {
   async function plan() {
     const mine = (asked += 1);
     fail(null);
-    const missing = { some: rounds().length ? null : "Choose a round.", samples: samples.handles().length ? null : "Choose a sample." }[what()];
+    const missing = { some: rounds().length ? null : T.erase.chooseRound, samples: samples.handles().length ? null : T.erase.chooseSample }[what()];
     if (missing) {
       context.preview(null);
       return put(byId("erase-plan"), missing);
@@ -106,7 +105,7 @@ export function startErase(context) {
       if (mine !== asked) return;
       put(byId("erase-plan"), sentences(found));
       const all = found.samples + found.staged;
-      say(confirm, all ? `Erase ${plural(all, "sample")}` : "Erase");
+      say(confirm, T.erase.confirm(all));
       confirm.disabled = false;
       context.preview(found);
     } catch (error) {
@@ -124,8 +123,8 @@ export function startErase(context) {
       const request = await api.erase(name, body());
       close();
       user.value = "";
-      context.tell(`An erasure is in effect: request ${request.id.slice(0, 8)}.${request.note ? ` ${capital(request.note)}` : ""}`, "you");
-      byId("story").scrollIntoView({ block: "nearest" });
+      context.tell(T.erase.inEffect(request.id, request.note), "you");
+      byId("lineages-card").scrollIntoView({ block: "nearest" });
       user.focus({ preventScroll: true });
     } catch (error) {
       confirm.disabled = false;
@@ -145,16 +144,11 @@ export function startErase(context) {
 }
 
 function sentences(plan) {
-  const lines = [`Deletes ${plural(plan.samples, "sample")}${plan.staged ? ` and ${plural(plan.staged, "sample")} that wait` : ""}.`];
+  const lines = [T.erase.deletes(plan.samples, plan.staged)];
   if (plan.shards.length) {
-    lines.push(plan.destroyed.length ? `Destroys ${plural(plan.destroyed.length, "tainted sub-model")} at once.` : "No stored sub-model has seen them.");
-    for (const each of plan.shards) {
-      const from = each.restart === null ? "starts from scratch" : `falls back to round ${each.restart[1]}`;
-      const replay = each.replay.length ? `replays ${listed(each.replay.map((key) => `round ${key[1]}`))}: ${plural(each.rsn, "sample")} again` : "has nothing left to replay";
-      lines.push(`Shard ${each.shard} ${from} and ${replay}.`);
-    }
-    if (plan.seconds !== null) lines.push(`Takes about ${decimal(plan.seconds)} s${plan.joules === null ? "" : ` and ${decimal(plan.joules)} J`}.`);
-    if (plan.shards.length > 1) lines.push(`${number(plan.rsn)} samples are trained again in all.`);
-  } else if (!plan.staged) lines.push("Nothing is held of this user; a receipt is signed all the same.");
+    lines.push(T.erase.destroys(plan.destroyed.length), ...plan.shards.map((each) => T.erase.replays(each)));
+    if (plan.seconds !== null) lines.push(T.erase.takes(plan.seconds, plan.joules));
+    if (plan.shards.length > 1) lines.push(T.erase.inAll(plan.rsn));
+  } else if (!plan.staged) lines.push(T.erase.nobody);
   return h("ul", {}, lines.map((line) => h("li", {}, line)));
 }

@@ -1,12 +1,15 @@
 // The device at a glance.
 
+import { away } from "./away.js";
 import { byId, h, memo, put } from "./dom.js";
-import { away, bytes, number, percent, plural } from "./format.js";
+import { bytes, number, percent } from "./format.js";
+import { T } from "./texts.js";
 
 export function startFigures() {
   const draw = memo((figures) => {
     put(byId("figures"), figures.map(([title, value, note, kind]) => h("div", { class: kind ?? "" }, h("dt", {}, title), h("dd", {}, value, h("span", { class: "note" }, note)))));
   });
+  const text = T.figures;
   return ({ status, shards, evaluations }) => {
     const { memory, requests, repair } = status;
     const newest = evaluations.items[0];
@@ -14,13 +17,13 @@ export function startFigures() {
     const outdated = newest && newest.voters !== status.voting;
     const silent = status.degraded?.not_voting.length ?? 0;
     draw([
-      ["Round", number(status.round), status.staged.samples ? `${number(status.staged.samples)} samples wait` : "nothing waits"],
-      ["Samples held", number(status.samples), plural(shards.length, "shard")],
-      ["Voting", `${number(status.voting)} of ${number(shards.length)}`, silent ? `${plural(silent, "shard")} without a vote` : waiting ? `${plural(waiting, "shard")} behind` : "all up to date", silent ? "bad" : waiting ? "warn" : ""],
-      ["Memory", memory.slots === null ? number(memory.sub_models) : `${number(memory.sub_models)} of ${number(memory.slots)}`, memory.budget_bytes === null ? bytes(memory.used_bytes) : `${percent(memory.used_bytes / memory.budget_bytes)} of ${bytes(memory.budget_bytes)}`],
-      ["Retrained", number(status.rsn.total), "samples so far"],
-      ["Accuracy", newest ? percent(newest.accuracy) : "–", !newest ? "not evaluated" : outdated ? `round ${newest.round}, with ${plural(newest.voters, "voter")}; now ${number(status.voting)} vote` : `round ${newest.round}, with ${plural(newest.voters, "voter")}`, outdated ? "warn" : ""],
-      ["Open requests", number(requests.open), requests.overdue ? `${number(requests.overdue)} overdue` : requests.next_deadline ? `due ${away(requests.next_deadline)}` : "none is due", requests.overdue ? "bad" : requests.open ? "warn" : ""],
+      [text.round, number(status.round), status.staged.samples ? text.waits(status.staged.samples) : text.noneWaits],
+      [text.held, number(status.samples), text.shards(shards.length)],
+      [text.voting, text.votes(status.voting, shards.length), silent ? text.silent(silent) : waiting ? text.behind(waiting) : text.upToDate, silent ? "bad" : waiting ? "warn" : ""],
+      [text.memory, memory.slots === null ? number(memory.sub_models) : text.slots(memory.sub_models, memory.slots), memory.budget_bytes === null ? bytes(memory.used_bytes) : text.share(memory.used_bytes / memory.budget_bytes, memory.budget_bytes)],
+      [text.retrained, number(status.rsn.total), text.soFar],
+      [text.accuracy, newest ? percent(newest.accuracy) : "–", !newest ? text.notEvaluated : outdated ? text.outdated(newest.round, newest.voters, status.voting) : text.evaluated(newest.round, newest.voters), outdated ? "warn" : ""],
+      [text.open, number(requests.open), requests.overdue ? text.overdue(requests.overdue) : requests.next_deadline ? text.due(away(requests.next_deadline)) : text.noneDue, requests.overdue ? "bad" : requests.open ? "warn" : ""],
     ]);
   };
 }

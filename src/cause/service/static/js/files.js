@@ -1,7 +1,7 @@
 // What kind of file this is, by its name, as the service names it.
 
 const TYPES = {
-  npz: "application/x-npz", safetensors: "application/vnd.safetensors", json: "application/json",
+  csv: "text/csv", npz: "application/x-npz", safetensors: "application/vnd.safetensors", json: "application/json",
   png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", webp: "image/webp", bmp: "image/bmp",
 };
 

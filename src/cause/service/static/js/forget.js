@@ -1,18 +1,12 @@
 // The picture of a forget, step by step: samples vanish, tainted sub-models go, the shard falls back, replay rebuilds.
 
 import { byId, h, put } from "./dom.js";
-import { capital, listed, number, plural, shardsText } from "./format.js";
-
-const STEPS = ["Samples deleted", "Tainted sub-models destroyed", "Fall back to the clean", "Replay", "Repaired, receipt signed"];
+import { T } from "./texts.js";
 
 export class Story {
   constructor() {
-    this.idle();
-  }
-
-  idle() {
     this.step = null;
-    this.told = ["", "", "", "", ""];
+    this.notes = ["", "", "", "", ""];
     this.replayed = 0;
     this.draw();
   }
@@ -20,42 +14,42 @@ export class Story {
   // What a status says of shards that wait from before this page was opened.
   resume(waiting, deadline) {
     if (this.step !== null || waiting.length === 0) return;
-    this.told = ["before", "before", capital(shardsText(waiting)), deadline, ""];
+    this.notes = [T.story.before, T.story.before, T.story.shards(waiting), deadline, ""];
     this.at(3);
   }
 
-  at(step, told) {
+  at(step, note) {
     this.step = step;
-    if (told !== undefined) this.told[step] = told;
+    if (note !== undefined) this.notes[step] = note;
     this.draw();
   }
 
   deleted(samples) {
-    this.told = ["", "", "", "", ""];
+    this.notes = ["", "", "", "", ""];
     this.replayed = 0;
-    this.at(0, `−${number(samples)}`);
+    this.at(0, T.story.lost(samples));
   }
 
   destroyed(count) {
-    this.at(1, count ? plural(count, "sub-model") : "none was tainted");
+    this.at(1, T.story.destroyed(count));
   }
 
   fellBack(shards, picture) {
     const texts = shards.map((shard) => {
       const found = picture.shards.find((each) => each.shard === shard);
-      if (!found) return `shard ${shard} is empty`;
-      return found.head === null ? `shard ${shard} pauses` : `shard ${shard} votes with round ${found.head[1]}`;
+      if (!found) return T.story.empty(shard);
+      return found.head === null ? T.story.pauses(shard) : T.story.votes(shard, found.head[1]);
     });
-    this.at(2, texts.length ? capital(listed(texts)) : "no shard is touched");
+    this.at(2, T.story.fallen(texts));
   }
 
   waits(planned) {
-    this.at(3, `${plural(planned, "sample")} to replay`);
+    this.at(3, T.story.toReplay(planned));
   }
 
   replaying(samples) {
     this.replayed += samples;
-    this.at(3, `${plural(this.replayed, "sample")} trained again`);
+    this.at(3, T.story.again(this.replayed));
   }
 
   repaired() {
@@ -63,18 +57,19 @@ export class Story {
   }
 
   signed(number) {
-    this.told[4] = `receipt ${number}`;
+    this.notes[4] = T.story.receipt(number);
     this.draw();
   }
 
   draw() {
-    const items = STEPS.map((title, index) => {
+    byId("story").hidden = this.step === null; // nothing is told before there is something to tell
+    const items = T.story.steps.map((title, index) => {
       const state = this.step === null ? "idle" : index < this.step ? "done" : index === this.step ? "now" : "next";
       return h(
         "li",
         { class: state, "aria-current": state === "now" ? "step" : null },
         h("span", { class: "mark", "aria-hidden": "true" }, state === "done" ? "✓" : String(index + 1)),
-        h("span", { class: "what" }, title, h("span", { class: "told" }, this.told[index] || (state === "done" ? "done" : "\u00a0"))),
+        h("span", { class: "what" }, title, h("span", { class: "told" }, this.notes[index] || (state === "done" ? T.story.done : "\u00a0"))),
       );
     });
     put(byId("story"), items);

@@ -1,14 +1,15 @@
-// Numbers, sizes, times and segments, as people read them.
+// Numbers, sizes and times in the language of the page.
 
-const whole = new Intl.NumberFormat("en");
-const one = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const LANGUAGE = document.documentElement.lang || "en";
+const DATES = LANGUAGE === "en" ? "en-GB" : LANGUAGE; // the day before the month, and 24 hours
+const whole = new Intl.NumberFormat(LANGUAGE);
+const one = new Intl.NumberFormat(LANGUAGE, { maximumFractionDigits: 1 });
+const short = new Intl.NumberFormat(LANGUAGE, { notation: "compact", maximumFractionDigits: 1 });
 
 export const number = (value) => (value === null || value === undefined ? "–" : whole.format(value));
+export const compact = (value) => short.format(value);
 export const decimal = (value) => one.format(value);
 export const percent = (share) => `${one.format(100 * share)} %`;
-export const plural = (count, word, words = `${word}s`) => `${number(count)} ${count === 1 ? word : words}`;
-export const listed = (items) => (items.length < 2 ? items.join("") : `${items.slice(0, -1).join(", ")} and ${items.at(-1)}`);
-export const shardsText = (shards) => `${shards.length === 1 ? "shard" : "shards"} ${listed(shards.map(String))}`;
 export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 export function bytes(count) {
@@ -18,23 +19,15 @@ export function bytes(count) {
   return `${at ? one.format(count) : whole.format(count)} ${units[at]}`;
 }
 
-// "round 2", with its slice where rounds have several.
-export const roundText = ([, round, slice], sliced) => (sliced ? `round ${round}, slice ${slice}` : `round ${round}`);
+const clocks = new Intl.DateTimeFormat(DATES, { timeStyle: "medium" });
+const full = new Intl.DateTimeFormat(DATES, { dateStyle: "medium", timeStyle: "long" });
+const days = new Intl.DateTimeFormat(DATES, { day: "numeric", month: "short" });
+const minutes = new Intl.DateTimeFormat(DATES, { timeStyle: "short" });
 
-const SPANS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
-
-export function away(time, now = Date.now()) {
-  const seconds = (Date.parse(time) - now) / 1000;
-  const [unit, length] = SPANS.find(([, each]) => Math.abs(seconds) >= each) ?? SPANS.at(-1);
-  const count = Math.round(Math.abs(seconds) / length);
-  if (count === 0) return "now";
-  const span = plural(count, unit);
-  return seconds > 0 ? `in ${span}` : `${span} ago`;
-}
-
-export const clock = (time) => new Date(time).toLocaleTimeString("en-GB");
-
-const full = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "long" });
+export const clock = (time) => clocks.format(new Date(time));
 
 // A time with its date and zone: "17 Nov 2026, 21:20:05 UTC".
 export const stamp = (time) => full.format(new Date(time));
+
+// A mark on a time axis that spans so many milliseconds.
+export const tick = (time, span) => (span > 2 * 86_400_000 ? days : minutes).format(new Date(time));

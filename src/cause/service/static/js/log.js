@@ -7,10 +7,11 @@ const MOST = 60;
 
 export function tell(sentence, kind = "") {
   const list = byId("log");
+  byId("log-empty").hidden = true;
   // many uploads in a row are one line, the newest
   if (kind === "upload" && list.lastElementChild?.className === kind) list.lastElementChild.remove();
   const now = new Date();
-  list.append(h("li", { class: kind }, h("time", { datetime: now.toISOString(), title: stamp(now) }, clock(now)), " ", sentence));
+  list.append(h("p", { class: kind }, h("time", { datetime: now.toISOString(), title: stamp(now) }, clock(now)), " ", sentence));
   while (list.children.length > MOST) list.firstElementChild.remove();
   list.scrollTop = list.scrollHeight;
 }

@@ -3,14 +3,19 @@
 import { api } from "./api.js";
 import { byId, h, memo, put, say, table } from "./dom.js";
 import { capital, number } from "./format.js";
+import { T } from "./texts.js";
 
 export function startQuarantine(context) {
   const fail = (error) => say(byId("quarantine-error"), error ? capital(error.message) : "");
 
   const button = (row) => {
-    const made = h("button", { type: "button", class: "danger", "aria-label": `Drop upload ${row.upload}` }, "Drop");
+    const made = h("button", { type: "button", class: "danger", "aria-label": T.quarantine.dropOne(row.upload) }, T.quarantine.drop);
+    let sure = false;
     made.addEventListener("click", async () => {
-      if (made.textContent === "Drop") return void (made.textContent = "Destroy these samples?");
+      if (!sure) {
+        sure = true;
+        return say(made, T.quarantine.sure);
+      }
       fail(null);
       try {
         await api.drop(row.upload);
@@ -21,17 +26,18 @@ export function startQuarantine(context) {
     return made;
   };
 
+  const { columns } = T.quarantine;
   const draw = memo(({ items, may }) => {
-    const columns = [
-      ["Upload", (row) => number(row.upload), "number"],
-      ["User", (row) => row.user ?? "–"],
-      ["Round", (row) => number(row.round), "number"],
-      ["Shard", (row) => number(row.shard), "number wide"],
-      ["Samples", (row) => number(row.samples), "number"],
-      ["Alone it ends with", (row) => row.verdict, "wide"],
+    const shown = [
+      [columns.upload, (row) => number(row.upload), "number"],
+      [columns.user, (row) => row.user ?? "–"],
+      [columns.round, (row) => number(row.round), "number"],
+      [columns.shard, (row) => number(row.shard), "number wide"],
+      [columns.samples, (row) => number(row.samples), "number"],
+      [columns.verdict, (row) => row.verdict, "wide"],
     ];
-    if (may) columns.push(["", button]);
-    put(byId("quarantine"), table("Uploads in quarantine", columns, items));
+    if (may) shown.push([columns.action, button]);
+    put(byId("quarantine"), table(T.quarantine.caption, shown, items));
   });
 
   return ({ status }, may) => {

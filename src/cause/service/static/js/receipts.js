@@ -1,16 +1,24 @@
 // Receipts, and checking them by replay.
 
 import { api } from "./api.js";
-import { byId, h, memo, put, say, table } from "./dom.js";
-import { Pages } from "./pages.js";
-import { away, capital, number, plural, stamp } from "./format.js";
+import { away } from "./away.js";
+import { byId, h, say } from "./dom.js";
+import { capital, number, stamp } from "./format.js";
+import { List, searchId } from "./list.js";
+import { T } from "./texts.js";
 
-const KINDS = { effect: "erasure in effect", repair: "repair", restore: "restore from a backup" };
 const POLL_MS = 1_500;
+const SHORT = 7; // digits of a number; longer ones are the beginning of an id
+
+// A receipt by its number, or those of requests whose id begins like this.
+function search(text, query) {
+  if (/^\d+$/.test(text) && text.length <= SHORT) {
+    if (!query.has("before")) query.set("before", Number(text) + 1);
+  } else searchId(text, query);
+}
 
 export function startReceipts(context) {
   const checks = new Map(); // by receipt; null: all sub-models
-  let latest = { items: [], next: null };
   const fail = (error) => say(byId("receipts-error"), error ? capital(error.message) : "");
 
   async function verify(receipt) {
@@ -37,29 +45,27 @@ export function startReceipts(context) {
     }
   }
 
-  const pages = new Pages("/v1/receipts", "number", context);
-  const drawn = memo((items, more) => {
-    if (!items.length) return put(byId("receipts"), h("p", { class: "muted empty" }, "No receipt has been signed yet."));
-    put(
-      byId("receipts"),
-      table("Receipts, newest first", [
-        ["No.", (row) => String(row.number), "number"],
-        ["Of", (row) => KINDS[row.kind] ?? row.kind],
-        ["Request", (row) => h("code", { title: row.request }, row.request.slice(0, 8)), "wide"],
-        ["Samples", (row) => number(row.samples), "number"],
-        ["Destroyed", (row) => number(row.destroyed), "number wide"],
-        ["Signed", (row) => h("time", { datetime: row.repaired ?? row.in_effect }, stamp(row.repaired ?? row.in_effect)), "wide"],
-        ["By replay", (row) => cell(row)],
-      ], items),
-      pages.button(more, "Older receipts"),
-    );
-  });
+  const { columns } = T.receipts;
+  const list = new List({
+    name: "receipts", route: "/v1/receipts", size: 6, caption: T.receipts.caption, region: T.receipts.region, empty: T.receipts.empty, none: T.receipts.none,
+    filter: { name: "kind", choices: T.receipts.filters }, search: { hint: T.receipts.search, query: search }, dates: true,
+    more: (row) => ({ check: checks.get(row.number) ?? null }),
+    columns: [
+      [columns.number, (row) => String(row.number), "number"],
+      [columns.kind, (row) => T.receipts.kinds[row.kind] ?? row.kind],
+      [columns.request, (row) => h("code", { title: row.request }, row.request.slice(0, 8)), "wide"],
+      [columns.samples, (row) => number(row.samples), "number wide"],
+      [columns.signed, (row) => h("time", { datetime: row.repaired ?? row.in_effect }, stamp(row.repaired ?? row.in_effect)), "wide"],
+      [columns.replay, (row) => cell(row)],
+    ],
+  }, context.failed);
 
   function cell(row) {
-    const check = row.check;
+    const { check } = row;
     const busy = check?.state === "running";
-    const button = h("button", { type: "button", class: "small", "data-focus": `verify ${row.number}`, "aria-label": `Verify receipt ${row.number}`, "aria-disabled": busy ? "true" : null, onclick: () => busy || verify(row.number) }, busy ? "Replaying…" : check ? "Again" : "Verify");
-    const get = h("button", { type: "button", class: "small quiet", "data-focus": `get ${row.number}`, "aria-label": `Download receipt ${row.number}`, onclick: () => download(row.number) }, "Save");
+    const text = busy ? T.receipts.replaying : check ? T.receipts.again : T.receipts.verify;
+    const button = h("button", { type: "button", class: "small", "data-focus": `verify ${row.number}`, "aria-label": T.receipts.verifyOne(row.number), "aria-disabled": busy ? "true" : null, onclick: () => busy || verify(row.number) }, text);
+    const get = h("button", { type: "button", class: "small quiet", "data-focus": `get ${row.number}`, "aria-label": T.receipts.saveOne(row.number), onclick: () => download(row.number) }, T.receipts.save);
     return h("span", { class: "check" }, check && !busy ? h("span", { class: `verdict ${check.state}` }, verdict(check)) : null, button, get);
   }
 
@@ -75,32 +81,33 @@ export function startReceipts(context) {
   }
 
   function draw() {
-    drawn(pages.items(latest).map((row) => ({ ...row, check: checks.get(row.number) ?? null })), pages.next(latest));
+    list.redraw();
     const all = checks.get(null);
-    say(byId("verify-told"), !all ? "" : all.state === "running" ? "Every stored sub-model is being replayed…" : `All stored sub-models: ${verdict(all)}, ${away(all.finished)}.`);
+    say(byId("verify-told"), !all ? "" : all.state === "running" ? T.receipts.replayingAll : T.receipts.resultAt(T.receipts.all, verdict(all), away(all.finished)));
   }
 
   byId("verify-all").addEventListener("click", () => verify(null));
   return {
+    load: () => list.load(),
     finished: (check) => {
       took(check);
-      const what = check.receipt === null ? "All stored sub-models" : `Receipt ${check.receipt}`;
-      context.tell(`${what}: ${verdict(check)}.`, { holds: "good", nothing: "" }[check.state] ?? "bad");
+      const what = check.receipt === null ? T.receipts.all : T.receipts.one(check.receipt);
+      context.tell(T.receipts.result(what, verdict(check)), { holds: "good", nothing: "" }[check.state] ?? "bad");
     },
-    render: ({ receipts, log }) => {
-      latest = receipts;
+    render: ({ log }) => {
       draw();
-      say(byId("receipts-log"), `The log has ${plural(log.size, "entry", "entries")}; its key is ${log.verifier}`);
+      say(byId("receipts-log"), T.receipts.log(log.size, log.verifier));
+      byId("receipts-log").title = log.verifier; // the line may be cut off
     },
   };
 }
 
 export function verdict(check) {
-  if (check.state === "failed") return `not checked: ${check.detail}`;
-  if (check.state === "mismatch") return `mismatch: ${number(check.mismatched)} of ${plural(check.sub_models, "sub-model")}`;
+  if (check.state === "failed") return T.receipts.failed(check.detail);
+  if (check.state === "mismatch") return T.receipts.mismatch(check.mismatched, check.sub_models);
   const parts = [];
-  if (check.identical) parts.push(`identical: ${number(check.identical)} of ${plural(check.sub_models, "sub-model")}`);
-  if (check.superseded) parts.push(`${number(check.superseded)} superseded by later changes`);
-  if (check.unverifiable) parts.push(`${number(check.unverifiable)} cannot be checked here`);
-  return parts.join(", ") || "nothing was replayed: there is no sub-model to compare";
+  if (check.identical) parts.push(T.receipts.identical(check.identical, check.sub_models));
+  if (check.superseded) parts.push(T.receipts.superseded(check.superseded));
+  if (check.unverifiable) parts.push(T.receipts.unverifiable(check.unverifiable));
+  return parts.join(", ") || T.receipts.nothing;
 }

@@ -1,9 +1,11 @@
 // Choose single samples of a user: from the list of what is held, or as those that a file holds.
 
 import { api } from "./api.js";
+import { away } from "./away.js";
 import { byId, h, put, table } from "./dom.js";
-import { away, number, plural } from "./format.js";
+import { stamp } from "./format.js";
 import { typeOf } from "./files.js";
+import { T } from "./texts.js";
 
 const PAGE = 100;
 
@@ -14,13 +16,13 @@ export function startSamples(changed, failed) {
   let items = [];
   let next = null;
   let chosen = new Set();
-  let told = "";
+  let note = "";
 
   function close() {
     user = next = null;
     items = [];
     chosen = new Set();
-    told = "";
+    note = "";
     container.hidden = true;
     put(container);
   }
@@ -59,7 +61,7 @@ export function startSamples(changed, failed) {
       const found = await api.match(mine, file, typeOf(file));
       if (mine !== user) return;
       for (const handle of found.handles) chosen.add(handle);
-      told = `${plural(found.handles.length, "sample")} equal a row of the file; ${number(found.unmatched)} of its ${plural(found.rows, "row")} equal nothing.`;
+      note = T.samples.matched(found.handles.length, found.rows, found.unmatched);
       draw();
       changed();
     } catch (error) {
@@ -71,22 +73,22 @@ export function startSamples(changed, failed) {
     const box = (each) =>
       h("input", {
         type: "checkbox", name: "sample", value: each.handle, checked: chosen.has(each.handle), "data-focus": `sample ${each.handle}`,
-        "aria-label": `Sample ${each.handle}`, onchange: (event) => toggle(each.handle, event.target.checked),
+        "aria-label": T.samples.sample(each.handle), onchange: (event) => toggle(each.handle, event.target.checked),
       });
     const columns = [
-      ["Forget", box],
-      ["Round", (each) => (each.round === null ? "waits" : String(each.round)), "number"],
-      ["Label", (each) => String(each.label), "number"],
-      ["Arrived", (each) => away(each.arrived)],
-      ["Handle", (each) => h("code", {}, each.handle)],
+      [T.samples.forget, box],
+      [T.samples.round, (each) => (each.round === null ? T.samples.waits : String(each.round)), "number"],
+      [T.samples.label, (each) => String(each.label), "number"],
+      [T.samples.arrived, (each) => h("time", { datetime: each.arrived, title: stamp(each.arrived) }, away(each.arrived))],
+      [T.samples.handle, (each) => h("code", {}, each.handle)],
     ];
     put(
       container,
-      h("div", { class: "scroll samples", tabindex: "0", role: "region", "aria-label": "Samples" }, table("Samples of this user, the newest first", columns, items)),
-      next === null ? null : h("button", { type: "button", class: "small", "data-focus": "older samples", onclick: more }, "Older samples"),
-      h("label", { for: "erase-file" }, "Or choose those that a file holds (.npz, .safetensors or .json)"),
-      h("input", { id: "erase-file", type: "file", accept: ".npz,.safetensors,.json", "data-focus": "file of samples", onchange: match }),
-      h("p", { id: "erase-matched", class: "small", role: "status" }, told),
+      h("div", { class: "scroll samples", tabindex: "0", role: "region", "aria-label": T.samples.region }, table(T.samples.caption, columns, items)),
+      next === null ? null : h("button", { type: "button", class: "small", "data-focus": "older samples", onclick: more }, T.samples.older),
+      h("label", { for: "erase-file" }, T.samples.file),
+      h("input", { id: "erase-file", type: "file", accept: ".csv,.npz,.safetensors,.json", "data-focus": "file of samples", onchange: match }),
+      h("p", { id: "erase-matched", class: "small", role: "status" }, note),
     );
   }
 
