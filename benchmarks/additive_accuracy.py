@@ -68,7 +68,8 @@ def pictures_of(name: str, root: Path, most: int | None) -> Pictures:
         data = load(name, split, root=root)
         chosen = np.random.default_rng(0).permutation(len(data.y))[:most]
         parts += [np.ascontiguousarray(data.x[chosen].transpose(0, 3, 1, 2)), data.y[chosen]]
-    return Pictures(name, *parts, data.classes)
+    x, y, x_test, y_test = parts
+    return Pictures(name, x, y, x_test, y_test, data.classes)
 
 
 # Features on the card

