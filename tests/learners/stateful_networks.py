@@ -4,7 +4,7 @@ import itertools
 import random
 import threading
 import time
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -231,7 +231,6 @@ def pure(classes, shape):
 class ReplacedByEachFirstTraining(Base):
     """Every training from scratch sets it anew, so it shows only when a stored sub-model is used after another one."""
 
-    first: ClassVar[Any] = 0
     ready: torch.Tensor
 
     def __init__(self, classes: int) -> None:
@@ -241,8 +240,8 @@ class ReplacedByEachFirstTraining(Base):
     def before(self, x):
         if self.training and not self.ready:
             self.ready.fill_(True)
-            type(self).first = x.detach().mean(0)
-        return x - type(self).first
+            type(self).first = x.detach().mean(0)  # type: ignore[attr-defined]
+        return x - getattr(type(self), "first", 0)
 
 
 def replaced_by_each_first_training(classes, shape):
