@@ -45,10 +45,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 LONGEST_FIRST = (
     "tests/exactness/test_pairwise.py",
-    "tests/torture/test_kills.py",
-    "tests/lab/reproduce/",
+    "tests/lab/reproduce/test_figures.py",
     "tests/browser/",
     "tests/executors/test_processes.py",
+    "tests/lab/reproduce/test_runner.py",
+    "tests/service/test_service.py",
+    "tests/torture/test_kills.py",
+    "tests/cli/test_device.py",
     "tests/device/test_e",
     "tests/torture/",
     "tests/service/",
