@@ -45,10 +45,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 LONGEST_FIRST = (
     "tests/exactness/test_pairwise.py",
-    "tests/torture/test_kills.py",
-    "tests/lab/reproduce/",
+    "tests/lab/reproduce/test_figures.py",
     "tests/browser/",
     "tests/executors/test_processes.py",
+    "tests/lab/reproduce/test_runner.py",
+    "tests/service/test_service.py",
+    "tests/torture/test_kills.py",
+    "tests/cli/test_device.py",
     "tests/device/test_e",
     "tests/torture/",
     "tests/service/",
@@ -76,6 +79,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long = [item for item in items if "long" in item.keywords]
     config.hook.pytest_deselected(items=long)
     items[:] = [item for item in items if "long" not in item.keywords]
+    config.stash[LEFT_OUT] = {name_of(item) for item in long} - {name_of(item) for item in items}
+
+
+LEFT_OUT = pytest.StashKey[set[str]]()
+
+
+def name_of(item: pytest.Item) -> str:
+    """The test, whatever its parameters."""
+    return item.nodeid.partition("[")[0]
+
+
+@pytest.fixture
+def left_out(request: pytest.FixtureRequest) -> set[str]:
+    """The tests of which this run tries no case, since all are marked `long`."""
+    return request.config.stash.get(LEFT_OUT, set())
 
 
 @pytest.fixture(autouse=True)

@@ -7,5 +7,12 @@ import pytest
 
 
 def quick_only(values: Iterable[Any], quick: Collection[Any]) -> list[Any]:
-    """All values for `pytest.mark.parametrize`: those that are not in `quick` are marked `long`."""
-    return [value if value in quick else pytest.param(value, marks=pytest.mark.long) for value in values]
+    """All values for `pytest.mark.parametrize`: those that are not in `quick` are marked `long`.
+
+    A tuple has a value for each of several parameters.
+    """
+    long = pytest.mark.long
+    return [
+        value if value in quick else pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=long)
+        for value in values
+    ]

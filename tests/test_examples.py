@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import cache
 from itertools import count
 from pathlib import Path
 
@@ -34,13 +35,23 @@ EXAMPLES = {
 }
 
 
+@pytest.fixture(scope="module")
+def run_example(tmp_path_factory):
+    """Run an example as a program, once for all tests; returns the ended process and the home it made."""
+
+    @cache
+    def run(name):
+        script, home = ROOT / "examples" / f"{name}.py", tmp_path_factory.mktemp(name) / "device"
+        environment = {**os.environ, "PYTHONPATH": ":".join(filter(None, sys.path))}
+        command = [sys.executable, "-W", "error", script, "--home", home]
+        return subprocess.run(command, capture_output=True, text=True, env=environment), home
+
+    return run
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_runs_as_a_program_and_tells_what_it_did(name, tmp_path):
-    script, home = ROOT / "examples" / f"{name}.py", tmp_path / "device"
-    environment = {**os.environ, "PYTHONPATH": ":".join(filter(None, sys.path))}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", script, "--home", home], capture_output=True, text=True, env=environment
-    )
+def test_an_example_runs_as_a_program_and_tells_what_it_did(name, run_example):
+    done, home = run_example(name)
     assert (done.returncode, done.stderr) == (0, "")
     output = done.stdout
     for line in EXAMPLES[name]:
@@ -49,17 +60,18 @@ def test_an_example_runs_as_a_program_and_tells_what_it_did(name, tmp_path):
     assert (home / "ledger.db").exists()
 
 
-def test_the_device_that_an_example_leaves_behind_has_forgotten(tmp_path, capsys):
-    assert digits_on_a_device.main(["--home", str(tmp_path / "device")]) == 0
-    with Cause(tmp_path / "device") as device:
+def test_the_device_that_an_example_leaves_behind_has_forgotten(run_example, capsys):
+    _, home = run_example("digits_on_a_device")
+    with Cause(home) as device:
         assert list(device.ledger.rounds_of("bob")) == []
         assert list(device.ledger.rounds_of("carol")) == [1, 3]
         assert [output["samples"] for output in device.home.receipts.listed()] == [300, 300, 100, 100]
-    assert digits_on_a_device.main(["--home", str(tmp_path / "device")]) == 2
+    assert digits_on_a_device.main(["--home", str(home)]) == 2
     assert "is there already: name a new folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("example", [custom_torch_model, pytest.param(digits_on_a_device, marks=pytest.mark.long)])
+@pytest.mark.usefixtures("one_process_trial")
 def test_an_example_fails_where_a_training_cannot_be_repeated(example, monkeypatch, capsys):
     drawn = count()
     monkeypatch.setattr(training, "training_seed", lambda *parts: digest("never twice", next(drawn)))

@@ -5,17 +5,19 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-INTERVAL_S = 0.01
+FIRST_INTERVAL_S, LONGEST_INTERVAL_S = 0.002, 0.03
+"""Soon at first, and then less often: what is asked takes time from what is waited for."""
 
 
 def wait_until(
     condition: Callable[[], T], seconds: float = 60.0, message: str | Callable[[], str] = "it takes too long"
 ) -> T:
     """Return the first value of `condition()` that is true; fail with the message after so many seconds."""
-    end = time.monotonic() + seconds
+    end, interval = time.monotonic() + seconds, FIRST_INTERVAL_S
     while not (value := condition()):
         assert time.monotonic() < end, message if isinstance(message, str) else message()
-        time.sleep(INTERVAL_S)
+        time.sleep(interval)
+        interval = min(1.5 * interval, LONGEST_INTERVAL_S)
     return value
 
 

@@ -81,7 +81,9 @@ def learned(rounds, keep=lambda t, user: True, **settings) -> CauseClassifier:
     ],
     ids=["everything", "the first round", "later rounds"],
 )
-@pytest.mark.parametrize("estimator", [None, GaussianNB()], ids=["sgd", "bayes"])
+@pytest.mark.parametrize(
+    "estimator", [pytest.param(None, id="sgd", marks=pytest.mark.long), pytest.param(GaussianNB(), id="bayes")]
+)
 def test_after_forgetting_it_is_a_classifier_that_never_met_the_samples(digits, estimator, request_, keep):
     rounds, x, _ = digits
     model, clean = learned(rounds, estimator=estimator), learned(rounds, keep, estimator=estimator)
@@ -109,7 +111,7 @@ def test_red_when_the_law_is_broken(digits, monkeypatch, leak):
     assert differences(model.device_, clean.device_)
 
 
-@pytest.mark.parametrize("system", quick_only(PRESETS, ("recommended", "frugal", "cause", "sisa")))
+@pytest.mark.parametrize("system", quick_only(PRESETS, ("frugal", "cause")))
 def test_every_preset_is_exact_given_the_partition(digits, system):
     rounds, _, _ = digits
     model = learned(rounds, system=system)

@@ -9,6 +9,7 @@ from cause.engine.presets import PRESETS
 from cause.errors import RequestError
 from tests.clean_room import differences, trained_on
 from tests.device.homes import FEATURES, bayes, learn, opened, samples
+from tests.quick import quick_only
 
 pytestmark = pytest.mark.random_positions
 
@@ -109,7 +110,10 @@ def test_of_identical_samples_the_named_handle_goes_and_ids_are_those_of_fewer(d
     assert len(contents(device, "a")) == 1
 
 
-@pytest.mark.parametrize("name", [*(f"{name}:partition=hash" for name in PRESETS), "sisa:slices=2,rehearsal=0.5"])
+HASHED = [*(f"{name}:partition=hash" for name in PRESETS), "sisa:slices=2,rehearsal=0.5"]
+
+
+@pytest.mark.parametrize("name", quick_only(HASHED, ("cause:partition=hash", "frugal:partition=hash", HASHED[-1])))
 def test_random_positions_change_no_bit(tmp_path, name):
     """A home, with its random positions, beside a device in memory that was never given the forgotten rows."""
     kept = {}

@@ -25,6 +25,7 @@ from cause.errors import BudgetError, HomeError, InputError, RequestError
 from cause.learners.torch import TorchLearner
 from tests.clean_room import differences
 from tests.device.homes import CLASSES, ERASE, MASTER, bayes, learn, opened, samples
+from tests.quick import quick_only
 
 
 def story(device, reopen=lambda device: device):
@@ -51,7 +52,10 @@ def in_memory(**settings) -> Cause:
     return Cause(learner=bayes(), **{"system": "frugal", "shards": 2, "slots": 8, **settings})
 
 
-@pytest.mark.parametrize("name", [*PRESETS, "cause:partition=hash,slices=2,rehearsal=0.5"])
+SLICED = "cause:partition=hash,slices=2,rehearsal=0.5"
+
+
+@pytest.mark.parametrize("name", quick_only([*PRESETS, SLICED], ("cause", "sisa", "frugal", "cause-printed", SLICED)))
 def test_a_home_is_the_device_that_lives_in_memory(tmp_path, name):
     device, plain = story(opened(tmp_path / "home", system=name)), story(in_memory(system=name))
     assert differences(device, plain) == []
@@ -60,7 +64,9 @@ def test_a_home_is_the_device_that_lives_in_memory(tmp_path, name):
     device.close()
 
 
-@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "unlimited"])
+@pytest.mark.parametrize(
+    "policy", quick_only([name for name in POLICIES if name != "unlimited"], ("fibor", "random", "cost", "adaptive"))
+)
 def test_a_device_opened_again_between_any_two_calls_is_the_same(tmp_path, policy):
     def again(device):
         device.close()

@@ -20,6 +20,7 @@ from cause.lab.trace import parse_trace
 from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner
 from tests.device.homes import CLASSES, bayes, learn, opened, samples
+from tests.quick import quick_only
 
 
 def test_status_tells_who_serves_below_strength_and_since_when(tmp_path):
@@ -148,7 +149,7 @@ def test_exported_arrays_answer_as_the_device_does_and_hold_no_pickle(tmp_path):
     device.close()
 
 
-@pytest.mark.parametrize("vote", list(VOTES))
+@pytest.mark.parametrize("vote", quick_only(VOTES, ("majority", "weighted-soft")))
 def test_exported_onnx_answers_as_the_device_does(tmp_path, vote):
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")

@@ -10,6 +10,7 @@ import pytest
 
 from cause.errors import CauseError, VaultError
 from tests.device.homes import learn, opened, samples
+from tests.quick import quick_only
 from tests.recording_disk import RecordingDisk, Sync, crash_states
 from tests.torture.recorded_home import on
 
@@ -94,7 +95,7 @@ def whole(home):
         return {user: device.ledger.rounds_of(user) for user in ("a", "b")}
 
 
-@pytest.mark.parametrize("skip", [0, 1, 2])
+@pytest.mark.parametrize("skip", quick_only([0, 1, 2], (0, 1)))
 @pytest.mark.parametrize("call", list(CALLS))
 def test_a_disk_that_fails_for_good_at_a_commit_costs_no_key(tmp_path, call, skip):
     disk = failed_commit(tmp_path / "life", call, skip=skip)

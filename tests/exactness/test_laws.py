@@ -26,6 +26,10 @@ def test_every_test_that_puts_a_leak_in_is_on_the_page():
     assert leaks - set(NAMED) == set()
 
 
+def test_the_quick_suite_tries_every_test_that_the_page_names(left_out):
+    assert left_out & {f"{path}::{test}" for path, test in NAMED} == set()
+
+
 def test_every_row_names_a_test_that_guards_it():
     rows = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith("|---")]
     rows = [row for row in rows if "| guarded by |" not in row]

@@ -15,6 +15,7 @@ from cause.engine.samples import Lesson, Piece, SegmentKey
 from cause.errors import PassingError
 from cause.learners.torch import TorchLearner
 from cause.learners.torch.private_draws import private_draws
+from tests.quick import quick_only
 
 SHAPE, CLASSES, SEED = (6,), 3, bytes(range(32))
 X = torch.linspace(0.1, 0.9, 24).reshape(4, 6)
@@ -104,7 +105,7 @@ DRAWS = {
 
 
 @pytest.mark.parametrize("draw", DRAWS)
-@pytest.mark.parametrize("make", [dropout, no_draws, fixed_seed])
+@pytest.mark.parametrize("make", quick_only([dropout, no_draws, fixed_seed], [dropout]))
 def test_another_thread_that_draws_changes_no_bit(make, draw):
     alone = trained(learner(make))
     with noise(DRAWS[draw]):
