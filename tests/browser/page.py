@@ -43,7 +43,7 @@ class Page:
             options.add_argument("--no-sandbox")
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.driver = Chrome(options=options, service=Service(shutil.which("chromedriver")))
-        self.driver.set_script_timeout(20)
+        self.driver.set_script_timeout(120)  # axe on a page of real size, on a busy machine
 
     def close(self) -> None:
         self.driver.quit()

@@ -159,6 +159,7 @@ def test_requests_are_filtered_by_state_and_date_on_the_service(signed_in, large
 
 def test_times_have_full_dates_and_a_zone(signed_in):
     for css in ("#receipts td.wide time", "#repairs td.wide time", "#rounds td.wide time"):
+        signed_in.until(lambda css=css: signed_in.every(css))
         text = signed_in.run("return document.querySelector(arguments[0]).textContent", css)
         assert re.fullmatch(r"\d{1,2} \w{3,4} \d{4}, \d\d:\d\d:\d\d \S+", text), (css, text)
 

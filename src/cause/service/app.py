@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sysconfig
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,9 +29,9 @@ from cause.service.service import Service
 
 log = logging.getLogger("cause.serve")
 STATIC = Path(__file__).parent / "static"
-_PACKAGED_DOCS = Path(__file__).parent / "docs"
-DOCS = _PACKAGED_DOCS if _PACKAGED_DOCS.is_dir() else Path(__file__).parents[3] / "docs"
-"""The documentation: in a package beside this file, in a checkout where it is written."""
+_CHECKOUT = Path(__file__).parents[3] / "docs"
+DOCS = _CHECKOUT if (_CHECKOUT / "service.md").is_file() else Path(sysconfig.get_path("data"), "share/doc/cause")
+"""The documentation: in a checkout where it is written, otherwise where a package puts it."""
 PUBLIC = ("/healthz", "/readyz")
 UNTRACED: Any = {"tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False}
 """Telemetry is off: spans would contain paths, and paths contain user ids."""

@@ -292,7 +292,7 @@ export const T = {
       ["Lineage", "The segments of a shard, oldest first. Each sub-model is trained from the one before it.", "device.md"],
       ["Sub-model", "What a shard has learned up to a segment. Only some are stored, as the memory allows.", "device.md"],
       ["Head", "The newest stored sub-model of a shard. The heads vote on each prediction.", "device.md"],
-      ["Tainted", "A sub-model that has seen samples that are erased. It is destroyed at once.", "laws.md"],
+      ["Tainted", "A sub-model that has seen samples that are erased. It is destroyed at once.", "glossary.md"],
       ["In effect", "Nothing that is stored or served has seen the erased samples any more; keys are destroyed and the receipt is signed.", "service.md"],
       ["Replay, repair", "Training a shard again from its newest clean sub-model, without what was erased.", "laws.md"],
       ["Behind", "A shard votes with an older sub-model until its repair or training is done.", "service.md"],
