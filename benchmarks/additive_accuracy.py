@@ -252,9 +252,9 @@ class Measured:
 
 def measure(
     data: Pictures, learner: AdditiveLearner, features: torch.Tensor, test: torch.Tensor, found: Measured,
-    named: dict[str, Any],
+    named: dict[str, Any], choose: bool = True,
 ) -> None:  # fmt: skip
-    """One row: sums, λ by leave-one-out, and the accuracy on test pictures."""
+    """One row: sums, λ by leave-one-out (unless only the constant is asked for), and the accuracy on test pictures."""
     start = time.perf_counter()
     codes = codes_of(learner, features)
     some = learner.scale.codes(features[:COMPARED].cpu().numpy())[0]
@@ -267,8 +267,10 @@ def measure(
     row |= {"scale_high": learner.scale.high, "samples": len(data.y), "state_bytes": learner.sub_model_bytes}
     row |= {"state_sha256": sha256(learner.encode(state)).hexdigest()}
     row["compared_with_product"] = compared(learner, codes, data.y, state, whole=whole)
-    row["leave_one_out"] = leave_one_out(learner, state, entries)
-    own, others = SHARES[int(np.argmax(row["leave_one_out"]))], found.others_choice(row)
+    own = others = None
+    if choose:
+        row["leave_one_out"] = leave_one_out(learner, state, entries)
+        own, others = SHARES[int(np.argmax(row["leave_one_out"]))], found.others_choice(row)
     piece = piece_of(codes_of(learner, test).cpu().numpy(), data.y_test)
     choices = {"constant": learner.head.setting.regularization, "own": own, "others": others}
     scores = {s: tested(learner, state, s, piece) for s in sorted({s for s in choices.values() if s is not None})}
@@ -330,6 +332,22 @@ def filter_rows(data: Pictures, asked: argparse.Namespace, filters: int, found: 
     measure(data, learner, features, test, found, {**named, "features_differ_from_cpu": 0.0, "expand": 0})
 
 
+def contrast_rows(data: Pictures, asked: argparse.Namespace, filters: int, found: Measured) -> None:
+    """Contrast filters, computed by the product itself."""
+    learner = AdditiveLearner("contrast-filters", shape=data.x.shape[1:], size=filters, classes=data.classes)
+    start = time.perf_counter()
+    features, test = (_computed(learner, x, asked.device) for x in (data.x, data.x_test))
+    named = {"backbone": "contrast-filters", "size": filters, "features_s": round(time.perf_counter() - start, 1)}
+    named |= {"features_differ_from_cpu": 0.0, "expand": 0}
+    measure(data, learner, features, test, found, named, choose=not asked.constant)
+
+
+def _computed(learner: AdditiveLearner, x: NDArray[np.uint8], device: str) -> torch.Tensor:
+    """The features of a backbone whose features are whole numbers from 0 to 255."""
+    blocks = [learner.backbone.compute(x[i : i + BLOCK]).astype(np.uint8) for i in range(0, len(x), BLOCK)]
+    return torch.from_numpy(np.concatenate(blocks)).to(device)
+
+
 def _pair(text: str) -> tuple[float, float]:
     mean, _, deviation = text.partition(":")
     return float(mean), float(deviation)
@@ -345,6 +363,8 @@ def main() -> None:
     parser.add_argument("--expand", type=int, nargs="*", default=[2_048, 4_096, 5_120])
     parser.add_argument("--expand-sizes", type=int, nargs="*", default=[160, 224])
     parser.add_argument("--filters", type=int, nargs="*", default=[512, 1_024])
+    parser.add_argument("--contrast", type=int, nargs="*", default=[512, 1_024], help="numbers of contrast filters")
+    parser.add_argument("--constant", action="store_true", help="contrast filters with the product's λ only")
     parser.add_argument("--highs", type=float, nargs="*", default=[4.0, 3.0, 2.0], help="other ends of the scale")
     parser.add_argument("--typical", type=_pair, nargs="*", default=[(0.3, 0.5), (0.2, 0.3)], help="other centres")
     parser.add_argument("--typical-at", type=int, default=4_096, help="the number of units with which they are tried")
@@ -363,6 +383,9 @@ def main() -> None:
     for filters in asked.filters:
         for data in sets.values():
             filter_rows(data, asked, filters, found)
+    for filters in asked.contrast:
+        for data in sets.values():
+            contrast_rows(data, asked, filters, found)
     found.notes["finished"] = True
     found.write()
 

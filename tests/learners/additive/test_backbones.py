@@ -1,5 +1,7 @@
 """Backbones: the features of an input have the same bits whatever is computed beside it."""
 
+from decimal import Decimal, localcontext
+
 import numpy as np
 import pytest
 
@@ -31,8 +33,9 @@ def same_bits_alone(backbone: Backbone, x: np.ndarray) -> None:
         assert np.array_equal(backbone.compute(x[[row]])[0], together[row])
 
 
-def test_random_filters_have_the_same_bits_in_any_batch():
-    same_bits_alone(backbone_of("random-filters", (3, 16, 16), 16, 0), pictures(20))
+@pytest.mark.parametrize("name", ["random-filters", "contrast-filters"])
+def test_filters_have_the_same_bits_in_any_batch(name):
+    same_bits_alone(backbone_of(name, (3, 16, 16), 16, 0), pictures(20))
 
 
 def test_random_filters_are_those_of_plain_integers():
@@ -55,13 +58,50 @@ def test_random_filters_are_those_of_plain_integers():
         assert features.tolist() == expected
 
 
-def test_a_device_learns_pictures_by_random_filters():
+def test_contrast_filters_are_those_of_exact_arithmetic():
+    """Patches and features are rounded from numbers of 60 digits, and nothing else is rounded."""
+    backbone = backbone_of("contrast-filters", (2, 8, 7), 3, 5)
+    x = pictures(2, 2, 8)[:, :, :, :7]
+    weights = backbone._weights.astype(np.int64)  # type: ignore[attr-defined]
+    assert np.abs(np.sqrt((weights**2).sum(axis=0)) - 256).max() < 4
+    with localcontext(prec=60):
+        for picture, features in zip(x, backbone.compute(x), strict=True):
+            responses = np.zeros((4, 3, 3), dtype=object)
+            for i in range(4):
+                for j in range(3):
+                    patch = [Decimal(int(v)) for v in picture[:, i : i + 5, j : j + 5].reshape(-1)]
+                    mean = sum(patch) / 50
+                    deviation = (sum((v - mean) ** 2 for v in patch) / 50 + 100).sqrt()
+                    whole = [int((32 * (v - mean) / deviation).to_integral_value()) for v in patch]
+                    responses[i, j] = [
+                        sum(v * int(w) for v, w in zip(whole, column, strict=True)) for column in weights.T
+                    ]
+            expected = []
+            for rows in (slice(0, 2), slice(2, 4)):
+                for columns in (slice(0, 2), slice(2, 3)):
+                    for sign in (1, -1):
+                        part = responses[rows, columns].reshape(-1, 3) * sign
+                        means = [Decimal(2 * sum(max(0, v) for v in column)) / len(part) for column in part.T]
+                        expected += [min(255, int(mean.sqrt().to_integral_value())) for mean in means]
+            assert features.tolist() == expected
+
+
+def test_filters_of_normalised_contrast_see_the_same_in_dark_and_bright_pictures():
+    backbone = backbone_of("contrast-filters", (1, 16, 16), 16, 0)
+    x = np.random.default_rng(0).integers(0, 2, size=(4, 1, 16, 16)) * 100
+    bright, dim = backbone.compute(x + 100), backbone.compute(x)
+    assert np.array_equal(bright, dim)
+    assert np.abs(backbone.compute(x // 2) - dim).max() < 0.2 * dim.max()
+
+
+@pytest.mark.parametrize("name", ["random-filters", "contrast-filters"])
+def test_a_device_learns_pictures_by_filters(name):
     draw = np.random.default_rng(0)
     stripes = np.tile(np.array([0, 0, 255, 255]), 4)[None, :] * np.ones((16, 1))
     y = draw.integers(2, size=120)
     x = np.where(y[:, None, None] == 0, stripes, stripes.T) + draw.normal(scale=40, size=(120, 16, 16))
     x = x[:, None]
-    device = Cause(learner=AdditiveLearner("random-filters", shape=(1, 16, 16), size=16, classes=2))
+    device = Cause(learner=AdditiveLearner(name, shape=(1, 16, 16), size=16, classes=2))
     device.learn({"ann": (x[:40], y[:40]), "bob": (x[40:80], y[40:80])})
     device.forget("ann")
     assert (device.predict(x[80:]) == y[80:]).mean() > 0.95
@@ -133,6 +173,10 @@ def test_an_onnx_file_gives_the_features_of_its_network(tmp_path):
         ({"backbone": "random-filters", "shape": (1, 5, 5)}, "from 7 pixels"),
         ({"backbone": "random-filters", "shape": (10, 28, 28)}, "9 channels"),
         ({"backbone": "random-filters", "shape": (1, 28, 28), "size": 0}, "filters"),
+        ({"backbone": "contrast-filters"}, "shape"),
+        ({"backbone": "contrast-filters", "shape": (1, 5, 5)}, "from 6 pixels"),
+        ({"backbone": "contrast-filters", "shape": (41, 28, 28)}, "at most 40"),
+        ({"backbone": "contrast-filters", "shape": (1, 28, 28), "size": 0}, "filters"),
         ({"backbone": "missing.onnx", "scale": (0, 1)}, "cannot be read"),
         ({"backbone": "efficientnet-lite0", "size": 8}, "32 to 1024|not installed"),
         ({"backbone": "efficientnet-lite0", "shape": (1, 28, 28)}, "three channels"),

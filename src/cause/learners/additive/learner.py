@@ -48,8 +48,8 @@ class AdditiveLearner(SummingLearner):
     Parameters
     ----------
     backbone
-        What makes features of inputs: "random-filters", "efficientnet-lite0", the path of an .onnx file, a torch
-        module, or None if the inputs are the features.
+        What makes features of inputs: "contrast-filters", "random-filters", "efficientnet-lite0", the path of an .onnx
+        file, a torch module, or None if the inputs are the features.
     classes
         How many classes there are.
     features, shape

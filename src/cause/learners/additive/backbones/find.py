@@ -32,6 +32,15 @@ def _random_filters(shape: tuple[int, ...] | None, size: int | None, seed: int) 
     return RandomFilters(shape, FILTERS if size is None else size, seed)
 
 
+def _contrast_filters(shape: tuple[int, ...] | None, size: int | None, seed: int) -> Backbone:
+    """Fixed random filters on patches of normalised contrast."""
+    from cause.learners.additive.backbones.contrast_filters import FILTERS, ContrastFilters
+
+    if shape is None:
+        raise InputError("contrast filters need the shape of a picture: shape=(1, 28, 28)")
+    return ContrastFilters(shape, FILTERS if size is None else size, seed)
+
+
 def _efficientnet_lite0(shape: tuple[int, ...] | None, size: int | None, seed: int) -> Backbone:
     """EfficientNet-Lite0, trained on ImageNet."""
     from cause.learners.additive.backbones.efficientnet_lite0 import efficientnet_lite0
@@ -43,7 +52,12 @@ def _efficientnet_lite0(shape: tuple[int, ...] | None, size: int | None, seed: i
 
 BACKBONES: Registry[Make] = Registry(
     "backbone",
-    {"none": _none, "random-filters": _random_filters, "efficientnet-lite0": _efficientnet_lite0},
+    {
+        "none": _none,
+        "random-filters": _random_filters,
+        "contrast-filters": _contrast_filters,
+        "efficientnet-lite0": _efficientnet_lite0,
+    },
     group="cause.backbones",
 )
 """What makes a backbone of shape, size and seed, by name."""
