@@ -13,6 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from cause.cli import main
 from cause.client import Client, ServiceError
 from cause.errors import InputError
 from cause.service.settings import read_settings
@@ -101,11 +102,13 @@ def test_tls_when_a_certificate_is_given(home, tmp_path):
         (("serve", "HOME", "--tls-cert", "x.pem"), "certificate and its key"),
     ],
 )
-def test_mistakes_are_told_in_one_line(home, args, message):
-    done = cause(*(home if part == "HOME" else part for part in args))
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+def test_mistakes_are_told_in_one_line(home, capsys, args, message):
+    with pytest.raises(SystemExit) as ended:
+        main([str(home) if part == "HOME" else part for part in args])
+    error = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert message in error
+    assert len(error.splitlines()) == 1
 
 
 def test_settings_come_from_a_file_the_environment_and_options(tmp_path):

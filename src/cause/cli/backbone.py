@@ -38,9 +38,9 @@ def backbone(
         return
     from cause.learners.additive.backbones.export import export_backbone
 
-    made = export_backbone(name, file, size)
+    exported = export_backbone(name, file, size)
     if json:
-        print_json(made)
+        print_json(exported)
         return
-    print(f"wrote {made['file']}: SHA-256 {made['sha256']}")
-    print(f"weights: SHA-256 {made['weights_sha256']}, licence {made['license']}")
+    print(f"wrote {exported['file']}: SHA-256 {exported['sha256']}")
+    print(f"weights: SHA-256 {exported['weights_sha256']}, licence {exported['license']}")

@@ -8,7 +8,7 @@ from cause.cli.app import app
 
 HEAD = """# The command line
 
-Made from `--help` by `make docs`. Every command that reports takes `--json`; a mistake is told in one line and ends
+Made from `--help` by `make docs`. Every command that reports takes `--json`; a mistake is reported in one line and ends
 with exit code 2. `cause --install-completion` teaches your shell the commands, options and names.
 """
 

@@ -123,8 +123,8 @@ def labels_of(values: ArrayLike, source: object) -> NDArray[np.int64]:
         labels = labels.reshape(-1)
     if labels.ndim != 1 or labels.dtype.kind not in "buif":
         raise bad(source, f"labels must be a list of whole numbers, not {labels.dtype} of shape {labels.shape}")
-    whole = np.isfinite(labels) & (labels == np.floor(labels)) if labels.dtype.kind == "f" else np.True_
-    fits = np.broadcast_to(whole & (labels >= 0) & (labels < MOST_CLASSES), labels.shape)
+    is_integer = np.isfinite(labels) & (labels == np.floor(labels)) if labels.dtype.kind == "f" else np.True_
+    fits = np.broadcast_to(is_integer & (labels >= 0) & (labels < MOST_CLASSES), labels.shape)
     if not fits.all():
         row = int(np.argmin(fits))
         raise bad(source, f"row {row} has label {labels[row]}: labels must be whole numbers from 0")

@@ -130,7 +130,7 @@ def test_the_check_finds_each_of_these_mistakes(tmp_path, monkeypatch, what, mes
 
 
 def check_all(life, tmp_path):
-    for number, (done, state) in enumerate(crash_states(life.disk, most=5)):
+    for number, (done, state) in enumerate(crash_states(life.disk)):
         root = tmp_path / f"state-{number}"
         state.write_to(root)
         check(life, root, life.around(done))
