@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-long test-browser test-data screenshots exactness additive portable torture fuzz load image test-image lint format bench results docs dist clean
+.PHONY: demo test test-long test-browser test-data screenshots exactness additive portable torture fuzz generated-client load image test-image lint format bench results docs dist clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -46,6 +46,12 @@ torture: $(STAMP)  ## kill, cut the power, fill the disk and go on, thousands of
 
 fuzz: $(STAMP)  ## schemathesis over the whole schema of the service, with all checks
 	$(BIN)/python -m tests.service.fuzz --examples 200
+
+# in an environment of its own: the generator and this project pin different versions of the same packages
+generated-client: $(STAMP)  ## a client made by openapi-python-client from the schema, used on a real service
+	$(PYTHON) -m venv out/codegen
+	out/codegen/bin/python -m pip install --quiet --disable-pip-version-check 'openapi-python-client>=0.24,<1'
+	CAUSE_CODEGEN=out/codegen/bin/openapi-python-client $(BIN)/python -m pytest tests/service/test_generated_client.py -rs
 
 load: $(STAMP)  ## 64 clients while a round trains, and 50 kills of a service in use
 	$(BIN)/python -m tests.service.load --clients 64 --seconds 20 --kills 50

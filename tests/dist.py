@@ -57,7 +57,9 @@ def check_contents(wheel: Path, source: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if not name.endswith("/")}
         metadata = archive.read(f"cause-{__version__}.dist-info/METADATA").decode()
-    strange = {name for name in held if not name.startswith(("cause/", f"cause-{__version__}.dist-info/"))}
+    documents = f"cause-{__version__}.data/data/share/doc/cause/"  # what the service shows beside its page
+    strange = {name for name in held if not name.startswith(("cause/", f"cause-{__version__}.dist-info/", documents))}
+    assert f"{documents}service.md" in held, "the wheel lacks its documentation"
     assert expected <= held, f"the wheel lacks {sorted(expected - held)}"
     assert not strange, f"the wheel has {sorted(strange)}"
     assert not [name for name in held if "__pycache__" in name], "the wheel has compiled modules"

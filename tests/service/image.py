@@ -112,7 +112,10 @@ def lived(container: Container) -> list[list[str]]:
     with container.client(tokens["auditor"]) as auditor:
         assert trained(auditor)["samples"] == 600
         assert len(auditor.receipts(request.id)) == len(auditor.request(request.id).receipts) == 2
-        assert auditor.verify(request.receipts[0]).state == "holds"
+        effect, repair = auditor.request(request.id).receipts
+        # the sub-models of the effect's receipt were replaced by the repair, so that there may be nothing left to replay
+        assert auditor.verify(effect).state in ("holds", "nothing")
+        assert auditor.verify(repair).state == "holds"
     with container.client(tokens["operator"]) as device:
         assert device.predict(x[900:]).labels == labels
         assert device.user("ann")["samples"] == 0

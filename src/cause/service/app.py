@@ -10,7 +10,6 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.openapi.utils import get_openapi
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Mount
@@ -20,11 +19,10 @@ from cause.common.version import __version__
 from cause.errors import BudgetError, CauseError, EmptyRoundError, InputError, RequestError
 from cause.service import problems
 from cause.service.middleware import ServiceMiddleware
-from cause.service.operations import OPERATIONS
+from cause.service.openapi import PUBLIC, openapi_schema
 from cause.service.predictor_cache import NoVotersError
 from cause.service.redact import redacted_message, redacted_traceback
 from cause.service.routes import bulk_erasures, device, evidence, meta, predictions, quarantine, tokens, users
-from cause.service.schemas import CloseRound, CreateToken, Erasure, Erasures, Problem
 from cause.service.service import Service
 
 log = logging.getLogger("cause.serve")
@@ -32,7 +30,6 @@ STATIC = Path(__file__).parent / "static"
 _CHECKOUT = Path(__file__).parents[3] / "docs"
 DOCS = _CHECKOUT if (_CHECKOUT / "service.md").is_file() else Path(sysconfig.get_path("data"), "share/doc/cause")
 """The documentation: in a checkout where it is written, otherwise where a package puts it."""
-PUBLIC = ("/healthz", "/readyz")
 UNTRACED: Any = {"tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False}
 """Telemetry is off: spans would contain paths, and paths contain user ids."""
 API_PATHS = (*PUBLIC, "/metrics", "/openapi.json", "/v1")
@@ -63,7 +60,7 @@ def make_app(service: Service) -> FastAPI:
         app.router.routes.append(Mount("/docs", Documents(directory=DOCS), name="docs"))
     app.router.routes.append(Pages("/", StaticFiles(directory=STATIC, html=True), name="static"))
     _add_exception_handlers(app)
-    app.openapi = lambda: _schema(app)  # type: ignore[method-assign]
+    app.openapi = lambda: openapi_schema(app)  # type: ignore[method-assign]
     app.add_middleware(ServiceMiddleware, service=service)
     return app
 
@@ -125,26 +122,3 @@ def _add_exception_handlers(app: FastAPI) -> None:
             return problems.problem_response(422, str(error))
         log.error("a request failed: %s", redacted_message(error), extra={"detail": redacted_traceback(error)})
         return problems.problem_response(503, "the device cannot do this now: its log tells more", {"Retry-After": "5"})
-
-
-def _schema(app: FastAPI) -> dict[str, Any]:
-    if app.openapi_schema is None:
-        schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
-        components = schema.setdefault("components", {})
-        components.setdefault("schemas", {})["Problem"] = Problem.model_json_schema()
-        for unused in ("HTTPValidationError", "ValidationError"):
-            components["schemas"].pop(unused, None)
-        components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
-        schema["servers"] = [{"url": "/", "description": "This device"}]
-        for model in (Erasure, CloseRound, CreateToken, Erasures):
-            body = model.model_json_schema(ref_template="#/components/schemas/{model}")
-            components["schemas"] |= body.pop("$defs", {}) | {model.__name__: body}
-        for path, methods in schema["paths"].items():
-            for method, operation in methods.items():
-                operation["operationId"] = OPERATIONS[method.upper(), path]
-                if path not in PUBLIC:
-                    operation["security"] = [{"bearer": []}]
-                    if "get" in methods and operation is methods["get"] and "200" in operation["responses"]:
-                        operation["responses"].setdefault("304", {"description": "The client has it already"})
-        app.openapi_schema = schema
-    return app.openapi_schema

@@ -23,6 +23,7 @@ def bulk_schema(layout: InputLayout) -> dict[str, Any]:
         sample = variant["properties"]["samples"]["items"]
         sample["properties"]["user"] = {"type": "string", "minLength": 1, "maxLength": LONGEST_USER_ID}
         sample["required"] = ["x", "y", "user"]
+        variant["title"] = variant["title"].replace("Labelled", "SeveralUsers")
     body["content"][JSON]["example"]["samples"][0]["user"] = "alice"
     body["content"][CSV]["example"] = _table_example(layout, labels=True, users=True)
     return {"required": True, "content": {kind: body["content"][kind] for kind in (JSON, NPZ, CSV)}}
@@ -61,9 +62,11 @@ def _variant(layout: InputLayout, labels: bool, number: dict[str, Any], dtype: s
     sample = {"type": "object", "properties": {"x": row, "y": label}, "required": ["x", "y"]}
     name, item = ("samples", sample | {"additionalProperties": False}) if labels else ("inputs", row)
     listed = {"type": "array", "items": item, "minItems": 1, "maxItems": MOST_JSON}
+    floats = dtype == "float32"
     return {
+        "title": f"{'Labelled' if labels else ''}{'Samples' if floats else 'Uint8Samples'}",
         "type": "object",
         "properties": {name: listed, "dtype": {"type": "string", "enum": [dtype]}},
-        "required": [name] if dtype == "float32" else [name, "dtype"],
+        "required": [name] if floats else [name, "dtype"],
         "additionalProperties": False,
     }
