@@ -70,8 +70,8 @@ def test_contrast_filters_are_those_of_exact_arithmetic():
             for i in range(4):
                 for j in range(3):
                     patch = [Decimal(int(v)) for v in picture[:, i : i + 5, j : j + 5].reshape(-1)]
-                    mean = sum(patch) / 50
-                    deviation = (sum((v - mean) ** 2 for v in patch) / 50 + 100).sqrt()
+                    mean = sum(patch, Decimal(0)) / 50
+                    deviation = (sum(((v - mean) ** 2 for v in patch), Decimal(0)) / 50 + 100).sqrt()
                     whole = [int((32 * (v - mean) / deviation).to_integral_value()) for v in patch]
                     responses[i, j] = [
                         sum(v * int(w) for v, w in zip(whole, column, strict=True)) for column in weights.T

@@ -127,7 +127,8 @@ def _weights(channels: int, filters: int, seed: int) -> NDArray[np.float32]:
     weights = (180 * draw - 144 // (along[:, None] * along) * neighbours).reshape(filters, inputs)
     weights -= weights.sum(axis=1, keepdims=True) // inputs
     lengths = np.sqrt(np.square(weights).sum(axis=1).astype(np.float64))  # of whole numbers below 2^53
-    return np.rint(weights.T * float(_WEIGHT_UNIT) / lengths).astype(np.float32)
+    whole: NDArray[np.float32] = np.rint(weights.T * float(_WEIGHT_UNIT) / lengths).astype(np.float32)
+    return whole
 
 
 def _normalised(rows: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -152,4 +153,5 @@ def _pooled(responses: NDArray[np.float32]) -> NDArray[np.int64]:
                 total = np.maximum(side, 0).sum(axis=(1, 2), dtype=np.float64)  # whole numbers
                 # a mean response of 1, in units of a normalised patch and a filter of length 1, becomes 128
                 parts.append(np.sqrt(total * (128.0**2 / (_PATCH_UNIT * _WEIGHT_UNIT)) / places))
-    return np.minimum(np.rint(np.concatenate(parts, axis=1)), LARGEST).astype(np.int64)
+    features: NDArray[np.int64] = np.minimum(np.rint(np.concatenate(parts, axis=1)), LARGEST).astype(np.int64)
+    return features
