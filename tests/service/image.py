@@ -113,7 +113,7 @@ def lived(container: Container) -> list[list[str]]:
         assert trained(auditor)["samples"] == 600
         assert len(auditor.receipts(request.id)) == len(auditor.request(request.id).receipts) == 2
         effect, repair = auditor.request(request.id).receipts
-        # the repair replaced the sub-models of the first receipt, so that there may be nothing left to replay
+        # the repair replaced the sub-models of the effect's receipt: there may be nothing left to replay
         assert auditor.verify(effect).state in ("holds", "nothing")
         assert auditor.verify(repair).state == "holds"
     with container.client(tokens["operator"]) as device:
