@@ -6,6 +6,8 @@ so that other processes of the machine disturb little; a durable call has its wa
 
 import argparse
 import os
+import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -167,10 +169,73 @@ def growth(samples: int, forgets: int) -> dict[str, Any]:
     }
 
 
+MEMORY = """
+import sys
+for blocked in ("torch", "sklearn", "torch_pruning", "matplotlib"):
+    sys.modules[blocked] = None  # as in an install without it: an import fails
+sys.argv = ["cause", "serve", sys.argv[1], "--port", sys.argv[2], "--quiet"]
+from cause.cli import main
+main()
+"""
+"""Starts the service as an install of cause[additive,serve] would: no learning library can be imported."""
+
+
+def memory(backbone: Path, size: int) -> dict[str, Any]:
+    """What a service takes that has a backbone loaded and has predicted, without torch."""
+    from cause.client import Client
+    from cause.service.service import tokens_of
+
+    os.environ["CAUSE_BENCH_KEY"] = "ab" * 32
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder) / "home"
+        made = AdditiveLearner(str(backbone), classes=CLASSES)
+        draw = np.random.default_rng(0)
+        pictures_ = draw.integers(0, 256, size=(20, *made.input_shape), dtype=np.uint8)
+        with Cause(home, learner=made, key={"env": "CAUSE_BENCH_KEY"}) as device:
+            device.learn({"ann": (pictures_, np.arange(20) % CLASSES)})
+        tokens = tokens_of(home)
+        secret = tokens.create(["operator"])[1]
+        tokens.close()
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            port = found.getsockname()[1]
+        process = subprocess.Popen([sys.executable, "-c", MEMORY, str(home), str(port)])
+        try:
+            _wait_for(port, process)
+            started = _resident_mb(process.pid)
+            with Client(f"http://127.0.0.1:{port}", secret) as client:
+                labels = client.predict(pictures_[:1]).labels
+            time.sleep(2)
+            return {
+                "backbone_mb": backbone.stat().st_size / 2**20, "size": size, "state_mb": made.sub_model_bytes / 2**20,
+                "started_mb": started, "idle_mb": _resident_mb(process.pid), "predicted": len(labels),
+            }  # fmt: skip
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
+    end = time.monotonic() + 120
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), 0.5).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+    raise SystemExit("the service did not start")
+
+
+def _resident_mb(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.additive", description=__doc__)
-    parser.add_argument("sections", nargs="*", help="speed, solving, growth; all by default")
+    parser.add_argument("sections", nargs="*", help="speed, solving, growth; memory, too, if it is named")
+    parser.add_argument("--backbone", type=Path, help="of memory: an .onnx file of `cause backbone export`")
     parser.add_argument("--samples", type=int, default=50_000, help="held while 400 are forgotten")
     parser.add_argument("--held", type=int, default=1_000_000, help="the most samples of the growth")
     parser.add_argument("--forgets", type=int, default=10_000, help="in a row, at the most samples")
@@ -217,6 +282,20 @@ def main() -> None:
                 for r in rows
             ],
         )  # fmt: skip
+    if "memory" in sections:
+        if options.backbone is None:
+            parser.error("memory needs --backbone FILE.onnx: cause backbone export efficientnet-lite0 lite0.onnx")
+        row = results["memory"] = memory(options.backbone, options.backbone.stat().st_size)
+        print_table(
+            "Memory of the service without torch, with an .onnx backbone loaded",
+            ["what", "MB", "asked for"],
+            [
+                ["started", f"{row['started_mb']:.0f}", ""],
+                ["idle after a prediction", f"{row['idle_mb']:.0f}", "≤ 170"],
+                ["of which the file of the backbone", f"{row['backbone_mb']:.0f}", ""],
+                ["of which the state", f"{row['state_mb']:.0f}", ""],
+            ],
+        )
     if options.json:
         print_json(results)
 

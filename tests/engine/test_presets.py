@@ -77,3 +77,12 @@ def test_parts_are_exchanged_by_name():
 def test_unknown_names_tell_what_exists(text, message):
     with pytest.raises(InputError, match=message):
         parse_system(text)
+
+
+def test_the_law_of_a_preset_is_no_part_of_a_composition_and_stays_when_parts_are_exchanged():
+    from cause.engine.presets import ADDITIVE, PARTS, REPLAYED
+
+    assert {name for name, system in PRESETS.items() if system.law == ADDITIVE} == {"additive"}
+    assert "law" not in PARTS
+    assert parse_system("additive:policy=latest")[1].law == ADDITIVE
+    assert parse_system("cause:policy=latest")[1].law == REPLAYED

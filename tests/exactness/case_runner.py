@@ -11,12 +11,13 @@ from cause.engine.executor import Executor
 from cause.engine.learner import Learner
 from cause.engine.memory import FolderShelf
 from cause.executors import Processes
+from cause.learners.additive import AdditiveLearner
 from cause.learners.recipe import Recipe
 from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner
 from tests.exactness.cached_training import Remembered
 from tests.exactness.clean import Found, clean_room
-from tests.exactness.dimensions import TORCH, Case
+from tests.exactness.dimensions import ADDING, TORCH, Case
 from tests.exactness.observer import CLASSES, ROUNDS, SHAPE, Kept, Observed
 
 SHARDS, SLOTS, SEED = 2, 4, 7
@@ -41,15 +42,22 @@ def build_learner(case: Case) -> Learner:
         optimizer = "adam" if case.learner in ("mlp", "own-dropout") else "sgd"
         recipe = Recipe(model, CLASSES, SHAPE, options, epochs, 8, optimizer, lr=0.01, round_to=1, steps=1)
         return OneSlotEach(recipe.composed(case.system))
+    if case.learner in ADDING:
+        return AdditiveLearner(shape=SHAPE, scale=(0, 2), classes=CLASSES, **ADDING[case.learner])
     family = getattr(linear_model, case.learner, None) or getattr(naive_bayes, case.learner)
     return SklearnLearner(family(), classes=CLASSES, features=16, epochs=2)
+
+
+def shards_of(case: Case) -> int:
+    """One sum has no shards."""
+    return 1 if case.learner in ADDING else SHARDS
 
 
 def build_clean_room(case: Case, rounds: Sequence[Sequence[Kept]]) -> Found:
     """The clean room of a case, in whichever process this is called."""
     learner = build_learner(case)
     remembered.recipe = f"{case.learner} {getattr(learner, 'recipe', '')}"
-    setting = {"shards": SHARDS, "classes": CLASSES, "seed": SEED}
+    setting = {"shards": shards_of(case), "classes": CLASSES, "seed": SEED}
     return clean_room(learner, case.system, rounds, **setting, executor=remembered)
 
 
@@ -72,7 +80,7 @@ class Workshop:
         device = Cause(
             learner=build_learner(case),
             system=case.system,
-            shards=SHARDS,
+            shards=shards_of(case),
             slots=SLOTS,
             classes=CLASSES,
             seed=SEED,

@@ -15,7 +15,7 @@ from cause.engine.arrays import ArrayUpload
 from cause.engine.executor import Executor
 from cause.engine.learner import Learner
 from cause.engine.partition import Arrivals, Assignment, Partitioner
-from cause.engine.presets import FIXED, IN_TURN, LOWEST, System
+from cause.engine.presets import ADDITIVE, FIXED, IN_TURN, LOWEST, System
 from cause.engine.samples import SegmentKey
 from tests.clean_room import trained_on
 from tests.exactness.observer import Kept
@@ -54,12 +54,16 @@ def clean_room(
     seed: int,
     executor: Executor | None = None,
 ) -> Found:
-    """Every sub-model of a device that never had what is forgotten, each sample in the shard where it was found."""
+    """Every sub-model of a device that never had what is forgotten, each sample in the shard where it was found.
+
+    Under the additive law it is a device from scratch: there is one sum, and no shard that a sample could be in.
+    """
     settings = {"shards": shards, "classes": classes, "seed": seed, "executor": executor}
     unlimited = replace(system, policy="unlimited")
     if system.active == IN_TURN:  # a shard's number among the active ones is not its own
         unlimited = replace(unlimited, active=LOWEST, gamma=FIXED)
-    return found(trained_on(uploads_of(rounds), learner, unlimited, partition=Homes(rounds), **settings))
+    homes = None if learner.law == ADDITIVE else Homes(rounds)
+    return found(trained_on(uploads_of(rounds), learner, unlimited, partition=homes, **settings))
 
 
 def uploads_of(rounds: Sequence[Sequence[Kept]]) -> list[list[ArrayUpload]]:

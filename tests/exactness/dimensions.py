@@ -17,16 +17,22 @@ TORCH = {
     "vgg": ("tests.exactness.networks:vgg", ()),
     "mobilenet": ("tests.exactness.networks:mobilenet", ()),
     "densenet": ("tests.exactness.networks:densenet", ()),
+    "efficientnet-lite": ("tests.exactness.networks:efficientnet", ()),
     "own-dropout": ("tests.exactness.networks:own", ()),
 }
 FEW_STEPS = 4
 """Of a preset that asks for many steps a segment: enough to give small segments more epochs than others."""
 SKLEARN = ("SGDClassifier", "Perceptron", "GaussianNB", "MultinomialNB", "BernoulliNB", "ComplementNB")
+ADDING: dict[str, dict[str, Any]] = {
+    # learner: its arguments besides features, scale and classes; more of them are in tests/learners/additive
+    "additive-ridge": {},
+    "additive-expanded": {"expand": 24, "squash": True},
+    "additive-gaussian-nb": {"head": "gaussian-nb", "bits": 12},
+}
 
 DIMENSIONS: dict[str, tuple[Any, ...]] = {
-    # the law of an additive learner is tested in tests/learners/additive
-    "preset": tuple(name for name in PRESETS if name != ADDITIVE_SYSTEM),
-    "learner": (*TORCH, *SKLEARN),
+    "preset": tuple(PRESETS),
+    "learner": (*TORCH, *SKLEARN, *ADDING),
     "sequence": tuple(SEQUENCES),
     "pruning": ("none", "iterative", "one-shot"),
     "precision": ("fp32", "bf16"),
@@ -40,6 +46,20 @@ FORBIDDEN = (
     # estimators have no filters to remove, no masks, and are stored as they were fitted
     ("learner", SKLEARN, "pruning", ("iterative", "one-shot")),
     ("learner", SKLEARN, "precision", ("bf16",)),
+    # sums have a preset of their own, which nothing else has; there is nothing to prune, to round or to rehearse
+    ("learner", tuple(ADDING), "preset", tuple(name for name in PRESETS if name != ADDITIVE_SYSTEM)),
+    ("preset", (ADDITIVE_SYSTEM,), "learner", (*TORCH, *SKLEARN)),
+    *(
+        (name, values, part, others)
+        for name, values in (("learner", tuple(ADDING)), ("preset", (ADDITIVE_SYSTEM,)))
+        for part, others in (
+            ("pruning", ("iterative", "one-shot")),
+            ("precision", ("bf16",)),
+            ("rehearsal", (0.5,)),
+            ("slices", (2,)),
+            ("sequence", ("last-of-a-shard",)),  # there is one shard: nothing would be left to compare
+        )
+    ),
 )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from torch import nn
 
 from cause.learners.torch.models import densenet121 as dense
+from cause.learners.torch.models import efficientnet_lite0 as efficient
 from cause.learners.torch.models import mobilenetv2 as mobile
 from cause.learners.torch.models import resnet34 as residual
 from cause.learners.torch.models import vgg16 as plain
@@ -50,6 +51,13 @@ def densenet(classes: int, shape: Shape) -> nn.Module:
     """One dense block."""
     with _shorter(dense, "BLOCKS", (1,)):
         return dense.densenet121(classes, shape, growth=4)
+
+
+def efficientnet(classes: int, shape: Shape) -> nn.Module:
+    """A stem, a block with its shortcut and one that halves the picture, each padded as TensorFlow does."""
+    blocks = efficient.Block(8, 8, 3, 1, 2), efficient.Block(8, 12, 5, 2, 2)
+    stem = efficient.SameConv(shape[0], 8, 3, 1), nn.BatchNorm2d(8), nn.ReLU6()
+    return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(12, classes))
 
 
 def own(classes: int, shape: Shape) -> nn.Module:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from cause.device.device import Cause
 from cause.engine.arrays import ArrayUpload
+from cause.engine.presets import ADDITIVE
 from cause.engine.requests import Request
 from cause.engine.samples import SegmentKey
 from tests.clean_room import meant
@@ -52,7 +53,7 @@ class Observed:
         for user, count in counts.items():
             pictures = [picture(user, self.round * 100 + i) for i in range(count)]
             upload = ArrayUpload(user, self.round, np.stack([x for x, _ in pictures]), [y for _, y in pictures])
-            for position, x, y in zip(upload.positions, *upload.arrays(upload.positions), strict=True):
+            for position, x, y in self._numbered(upload):
                 self._data[user, self.round, position] = x, int(y)
             uploads.append(upload)
         self.device.learn(uploads, empty=True)
@@ -60,6 +61,19 @@ class Observed:
             self.retained |= {(upload.user, self.round, int(position)) for position in upload.positions}
             for key, held in self.device.ledger.pieces_of(upload.user, self.round):
                 self._homes |= {(upload.user, self.round, int(position)): key.shard for position in held}
+
+    def _numbered(self, upload: ArrayUpload) -> Iterator[tuple[int, Array, int]]:
+        """The samples with the positions that they have on the device: those of what it records of them."""
+        inputs, labels = upload.arrays(upload.positions)
+        learner = self.device.learner
+        if learner.law != ADDITIVE:
+            yield from zip(upload.positions, inputs, labels, strict=True)
+            return
+        recorded = learner.recorded(inputs)
+        raw = {(row.tobytes(), int(y)): x for row, x, y in zip(recorded, inputs, labels, strict=True)}
+        kept = ArrayUpload(upload.user, upload.round, recorded, labels)
+        for position, row, y in zip(kept.positions, *kept.arrays(kept.positions), strict=True):
+            yield position, raw[row.tobytes(), int(y)], int(y)
 
     def serve(self, *requests: Request) -> None:
         """Requests that wait together."""

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from tests.exactness.case_runner import Workshop
 from tests.exactness.clean import Found, found, mismatches
-from tests.exactness.dimensions import DIMENSIONS, Case, all_cases
+from tests.exactness.dimensions import DIMENSIONS, Case, all_cases, feasible
 from tests.exactness.observer import Observed
 from tests.exactness.records import Outcome, Record, record
 from tests.exactness.sequences import SEQUENCES
@@ -62,6 +62,8 @@ def _compare_device(
     observed: Observed | None = None
     failure = ""
     for name, forget in SEQUENCES.items():
+        if not feasible({**vars(case), "sequence": name}):
+            continue
         try:
             if not failure:
                 observed = observed or workshop.device(case, folder)

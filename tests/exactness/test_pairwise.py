@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from cause.engine.presets import ADDITIVE_SYSTEM
 from tests.exactness.case_runner import Workshop
 from tests.exactness.clean import found, mismatches
-from tests.exactness.dimensions import DIMENSIONS, SKLEARN, TORCH, Case, all_cases, feasible
+from tests.exactness.dimensions import ADDING, DIMENSIONS, SKLEARN, TORCH, Case, all_cases, feasible
 from tests.exactness.pairwise import feasible_pairs, fewest_with, pairs_of, pairwise
 from tests.exactness.product import VARIED, compare_all, set_ups
 from tests.exactness.sequences import SEQUENCES
@@ -83,11 +84,25 @@ def test_set_ups_and_what_varies_in_them_are_the_full_product(workshop: Workshop
     outcomes = list(compare_all(cheap, workshop))
     varied = {tuple(getattr(outcome.case, name) for name in VARIED) for outcome in outcomes}
     assert len(varied) == len(outcomes)
-    assert len(set_ups()) * len(outcomes) == sum(1 for _ in all_cases())
+    own = {name: getattr(cheap, name) for name in DIMENSIONS if name not in VARIED}
+    assert len(outcomes) == sum(1 for _ in all_cases(**own))
+    first = {name: DIMENSIONS[name][0] for name in VARIED}
+    assert set(set_ups()) == {replace(case, **first) for case in all_cases()}
     assert [outcome for outcome in outcomes if outcome.wrong] == []
 
 
 # Controls: a comparison that cannot fail proves nothing
+
+
+def plain_case(learner: str, **changes) -> Case:
+    """A case of a learner that can be: estimators are not pruned, and sums have a preset of their own."""
+    case = replace(PLAIN, learner=learner, **changes)
+    if learner in SKLEARN:
+        case = replace(case, pruning="none")
+    if learner in ADDING:
+        case = replace(case, preset=ADDITIVE_SYSTEM, pruning="none", rehearsal=0.0, slices=1)
+    assert feasible(vars(case))
+    return case
 
 
 @pytest.mark.parametrize(
@@ -95,9 +110,7 @@ def test_set_ups_and_what_varies_in_them_are_the_full_product(workshop: Workshop
     [*((name, "same") for name in DIMENSIONS["learner"]), ("cnn", "another"), ("GaussianNB", "another")],
 )
 def test_red_when_one_sample_is_corrupted(learner: str, process: str, workshop: Workshop, tmp_path: Path):
-    case = replace(PLAIN, learner=learner, process=process)
-    if learner in SKLEARN:
-        case = replace(case, pruning="none")
+    case = plain_case(learner, process=process)
     observed = workshop.device(case, tmp_path)
     SEQUENCES[case.sequence](observed)
     rounds, stored = observed.left(), found(observed.device)
@@ -110,14 +123,18 @@ def test_red_when_one_sample_is_corrupted(learner: str, process: str, workshop: 
 
 @pytest.mark.parametrize("learner", DIMENSIONS["learner"])
 def test_red_when_one_bit_of_a_weight_is_corrupted(learner: str, workshop: Workshop, tmp_path: Path):
-    pruning = "none" if learner in SKLEARN else PLAIN.pruning
-    case = replace(PLAIN, learner=learner, storage="disk", pruning=pruning)
+    case = plain_case(learner, storage="disk")
     observed = workshop.device(case, tmp_path)
     clean = workshop.clean_room(case, observed.left())
     assert mismatches(found(observed.device), clean) == []
     memory, trainer = observed.device.memory, observed.device.learner
     key = memory.stored()[-1]
     state = trainer.decode(memory.shelf.get(key))
+    if learner in ADDING:
+        state.samples ^= 1
+        memory.shelf.put(key, trainer.encode(state))
+        assert mismatches(found(observed.device), clean) == [f"{key}: other bits"]
+        return
     name = max(state, key=lambda each: state[each].size if learner in SKLEARN else state[each].numel())
     state[name] = _with_one_bit_changed(state[name])
     memory.shelf.put(key, trainer.encode(state))

@@ -1,5 +1,7 @@
 """A service over a home with an additive learner: uploads and erasures are whole when they are answered."""
 
+import threading
+
 import pytest
 
 from cause import AdditiveLearner, Cause
@@ -46,3 +48,35 @@ def test_pages_and_reports_answer(adding):
     for path in ("/v1/status", "/v1/health", "/v1/receipts", "/v1/log", "/metrics", "/"):
         assert adding.get(path).status_code in (200, 404), path
     assert adding.get("/").status_code == 200
+
+
+def test_predictions_are_refused_for_a_while_if_a_new_head_takes_longer_to_solve_than_they_wait(tmp_path, monkeypatch):
+    monkeypatch.setenv("CAUSE_TEST_KEY", MASTER)
+    learner = AdditiveLearner(features=FEATURES, scale=(-3, 3), classes=CLASSES)
+    Cause(tmp_path / "home", learner=learner, key={"env": "CAUSE_TEST_KEY"}).close()
+    solve, goes_on, begun = AdditiveLearner.predictor, threading.Event(), []
+
+    def slowly(self, state):
+        begun.append(state.samples)
+        assert goes_on.wait(60)
+        return solve(self, state)
+
+    monkeypatch.setattr(AdditiveLearner, "predictor", slowly)
+    with Running(tmp_path / "home", solving="0.05s") as running:
+        running.post("/v1/users/ann/samples", body=rows("ann", 1, 5))
+        running.post("/v1/users/bob/samples", body=rows("bob", 2, 4))
+        refused = running.post("/v1/predictions", body={"inputs": inputs(3)})
+        assert (refused.status_code, int(refused.headers["Retry-After"]) >= 1) == (503, True), refused.text
+        assert "solved anew" in refused.json()["detail"]
+        assert running.post("/v1/predictions", body={"inputs": inputs(3)}).status_code == 503
+        assert begun == [9]  # one solution, however often it is asked for
+        running.post("/v1/users/ann/erasures", body={})
+        goes_on.set()  # what comes of the old state is asked for by nobody
+        answers = [running.post("/v1/predictions", body={"inputs": inputs(3)}) for _ in range(20)]
+        answer = answers[-1]
+        assert answer.status_code == 200, answer.text
+        assert begun == [9, 4]
+        clean = Cause(learner=AdditiveLearner(features=FEATURES, scale=(-3, 3), classes=CLASSES))
+        clean.learn({"bob": samples("bob", 2, 4)})
+        assert answer.json()["labels"] == clean.predict(inputs(3)).tolist()
+        assert running.service.predictors._solving == {}

@@ -29,11 +29,11 @@ from cause.engine.arrivals import InputSpec
 from cause.engine.engine import Engine
 from cause.engine.executor import Executor
 from cause.engine.journal import Journal
-from cause.engine.learner import ADDITIVE, LearnerLike, warn_of_notes
+from cause.engine.learner import LearnerLike, warn_of_notes
 from cause.engine.ledger import Ledger
 from cause.engine.memory import Shelf
 from cause.engine.memory.sizing import ENDLESS
-from cause.engine.presets import System
+from cause.engine.presets import ADDITIVE, System
 from cause.engine.progress import Watch
 from cause.engine.quarantine import dropping
 from cause.engine.requests import Request

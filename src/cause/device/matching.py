@@ -17,7 +17,7 @@ from cause.common.zeroize import wipe_arrays
 from cause.engine.arguments import array_of
 from cause.engine.arrays import checked, raw
 from cause.engine.arrivals import check_arrays, setting, spec_of
-from cause.engine.learner import ADDITIVE
+from cause.engine.presets import ADDITIVE
 from cause.engine.requests import Request
 from cause.engine.samples import WithArrays
 from cause.errors import RequestError

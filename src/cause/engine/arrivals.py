@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from cause.common.names import check_user
 from cause.engine.arrays import ArrayUpload, TraceData, checked
-from cause.engine.learner import REPLAYED, Learner
+from cause.engine.learner import Learner
 from cause.engine.ledger import Ledger
+from cause.engine.presets import REPLAYED
 from cause.engine.samples import Upload, WithArrays
 from cause.errors import ArrivalError, InputError
 

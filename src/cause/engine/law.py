@@ -11,11 +11,11 @@ from typing import Protocol
 
 from cause.engine.chain import Chain
 from cause.engine.executor import Executor
-from cause.engine.learner import ADDITIVE, Learner, Predictor
+from cause.engine.learner import Learner, Predictor
 from cause.engine.ledger import Selection
 from cause.engine.memory import SubModel
 from cause.engine.plan import ShardPlan
-from cause.engine.presets import ADDITIVE_SYSTEM, RECOMMENDED, System
+from cause.engine.presets import ADDITIVE, ADDITIVE_SYSTEM, RECOMMENDED, System
 from cause.engine.progress import Watch
 from cause.engine.samples import SegmentKey
 from cause.errors import InputError

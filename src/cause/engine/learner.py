@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cause.engine.presets import System
+from cause.engine.presets import REPLAYED, System
 from cause.engine.progress import Tick, silent
 from cause.engine.samples import Lesson, Upload
 from cause.errors import ArrivalError, LearnerError
@@ -19,8 +19,6 @@ AT_ONCE = 4_096
 
 Predictor = Callable[[Any], NDArray[np.floating]]
 """Takes inputs, returns probabilities: one row a sample, one column a class."""
-REPLAYED, ADDITIVE = "replayed", "additive"
-"""The laws that a learner may obey (`cause.engine.law`)."""
 UsersCode = Callable[[], tuple[list[type], list[Callable[..., Any]]]]
 """Lists the classes and the functions of a user's own that take part in a training."""
 

@@ -11,6 +11,8 @@ from cause.engine.partition import PARTITIONERS
 from cause.engine.voting import VOTES
 from cause.errors import InputError
 
+REPLAYED, ADDITIVE = LAWS = ("replayed", "additive")
+"""How stored states follow from the samples: see `cause.engine.law`."""
 FIXED = 1.0
 """γ of a shard controller that never lowers the number of shards."""
 
@@ -46,6 +48,9 @@ class System:
     `active="in-turn"` the shards take turns where the controller uses fewer than all; with `replays="newest"` only the
     last sub-model of a replay is stored.
 
+    `law` says for which learners the composition is meant, and by which law a simulation counts. It is no part of a
+    composition: a device obeys the law of its learner.
+
     >>> System(policy="cost", requests="coalesced").policy
     'cost'
     """
@@ -65,6 +70,7 @@ class System:
     active: str = LOWEST
     replays: str = EVERY
     about: str = ""
+    law: str = REPLAYED
 
     def __post_init__(self) -> None:
         PARTITIONERS[self.partition]
@@ -76,6 +82,7 @@ class System:
         check_choice("estimators", self.estimators, ESTIMATORS)
         check_choice("active", self.active, ACTIVE)
         check_choice("replays", self.replays, REPLAYS)
+        check_choice("law", self.law, LAWS)
         if not 0 <= self.min_steps <= MOST_STEPS:
             raise InputError(f"min_steps must be from 0 to {MOST_STEPS:,}, not {self.min_steps}")
         ShardController(1, self.p, self.gamma)
@@ -97,7 +104,7 @@ class System:
         return self.gamma < FIXED and self.partition != "given"
 
 
-PARTS = tuple(field.name for field in fields(System) if field.name != "about")
+PARTS = tuple(field.name for field in fields(System) if field.name not in ("about", "law"))
 """What a composition consists of."""
 
 PRESETS: Registry[System] = Registry(
@@ -182,6 +189,7 @@ PRESETS: Registry[System] = Registry(
             policy="fifo",
             requests="coalesced",
             about="ours, for an additive learner: one sum over all samples, forgetting subtracts, nothing is retrained",
+            law=ADDITIVE,
         ),
     },
 )

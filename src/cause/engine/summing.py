@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cause.engine.learner import ADDITIVE, Learner, Predictor
+from cause.engine.learner import Learner, Predictor
+from cause.engine.presets import ADDITIVE
 from cause.engine.progress import Tick, silent
 from cause.engine.samples import Lesson, Piece
 

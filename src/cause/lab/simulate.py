@@ -5,7 +5,7 @@ from typing import Any
 
 from cause.device.device import Cause
 from cause.engine.composition import settled
-from cause.engine.presets import ADDITIVE_SYSTEM, PRESETS, System, paper_sub_model_bytes
+from cause.engine.presets import ADDITIVE, System, paper_sub_model_bytes
 from cause.engine.progress import Progress
 from cause.errors import InputError
 from cause.lab.trace import Trace
@@ -110,8 +110,7 @@ def device_for(trace: Trace, system: System, setting: Setting) -> Cause:
             f"{trace.samples:,} samples are too many to be handled one by one, which partition {system.partition!r}, "
             f"slices and rehearsal need: at most {MOST_SAMPLES:,}"
         )
-    # the law is the learner's, not a part of a composition: the preset is known by its description
-    additive = system.about == PRESETS[ADDITIVE_SYSTEM].about
+    additive = system.law == ADDITIVE
     shards = trace.given_shards if system.partition == "given" else 1 if additive else setting.shards
 
     def size(composed: System) -> int:

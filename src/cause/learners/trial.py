@@ -10,7 +10,8 @@ import numpy as np
 from cause.common.hashing import digest
 from cause.engine.arrays import ArrayUpload
 from cause.engine.host_settings import own_error_modes
-from cause.engine.learner import ADDITIVE, Learner
+from cause.engine.learner import Learner
+from cause.engine.presets import ADDITIVE
 from cause.engine.samples import Lesson, Piece, SegmentKey
 from cause.errors import CauseError, LearnerError
 from cause.learners.user_state import Remembered

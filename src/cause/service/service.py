@@ -81,7 +81,7 @@ class Service:
             self.home: Home = home_of(self.device)
             # milliseconds: fewer events than that are published, so the ids of the next run are higher
             self.events, self.metrics = Events(int(1000 * self.home.clock())), Metrics()
-            self.predictors = PredictorCache(self.device)
+            self.predictors = PredictorCache(self.device, settings.solving_s)
             self.quotas = Quotas(self.device, settings)
             self._lock = threading.Lock()
             self._bodies: dict[str, OrderedDict[str, tuple[float, bytes]]] = {}

@@ -92,6 +92,8 @@ class ServeSettings:
     """How long a stop waits for the end of a segment; an unfinished one is trained after the next start."""
     verify_processes: int = 1
     """Processes that replay for a verification."""
+    solving: str = "5s"
+    """How long a prediction waits while an additive head is solved anew; then it is refused, with Retry-After."""
 
     def __post_init__(self) -> None:
         if self.name is not None and not (1 <= len(self.name) <= 80 and self.name.isprintable()):
@@ -112,7 +114,7 @@ class ServeSettings:
         for name in ("unpackings", "connections", "requests", "streams", "erasures"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for text in (self.close_every, self.grace, self.slow):
+        for text in (self.close_every, self.grace, self.slow, self.solving):
             if text is not None:
                 parse_duration(text)
         for size in (self.body, self.unpacked, self.arriving, self.waiting):
@@ -137,6 +139,11 @@ class ServeSettings:
     def close_every_s(self) -> float | None:
         """`close_every` in seconds."""
         return None if self.close_every is None else parse_duration(self.close_every)
+
+    @property
+    def solving_s(self) -> float:
+        """`solving` in seconds."""
+        return parse_duration(self.solving)
 
     @property
     def grace_s(self) -> float:

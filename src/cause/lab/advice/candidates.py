@@ -96,7 +96,7 @@ def _tables(sample: Sample) -> list[Candidate]:
     ]
     if sample.is_bytes:
         scales = [({"scale": [0.0, 255.0]}, "bytes")]
-    given = {"features": features}
+    given: dict[str, Any] = {"shape": list(sample.shape)} if sample.is_picture else {"features": features}
     found = [_additive(sample, f"ridge, {note}", **given, **scale) for scale, note in scales]
     units = 2_048
     found += [
@@ -119,19 +119,21 @@ def _pictures(sample: Sample) -> list[Candidate]:
         rows = [each for each in _tables(sample) if each.kind == ADDITIVE]
         return [*rows, *_networks(sample, "cnn", list(sample.shape))]
     shape = list(sample.shape)
-    found = []
+    found, later = list[Candidate](), list[Candidate]()
     if min(shape[1:]) >= 7 and shape[0] <= 9:
-        found = [
+        *found, last = (
             _additive(sample, f"{filters} random filters", backbone="random-filters", shape=shape, size=filters)
             for filters in (64, 256, 512)
-        ]
+        )
+        later = [last]
     colour = shape[0] == 3
     if colour:
         first, second = BACKBONE_SIZES
         public: dict[str, Any] = {"backbone": "efficientnet-lite0", "size": first}
         found.append(_additive(sample, f"EfficientNet-Lite0 at {first} pixels", **public))
         found.append(_additive(sample, f"the same, 2,048 random units at {first}", **public, expand=2_048))
-    found += _networks(sample, "cnn", shape)
+    networks = _networks(sample, "cnn", shape)
+    found += [*networks[:2], *later, *networks[2:]]
     if colour:
         found.append(_additive(sample, f"EfficientNet-Lite0 at {second} pixels", **{**public, "size": second}))
         start: dict[str, Any] = {

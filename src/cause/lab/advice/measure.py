@@ -84,17 +84,22 @@ class Features:
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[NDArray[Any], NDArray[Any], float]] = {}
+        self._late: set[str] = set()  # backbones that were given up
 
     def of(
         self, backbone: Backbone, sample: Sample, check: Callable[[], None]
     ) -> tuple[NDArray[Any], NDArray[Any], float]:
         """Return the features of the training and of the test samples, and the seconds that the first took."""
         key = repr(sorted(backbone.identity.items()))
+        if key in self._late:
+            raise TimeUpError
         if key not in self._found:
+            self._late.add(key)
             started = time.perf_counter()
             train = self._computed(backbone, sample.x, check)
             seconds = time.perf_counter() - started
             self._found[key] = train, self._computed(backbone, sample.x_test, check), seconds
+            self._late.discard(key)
         return self._found[key]
 
     @staticmethod
