@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import numpy as np
@@ -68,7 +68,7 @@ class Device(Daemon):
     def evaluate(self) -> None:
         self.api.evaluate(*self.formed(*part(1400, 300)))
 
-    def __enter__(self) -> "Device":
+    def __enter__(self) -> Self:
         self.start()
         self.secret = self.token("operator")
         self.api: Client = self.client(self.secret)

@@ -145,10 +145,10 @@ def test_a_prediction_under_way_when_its_head_goes_is_made_anew(tmp_path, monkey
         device.learn({user: samples(user, 1, 30) for user in ("ann", "bob", "cyd")})
         heads, x = PredictorCache(device), np.array(inputs(5), dtype=np.float32)
         device_heads = device.heads()
-        decoded, calls = PredictorCache._decode, []
+        predictor, calls = device.learner.predictor, []
 
-        def forgetful(self, blob):
-            ready = decoded(self, blob)
+        def forgetful(state):
+            ready = predictor(state)
 
             def predict(x):
                 calls.append(1)
@@ -158,7 +158,7 @@ def test_a_prediction_under_way_when_its_head_goes_is_made_anew(tmp_path, monkey
 
             return predict
 
-        monkeypatch.setattr(PredictorCache, "_decode", forgetful)
+        monkeypatch.setattr(device.learner, "predictor", forgetful)
         answer = heads.predict(x)
         shard = next(s for s in device_heads if s not in device.heads())
         assert shard not in {voter.sub_model.key.shard for voter in answer.voters}

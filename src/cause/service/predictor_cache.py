@@ -58,7 +58,8 @@ class Solving:
 
     def _run(self) -> None:
         try:
-            self._predictor = self._learner.predictor(self._learner.decode(self._blob))
+            with own_error_modes():
+                self._predictor = self._learner.predictor(self._learner.decode(self._blob))
         except Exception as error:  # raised where the prediction waits
             self._error = error
         finally:
