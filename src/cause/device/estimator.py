@@ -45,7 +45,8 @@ class CauseClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         An estimator of a family that `SklearnLearner` supports, or a learner such as `TorchLearner`. Without one:
         logistic regression by gradient descent, `SGDClassifier(loss="log_loss")`.
     system, shards, memory, slots
-        As in `Cause`: how data is partitioned and which sub-models are kept in which room.
+        As in `Cause`: how data is partitioned and which sub-models are kept in which room. Without `shards` there are
+        four, or one with an additive learner.
     epochs
         How often an estimator goes through a segment; a learner says so itself.
     classes
@@ -79,7 +80,7 @@ class CauseClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         estimator: Any = None,
         *,
         system: System | str | None = None,
-        shards: int = 4,
+        shards: int | None = None,
         memory: str | int | None = None,
         slots: int | None = None,
         epochs: int = 10,

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cause.common.hashing import digest
+from cause.common.heap import return_freed_memory
 from cause.common.registry import check_choice
 from cause.engine.arguments import check_whole
 from cause.engine.checks import check_classes
@@ -329,6 +330,7 @@ class AdditiveLearner(SummingLearner):
     def predictor(self, state: Sums) -> Predictor:
         """Solve the sums, and return a function that predicts with the solution."""
         solution = self.head.solve(state)
+        return_freed_memory()  # a solution takes several times the memory of the state for a moment
 
         def predict(x: ArrayLike) -> NDArray[np.floating]:
             inputs = np.asarray(x)

@@ -2,7 +2,7 @@
 
 import json
 from functools import partial
-from hashlib import sha256
+from hashlib import file_digest
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cause.common.heap import return_freed_memory
 from cause.errors import InputError
 from cause.learners.additive.backbones.base import Backbone
 from cause.learners.additive.backbones.efficientnet_lite0 import is_picture, prepared
 
 METADATA = "cause"
 """The key of an export's metadata: JSON with `scale`, and with `size` if pictures are scaled before."""
+
+
+def _digest_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"the backbone {str(path)!r} cannot be read: {error.strerror}") from None
 
 
 class OnnxBackbone(Backbone):
@@ -40,11 +49,7 @@ class OnnxBackbone(Backbone):
         import onnxruntime
 
         self._path = Path(path)
-        try:
-            data = self._path.read_bytes()
-        except OSError as error:
-            raise InputError(f"the backbone {str(path)!r} cannot be read: {error.strerror}") from None
-        self._digest = sha256(data).hexdigest()
+        self._digest = _digest_of(self._path)
         if digest is not None and digest != self._digest:
             raise InputError(
                 f"the backbone {str(path)!r} has the digest {self._digest[:16]}…, but the recipe names {digest[:16]}…"
@@ -53,10 +58,13 @@ class OnnxBackbone(Backbone):
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
         try:
-            self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+            # by its path: of bytes the session would keep a copy
+            self._session = onnxruntime.InferenceSession(str(self._path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # the runtime has exceptions of its own
             line = (str(error).splitlines() or [""])[0]
             raise InputError(f"the backbone {str(path)!r} is no ONNX file that can be run: {line}") from None
+        if _digest_of(self._path) != self._digest:
+            raise InputError(f"the backbone {str(path)!r} was changed while it was read: try again")
         (given, *_), self._output = self._session.get_inputs(), self._session.get_outputs()[0].name
         self._input, shape = given.name, tuple(given.shape)[1:]
         if not all(isinstance(side, int) for side in shape):
@@ -69,6 +77,7 @@ class OnnxBackbone(Backbone):
         size = settings.get("size")
         self._prepare = None if size is None else partial(prepared, size=int(size))
         self._features: int = self.compute(np.zeros((1, *self._shape), dtype=np.float32)).shape[1]
+        return_freed_memory()  # the graph was optimised, and much of it copied
 
     @property
     def input_shape(self) -> tuple[int, ...]:
