@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cause.cli.output import print_table
-from tests.browser.digits import part
+from tests.browser.digits import Device, part
 from tests.browser.large import LargeDevice
 from tests.browser.page import Page, missing
 
@@ -26,7 +26,7 @@ return [paint, board];
 
 
 @contextmanager
-def predicting(device: LargeDevice) -> Iterator[list[float]]:
+def predicting(device: Device) -> Iterator[list[float]]:
     """Ask for `RATE` predictions a second; what each took, in seconds."""
     took: list[float] = []
     stop = threading.Event()

@@ -5,6 +5,7 @@ import json
 import logging
 import sys
 import threading
+from functools import partial
 
 import pytest
 
@@ -62,8 +63,9 @@ def answers(running, who):
         yield answer.text + str(answer.headers)
 
 
-def is_problem_of(error, problem):
+def has_problem_of(trainer, error):
     """Whether the trainer's problem is this error, and not the one before."""
+    problem = trainer.problem
     if problem is None:
         return False
     kind = "InputError" if type(error) is InputError else "OSError"
@@ -97,7 +99,7 @@ def test_no_log_and_no_answer_to_others_names_a_user(tmp_path, log, monkeypatch)
                 running.post("/v1/users/bob/erasures", body={"rounds": [1], "count": 1})
                 trainer.wake(repair=True)
                 # an attempt that began with the error before may end only now
-                wait_until(lambda error=error: is_problem_of(error, trainer.problem))
+                wait_until(partial(has_problem_of, trainer, error))
                 text = running.get("/v1/status").json()["problem"]
                 assert (NAME in text) == (type(error) is not OSError), "an operator may read it"
                 seen = running.get("/v1/status", "auditor").json()["problem"]
