@@ -67,7 +67,7 @@ def falling_back(device: Device) -> tuple[str, int]:
     return max(chosen, key=lambda key: chosen[key])
 
 
-def shoot_large(page: Page, device: LargeDevice, folder: Path) -> None:
+def shoot_large(page: Page, device: Device, folder: Path) -> None:
     """The page at real size, with a preview of an erasure; on a desktop and on a phone."""
     page.look_like((1440, 900))
     page.sign_in(device.url, device.secret)

@@ -19,6 +19,10 @@ CONFIG = """
 [checks.positive_data_acceptance]
 # what a schema cannot say (a count goes with one round, a round may not be there, nobody can vote yet) is refused, too
 expected-statuses = [200, 201, 202, 304, 401, 403, 404, 409, 413, 415, 422]
+
+[checks.negative_data_rejection]
+# a body that is too long is refused before anything of it is read
+expected-statuses = [400, 401, 403, 404, 405, 406, 408, 409, 413, 415, 422, 428, 429, 431]
 """
 
 

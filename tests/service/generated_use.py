@@ -1,3 +1,4 @@
+# mypy: disable-error-code="import-not-found"
 """Uses a client that openapi-python-client made: `python generated_use.py URL SECRET`, with its package on the path.
 
 It runs in the environment of the generator, which need not have CAUSE; it prints what it did as JSON.

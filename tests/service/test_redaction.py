@@ -63,7 +63,7 @@ def answers(running, who):
         yield answer.text + str(answer.headers)
 
 
-def has_problem(trainer, error):
+def has_problem_of(trainer, error):
     """Whether the trainer's problem is this error, and not the one before."""
     problem = trainer.problem
     if problem is None:
@@ -99,7 +99,7 @@ def test_no_log_and_no_answer_to_others_names_a_user(tmp_path, log, monkeypatch)
                 running.post("/v1/users/bob/erasures", body={"rounds": [1], "count": 1})
                 trainer.wake(repair=True)
                 # an attempt that began with the error before may end only now
-                wait_until(partial(has_problem, trainer, error))
+                wait_until(partial(has_problem_of, trainer, error))
                 text = running.get("/v1/status").json()["problem"]
                 assert (NAME in text) == (type(error) is not OSError), "an operator may read it"
                 seen = running.get("/v1/status", "auditor").json()["problem"]

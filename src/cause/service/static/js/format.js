@@ -30,4 +30,4 @@ export const clock = (time) => clocks.format(new Date(time));
 export const stamp = (time) => full.format(new Date(time));
 
 // A mark on a time axis that spans so many milliseconds.
-export const tick = (time, span) => (span > 2 * 86_400_000 ? days : minutes).format(new Date(time));
+export const tick = (time, span) => (span > 2 * 86_400_000 ? days : span > 600_000 ? minutes : clocks).format(new Date(time));

@@ -204,7 +204,7 @@ export const T = {
     columns: { number: "No.", kind: "Of", request: "Request", samples: "Samples", signed: "Signed", replay: "By replay" },
     kinds: { effect: "erasure in effect", repair: "repair", restore: "restore from a backup" },
     filters: { "": "every kind", effect: "in effect", repair: "repairs", restore: "restores" },
-    search: "No. or id of its request",
+    search: "No. or request",
     verifyAll: "Verify all sub-models", verify: "Verify", again: "Again", replaying: "Replaying…", save: "Save",
     verifyOne: (number_) => `Verify receipt ${number_}`, saveOne: (number_) => `Download receipt ${number_}`,
     replayingAll: "Every stored sub-model is being replayed…", all: "All stored sub-models", one: (number_) => `Receipt ${number_}`,
