@@ -121,3 +121,18 @@ def test_a_failing_disk_fails_at_the_operation_that_was_named(tmp_path):
     file.write_at(0, b"abcd")
     file.close()
     assert disk.read(tmp_path / "a") == b"abcd"
+
+
+def test_files_are_synced_one_after_the_other_where_no_thread_can_be_started(tmp_path, monkeypatch):
+    """At a limit of tasks a device must still forget."""
+
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    synced = []
+    monkeypatch.setattr("threading.Thread.start", refuse)
+    monkeypatch.setattr("cause.device.store.disk._sync", synced.append)
+    disk = Disk()
+    files = [disk.create(tmp_path / name) for name in "abc"]
+    disk.sync(*files)
+    assert sorted(synced) == sorted(file.descriptor for file in files)

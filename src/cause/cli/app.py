@@ -40,6 +40,7 @@ from cause.cli import (
     trace,
     workload,
 )
+from cause.cli.effects import take_effects, with_effects
 from cause.common.version import __version__
 from cause.errors import CauseError
 
@@ -113,8 +114,10 @@ def main(args: list[str] | None = None) -> Never:
             stream.reconfigure(errors="replace")  # a terminal may not be able to show ρ or ×
     warnings.showwarning = _note
     try:
+        take_effects()
         code = app(args, standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # a process may be started without one
+            sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
     except CauseError as error:
         _fail(str(error))
@@ -124,10 +127,12 @@ def main(args: list[str] | None = None) -> Never:
         _fail("; ".join(["stopped", *getattr(stop, "__notes__", ())]), 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has closed the pipe: discard what is buffered
+        for effect in take_effects():
+            print(f"note: {effect}", file=sys.stderr)
         sys.exit(1)
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        _fail(f"cannot write the output: {error.strerror}")
+        _fail(with_effects(f"cannot write the output: {error.strerror}"))
     except Exception as problem:
         # An error of typer about wrong options; its base class is not public. Anything else is a defect: raise it.
         format_message = getattr(problem, "format_message", None)

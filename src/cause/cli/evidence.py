@@ -115,13 +115,14 @@ def receipts(
     json: o.AsJson = False,
 ) -> None:
     """List the receipts of a home, or give one with its proof."""
-    from cause.common.files import check_writable, write_text
+    from cause.common.files import check_writable, refuse_same, write_text
     from cause.errors import InputError
 
     if out is not None:
         if number is None:
             raise InputError("--out needs the number of a receipt")
         check_writable(out)
+        refuse_same(out, h.key_files(home))
     with h.opened(home, read_only=True, without_learner=True) as device:
         assert device.home is not None
         receipt_log = device.home.receipts

@@ -9,6 +9,7 @@ import typer
 
 from cause.cli import homes as h
 from cause.cli import options as o
+from cause.cli.effects import note_effect
 from cause.cli.output import print_json, print_table, training_bar
 from cause.errors import InputError, RequestError
 
@@ -94,6 +95,7 @@ def forget(
         if when == "now":
             _load_if_needed(device, to_forget)
         (done,) = device.serve([to_forget], repair=when)
+        note_effect(f"request {done.ids[0]} is in effect: do not ask again")
         waiting = device.waiting()
     result = {
         "request": done.ids[0],

@@ -171,6 +171,14 @@ def opened_home(home: Path) -> Iterator["Home"]:
             opened_.close()
 
 
+def key_files(home: Path) -> list[Path]:
+    """Return the files that hold the master key of a home: none if it comes from elsewhere."""
+    from cause.device.vault.sources import FileKeySource, RotatingFileKeySource
+
+    source = config_of(home).source(home)
+    return [source.path] if isinstance(source, FileKeySource | RotatingFileKeySource) else []
+
+
 def recorded_learner(home: Path) -> "Learner | None":
     """Return a stand-in with the learner's recorded properties; None for homes of early versions without them.
 

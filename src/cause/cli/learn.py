@@ -10,6 +10,7 @@ import typer
 
 from cause.cli import homes as h
 from cause.cli import options as o
+from cause.cli.effects import note_effect
 from cause.cli.output import print_json, training_bar
 from cause.device.recorded import saying
 
@@ -38,10 +39,11 @@ def learn(
     json: o.AsJson = False,
 ) -> None:
     """Learn one round: all these files, several users in one file or one user in several."""
-    from cause.common.files import check_writable, write_text
+    from cause.common.files import check_writable, refuse_same, write_text
 
     if handles is not None:
         check_writable(handles)
+        refuse_same(handles, [*data, *h.key_files(home)])
     from cause.data.uploads import read_files
 
     # before the learner's library is imported, which takes seconds, so that a wrong file is refused at once
@@ -49,6 +51,7 @@ def learn(
     uploads, rows = read_files(data, classes, user=user, split=split, class_names=h.names_of(class_names))
     with training_bar("learning") as watch, h.opened(home, watch=watch) as device:
         done = device.learn(uploads, repair=when, idempotency_key=idempotency_key)
+        note_effect(f"round {done.round} is recorded: do not learn it again")
         quarantined = [piece for piece in device.ledger.quarantined() if piece.round == done.round]
         waiting, clock = device.waiting(), device.home.time.doubt() if device.home else None
     listed = handles_by_file(done, rows)

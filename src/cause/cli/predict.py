@@ -23,10 +23,11 @@ def predict(
     json: o.AsJson = False,
 ) -> None:
     """Answer with the label that the heads agree on, for each sample. Works while another process changes the home."""
-    from cause.common.files import check_writable, write_text
+    from cause.common.files import check_writable, refuse_same, write_text
 
     if out is not None:
         check_writable(out)
+        refuse_same(out, [data, *h.key_files(home)])
     with h.opened(home, read_only=True) as device:
         from cause.data.uploads import read_inputs
 

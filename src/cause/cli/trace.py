@@ -18,13 +18,14 @@ def trace(
     ] = False,
 ) -> None:
     """Write a home's history as a trace with shards (JSON lines): pseudonyms and counts, no names and no samples."""
-    from cause.common.files import check_writable
+    from cause.common.files import check_writable, refuse_same
     from cause.lab.trace import write_trace
 
     if json and out is None:
         raise InputError("--json tells what was written to a file: give --out too (a trace itself is JSON lines)")
     if out is not None:
         check_writable(out)
+        refuse_same(out, h.key_files(home))
     with h.opened_home(home) as opened_home:
         from cause.lab.home_trace import history
 

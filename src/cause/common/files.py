@@ -3,8 +3,10 @@
 import os
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
+from cause.common.home_paths import refuse_inside_home
 from cause.errors import InputError
 
 
@@ -69,12 +71,20 @@ def check_writable(path: str | Path) -> None:
             folder = folder.parent
         if target.is_dir():
             raise InputError(f"cannot write {str(path)!r}: it is a directory")
+        refuse_inside_home(target, "what a command writes")
         if not folder.is_dir():
             raise InputError(f"cannot write {str(path)!r}: {str(folder)!r} is not a directory")
         if not os.access(folder, os.W_OK):
             raise InputError(f"cannot write {str(path)!r}: no permission in {str(folder)!r}")
     except (OSError, RuntimeError) as error:
         raise InputError(f"cannot write {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def refuse_same(path: Path, others: Iterable[Path]) -> None:
+    """Raise an `InputError` if a file to be written is one of these, which are read or must be kept."""
+    for other in others:
+        if path.resolve() == other.resolve():
+            raise InputError(f"cannot write {str(path)!r}: it would replace a file that is needed; name another")
 
 
 def _umask() -> int:

@@ -37,9 +37,16 @@ def read(path: Path, split: str = "train", classes: int | None = None) -> Datase
         class_count(y, classes),
         path.stem,
         split,
-        None if users is None else users.astype(np.str_),
+        None if users is None else users_of(users, path),
         path,
     )
+
+
+def users_of(users: NDArray[Any], path: Path) -> NDArray[np.str_]:
+    """Return the names of users: texts, or whole numbers, which are their texts. 1 and 1.0 would be two users."""
+    if users.dtype.kind not in "USiu":
+        raise bad(path, f"users are texts or whole numbers, not {users.dtype}")
+    return users.astype(np.str_)
 
 
 def inputs_of(x: NDArray[Any], path: Path) -> NDArray[Any]:

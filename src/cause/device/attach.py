@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cause.common.home_paths import refuse_inside_home
 from cause.device.composition import composed, system_of, table
 from cause.device.config import Config, Settings, check_said, key_source, parse_config, parse_retain, read_config
 from cause.device.store.disk import Disk
@@ -142,6 +143,7 @@ def create(
         )
     layout, disk = Layout(folder), disk or Disk()
     is_home(layout)
+    refuse_inside_home(layout.folder, "another home")
     if layout.folder.exists() and any(layout.folder.iterdir()) and not _unfinished(layout):
         raise HomeError(f"{str(folder)!r} is not empty: name a new folder for the home")
     description = None

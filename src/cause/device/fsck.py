@@ -253,12 +253,17 @@ class _Look:
         """What nothing uses: left by a crash, or evicted and not yet taken along by an erasure."""
         named = named_keys(self.database)
         keys = self.vault.names() - named
-        there = [name for files in self.files.values() if files.folder.exists() for name in files.names()]
-        unknown = set(there) - {name.hex() for name in named}
+        known = {name.hex() for name in named}
+        present = [files for files in self.files.values() if files.folder.exists()]
+        strange = [files.folder / name for files in present for name in files.names() if name not in known]
+        folders = [path for path in strange if path.is_dir() and not path.is_symlink()]
+        unknown = len(strange) - len(folders)
         if keys:
             yield f"{len(keys)} keys that nothing uses: the next opening for writing destroys them"
         if unknown:
-            yield f"{len(unknown)} files that nothing uses: the next opening for writing removes them"
+            yield f"{unknown} files that nothing uses: the next opening for writing removes them"
+        for path in folders:
+            yield f"{str(path)!r} is a folder that is not the home's: it is left alone"
 
     def _still(self, table: str, value: bytes | int, column: str = "key") -> bool:
         """Whether a table still has a row: another process may have deleted it meanwhile."""

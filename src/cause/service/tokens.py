@@ -27,6 +27,8 @@ from cause.errors import HomeError, InputError
 SCOPES = ("user", "ingest", "predict", "operator", "auditor", "admin")
 FILE = "access.db"
 EXPIRES_S = 90 * 86_400.0
+LONGEST_S = 36_500 * 86_400
+"""The longest time for which a token is valid: a hundred years."""
 LOCKED_S = 2.0
 """How long to wait for another process that has locked the file; every request of the service waits for it."""
 _PREFIX = "cause"
@@ -133,6 +135,10 @@ class Tokens:
         user = None if user is None else normal_name(user)
         if len(note) > 200 or not note.isprintable():
             raise InputError("a note is a line of at most 200 characters")
+        if expires_s > LONGEST_S:
+            raise InputError(
+                f"a token is valid for at most {LONGEST_S // 86_400:,} days, not {expires_s / 86_400:,.0f}"
+            )
         now, id_ = self._clock(), token_hex(8)
         secret = f"{_PREFIX}_{id_}_" + base64.urlsafe_b64encode(os.urandom(32)).rstrip(b"=").decode()
         key = _user_key(secret)
@@ -151,6 +157,8 @@ class Tokens:
         InputError
             If there is no such token.
         """
+        if not id_.isascii():  # what the command line passes on may not be UTF-8, which SQLite refuses
+            raise InputError(f"there is no token {id_[:40]!a}: `cause token list` shows them")
         with self._lock, _as_home_error(self._path):
             cursor = self._connection.execute("UPDATE tokens SET revoked=?, user=NULL WHERE id=?", [self._clock(), id_])
             self._version = -1

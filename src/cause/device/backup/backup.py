@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cause.common.files import absolute, check_writable
+from cause.common.home_paths import refuse_inside_home
 from cause.common.version import __version__
 from cause.device.backup.archive import VERSION, ArchiveWriter, Manifest, manifest_bytes
 from cause.device.store.blocks import Files
@@ -47,11 +48,10 @@ def backup(home: Home, target: str | Path) -> BackedUp:
     A file that is gone between the ledger's snapshot and its turn was forgotten or replaced: it is left out.
     """
     layout, path = home.layout, absolute(target)
+    refuse_inside_home(path, "a backup")
     check_writable(path)
     if path.exists():
         raise InputError(f"{str(path)!r} is there already: name a new file for the backup")
-    if layout.folder.resolve() in path.resolve().parents:
-        raise InputError(f"{str(path)!r} is inside the home: a backup belongs elsewhere")
     ledger, config = snapshot(layout.ledger), layout.config.read_bytes()
     with contextlib.closing(sqlite3.connect(":memory:")) as copy:
         copy.deserialize(ledger)

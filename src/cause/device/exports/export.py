@@ -9,6 +9,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from cause.common.files import absolute
+from cause.common.home_paths import refuse_inside_home
 from cause.common.version import __version__
 from cause.device.status import home_of
 from cause.engine.samples import SegmentKey
@@ -79,6 +80,7 @@ def export(device: "Cause", folder: str | Path, form: str | None = None) -> Expo
         If the folder cannot be written. Nothing stays recorded then.
     """
     home, target, form = home_of(device), absolute(folder), form_of(device, form)
+    refuse_inside_home(target, "an export")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InputError(f"{str(target)!r} is there already: name a new folder for the export")
     heads = _heads(device)

@@ -149,9 +149,14 @@ class Disk:
             except OSError as error:
                 failures.append(error)
 
-        others = [threading.Thread(target=sync_one, args=(file,)) for file in files[1:]]
-        for thread in others:
-            thread.start()
+        others = []
+        for file in files[1:]:
+            thread = threading.Thread(target=sync_one, args=(file,))
+            try:
+                thread.start()
+                others.append(thread)
+            except RuntimeError:  # no thread can be started (a limit of tasks): one after the other
+                sync_one(file)
         for file in files[:1]:
             sync_one(file)
         for thread in others:

@@ -76,7 +76,8 @@ def clean(store: "SealedStore", database: Database) -> None:
         for files, names in listed:
             strays = [name for name in names if name not in named_files]
             for name in strays:
-                store.disk.unlink(files.folder / name)
+                with suppress(IsADirectoryError):  # not ours: `lost+found` of a file system of its own, for one
+                    store.disk.unlink(files.folder / name)
             if strays:
                 store.disk.sync_folder(files.folder)
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from os import PathLike
 
+from cause.common import home_paths
 from cause.common.files import absolute
 from cause.errors import HomeError
 
@@ -10,8 +11,8 @@ FORMAT = 6
 
 DEVICE_KEY = b"device signature"
 """The vault's name for the device's own key, which signs receipts: not a data key, never erased."""
-CONFIG = "cause.toml"
-LEDGER = "ledger.db"
+CONFIG = home_paths.CONFIG
+LEDGER = home_paths.LEDGER
 LOCK = "lock"
 RESERVE = "reserve"
 UNFINISHED = "unfinished"

@@ -1,0 +1,26 @@
+"""What a command has changed already: an error while its result is printed must say so."""
+
+_effects: list[str] = []
+
+
+def note_effect(text: str) -> None:
+    """Remember what was changed, as a sentence for the error that may follow."""
+    _effects.append(text)
+
+
+def with_effects(message: str) -> str:
+    """Return a message and what was changed before it.
+
+    Examples
+    --------
+    >>> with_effects("cannot write the output: No space left on device")
+    'cannot write the output: No space left on device'
+    """
+    return "; ".join([message, *_effects])
+
+
+def take_effects() -> list[str]:
+    """Return what was changed, and forget it: a process may run several commands."""
+    taken = list(_effects)
+    _effects.clear()
+    return taken
