@@ -23,7 +23,7 @@ test-long: $(STAMP)  ## all tests, also those that take long
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --long -n $(shell python3 -c 'import os; print((os.cpu_count() or 1) + 1)') --dist loadfile --no-loadscope-reorder
 
 test-browser: $(STAMP)  ## the dashboard in Debian's Chromium; fails where there is none, which `make test` skips
-	CAUSE_BROWSER=required $(BIN)/python -m pytest tests/browser
+	CAUSE_BROWSER=required $(BIN)/python -m pytest --long tests/browser
 
 test-data: $(STAMP)  ## read the data sets in $CAUSE_DATA
 	@test -n "$$CAUSE_DATA" || { echo "name the folder with the data sets: make test-data CAUSE_DATA=folder"; exit 2; }

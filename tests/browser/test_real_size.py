@@ -7,6 +7,7 @@ import pytest
 from tests.browser.large import RECEIPTS, ROUNDS, SHARDS
 from tests.browser.page import PHONE
 
+pytestmark = pytest.mark.long  # the home of this size takes most of a minute to make: `make test-browser` has it
 WIDE = (1440, 900)
 IN_VIEW = """
 const box = document.querySelector(arguments[0]).getBoundingClientRect();
