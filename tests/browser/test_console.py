@@ -27,7 +27,7 @@ def table(x: np.ndarray, y: np.ndarray, users: list[str] | None = None) -> str:
     return "\n".join(",".join(map(str, row)) for row in [head, *rows]) + "\n"
 
 
-def test_an_admin_makes_a_token_and_revokes_it(page, device):
+def test_an_admin_makes_a_token_and_revokes_it(page, device, request):
     page.sign_in(device.url, device.token("operator", "admin"))
     page.click("#tokens-open")
     page.until(lambda: page.rows("tokens"))
@@ -38,7 +38,9 @@ def test_an_admin_makes_a_token_and_revokes_it(page, device):
     page.click("#token-form button[type=submit]")
     page.until(lambda: page.shown("token-made"))
     secret = page.run("return document.getElementById('token-secret').value")
-    assert device.client(secret).user("ann")["samples"] == 30
+    client = device.client(secret)
+    request.addfinalizer(client.close)
+    assert client.user("ann")["samples"] == 30
     page.until(lambda: "of the door" in page.text("tokens"))
     assert secret not in page.run("return document.body.innerHTML")
     page.click("#token-done")
@@ -46,11 +48,11 @@ def test_an_admin_makes_a_token_and_revokes_it(page, device):
     id_ = secret.split("_")[1]
     page.press(f"[data-focus='revoke {id_}']")
     assert page.find(f"[data-focus='revoke {id_}']").text == "Revoke it?"
-    assert device.client(secret).user("ann")["samples"] == 30, "the first press only asks"
+    assert client.user("ann")["samples"] == 30, "the first press only asks"
     page.press(f"[data-focus='revoke {id_}']")
     page.until(lambda: "revoked" in page.text("tokens"))
     with pytest.raises(Exception, match="unauthorized"):
-        device.client(secret).user("ann")
+        client.user("ann")
     page.click("input[name=scope][value=user]")
     page.click("#token-form button[type=submit]")
     page.until(lambda: page.text("tokens-error"))
