@@ -129,6 +129,7 @@ def test_every_printed_command_makes_the_learner_that_was_measured(table, cause,
         assert (made["device"]["shards"], made["device"]["memory"]) == (each.shards, "2GB")
 
 
+@pytest.mark.long
 def test_the_command_recommends_a_home_that_learns_the_data(cause, refused):
     x, y = load_digits()
     np.savez("digits.npz", x=(x[:300] * 15.9).astype(np.uint8), y=y[:300])
