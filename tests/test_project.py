@@ -87,6 +87,7 @@ def test_no_test_sleeps_to_wait_for_something():
     sleeping = [
         str(path.relative_to(ROOT))
         for path in (ROOT / "tests").rglob("*.py")
-        if re.search(r"\b(time\.)?sleep\(", path.read_text()) and path.name != "waiting.py"
+        if re.search(r"\b(time\.)?sleep\(", path.read_text())
+        and path.name not in ("waiting.py", "generated_use.py")  # the second runs without this package
     ]
     assert sleeping == []

@@ -15,6 +15,7 @@ from cause.cli.output import print_table
 from tests.browser.digits import Device, part
 from tests.browser.large import LargeDevice
 from tests.browser.page import Page, missing
+from tests.waiting import pass_time
 
 RATE = 60.0  # predictions a second
 TIMES = 5
@@ -36,7 +37,7 @@ def predicting(device: Device) -> Iterator[list[float]]:
         with device.client(device.secret) as client:
             due = time.perf_counter() + offset
             while not stop.is_set():
-                time.sleep(max(0.0, due - time.perf_counter()))
+                pass_time(max(0.0, due - time.perf_counter()))
                 start = time.perf_counter()
                 client.predict(x)
                 took.append(time.perf_counter() - start)

@@ -190,7 +190,7 @@ def test_an_empty_device_says_what_to_do(page, tmp_path):
         page.sign_in(device.url, device.secret)
         assert "Nothing has been learned yet." in page.text("lineages")
         for id_, text in (("repairs", "No erasure"), ("receipts", "No receipt"), ("rounds", "No round")):
-            assert text in page.text(id_)
+            page.until(lambda id_=id_, text=text: text in page.text(id_))
         assert page.faults() == []
 
 

@@ -366,7 +366,9 @@ def test_a_device_and_its_learner_agree_on_the_classes_and_on_pruning():
 def test_a_learner_is_made_from_a_name_a_path_or_a_function():
     for model in ("mlp", "tests.executors.torch_worker_learners:with_frozen_backbone", with_frozen_backbone):
         assert TorchLearner(model, classes=4, shape=SHAPE, epochs=3).recipe.epochs == 3
-    assert TorchLearner("cnn", classes=10).recipe.shape == (3, 32, 32)
+    assert TorchLearner("resnet34", classes=10).recipe.shape == (3, 32, 32)
+    with pytest.raises(InputError, match="a cnn takes pictures of any size: say the shape"):
+        TorchLearner("cnn", classes=10)
     with pytest.raises(InputError, match="epoch"):
         TorchLearner("mlp", classes=4, epoch=3)
     with pytest.raises(InputError, match="cannot train on 'tpu9'"):
