@@ -291,15 +291,20 @@ def identities(recipe: Recipe) -> set[bytes]:
     return {head.identity for head in device.heads().values()}
 
 
+WEIGHTS: dict[str, Any] = {"init": "weights.safetensors", "init_sha256": "a" * 64}
+PUBLIC_WEIGHTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "init": ({}, WEIGHTS),
+    "init_sha256": (WEIGHTS, {**WEIGHTS, "init_sha256": "b" * 64}),
+    "freeze": ({}, {"freeze": ("0",)}),
+}
+
+
 @pytest.mark.parametrize("name", [field.name for field in fields(Recipe)])
 def test_red_when_identities_do_not_know_a_hyper_parameter(name, monkeypatch):
     one = learner().recipe
-    if name in (
-        "init",
-        "init_sha256",
-        "freeze",
-    ):  # public weights: `tests/learners/test_public_weights.py` trains with them
-        assert one.digest != replace(one, **{name: ("0",) if name == "freeze" else "a" * 64}).digest
+    if name in PUBLIC_WEIGHTS:  # `tests/learners/test_public_weights.py` trains with them
+        first, second = (replace(one, **changes) for changes in PUBLIC_WEIGHTS[name])
+        assert first.digest != second.digest
         return
     if name == "nesterov":
         one = replace(one, optimizer="sgd")

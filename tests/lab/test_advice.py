@@ -153,9 +153,9 @@ def test_the_command_recommends_a_home_that_learns_the_data(cause, refused):
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
     x, y = load_digits()
     np.savez(tmp_path / "t.npz", x=(x[:300].reshape(300, -1) / 4).astype(np.float32), y=y[:300])
-    start = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from cause.cli import main; main()"
-    )
+    # a process that was started in the background ignores the signal
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    start = f"{heed}; from cause.cli import main; main()"
     args = [sys.executable, "-c", start, "advise", "t.npz", "--samples", "300", "--rounds", "2", "--minutes", "5"]
     file = tmp_path / "cause-advice.json"
     with subprocess.Popen(args, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:

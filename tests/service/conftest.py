@@ -2,10 +2,10 @@
 
 import pytest
 
-collect_ignore = ["generated_use.py"]  # runs beside a generated client, in an environment of its own
-
 from tests.device.homes import MASTER
 from tests.service.services import Running
+
+collect_ignore = ["generated_use.py"]  # runs beside a generated client, in an environment of its own
 
 
 @pytest.fixture(scope="module")
