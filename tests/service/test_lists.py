@@ -5,6 +5,7 @@ import pytest
 from cause.client import AsyncClient, Client
 from cause.service import searching
 from tests.service.services import Running
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def pages(running, path: str, cursor: str, items: str = "items", **query: str) -
 
 @pytest.fixture
 def erased(running):
-    """Some requests, the first of them a day old, the others open."""
+    """Some requests, the first of them a day old, all repaired."""
     running.service.home.clock = lambda: running.now
     running.learn(ann=30, bob=20)
     clock = running.now
@@ -40,6 +41,7 @@ def erased(running):
     for _ in range(4):
         running.post("/v1/users/ann/erasures", body={"rounds": [1], "count": 2})
     running.settled()
+    wait_until(lambda: all(each["repaired"] for each in pages(running, "/v1/requests", "before")))
     return running
 
 
@@ -54,6 +56,7 @@ def test_requests_by_date_state_and_beginning_of_their_id(erased):
     assert pages(erased, "/v1/requests", "before", since=yesterday) == every, "since is included"
     assert pages(erased, "/v1/requests", "before", until=yesterday) == [], "until is not"
     assert pages(erased, "/v1/requests", "before", id=every[2]["id"][:12]) == [every[2]]
+    assert pages(erased, "/v1/requests", "before", state="repaired") == every
     assert pages(erased, "/v1/requests", "before", state="open") == [each for each in every if each["repaired"] is None]
     assert pages(erased, "/v1/requests", "before", state="overdue") == []
     erased.now += 40 * 86_400
