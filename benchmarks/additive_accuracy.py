@@ -31,8 +31,9 @@ from cause.engine.samples import Piece
 from cause.lab.provenance import write_result
 from cause.learners.additive import AdditiveLearner, rows
 from cause.learners.additive.backbones.efficientnet_lite0 import TYPICAL, efficientnet_lite0, loaded, weights_file
+from cause.learners.additive.backbones.filters import LARGEST
 from cause.learners.additive.backbones.module import ModuleBackbone
-from cause.learners.additive.backbones.random_filters import LARGEST, SIDE, RandomFilters
+from cause.learners.additive.backbones.random_filters import SIDE, RandomFilters
 from cause.learners.additive.expand import LARGEST as LEVELS
 from cause.learners.additive.sums import Sums
 from cause.learners.additive.triangle import Triangle
@@ -195,7 +196,7 @@ def leave_one_out(learner: AdditiveLearner, state: Sums, entries: Entries) -> li
 
 def piece_of(codes: NDArray[np.uint8], y: NDArray[np.int64]) -> Piece:
     """Samples as a device records them."""
-    upload = ArrayUpload("somebody", 1, rows.packed(codes, np.zeros(len(codes), np.uint32)), y)
+    upload = ArrayUpload("user", 1, rows.packed(codes, np.zeros(len(codes), np.uint32)), y)
     return Piece(upload, upload.positions)
 
 

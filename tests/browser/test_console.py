@@ -73,13 +73,13 @@ def test_tables_of_one_user_of_several_and_many_files_are_uploaded(page, device,
     page.type("upload-user", "cyd")
     page.find("#upload-file").send_keys(f"{tmp_path / 'one.csv'}\n{tmp_path / 'two.csv'}")
     page.click("#upload-form button[type=submit]")
-    page.until(lambda: "9 samples of 2 files uploaded" in page.text("upload-told"))
+    page.until(lambda: "9 samples of 2 files uploaded" in page.text("upload-message"))
     assert device.api.user("cyd")["staged"]["samples"] == 9
     (tmp_path / "named.csv").write_text(table(x, y, ["dan", "eve", "dan", "eve", "eve"]))
     page.type("upload-user", "")
     page.find("#upload-file").send_keys(str(tmp_path / "named.csv"))
     page.click("#upload-form button[type=submit]")
-    page.until(lambda: "5 samples uploaded" in page.text("upload-told"))
+    page.until(lambda: "5 samples uploaded" in page.text("upload-message"))
     assert device.api.user("eve")["staged"]["samples"] == 3
     (tmp_path / "bad.csv").write_text("label\n1\n")
     page.type("upload-user", "cyd")
@@ -99,7 +99,7 @@ def test_a_name_of_any_kind_is_uploaded_looked_up_and_erased(page, device, tmp_p
     page.type("upload-user", name)
     page.find("#upload-file").send_keys(str(tmp_path / "x.npz"))
     page.click("#upload-form button[type=submit]")
-    page.until(lambda: "3 samples uploaded" in page.text("upload-told"))
+    page.until(lambda: "3 samples uploaded" in page.text("upload-message"))
     assert device.api.user(name)["staged"]["samples"] == 3
     page.type("erase-user", name + "\n")
     page.until(lambda: f"Held of {name}: 0 samples, and 3 samples that wait" in page.text("erase-held"))

@@ -64,7 +64,7 @@ def test_a_file_that_names_its_users_is_taken_without_a_user_and_refused_with_on
     page.until(lambda: "says itself whose its samples are" in page.text("upload-error"))
     page.type("upload-user", "")
     page.click("#upload-form button[type=submit]")
-    page.until(lambda: "4 samples uploaded" in page.text("upload-told"))
+    page.until(lambda: "4 samples uploaded" in page.text("upload-message"))
     assert (len(handles(device, "fay")), len(handles(device, "gil"))) == (3, 1)
 
 

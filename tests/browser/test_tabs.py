@@ -102,8 +102,8 @@ def test_a_verification_of_nothing_does_not_say_that_it_holds(page, device):
     zero = "Object.assign(body, {state: 'nothing', sub_models: 0, identical: 0, superseded: 0, unverifiable: 0})"
     page.sign_in_changed(device.url, device.secret, "/v1/verifications", zero)
     page.click("#verify-all")
-    page.until(lambda: "nothing was replayed" in page.text("verify-told"))
-    assert "holds" not in page.text("verify-told")
+    page.until(lambda: "nothing was replayed" in page.text("verify-message"))
+    assert "holds" not in page.text("verify-message")
 
 
 def test_an_accuracy_of_other_voters_is_not_shown_as_todays(page, device):

@@ -2,10 +2,10 @@
 
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from cause.errors import HomeError
 from cause.service import history
 from cause.service.history import FILE, HistoryFile, Point
 from tests.device.homes import samples
@@ -76,9 +76,35 @@ def test_a_file_that_cannot_be_written_stops_nothing_else(tmp_path):
             other.commit()
         running.learn(ann=5)
         assert running.get("/v1/status").json()["round"] == 2
-    (tmp_path / "home" / FILE).write_bytes(b"not a database" * 100)
-    with pytest.raises(HomeError, match="history"):
-        HistoryFile(tmp_path / "home")
+
+
+def damage_bytes(file: Path) -> None:
+    file.write_bytes(b"not a database" * 100)
+
+
+def another_table(file: Path) -> None:
+    file.unlink()
+    with closing(sqlite3.connect(file)) as other:
+        other.execute("CREATE TABLE points (at REAL)")
+        other.commit()
+
+
+def a_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+@pytest.mark.parametrize("damage", [damage_bytes, another_table, a_folder])
+def test_a_damaged_file_keeps_no_service_from_starting_and_erasing(damage, tmp_path, caplog):
+    """It is a picture of the past; what was asked to be forgotten must not wait for it."""
+    with Running(tmp_path / "home") as running:
+        running.learn(ann=5, bob=5)
+    damage(tmp_path / "home" / FILE)
+    with Running(tmp_path / "home") as running:
+        assert running.post("/v1/users/ann/erasures", body={}).status_code == 202
+        wait_until(lambda: running.get("/v1/history").json()["points"])
+    assert "cannot be used and is begun anew" in caplog.text
+    assert ("kept in memory" in caplog.text) == (damage is a_folder)
 
 
 def test_no_name_is_in_it(running):

@@ -49,25 +49,37 @@ class Point:
 class HistoryFile:
     """Points in a file of their own, so that the home's format stays as it is.
 
+    A file that is damaged is deleted and begun anew; where none can be made, points are kept in memory until the
+    service ends. Both are logged: a device must forget whatever became of the picture of its past.
+
+    Parameters
+    ----------
+    folder
+        The folder of the home.
+
     Raises
     ------
     HomeError
-        If the file cannot be used; every method may raise it.
+        By every method but the constructor, if the file cannot be used any more.
     """
 
     def __init__(self, folder: Path) -> None:
         self._path, self._lock = folder / FILE, threading.Lock()
-        with self._as_home_error():
-            if not self._path.exists():
-                os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
-            self._connection = sqlite3.connect(self._path, check_same_thread=False, timeout=LOCKED_S)
-            self._connection.execute("PRAGMA secure_delete=ON")
-            self._connection.execute(
-                "CREATE TABLE IF NOT EXISTS points (at REAL PRIMARY KEY, round INTEGER NOT NULL, shards INTEGER NOT "
-                "NULL, voting INTEGER NOT NULL, sub_models INTEGER NOT NULL, memory_bytes INTEGER NOT NULL, "
-                "storage_bytes INTEGER NOT NULL, retrained INTEGER NOT NULL) STRICT"
-            )
-            self._connection.commit()
+        try:
+            self._connection = self._opened()
+        except (sqlite3.Error, OSError) as error:
+            log.warning("the history in %s cannot be used and is begun anew: %s", FILE, redacted_message(error))
+            try:
+                self._path.unlink(missing_ok=True)
+                self._connection = self._opened()
+            except (sqlite3.Error, OSError) as again:
+                log.warning("the history is kept in memory until the service ends: %s", redacted_message(again))
+                self._connection = _with_table(sqlite3.connect(":memory:", check_same_thread=False))
+
+    def _opened(self) -> sqlite3.Connection:
+        if not self._path.exists():
+            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+        return _with_table(sqlite3.connect(self._path, check_same_thread=False, timeout=LOCKED_S))
 
     def add(self, point: Point) -> None:
         """Write a point. One of the same moment is replaced."""
@@ -105,6 +117,25 @@ class HistoryFile:
             yield
         except (sqlite3.Error, OSError) as error:
             raise HomeError(f"cannot use the history in {str(self._path)!r}: {error}") from None
+
+
+def _with_table(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Return a connection whose database has the table of points; sqlite3.Error if it is no database of ours."""
+    try:
+        connection.execute("PRAGMA secure_delete=ON")
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS points (at REAL PRIMARY KEY, round INTEGER NOT NULL, shards INTEGER NOT NULL, "
+            "voting INTEGER NOT NULL, sub_models INTEGER NOT NULL, memory_bytes INTEGER NOT NULL, "
+            "storage_bytes INTEGER NOT NULL, retrained INTEGER NOT NULL) STRICT"
+        )
+        connection.execute(
+            "SELECT at, round, shards, voting, sub_models, memory_bytes, storage_bytes, retrained FROM points"
+        ).fetchall()
+        connection.commit()
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
 
 
 class Recorder:

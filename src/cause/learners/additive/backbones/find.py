@@ -25,7 +25,8 @@ def _none(shape: tuple[int, ...] | None, size: int | None, seed: int) -> Backbon
 
 def _random_filters(shape: tuple[int, ...] | None, size: int | None, seed: int) -> Backbone:
     """Fixed random filters, in integers."""
-    from cause.learners.additive.backbones.random_filters import FILTERS, RandomFilters
+    from cause.learners.additive.backbones.filters import FILTERS
+    from cause.learners.additive.backbones.random_filters import RandomFilters
 
     if shape is None:
         raise InputError("random filters need the shape of a picture: shape=(1, 28, 28)")
@@ -34,7 +35,8 @@ def _random_filters(shape: tuple[int, ...] | None, size: int | None, seed: int) 
 
 def _contrast_filters(shape: tuple[int, ...] | None, size: int | None, seed: int) -> Backbone:
     """Fixed random filters on patches of normalised contrast."""
-    from cause.learners.additive.backbones.contrast_filters import FILTERS, ContrastFilters
+    from cause.learners.additive.backbones.contrast_filters import ContrastFilters
+    from cause.learners.additive.backbones.filters import FILTERS
 
     if shape is None:
         raise InputError("contrast filters need the shape of a picture: shape=(1, 28, 28)")

@@ -23,18 +23,18 @@ export function startArrivals(context) {
     let samples = 0;
     for (const [at, each] of files.entries()) {
       try {
-        if (files.length > 1) say(byId("upload-told"), T.arrivals.uploading(at + 1, files.length, each.name));
+        if (files.length > 1) say(byId("upload-message"), T.arrivals.uploading(at + 1, files.length, each.name));
         const label = isPicture(each) ? byId("upload-label").value : null;
         const done = user ? await api.upload(user, each, typeOf(each), label) : await api.uploadAll(each, typeOf(each));
         samples += done.samples;
       } catch (error) {
-        say(byId("upload-told"), "");
+        say(byId("upload-message"), "");
         // nothing of the files after it was sent
         const show = files.length > 1 ? () => say(byId("upload-error"), T.arrivals.stopped(each.name, error.message, at, files.length)) : fail;
         return context.failed(error, show);
       }
     }
-    say(byId("upload-told"), T.arrivals.uploaded(samples, files.length));
+    say(byId("upload-message"), T.arrivals.uploaded(samples, files.length));
     file.value = "";
     chosen();
   });
@@ -58,7 +58,7 @@ export function startArrivals(context) {
     label();
     try {
       await api.closeRound();
-      say(byId("upload-told"), "");
+      say(byId("upload-message"), "");
     } catch (error) {
       context.failed(error, fail);
     }

@@ -62,14 +62,14 @@ export class Story {
   }
 
   draw() {
-    byId("story").hidden = this.step === null; // nothing is told before there is something to tell
+    byId("story").hidden = this.step === null; // it is shown once there is a step
     const items = T.story.steps.map((title, index) => {
       const state = this.step === null ? "idle" : index < this.step ? "done" : index === this.step ? "now" : "next";
       return h(
         "li",
         { class: state, "aria-current": state === "now" ? "step" : null },
         h("span", { class: "mark", "aria-hidden": "true" }, state === "done" ? "✓" : String(index + 1)),
-        h("span", { class: "what" }, title, h("span", { class: "told" }, this.notes[index] || (state === "done" ? T.story.done : "\u00a0"))),
+        h("span", { class: "what" }, title, h("span", { class: "step-note" }, this.notes[index] || (state === "done" ? T.story.done : "\u00a0"))),
       );
     });
     put(byId("story"), items);

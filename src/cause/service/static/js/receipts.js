@@ -83,7 +83,7 @@ export function startReceipts(context) {
   function draw() {
     list.redraw();
     const all = checks.get(null);
-    say(byId("verify-told"), !all ? "" : all.state === "running" ? T.receipts.replayingAll : T.receipts.resultAt(T.receipts.all, verdict(all), away(all.finished)));
+    say(byId("verify-message"), !all ? "" : all.state === "running" ? T.receipts.replayingAll : T.receipts.resultAt(T.receipts.all, verdict(all), away(all.finished)));
   }
 
   byId("verify-all").addEventListener("click", () => verify(null));
