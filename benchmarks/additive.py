@@ -23,12 +23,15 @@ if os.environ.get("OPENBLAS_NUM_THREADS") != "1":  # before numpy is imported
 
 import numpy as np
 
+from benchmarks.additive_growth import COLUMNS, by_rounds, by_samples, table
 from cause import AdditiveLearner, Cause, SklearnLearner
 from cause.cli.output import print_json, print_table
 from cause.engine.arrays import ArrayUpload
 from cause.engine.samples import Piece
+from cause.lab.provenance import write_result
 from cause.learners.additive.solve import lapack, portable
 
+PROGRAM = ("python", "-m", "benchmarks.additive")
 FEATURES, CLASSES, FORGOTTEN, USERS = 1_280, 10, 400, 50
 
 
@@ -126,49 +129,6 @@ def solving() -> list[dict[str, Any]]:
     return rows
 
 
-def written() -> int:
-    """The bytes that this process has passed to write calls."""
-    lines = Path("/proc/self/io").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("wchar")).split()[1])
-
-
-def growth(samples: int, forgets: int) -> dict[str, Any]:
-    """Single forgets in a row on a home that holds many samples: seconds and bytes written of each."""
-    made = AdditiveLearner(features=43, scale=(-3, 3), classes=6)
-    users, draw = 1_000, np.random.default_rng(0)
-    each = max(1, samples // users)
-    with tempfile.TemporaryDirectory() as folder:
-        device = Cause(Path(folder) / "home", learner=made)
-        for first in range(0, users, 10):
-            device.learn(
-                {
-                    f"user {n}": (draw.normal(size=(each, 43)).astype(np.float32), draw.integers(6, size=each))
-                    for n in range(first, first + 10)
-                }
-            )
-        tenth = max(1, forgets // 10)
-        parts = []
-        for part in range(10):
-            before = written()
-            with timed() as clock:
-                for number in range(part * tenth, (part + 1) * tenth):
-                    user = number % users
-                    device.forget(f"user {user}", rounds=[user // 10 + 1], count=1)
-            parts.append((clock.cpu / tenth, clock.wall / tenth, (written() - before) / tenth))
-        holds = device.verify().holds
-        device.close()
-    return {
-        "samples": samples,
-        "forgets": tenth * 10,
-        "first_ms": parts[0][0] * 1e3,
-        "last_ms": parts[-1][0] * 1e3,
-        "wall_ms": sum(wall for _, wall, _ in parts) * 100,
-        "first_kb": parts[0][2] / 1024,
-        "last_kb": parts[-1][2] / 1024,
-        "verified": holds,
-    }
-
-
 MEMORY = """
 import sys
 for blocked in ("torch", "sklearn", "torch_pruning", "matplotlib"):
@@ -234,14 +194,17 @@ def _resident_mb(pid: int) -> float:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.additive", description=__doc__)
-    parser.add_argument("sections", nargs="*", help="speed, solving, growth; memory, too, if it is named")
+    parser.add_argument("sections", nargs="*", help="speed, solving, growth, rounds; memory, too, if it is named")
     parser.add_argument("--backbone", type=Path, help="of memory: an .onnx file of `cause backbone export`")
     parser.add_argument("--samples", type=int, default=50_000, help="held while 400 are forgotten")
     parser.add_argument("--held", type=int, default=1_000_000, help="the most samples of the growth")
     parser.add_argument("--forgets", type=int, default=10_000, help="in a row, at the most samples")
+    parser.add_argument("--rounds", type=int, default=10_000, help="the most rounds of ten samples")
+    parser.add_argument("--folder", type=Path, help="where growing homes are made; a folder for temporary files")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--out", type=Path, help="write the results to this JSON file, with command and commit")
     options = parser.parse_args()
-    sections = options.sections or ["speed", "solving", "growth"]
+    sections = options.sections or ["speed", "solving", "growth", "rounds"]
     results: dict[str, Any] = {}
     if "speed" in sections:
         row = results["speed"] = speed(options.samples)
@@ -271,17 +234,13 @@ def main() -> None:
             ],
         )  # fmt: skip
     if "growth" in sections:
-        sizes = [(options.held // 100, 500), (options.held // 10, 500), (options.held, options.forgets)]
-        rows = results["growth"] = [growth(*size) for size in sizes]
-        print_table(
-            "Single forgets in a row, d = 44: CPU ms and kB written of each, in the first and in the last tenth",
-            ["samples held", "forgets", "ms first", "ms last", "ms wall", "kB first", "kB last", "verified"],
-            [
-                [f"{r['samples']:,}", f"{r['forgets']:,}", f"{r['first_ms']:.2f}", f"{r['last_ms']:.2f}",
-                 f"{r['wall_ms']:.2f}", f"{r['first_kb']:.0f}", f"{r['last_kb']:.0f}", str(r["verified"])]
-                for r in rows
-            ],
-        )  # fmt: skip
+        rows = results["growth"] = by_samples(options.held, options.forgets, options.folder)
+        title = "Single forgets in a row, d = 44: CPU ms and kB written of each, in the first and in the last tenth"
+        print_table(title, COLUMNS, table(rows))
+        _write(options.out, results)  # the other table takes a while
+    if "rounds" in sections:
+        rows = results["rounds"] = by_rounds(options.rounds, options.forgets, options.folder)
+        print_table("The same with ten samples in each of many rounds", COLUMNS, table(rows))
     if "memory" in sections:
         if options.backbone is None:
             parser.error("memory needs --backbone FILE.onnx: cause backbone export efficientnet-lite0 lite0.onnx")
@@ -298,6 +257,12 @@ def main() -> None:
         )
     if options.json:
         print_json(results)
+    _write(options.out, results)
+
+
+def _write(path: Path | None, results: dict[str, Any]) -> None:
+    if path is not None:
+        write_result(path, results, PROGRAM)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from cause.cli import main
-from cause.lab.clean_room import clean_room, compare
-from cause.lab.demo import SYSTEMS, Job, device_for, run
+from cause.lab.clean_room import clean_room, compare, equals_scratch
+from cause.lab.demo import SYSTEMS, Job, device_for, learner_for, run
 from cause.lab.digits import share_out
+from cause.learners.additive import AdditiveLearner
 from cause.learners.torch import TorchLearner
 from tests.quick import quick_only
 
@@ -23,6 +24,32 @@ def test_every_system_is_exact_and_costs_what_the_simulator_says(system):
     assert outcome.rsn == outcome.simulated_rsn
     assert (outcome.rsn > 0) == (system != "additive")  # which only subtracts
     assert outcome.used_bytes <= outcome.budget_bytes
+    assert outcome.from_scratch is (True if system == "additive" else None)
+
+
+def test_the_additive_state_is_compared_with_one_from_scratch():
+    job = Job("additive", **SMALL)
+    shared, device = share_out(job.users, job.rounds, job.rho, seed=job.seed), device_for(job)
+    rounds = [shared.uploads(round_) for round_ in shared.trace.rounds]
+    for round_ in shared.trace.rounds:
+        device.learn(shared.uploads(round_))
+        device.serve(round_.forgets)
+    new = learner_for(job)
+    assert isinstance(new, AdditiveLearner)
+    assert equals_scratch(device, new, rounds)
+    shared.x[shared.rows[rounds[-1][0].user, 2][-1]] += 1  # another brightness in one retained picture
+    assert not equals_scratch(device, new, [shared.uploads(round_) for round_ in shared.trace.rounds])
+
+
+def test_the_command_shows_the_additive_learner_beside_the_others(capsys):
+    small = ["--users", "6", "--rounds", "2", "--epochs", "1", "--rho", "0.5"]
+    with pytest.raises(SystemExit) as ended:
+        main(["demo", "cause", "additive", *small])
+    out = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert "additive" in out.splitlines()[-1]
+    assert "equals, bit for bit, that of a device from scratch" in out
+    assert "additive" in SYSTEMS  # so `make demo` has it, too
 
 
 def test_the_clean_room_sees_a_difference():

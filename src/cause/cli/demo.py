@@ -60,7 +60,11 @@ def demo(
         draw_panels(main_job.panels_of(outcomes), path)
 
     deliver(result, show=lambda: _show(outcomes), draw=draw, json=json, plot=plot, out=out)
-    wrong = [outcome.system for outcome in outcomes if not outcome.stored == outcome.clean == outcome.replayed]
+    wrong = [
+        outcome.system
+        for outcome in outcomes
+        if not outcome.stored == outcome.clean == outcome.replayed or outcome.from_scratch is False
+    ]
     if wrong:
         raise CauseError(f"not exact: {', '.join(wrong)} differ from the clean room")
 
@@ -90,3 +94,9 @@ def _show(outcomes: "Sequence[Outcome]") -> None:
         ],
         note="= clean room: stored sub-models with the same bits as in a device trained without the forgotten samples.",
     )  # fmt: skip
+    for row in outcomes:
+        if row.from_scratch is not None:
+            print(
+                f"{row.system}: the state {'equals' if row.from_scratch else 'DIFFERS FROM'}, bit for bit, that of a "
+                "device from scratch that got the retained samples alone, in one round and in the reverse order."
+            )

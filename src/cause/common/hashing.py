@@ -4,6 +4,7 @@ Nothing here keeps state, so no choice depends on what was drawn before it (the 
 """
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,15 @@ def pack(*parts: Part) -> bytes:
         else:
             out.append(b"i%d;" % part)
     return b"".join(out)
+
+
+def pack_digests(digests: Sequence[bytes]) -> bytes:
+    """Return `pack(*digests)` for digests of 32 bytes, several times as fast.
+
+    >>> pack_digests([bytes(32), b"a" * 32]) == pack(bytes(32), b"a" * 32), pack_digests([]) == pack()
+    (True, True)
+    """
+    return b"".join([b"b32:", b"b32:".join(digests)]) if digests else b""
 
 
 def digest(*parts: Part) -> bytes:

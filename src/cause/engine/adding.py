@@ -192,14 +192,18 @@ class Adding:
         self._identities[segment.key] = sha256(before + segment.manifest).digest()
 
     def _chain_again(self, lineage: Lineage, first: SegmentKey) -> None:
-        """Compute the identities from a segment on, after a deletion in it."""
-        self._identities = {key: identity for key, identity in self._identities.items() if key < first}
-        upto, self._upto = self._upto, max(self._identities, default=None)
+        """Compute the identities from a segment on, after a deletion in it: one hash for each later segment."""
+        identities, upto = self._identities, self._upto
+        while identities and next(reversed(identities)) >= first:  # they are in the order of the segments
+            identities.popitem()
+        self._upto = next(reversed(identities), None)
+        identity = self._origin if self._upto is None else identities[self._upto]
         for segment in lineage.after(self._upto):
             if upto is None or segment.key > upto:
                 break
-            self._chain(segment)
-            self._upto = segment.key
+            identity = sha256(identity + segment.manifest).digest()
+            identities[segment.key] = identity
+        self._upto = next(reversed(identities), None)
 
     # Serving and storing
 

@@ -1,15 +1,21 @@
 """The clean room: a device trained on the same rounds without the forgotten samples."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cause.device.device import Cause
 from cause.device.verify import Verification
 from cause.engine.learner import Learner
 from cause.engine.partition import Arrivals, Assignment, Partitioner
-from cause.engine.samples import SegmentKey, Upload
+from cause.engine.samples import SegmentKey, Upload, arrays_of
+from cause.engine.summing import SummingLearner
+
+Arrays = tuple[NDArray[Any], NDArray[np.int64]]
+"""Inputs and labels."""
 
 
 class Recorded(Partitioner):
@@ -54,6 +60,41 @@ def clean_room(device: Cause, learner: Learner, rounds: Iterable[Iterable[Upload
                 kept.append(upload.keeping(np.array(sorted(held), dtype=np.int64)))
         clean.learn(kept)
     return clean
+
+
+def equals_scratch(device: Cause, learner: SummingLearner, rounds: Iterable[Iterable[Upload]]) -> bool:
+    """Return whether the state of a device with an additive learner is that of a device without its history.
+
+    The other device is made from scratch, is given the retained samples alone, all in one round and in the reverse
+    order, and shares neither partition nor seed: sums depend on none of them.
+
+    Parameters
+    ----------
+    device
+        The device to compare.
+    learner
+        A new learner of the same recipe.
+    rounds
+        The uploads as the device received them.
+    """
+    retained: dict[str, list[Arrays]] = {}
+    for t, uploads in enumerate(rounds, start=1):
+        for upload in uploads:
+            held = [int(p) for _, positions in device.ledger.pieces_of(upload.user, t) for p in positions]
+            if held:
+                retained.setdefault(upload.user, []).append(arrays_of(upload, np.array(sorted(held), dtype=np.int64)))
+    scratch = Cause(learner=learner, classes=device.classes)
+    if retained:
+        scratch.learn({user: _reversed(parts) for user, parts in reversed(retained.items())})
+    ours, theirs = (each.memory.head(0) for each in (device, scratch))
+    if ours is None or theirs is None:
+        return ours is theirs
+    return device.memory.shelf.get(ours.key) == scratch.memory.shelf.get(theirs.key)
+
+
+def _reversed(parts: Sequence[Arrays]) -> Arrays:
+    x, y = (np.concatenate(arrays)[::-1] for arrays in zip(*parts, strict=True))
+    return x, y
 
 
 def compare(device: Cause, clean: Cause) -> Verification:

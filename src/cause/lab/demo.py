@@ -13,7 +13,7 @@ from cause.device.verify import verify
 from cause.engine.learner import Learner
 from cause.engine.presets import ADDITIVE_SYSTEM, parse_system
 from cause.engine.progress import Progress
-from cause.lab.clean_room import clean_room, compare
+from cause.lab.clean_room import clean_room, compare, equals_scratch
 from cause.lab.digits import BRIGHTEST, CLASSES, SHAPE, share_out
 from cause.lab.reproduce.place import check_processes
 from cause.lab.reproduce.summary import Panel, Series
@@ -66,6 +66,8 @@ class Outcome:
     """Sub-models that a replay from the retained data, in this process, reproduced."""
     unverifiable: int
     """Sub-models of another environment, which a replay cannot check."""
+    from_scratch: bool | None = None
+    """Whether the state equals that of a device without the same rounds, order and seed; None for other systems."""
 
 
 def device_for(job: Job) -> Cause:
@@ -104,7 +106,8 @@ def run(job: Job, tick: Callable[[], None] = lambda: None) -> Outcome:
             forget_s += time.perf_counter() - started
         tick()
     rounds = [shared.uploads(round_) for round_ in shared.trace.rounds]
-    clean = clean_room(device, learner_for(job), rounds, job.seed)
+    clean, new = clean_room(device, learner_for(job), rounds, job.seed), learner_for(job)
+    from_scratch = equals_scratch(device, new, rounds) if isinstance(new, AdditiveLearner) else None
     tick()
     replayed = verify(device, processes=0)
     tick()
@@ -124,6 +127,7 @@ def run(job: Job, tick: Callable[[], None] = lambda: None) -> Outcome:
         clean=len(compare(device, clean).identical),
         replayed=len(replayed.identical),
         unverifiable=len(replayed.unverifiable),
+        from_scratch=from_scratch,
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cause.common.hashing import digest
+from cause.common.hashing import pack, pack_digests
 from cause.common.version import __version__
 from cause.device.log import (
     VerifierKey,
@@ -221,7 +221,8 @@ class Receipts(Log):
     def manifest(self, shard: int, upto: int) -> bytes:
         """The digest of the ids of a shard's retained samples of all rounds up to `upto`."""
         lineage = self._ledger.lineage(shard)
-        return digest("manifest", *(segment.manifest for segment in lineage if segment.key.round <= upto))
+        manifests = [segment.manifest for segment in lineage if segment.key.round <= upto]
+        return hashlib.sha256(pack("manifest") + pack_digests(manifests)).digest()
 
     def _sub_model(self, key: SegmentKey) -> dict[str, Any]:
         name = self._shelf.name(key)

@@ -1,6 +1,7 @@
 """A shard's segments, in the order in which they are trained."""
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from cause.common import positions as pos
 from cause.common.hashing import digest
@@ -137,7 +138,12 @@ class Lineage:
 
     def recount(self, key: SegmentKey) -> None:
         """Update the totals after deletions in a segment or after it; remove empty segments."""
-        for segment in self._cut(self._at[key]):
+        start = self._at[key]
+        counts = [segment.count for segment in self._segments[start:]]
+        if all(counts):  # no segment moves
+            self._totals[start:] = accumulate(counts, initial=self._totals[start])
+            return
+        for segment in self._cut(start):
             if segment.count:
                 self.append(segment)
 
