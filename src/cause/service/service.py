@@ -90,7 +90,8 @@ class Service:
             self.verifications = Verifications(self.device, self.events, settings.verify_processes)
             self.journal = PublishingJournal(self.home, self.events, self._on_forget)
             self.device.journal = self.journal
-            self.tokens = Tokens(self.home.layout.folder, token_key(self.home), tidy=self.home.time.doubt() is None)
+            tidy = self.home.time.doubt() is None
+            self.tokens = Tokens(self.home.layout.folder, token_key(self.home), tidy=tidy, set_aside=True)
             self._call_key = self.home.vault.commit(DEVICE_KEY, digest("calls of the service"))
             shape, dtype = config.settings.input_shape, config.settings.input_dtype
             self.reader = SampleReader(
