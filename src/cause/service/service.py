@@ -30,6 +30,7 @@ from cause.service.device_metrics import DeviceCollector
 from cause.service.erasures import Erasures
 from cause.service.events import Events
 from cause.service.history import HistoryFile, Recorder
+from cause.service.home_time import HomeTime
 from cause.service.input_spec import InputConverter
 from cause.service.inputs import InputLayout, SampleReader
 from cause.service.journal import PublishingJournal
@@ -90,7 +91,9 @@ class Service:
             self.verifications = Verifications(self.device, self.events, settings.verify_processes)
             self.journal = PublishingJournal(self.home, self.events, self._on_forget)
             self.device.journal = self.journal
-            self.tokens = Tokens(self.home.layout.folder, token_key(self.home), tidy=self.home.time.doubt() is None)
+            tidy = self.home.time.doubt() is None
+            key = token_key(self.home)
+            self.tokens = Tokens(self.home.layout.folder, key, HomeTime(self.home), tidy=tidy, set_aside=True)
             self._call_key = self.home.vault.commit(DEVICE_KEY, digest("calls of the service"))
             shape, dtype = config.settings.input_shape, config.settings.input_dtype
             self.reader = SampleReader(
@@ -256,6 +259,6 @@ def tokens_of(folder: Path) -> Tokens:
     source = read_config(layout.config).source(folder)
     home = retried(partial(Home, folder, source, read_only=True))
     try:
-        return Tokens(folder, token_key(home), tidy=home.time.doubt() is None)
+        return Tokens(folder, token_key(home), HomeTime(home, ask_again=False), tidy=home.time.doubt() is None)
     finally:
         home.close()

@@ -30,7 +30,7 @@ import { startTokens } from "./tokens.js";
 import { startVerdict } from "./verdict.js";
 
 const ROUTES = {
-  status: "/v1/status", shards: "/v1/shards", subModels: "/v1/sub-models", open: "/v1/requests?state=in_effect&limit=50",
+  status: "/v1/status?limit=50", shards: "/v1/shards", subModels: "/v1/sub-models", open: "/v1/requests?state=in_effect&limit=50",
   evaluations: "/v1/evaluations?limit=1", log: "/v1/log", history: "/v1/history?points=160", baselines: "/v1/baselines", energy: "/v1/energy",
 };
 const FIRST = ["status", "shards", "subModels", "open", "evaluations", "log"]; // without which nothing can be shown

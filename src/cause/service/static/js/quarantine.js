@@ -27,7 +27,7 @@ export function startQuarantine(context) {
   };
 
   const { columns } = T.quarantine;
-  const draw = memo(({ items, may }) => {
+  const draw = memo(({ items, uploads, next, may }) => {
     const shown = [
       [columns.upload, (row) => number(row.upload), "number"],
       [columns.user, (row) => row.user ?? "–"],
@@ -37,11 +37,12 @@ export function startQuarantine(context) {
       [columns.verdict, (row) => row.verdict, "wide"],
     ];
     if (may) shown.push([columns.action, button]);
-    put(byId("quarantine"), table(T.quarantine.caption, shown, items));
+    const first = next === null ? [] : [h("p", { class: "muted" }, T.quarantine.first(new Set(items.map((row) => row.upload)).size, uploads))];
+    put(byId("quarantine"), table(T.quarantine.caption, shown, items), ...first);
   });
 
   return ({ status }, may) => {
     byId("quarantine-card").hidden = !status.quarantine.items.length;
-    if (status.quarantine.items.length) draw({ items: status.quarantine.items, may });
+    if (status.quarantine.items.length) draw({ ...status.quarantine, may });
   };
 }

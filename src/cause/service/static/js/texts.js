@@ -222,6 +222,7 @@ export const T = {
 
   quarantine: {
     title: "Quarantine", why: "Samples that no training can bear. They are kept, and no sub-model has learned from them.", caption: "Uploads in quarantine",
+    first: (shown, all) => `These are the first ${shown} of ${plural(all, "upload")}. The others follow when these are dropped.`,
     columns: { upload: "Upload", user: "User", round: "Round", shard: "Shard", samples: "Samples", verdict: "Alone it ends with", action: "Action" },
     drop: "Drop", dropOne: (upload) => `Drop upload ${upload}`, sure: "Destroy these samples?",
   },
