@@ -88,7 +88,7 @@ export const T = {
     choose: "Choose a segment to see what a forget in it would replay.",
     legend: "Legend",
     keysOf: {
-      segment: "segment: taller means more samples", shade: "segment: darker means more samples", waits: "waits for training",
+      segment: "segment: taller means more samples", shade: "segment: a stronger colour means more samples", waits: "waits for training",
       stored: "stored sub-model", tick: "not stored", head: "head: it votes", goes: "tainted: will be destroyed",
       replayed: "would be replayed", restarts: "would restart from here",
     },
