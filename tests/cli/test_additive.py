@@ -40,6 +40,20 @@ def test_the_printed_configuration_makes_the_same_home(cause):
     assert {**second, "home": "one", "key": first["key"]} == first
 
 
+def test_a_scale_comes_from_public_rows(cause, refused):
+    x = np.arange(101)[:, None] * np.arange(1, FEATURES + 1) + np.arange(FEATURES)  # other units in each column
+    np.savez("public.npz", x=x.astype(float), y=np.zeros(101, dtype=int))
+    public = ["--learner", "additive", "--features", FEATURES, "--classes", CLASSES, "--scale-from", "public.npz"]
+    low, high = cause("init", "home", *public, "--json")["learner"]["scale"]
+    assert np.allclose(low, np.arange(1, FEATURES + 1) + np.arange(FEATURES))
+    assert np.allclose(high, 99 * np.arange(1, FEATURES + 1) + np.arange(FEATURES))
+    Path("public.npz").unlink()  # the home has the numbers, not the file
+    cause("learn", "home", upload("r1.npz", 1, alice=4))
+    assert "give one of them" in refused("init", "two", *public, "--scale=0,1")
+    np.savez("short.npz", x=x[:, 1:].astype(float), y=np.zeros(101, dtype=int))
+    assert f"there are {FEATURES} features" in refused("init", "two", *public[:-1], "short.npz")
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
