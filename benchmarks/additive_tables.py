@@ -3,8 +3,8 @@
 python -m benchmarks.additive_tables --out results/additive-tables.json
 
 The sets come with scikit-learn or are made of its digits (`benchmarks.users`), and one is drawn: 561 values of 21
-users, tested on 9 others. Test samples decide nothing: λ is a constant or follows from the state. `range` is one scale a
-feature, as a data sheet or public recordings would give it (the 1 % and 99 % quantiles of rows that are then neither
+users, tested on 9 others. Test samples decide nothing: λ is a constant or follows from the state. `range` is one scale
+a feature, as a data sheet or public recordings would give it (the 1 % and 99 % quantiles of rows that are then neither
 learned nor tested); the others are one scale for all features. The network is scikit-learn's MLPClassifier on
 standardised features, mean of two seeds; it is trained on all training samples at once and cannot forget.
 """
