@@ -64,7 +64,7 @@ def simulated() -> dict[str, Any]:
     """Simulate what the systems retrain whose accuracy was measured here alone."""
     found: dict[str, Any] = {}
     for name, (system, shards, size) in TRAINED_HERE.items():
-        setting = {} if size is None else {"sub_model_bytes": size}
+        setting: dict[str, Any] = {} if size is None else {"sub_model_bytes": size}
         costs = []
         for seed in range(SEEDS):
             trace = Workload(**READING, seed=seed).trace()

@@ -22,6 +22,10 @@ def test_a_home_learns_forgets_predicts_and_verifies(cause):
     assert done["rsn"] == 0
     status = cause("status", "home", "--json")
     assert (status["samples"], status["repair"]["trainings"], status["voting"]) == (40, 0, 1)
+    expected = status["expected_accuracy"]
+    assert (expected["samples"], expected["held"], expected["method"]) == (40, 40, "leave-one-out")
+    assert expected["accuracy"] == cause("accuracy", "home", "--json")["accuracy"]
+    assert "leave-one-out on 40 samples" in " ".join(cause("status", "home").split())
     verified = cause("verify", "--home", "home", "--json")
     assert (verified["sub_models"], verified["mismatched"]) == (1, 0)
     np.savez("test.npz", x=samples("t", 1, 20)[0], y=samples("t", 1, 20)[1])

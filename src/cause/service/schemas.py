@@ -517,6 +517,17 @@ class Quarantine(ResponseModel):
     items: list[QuarantinedUpload]
 
 
+class ExpectedAccuracy(ResponseModel):
+    """Some of the held samples, each predicted from all others: an estimate without held-out data."""
+
+    accuracy: float
+    samples: int = Field(description="How many samples were predicted")
+    correct: int
+    held: int = Field(description="How many samples the device holds")
+    at: Time
+    method: Literal["leave-one-out"] = "leave-one-out"
+
+
 class Status(ResponseModel):
     """The state of the device."""
 
@@ -543,6 +554,9 @@ class Status(ResponseModel):
     clock: str | None
     exports: list[Export]
     schedule: Schedule
+    expected_accuracy: ExpectedAccuracy | None = Field(
+        description="Of an additive learner, for its present state; null while it is estimated, and for other learners"
+    )
 
 
 class ShardSegment(ResponseModel):

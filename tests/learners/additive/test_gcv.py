@@ -1,5 +1,7 @@
 """λ by generalised cross-validation: a function of the state alone."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -64,7 +66,7 @@ def test_a_forget_leaves_the_lambda_and_the_solution_of_a_device_without_the_sam
 
 
 def test_the_rule_is_the_default_of_a_random_layer_alone():
-    def setting(**arguments: object) -> float | str:
+    def setting(**arguments: Any) -> float | str:
         return learner(**arguments).head.setting.regularization
 
     assert setting() == setting(expand=50, solve="portable") == setting(expand=50, head="gaussian-nb") == 0.1
@@ -87,7 +89,7 @@ def test_digits_are_read_better_than_with_a_constant():
     order = np.random.default_rng(0).permutation(len(y))
     x, y = x[order], y[order]
 
-    def accuracy(**arguments: object) -> float:
+    def accuracy(**arguments: Any) -> float:
         made = AdditiveLearner(features=64, scale=(0, 16), classes=10, expand=512, **arguments)
         device = Cause(learner=made)
         device.learn({"ann": (x[:1000], y[:1000])})

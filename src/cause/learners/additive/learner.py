@@ -288,7 +288,12 @@ class AdditiveLearner(SummingLearner):
 
     def blocks(self, piece: Piece) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64], int]]:
         """Yield recorded samples, some at a time: what the head adds up, labels, and how many features were clipped."""
-        x, y = arrays_of(*piece)
+        return self.blocks_of(*arrays_of(*piece))
+
+    def blocks_of(
+        self, x: NDArray[Any], y: NDArray[np.int64]
+    ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64], int]]:
+        """Yield the same of rows as they are recorded, and their labels."""
         features, dtype = self.backbone.features, self.scale.dtype
         for start in range(0, len(y), BLOCK):
             part = x[start : start + BLOCK]
