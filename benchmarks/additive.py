@@ -29,6 +29,7 @@ from cause.cli.output import print_json, print_table
 from cause.engine.arrays import ArrayUpload
 from cause.engine.samples import Piece
 from cause.lab.provenance import write_result
+from cause.learners.additive.gcv import share_by_gcv
 from cause.learners.additive.solve import lapack, portable
 
 PROGRAM = ("python", "-m", "benchmarks.additive")
@@ -118,13 +119,14 @@ def speed(samples: int) -> dict[str, Any]:
 
 
 def solving() -> list[dict[str, Any]]:
-    """The time of either solution, by the number of features."""
+    """The time of either solution, and of choosing λ from the state, by the number of features."""
     rows = []
     for size in (129, 513, 1_281, 2_049):
         draw = np.random.default_rng(size)
         a = draw.normal(size=(size, size))
         a, b = a @ a.T + size * np.eye(size), draw.normal(size=(size, CLASSES))
         row = {"size": size, "lapack_s": least(partial(lapack, a, b), 3).cpu}
+        row["gcv_s"] = least(partial(share_by_gcv, a, b, 2 * size), 1).cpu
         rows.append(row | {"portable_s": least(partial(portable, a, b), 1).cpu})
     return rows
 
@@ -226,9 +228,9 @@ def main() -> None:
         rows = results["solving"] = solving()
         print_table(
             "Solving the head, CPU s",
-            ["d", "lapack", "portable", "×"],
+            ["d", "lapack", "λ by gcv", "portable", "×"],
             [
-                [f"{r['size']:,}", f"{r['lapack_s']:.4f}", f"{r['portable_s']:.3f}",
+                [f"{r['size']:,}", f"{r['lapack_s']:.4f}", f"{r['gcv_s']:.3f}", f"{r['portable_s']:.3f}",
                  f"{r['portable_s'] / r['lapack_s']:.0f}"]
                 for r in rows
             ],

@@ -51,11 +51,19 @@ def test_pictures_have_their_channels_first_and_nothing_is_in_both_parts():
         sample_of(digits(40), 200)
 
 
-@pytest.mark.parametrize("users", [False, True])
-def test_an_additive_candidate_is_measured_as_the_device_itself_would_be(users):
+@pytest.mark.parametrize(
+    ("users", "table", "name"),
+    [
+        (False, False, "64 random filters"),
+        (True, False, "64 random filters"),
+        (False, True, "ridge, scale ±100"),  # where λ decides much: the recipe's rule, not a backbone's constant
+        (False, True, "Gaussian naive Bayes, scale ±1"),
+    ],
+)
+def test_an_additive_candidate_is_measured_as_the_device_itself_would_be(users, table, name):
     """Features are computed once for all heads; the accuracy is that of a device that is given the inputs."""
-    sample = sample_of(digits(users=users), 400)
-    candidate = one(sample, ADDITIVE, "64 random filters")
+    sample = sample_of(digits(users=users, table=table), 400)
+    candidate = one(sample, ADDITIVE, name)
     row = measure(candidate, sample, DEMAND, Features(), time.monotonic() + 300)
     device = Cause(learner=build(candidate.learner))
     device.learn({"all": (sample.x, sample.y)})

@@ -65,12 +65,14 @@ def test_a_forget_leaves_the_lambda_and_the_solution_of_a_device_without_the_sam
     assert device.votes(x)[1].tobytes() != before.tobytes()
 
 
-def test_the_rule_is_the_default_of_a_random_layer_alone():
+def test_the_rule_is_the_default_of_random_layers_and_of_few_features_without_a_backbone():
     def setting(**arguments: Any) -> float | str:
         return learner(**arguments).head.setting.regularization
 
-    assert setting() == setting(expand=50, solve="portable") == setting(expand=50, head="gaussian-nb") == 0.1
-    assert setting(expand=50) == setting(regularization="gcv") == "gcv"
+    assert setting() == setting(expand=50) == setting(features=1280, regularization="gcv") == "gcv"
+    assert setting(solve="portable") == setting(expand=50, head="gaussian-nb") == setting(features=1280) == 0.1
+    filters = AdditiveLearner("random-filters", shape=(1, 8, 8), size=16, classes=4)
+    assert filters.head.setting.regularization == 0.02
     assert setting(expand=50, regularization=0.3) == 0.3
 
 

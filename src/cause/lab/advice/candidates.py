@@ -121,11 +121,11 @@ def _pictures(sample: Sample) -> list[Candidate]:
     shape = list(sample.shape)
     found, later = list[Candidate](), list[Candidate]()
     if min(shape[1:]) >= 7 and shape[0] <= 9:
-        *found, last = (
+        found = [
             _additive(sample, f"{filters} random filters", backbone="random-filters", shape=shape, size=filters)
-            for filters in (64, 256, 512)
-        )
-        later = [last]
+            for filters in (64, 256)
+        ]
+        later = [_additive(sample, "256 contrast filters", backbone="contrast-filters", shape=shape, size=256)]
     colour = shape[0] == 3
     if colour:
         first, second = BACKBONE_SIZES

@@ -195,6 +195,7 @@ def measure(
         assert isinstance(learner, AdditiveLearner)
         x, x_test, made_s = features.of(learner.backbone, sample, check)
         arguments = {k: v for k, v in settings.items() if k not in ("kind", "backbone", "size", "shape", "features")}
+        arguments["regularization"] = learner.head.setting.regularization
         learner = AdditiveLearner(Computed(learner.backbone), **arguments)
     elif learner.input_shape is not None and len(learner.input_shape) == 1:
         x, x_test = x.reshape(len(x), -1), x_test.reshape(len(x_test), -1)

@@ -36,6 +36,8 @@ OVERFLOW = 1 << 63
 BLOCK = 1_024
 """Samples that are added together."""
 MOST_FEATURES = 65_536
+GCV_FEATURES = 600
+"""Without a backbone no constant fits: features may be of any size. More features would make a solution slow."""
 KEEP = ("features", "samples")
 OUT_OF_SCALE = ("clip", "refuse")
 
@@ -72,7 +74,8 @@ class AdditiveLearner(SummingLearner):
         "ridge", "class-means", "gaussian-nb" or "multinomial-nb".
     regularization
         λ of the ridge head, as a share of the mean squared length of a sample's features, or "gcv" to choose it from
-        the state by generalised cross-validation. By default a constant of the backbone, and "gcv" with `expand`.
+        the state by generalised cross-validation. By default a constant of the backbone, but "gcv" with `expand`, and
+        for up to 600 features without a backbone.
     solve
         "lapack", or "portable" for the same bits on every machine.
     keep
@@ -133,10 +136,10 @@ class AdditiveLearner(SummingLearner):
             raise InputError(f"the shape of an input is positive whole numbers, not {sides}")
         self.backbone = backbone_of(backbone, sides, size, seed, backbone_sha256)
         self._lambda_given = regularization is not None
-        regularization = _regularization(
-            regularization, self.backbone.regularization, expand=expand, head=head, solve=solve
-        )
         count = self.backbone.features
+        unscaled = bool(expand) or (backbone is None and count <= GCV_FEATURES)
+        rule = GCV if unscaled and head == "ridge" and solve == "lapack" else self.backbone.regularization
+        regularization = rule if regularization is None else _regularization(regularization, head, solve)
         if count > MOST_FEATURES:
             raise InputError(f"at most {MOST_FEATURES:,} features, not {count:,}")
         setting = self.backbone.scale if scale is None else scale
@@ -357,16 +360,14 @@ class AdditiveLearner(SummingLearner):
         return predict
 
 
-def _regularization(given: float | str | None, constant: float, *, expand: int, head: str, solve: str) -> float | str:
-    """Return the setting of λ: a number, or the rule that chooses it from the state.
+def _regularization(given: float | str, head: str, solve: str) -> float | str:
+    """Return the given setting of λ: a number, or the rule that chooses it from the state.
 
     Raises
     ------
     InputError
         If it is neither, or the rule does not fit the head or the solver.
     """
-    if given is None:
-        return GCV if expand and head == "ridge" and solve == "lapack" else constant
     if given == GCV:
         if head != "ridge" or solve != "lapack":
             raise InputError(f"regularization={GCV!r} is for the head ridge solved by lapack: give a number")
