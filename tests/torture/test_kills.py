@@ -1,5 +1,7 @@
 """Killed at many moments of a trace and at random moments of random ones, a device loses nothing and gives nothing."""
 
+from itertools import chain
+
 import pytest
 
 from cause.device.store import seals
@@ -149,7 +151,9 @@ def test_a_device_that_does_not_keep_its_promises_is_caught(sabotage, lasting, s
     with torture(EVICTING, sabotage, lasting=lasting) as tortured:
         last = len(EVICTING.calls) - 1
         every = max(1, tortured.moments[last] // 12)
-        outcomes = (tortured.kill(last, moment) for moment in range(1, tortured.moments[last] + 30, every))
+        moments = range(1, tortured.moments[last] + 30, every)
+        both_ends = dict.fromkeys(chain.from_iterable(zip(moments, reversed(moments), strict=True)))
+        outcomes = (tortured.kill(last, moment) for moment in both_ends)
         assert any(seen in problem for outcome in outcomes for problem in outcome.problems)
 
 
