@@ -29,7 +29,7 @@ ADDING = Case(
 
 def test_a_kill_at_any_moment_does_no_harm(deep):
     with torture(ADDING) as tortured:
-        every = moments_of(tortured, 1 if deep else 47)
+        every = moments_of(tortured, 1 if deep else 71)
         outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
     assert wrong(outcomes) == []
     assert all(outcome.killed for outcome in outcomes)

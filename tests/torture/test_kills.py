@@ -68,7 +68,7 @@ def moments_of(tortured, step):
 
 def test_a_kill_at_any_moment_of_a_trace_does_no_harm(deep):
     with torture(SHORT) as tortured:
-        every = moments_of(tortured, 1 if deep else 25)
+        every = moments_of(tortured, 1 if deep else 29)
         outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
     assert wrong(outcomes) == []
     assert all(outcome.killed for outcome in outcomes)
@@ -77,7 +77,7 @@ def test_a_kill_at_any_moment_of_a_trace_does_no_harm(deep):
 
 def test_a_kill_at_any_moment_neither_loses_nor_doubles_what_waits_for_its_round(deep):
     with torture(STAGED) as tortured:
-        every = moments_of(tortured, 1 if deep else 61)
+        every = moments_of(tortured, 1 if deep else 83)
         outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
     assert wrong(outcomes) == []
     assert len(outcomes) > 10
