@@ -44,13 +44,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 LONGEST_FIRST = (
+    "tests/browser/test_forget.py",
     "tests/exactness/test_pairwise.py",
     "tests/lab/reproduce/test_figures.py",
     "tests/browser/",
-    "tests/executors/test_processes.py",
+    "tests/torture/test_power_loss.py",
     "tests/lab/reproduce/test_runner.py",
-    "tests/service/test_service.py",
     "tests/torture/test_kills.py",
+    "tests/test_examples.py",
+    "tests/service/test_schema.py",
+    "tests/executors/",
+    "tests/service/test_service.py",
+    "tests/lab/test_demo.py",
     "tests/cli/test_device.py",
     "tests/device/test_e",
     "tests/torture/",

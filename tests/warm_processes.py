@@ -8,14 +8,17 @@ as a fresh process would. Tests about the start of processes are marked `fresh_p
 
 import multiprocessing
 import os
+import runpy
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerProcess, SpawnContext, SpawnProcess
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 from cause.executors import spawning
@@ -44,7 +47,7 @@ class WarmProcess(SpawnProcess):
     def _Popen(process_obj: BaseProcess) -> Any:  # noqa: N802
         assert isinstance(process_obj, WarmProcess)
         forkserver.set_forkserver_preload(PRELOADED)
-        forkserver.ensure_running()
+        forkserver._forkserver.ensure_running()
         process_obj.environment = dict(os.environ)
         process_obj.server = forkserver._forkserver._forkserver_address  # type: ignore[attr-defined]
         with spawning._without_script():
@@ -67,11 +70,22 @@ class WarmProgram:
     arguments
         The arguments after `cause`.
     environment
-        Its variables.
+        Its variables; those of this process without them.
+    script
+        A Python script to run instead of `cause`; every warning in it is an error.
+    output
+        A folder for the files `out` and `err` with what it prints; without one it prints where this process does.
     """
 
-    def __init__(self, arguments: Sequence[str], environment: dict[str, str]) -> None:
-        self._process = WarmProcess(target=_run_command, args=(list(arguments), environment), daemon=True)
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        environment: dict[str, str] | None = None,
+        script: Path | None = None,
+        output: Path | None = None,
+    ) -> None:
+        given = (list(arguments), environment or dict(os.environ), script, output)
+        self._process = WarmProcess(target=_run_program, args=given, daemon=True)
         self._process.start()
         assert self._process.pid is not None
         self.pid = self._process.pid
@@ -96,17 +110,41 @@ class WarmProgram:
         self.send_signal(signal.SIGTERM)
 
 
-def _run_command(arguments: list[str], environment: dict[str, str]) -> None:
-    """In the process: be what `python -m cause` is, with workers that are warm, too."""
+def run_warm(
+    arguments: Sequence[object], output: Path, script: Path | None = None, timeout: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of `cause`, or a script, to its end; `output` is a folder for what it prints."""
+    output.mkdir(exist_ok=True)
+    program = WarmProgram([str(each) for each in arguments], script=script, output=output)
+    try:
+        code = program.wait(timeout)
+    finally:
+        program.kill()
+    return subprocess.CompletedProcess(
+        ["cause", *map(str, arguments)], code, (output / "out").read_text(), (output / "err").read_text()
+    )
+
+
+def _run_program(arguments: list[str], environment: dict[str, str], script: Path | None, output: Path | None) -> None:
+    """In the process: be what `python -m cause` or `python -W error script` is, with workers that are warm, too."""
     os.setsid()
     os.environ.clear()
     os.environ.update(environment)
+    if output is not None:
+        for name, number in (("out", 1), ("err", 2)):
+            os.dup2(os.open(output / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
-    sys.argv = ["cause", *arguments]
-    from cause.cli import main
-
     with started_as(WarmProcess):
-        main(arguments)
+        if script is None:
+            sys.argv = ["cause", *arguments]
+            from cause.cli import main
+
+            main(arguments)
+        else:
+            sys.argv = [str(script), *arguments]
+            sys.path.insert(0, str(script.parent))
+            warnings.simplefilter("error")
+            runpy.run_path(str(script), run_name="__main__")
 
 
 @contextmanager

@@ -28,7 +28,9 @@ def open_all(page) -> None:
     page.run("document.querySelectorAll('details').forEach(each => { each.open = true })")
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize(
+    "size", [pytest.param(DESKTOP, id="desktop"), pytest.param(PHONE, id="phone", marks=pytest.mark.long)]
+)
 def test_no_serious_fault_for_anyone_in_light_and_dark(page, device, size):
     def no_faults() -> None:
         for dark in (False, True):

@@ -11,7 +11,6 @@ TINY = replace(
 )  # fmt: skip
 # of each figure, as much as is needed to see all of it work
 ONLY = {
-    "shards": ["1", "2", "4", "16"],
     "system": ["cause", "cause-no-sc", "cause-u", "sisa", "cause:policy=fibor", "cause:policy=random"],
     "pruning": ["none", "iterative-70"],
     "rate": ["0", "70"],
