@@ -298,7 +298,7 @@ class WorkerPool(ABC):
                     self._idle.append(worker)
                     return
         if worker.retired and not worker.cancelled:
-            worker.end()
+            self._dismiss(worker)
             worker.close()
         else:
             self._replace(worker)
@@ -336,9 +336,13 @@ class WorkerPool(ABC):
             died = PassingError(f"a worker died {self.tries} times over segment {shard.segment} ({how})")
             raise ShardError(shard.segment, died)
 
+    def _dismiss(self, worker: Worker) -> None:
+        """End a worker, and wait until it has ended."""
+        worker.end()
+
     def _remove(self, worker: Worker) -> None:
         """End a busy worker. It stays in the list until it is dead, so that `cancel` does not miss it."""
-        worker.end()
+        self._dismiss(worker)
         with self._lock:
             self._busy.remove(worker)
             if worker.shard is not None:
