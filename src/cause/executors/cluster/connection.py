@@ -1,14 +1,18 @@
 """Joins a Ray cluster, and refuses one that is not protected."""
 
-import contextlib
+import logging
 import os
 import socket
 import subprocess
 import sys
-from typing import Any
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, cast
 
 from cause.errors import InputError
 
+LOGGER = logging.getLogger(__name__)
 EXTRA = "Ray is not installed: pip install 'cause[ray]'"
 JOIN_S = 60
 
@@ -34,29 +38,59 @@ def join(address: str) -> Any:
     if ray.is_initialized():
         return ray
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", namespace="cause")
+        with _logged_errors():
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR", namespace="cause")
     except Exception as error:
         raise InputError(f"cannot join the Ray cluster {address!r}: {_reason(error)}") from None
     _print_no_deaths()
     return ray
 
 
-def _print_no_deaths() -> None:
-    """Let Ray print nothing on workers that ended: to end them is how samples are forgotten. Its log files keep it."""
-    with contextlib.suppress(Exception):  # a detail of Ray, whose version is pinned
-        from ray._private.ray_logging import global_worker_stdstream_dispatcher
+@contextmanager
+def _logged_errors() -> Iterator[None]:
+    """Log what is written to the standard error meanwhile: Ray repeats each second there why it cannot connect."""
+    try:
+        kept = os.dup(2)
+    except OSError:  # a program without standard error
+        yield
+        return
+    with tempfile.TemporaryFile() as written:
+        os.dup2(written.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            written.seek(0)
+            for line in written.read().decode(errors="replace").splitlines():
+                LOGGER.info("%s", line)
 
-        for name, _ in list(global_worker_stdstream_dispatcher.handlers):
-            global_worker_stdstream_dispatcher.remove_handler(name)
+
+def _print_no_deaths() -> None:
+    """Log what Ray says of ended workers instead of printing it: to end them is how samples are forgotten.
+
+    Ray prints it to the standard output, among the JSON of a command, and has no setting for it. Its version is pinned,
+    and a test sees that nothing is printed.
+    """
+    from ray._private import worker
+
+    def log(data: Mapping[str, Any], ignore_prefix: bool) -> None:
+        for line in data["lines"]:
+            LOGGER.info("%s: %s", data["pid"], line)
+
+    worker.print_to_stdstream = log
 
 
 def _reason(error: Exception) -> str:
     """Return the first line of an error of Ray that says something, and the way out where it is known."""
-    text = str(error)
-    low = text.lower()
+    text, chain, each = str(error), [], cast("BaseException | None", error)
+    while each is not None:
+        chain.append(str(each))
+        each = each.__cause__ or each.__context__
+    low = "\n".join(chain).lower()
     if "version mismatch" in low:
         return "it runs another version of Ray or Python: " + " ".join(text.split())[:200]
-    if "unauthenticated" in low or "authentication" in low or "token" in low:
+    if "unauthenticated" in low or "authentication" in low or "authtoken" in low:
         return "it refuses the token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH as on its nodes"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0][:200] if lines else type(error).__name__
