@@ -102,7 +102,7 @@ def test_a_name_of_any_kind_is_uploaded_looked_up_and_erased(page, device, tmp_p
     page.until(lambda: "3 samples uploaded" in page.text("upload-message"))
     assert device.api.user(name)["staged"]["samples"] == 3
     page.type("erase-user", name + "\n")
-    page.until(lambda: f"Held of {name}: 0 samples, and 3 samples that wait" in page.text("erase-held"))
+    page.until(lambda: f"Stored for {name}: 0 samples, and 3 samples that wait" in page.text("erase-held"))
     page.click("input[name=what][value=samples]")
     page.until(lambda: len(page.every("input[name=sample]")) == 3)
     page.press("input[name=sample]")

@@ -1,7 +1,7 @@
 // Uploads that no training can bear: who may know sees whose they are, operators can drop them.
 
 import { api } from "./api.js";
-import { byId, h, memo, put, say, table } from "./dom.js";
+import { byId, h, isDouble, memo, once, put, say, table } from "./dom.js";
 import { capital, number } from "./format.js";
 import { T } from "./texts.js";
 
@@ -11,7 +11,8 @@ export function startQuarantine(context) {
   const button = (row) => {
     const made = h("button", { type: "button", class: "danger", "aria-label": T.quarantine.dropOne(row.upload) }, T.quarantine.drop);
     let sure = false;
-    made.addEventListener("click", async () => {
+    made.addEventListener("click", once(async (event) => {
+      if (isDouble(event)) return;
       if (!sure) {
         sure = true;
         return say(made, T.quarantine.sure);
@@ -22,7 +23,7 @@ export function startQuarantine(context) {
       } catch (error) {
         context.failed(error, fail);
       }
-    });
+    }));
     return made;
   };
 
