@@ -7,7 +7,8 @@ product's own code makes of the same pictures on the CPU: the sums of all sample
 of some samples elsewhere. The head is solved, and the test pictures are predicted, by the product.
 
 No constant is chosen on test pictures. λ is chosen by leave-one-out on training pictures, of the same set (`own`) or of
-the other sets alone (`others`); the accuracy with the product's constant is beside it. Other ends of the scale and
+the other sets alone (`others`); the accuracy with the backbone's constant is beside it, and with a random layer that
+of the product's rule (`gcv`), which looks at the state alone. Other ends of the scale and
 other centres of the random layer are rows of their own, to be chosen by the leave-one-out of CIFAR-100 and SVHN. Each
 row is written to the file as soon as it is there; an interrupted run has written what it measured.
 """
@@ -35,6 +36,7 @@ from cause.learners.additive.backbones.filters import LARGEST
 from cause.learners.additive.backbones.module import ModuleBackbone
 from cause.learners.additive.backbones.random_filters import SIDE, RandomFilters
 from cause.learners.additive.expand import LARGEST as LEVELS
+from cause.learners.additive.gcv import share_by_gcv
 from cause.learners.additive.sums import Sums
 from cause.learners.additive.triangle import Triangle
 
@@ -273,7 +275,12 @@ def measure(
         row["leave_one_out"] = leave_one_out(learner, state, entries)
         own, others = SHARES[int(np.argmax(row["leave_one_out"]))], found.others_choice(row)
     piece = piece_of(codes_of(learner, test).cpu().numpy(), data.y_test)
-    choices = {"constant": learner.head.setting.regularization, "own": own, "others": others}
+    setting = learner.head.setting.regularization
+    constant = learner.backbone.regularization if isinstance(setting, str) else setting
+    choices = {"constant": constant, "own": own, "others": others}
+    if isinstance(setting, str):
+        cross = state.parts["cross"].astype(np.float64)
+        choices["gcv"] = share_by_gcv(state.parts["gram"].matrix(), cross, state.samples)
     scores = {s: tested(learner, state, s, piece) for s in sorted({s for s in choices.values() if s is not None})}
     for name, share in choices.items():
         if share is not None:

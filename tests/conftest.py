@@ -112,6 +112,27 @@ def keep_freed_memory() -> Iterator[None]:
             library.mallopt(zeroize.M_PERTURB, 0)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def warm_processes() -> Iterator[None]:
+    """Fork workers from a process that has imported the libraries: see `tests/warm_processes.py`."""
+    from tests.warm_processes import WarmProcess, started_as
+
+    with started_as(WarmProcess):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def fresh_processes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Start fresh workers where a test is about their start: `@pytest.mark.fresh_processes`."""
+    if "fresh_processes" not in request.keywords:
+        yield
+        return
+    from tests.warm_processes import started_as
+
+    with started_as(None):
+        yield
+
+
 @pytest.fixture
 def thorough(request: pytest.FixtureRequest) -> bool:
     """Whether there is time to try all states, and not only some: `--long`."""

@@ -22,6 +22,10 @@ def test_a_home_learns_forgets_predicts_and_verifies(cause):
     assert done["rsn"] == 0
     status = cause("status", "home", "--json")
     assert (status["samples"], status["repair"]["trainings"], status["voting"]) == (40, 0, 1)
+    expected = status["expected_accuracy"]
+    assert (expected["samples"], expected["held"], expected["method"]) == (40, 40, "leave-one-out")
+    assert expected["accuracy"] == cause("accuracy", "home", "--json")["accuracy"]
+    assert "leave-one-out on 40 samples" in " ".join(cause("status", "home").split())
     verified = cause("verify", "--home", "home", "--json")
     assert (verified["sub_models"], verified["mismatched"]) == (1, 0)
     np.savez("test.npz", x=samples("t", 1, 20)[0], y=samples("t", 1, 20)[1])
@@ -38,6 +42,20 @@ def test_the_printed_configuration_makes_the_same_home(cause):
     Path("device.toml").write_text(cause("config", "one"))
     second = cause("init", "two", "--config", "device.toml", "--json")
     assert {**second, "home": "one", "key": first["key"]} == first
+
+
+def test_a_scale_comes_from_public_rows(cause, refused):
+    x = np.arange(101)[:, None] * np.arange(1, FEATURES + 1) + np.arange(FEATURES)  # other units in each column
+    np.savez("public.npz", x=x.astype(float), y=np.zeros(101, dtype=int))
+    public = ["--learner", "additive", "--features", FEATURES, "--classes", CLASSES, "--scale-from", "public.npz"]
+    low, high = cause("init", "home", *public, "--json")["learner"]["scale"]
+    assert np.allclose(low, np.arange(1, FEATURES + 1) + np.arange(FEATURES))
+    assert np.allclose(high, 99 * np.arange(1, FEATURES + 1) + np.arange(FEATURES))
+    Path("public.npz").unlink()  # the home has the numbers, not the file
+    cause("learn", "home", upload("r1.npz", 1, alice=4))
+    assert "give one of them" in refused("init", "two", *public, "--scale=0,1")
+    np.savez("short.npz", x=x[:, 1:].astype(float), y=np.zeros(101, dtype=int))
+    assert f"there are {FEATURES} features" in refused("init", "two", *public[:-1], "short.npz")
 
 
 @pytest.mark.parametrize(

@@ -216,3 +216,21 @@ def test_a_full_disk_while_a_state_is_stored_loses_nothing(tmp_path, monkeypatch
     with opened(tmp_path / "home") as device:
         device.repair()
         assert state_of(device) == clean({"ann": 60})
+
+
+def test_a_home_keeps_its_rule_for_lambda(tmp_path):
+    """A home of a version whose default was a constant is opened by a program that gives no λ."""
+    x, _ = samples("ann", 1, 30)
+    with opened(tmp_path / "home", additive(expand=64, regularization=0.1)) as device:
+        learn(device, ann=30, bob=20)
+        before = device.votes(x)[1].tobytes()
+    with opened(tmp_path / "home", additive(expand=64)) as device:
+        assert device.learner.described()["regularization"] == 0.1
+        assert device.votes(x)[1].tobytes() == before
+    with opened(tmp_path / "home", additive(expand=64, regularization="gcv")) as device:  # asked for by name
+        assert device.votes(x)[1].tobytes() != before
+    with opened(tmp_path / "new", additive(expand=64)) as device:
+        learn(device, ann=30)
+    assert 'regularization = "gcv"' in (tmp_path / "new" / "cause.toml").read_text()
+    with Cause(tmp_path / "new") as device:
+        assert device.learner.described()["regularization"] == "gcv"

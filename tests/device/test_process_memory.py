@@ -20,7 +20,10 @@ from tests.process_memory import Needles, readable, search
 from tests.service.services import Daemon
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(not readable(), reason="the memory of processes cannot be read here (/proc/PID/mem)")
+pytestmark = [
+    pytest.mark.skipif(not readable(), reason="the memory of processes cannot be read here (/proc/PID/mem)"),
+    pytest.mark.fresh_processes,
+]
 WITHIN_S = 5.0
 ROWS = 150
 

@@ -12,6 +12,8 @@ from cause.learners.trial import try_out
 from tests.learners import stateful_networks as networks
 from tests.quick import quick_only
 
+pytestmark = pytest.mark.fresh_processes
+
 
 def learner(make):
     own = TorchLearner(make, classes=3, shape=(6,), epochs=2, batch_size=2)

@@ -5,8 +5,10 @@ import threading
 import pytest
 
 from cause import AdditiveLearner, Cause
+from cause.device.expected_accuracy import quick_estimate
 from tests.device.homes import CLASSES, FEATURES, MASTER, samples
 from tests.service.services import Running, inputs, rows
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +44,60 @@ def test_an_upload_and_an_erasure_are_in_effect_when_they_are_answered(adding):
     assert head is not None
     assert device.memory.shelf.get(head.key) == clean.memory.shelf.get(head.key)
     assert adding.post("/v1/predictions", body={"inputs": inputs(3)}).status_code == 200
+
+
+def expected(running, samples):
+    """Ask for the status until it has an estimate of so many samples."""
+
+    def estimate():
+        return running.get("/v1/status").json()["expected_accuracy"]
+
+    wait_until(lambda: (found := estimate()) is not None and found["held"] == samples)
+    return estimate()
+
+
+def test_the_status_has_an_estimate_of_the_present_state_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("CAUSE_TEST_KEY", MASTER)
+    monkeypatch.setattr("cause.service.expected_accuracy.LEAST_S", 0.0)
+    learner = AdditiveLearner(features=FEATURES, scale=(-3, 3), classes=CLASSES)
+    Cause(tmp_path / "home", learner=learner, key={"env": "CAUSE_TEST_KEY"}).close()
+    with Running(tmp_path / "home") as running:
+        assert running.get("/v1/status").json()["expected_accuracy"] is None  # no samples
+        running.post("/v1/users/ann/samples", body=rows("ann", 1, 20))
+        running.post("/v1/users/bob/samples", body=rows("bob", 2, 30))
+        first = expected(running, 50)
+        assert (first["samples"], first["method"]) == (50, "leave-one-out")
+        assert first["accuracy"] == first["correct"] / 50
+        kept = running.service.expected_accuracy
+        running.post("/v1/users/ann/erasures", body={})
+        assert kept._estimate is None  # dropped with the samples, before anybody asks
+        assert expected(running, 30)["samples"] == 30
+        assert kept.get().identity == running.service.device.memory.head(0).identity
+
+
+def test_an_estimate_that_was_begun_before_an_erasure_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("CAUSE_TEST_KEY", MASTER)
+    learner = AdditiveLearner(features=FEATURES, scale=(-3, 3), classes=CLASSES)
+    begun, goes_on, estimate = threading.Event(), threading.Event(), quick_estimate
+
+    def slowly(device):
+        found = estimate(device)
+        begun.set()
+        goes_on.wait(30)
+        return found
+
+    monkeypatch.setattr("cause.service.expected_accuracy.quick_estimate", slowly)
+    Cause(tmp_path / "home", learner=learner, key={"env": "CAUSE_TEST_KEY"}).close()
+    with Running(tmp_path / "home") as running:
+        running.post("/v1/users/ann/samples", body=rows("ann", 1, 20))
+        running.post("/v1/users/bob/samples", body=rows("bob", 2, 30))
+        kept = running.service.expected_accuracy
+        assert kept.get() is None
+        assert begun.wait(30)
+        running.post("/v1/users/ann/erasures", body={})
+        goes_on.set()
+        kept.close()
+        assert kept._estimate is None
 
 
 def test_pages_and_reports_answer(adding):

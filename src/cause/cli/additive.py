@@ -1,5 +1,6 @@
 """The options of `cause init --learner additive`, as the table `[learner]` of a configuration."""
 
+from pathlib import Path
 from typing import Any
 
 from cause.cli import homes as h
@@ -31,9 +32,24 @@ def additive_table(options: dict[str, Any], others: dict[str, Any], classes: int
         table["features"] = others["features"]
     if "shape" in others:
         table["shape"] = h.numbers_of(others["shape"], "--shape")
+    public = table.pop("scale_from", None)
+    if public is not None and "scale" in table:
+        raise InputError("--scale and --scale-from: give one of them")
     if "scale" in table:
         table["scale"] = _scale(table["scale"])
+    elif public is not None:
+        table["scale"] = _public_scale(public)
     return table
+
+
+def _public_scale(path: Path) -> list[list[float]]:
+    """Return a scale for each feature of the rows in a data file, which are public."""
+    from cause.data.front import load
+    from cause.learners.additive import public_scale
+
+    x = load(str(path)).x
+    low, high = public_scale(x.reshape(len(x), -1))
+    return [low, high]
 
 
 def _scale(text: str) -> list[Any]:

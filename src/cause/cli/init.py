@@ -97,6 +97,10 @@ def init(
     scale: Annotated[
         str | None, typer.Option(help="Additive: LOW,HIGH of the features, constants. [default: the backbone's]")
     ] = None,
+    scale_from: Annotated[
+        Path | None,
+        typer.Option(help="Additive: a file of public rows, whose 1 % and 99 % quantiles become one scale a feature."),
+    ] = None,
     squash: Annotated[
         bool | None, typer.Option("--squash", help="Additive: a scale for numbers of any size, which clips none.")
     ] = None,
@@ -135,6 +139,7 @@ def init(
     sklearn = {"estimator": estimator, "features": features}
     additive = {
         "backbone": backbone, "size": None if torch["size"] else size, "scale": scale, "squash": squash, "bits": bits,
+        "scale_from": scale_from,
         "out_of_scale": out_of_scale, "expand": expand, "head": head, "solve": solve, "keep": keep,
     }  # fmt: skip
     key = key_of_options(key_file, key_env, key_command)

@@ -7,8 +7,13 @@ from cause.cli import options as o
 from cause.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
+    from cause.device.device import Cause
+    from cause.device.expected_accuracy import Estimate
     from cause.device.retention import Expiring
     from cause.device.status import RepairCost, ShardStatus, Status
+
+CHEAP_BYTES = 2**24
+"""The largest state of an additive learner whose accuracy the command estimates: of about 2,000 features."""
 
 
 def status(home: h.HomeFolder, calibration: h.CalibrationFile = None, json: o.AsJson = False) -> None:
@@ -17,14 +22,31 @@ def status(home: h.HomeFolder, calibration: h.CalibrationFile = None, json: o.As
     with h.opened(home, read_only=True, without_learner=True) as device:
         from cause.device.status import status as status_of
 
-        now = status_of(device, model)
+        now, estimate = status_of(device, model), _estimate(device)
     if json:
-        print_json(now.as_dict() | {"quarantined": [h.quarantined(piece) for piece in now.quarantined]})
+        expected = None if estimate is None else estimate.as_dict()
+        quarantined = [h.quarantined(piece) for piece in now.quarantined]
+        print_json(now.as_dict() | {"quarantined": quarantined, "expected_accuracy": expected})
     else:
-        _show(now)
+        _show(now, estimate)
 
 
-def _show(now: "Status") -> None:
+def _estimate(device: "Cause") -> "Estimate | None":
+    """Return the expected accuracy of an additive learner if it takes a moment; None for others, or if it fails."""
+    from cause.engine.presets import ADDITIVE
+    from cause.errors import CauseError
+
+    if device.learner.law != ADDITIVE or device.learner.sub_model_bytes > CHEAP_BYTES:
+        return None
+    from cause.device.expected_accuracy import quick_estimate
+
+    try:
+        return quick_estimate(device)
+    except CauseError:  # damaged samples: `cause doctor` names them
+        return None
+
+
+def _show(now: "Status", estimate: "Estimate | None" = None) -> None:
     from cause.common.units import format_bytes
 
     bound = now.storage_budget_bytes
@@ -48,6 +70,7 @@ def _show(now: "Status") -> None:
             ["kept for", now.retention.retain or "ever"],
             ["take new data", f"{now.active_shards} of {now.most_shards} shards"
              + (" (the shard controller: gamma, p)" if now.active_shards < now.most_shards else "")],
+            *([] if estimate is None else [["expected accuracy", _expected(estimate)]]),
         ],
     )  # fmt: skip
     print_table(
@@ -91,6 +114,12 @@ def _show(now: "Status") -> None:
                 for export in now.exports
             ],
         )  # fmt: skip
+
+
+def _expected(estimate: "Estimate") -> str:
+    of = "" if estimate.samples == estimate.held else f" of {estimate.held:,}"
+    at = h.format_time(estimate.at)
+    return f"{estimate.accuracy:.1%}: leave-one-out on {estimate.samples:,}{of} samples, {at}"
 
 
 def _warnings(now: "Status") -> list[str]:

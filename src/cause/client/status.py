@@ -151,8 +151,19 @@ class Quarantine(TypedDict):
     next: int | None
 
 
+class ExpectedAccuracy(TypedDict):
+    """Some of the held samples, each predicted from all others: an estimate without held-out data."""
+
+    accuracy: float
+    samples: int
+    correct: int
+    held: int
+    at: str
+    method: str
+
+
 class Status(TypedDict):
-    """The state of the device."""
+    """The state of the device; `expected_accuracy` is of an additive learner, and None while it is estimated."""
 
     name: str
     version: str
@@ -178,3 +189,4 @@ class Status(TypedDict):
     exports: list[Export]
     tainted_exports: int
     schedule: Schedule
+    expected_accuracy: ExpectedAccuracy | None

@@ -79,6 +79,8 @@ def attach(
         if config.learner is None:
             raise HomeError(f"{str(folder)!r} does not say what learns in it: give the learner it was made with")
         learner = build(config.learner)
+    elif config.learner is not None:
+        learner = learner.as_written(config.learner)
     settings = config.settings
     home = Home(folder, config.source(layout.folder), read_only=read_only, **parts)
     home.apply(settings)

@@ -172,6 +172,16 @@ class Learner(LearnerLike):
         """Sentences that a user should read, for instance that less is pruned than the system asks for."""
         return []
 
+    def as_written(self, description: Mapping[str, Any]) -> "Learner":
+        """Return this learner with the settings of a home where it was made with defaults that have changed since.
+
+        Parameters
+        ----------
+        description
+            The table `[learner]` of the home that it opens.
+        """
+        return self
+
     def described(self) -> dict[str, Any] | None:
         """Return the learner as plain data for a configuration; None if it has to be passed at each opening."""
         return None

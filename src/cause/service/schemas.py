@@ -525,6 +525,17 @@ class Quarantine(ResponseModel):
     next: int | None = Field(description="The `after` of the next page of `/v1/quarantine`; null if all are here")
 
 
+class ExpectedAccuracy(ResponseModel):
+    """Some of the held samples, each predicted from all others: an estimate without held-out data."""
+
+    accuracy: float
+    samples: int = Field(description="How many samples were predicted")
+    correct: int
+    held: int = Field(description="How many samples the device holds")
+    at: Time
+    method: Literal["leave-one-out"] = "leave-one-out"
+
+
 class Status(ResponseModel):
     """The state of the device."""
 
@@ -552,6 +563,9 @@ class Status(ResponseModel):
     exports: list[Export]
     tainted_exports: int = Field(description="How many exports hold samples that were erased since, of all exports")
     schedule: Schedule
+    expected_accuracy: ExpectedAccuracy | None = Field(
+        description="Of an additive learner, for its present state; null while it is estimated, and for other learners"
+    )
 
 
 class ShardSegment(ResponseModel):

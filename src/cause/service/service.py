@@ -29,6 +29,7 @@ from cause.service.body_reader import BodyReader
 from cause.service.device_metrics import DeviceCollector
 from cause.service.erasures import Erasures
 from cause.service.events import Events
+from cause.service.expected_accuracy import ExpectedAccuracy
 from cause.service.history import HistoryFile, Recorder
 from cause.service.home_time import HomeTime
 from cause.service.input_spec import InputConverter
@@ -83,6 +84,7 @@ class Service:
             # milliseconds: fewer events than that are published, so the ids of the next run are higher
             self.events, self.metrics = Events(int(1000 * self.home.clock())), Metrics()
             self.predictors = PredictorCache(self.device, settings.solving_s)
+            self.expected_accuracy = ExpectedAccuracy(self.device, lambda: self.events.publish("accuracy.estimated"))
             self.quotas = Quotas(self.device, settings)
             self._lock = threading.Lock()
             self._bodies: dict[str, OrderedDict[str, tuple[float, bytes]]] = {}
@@ -162,6 +164,7 @@ class Service:
         self.batcher.close()
         self.trainer.stop(self.settings.grace_s)
         self.recorder.stop()
+        self.expected_accuracy.close()
         self.history.close()
         self.verifications.close()
         self.comparison.close()
@@ -169,8 +172,9 @@ class Service:
         self.device.close()
 
     def _on_forget(self) -> None:
-        """After an erasure: drop decoded sub-models, running replays and digests of uploads that saw the samples."""
+        """After an erasure: drop decoded sub-models, estimates, running replays and digests of uploads."""
         self.predictors.purge()
+        self.expected_accuracy.drop()
         self.verifications.restart()
         with self._lock:
             for kind in ("upload", "bulk"):

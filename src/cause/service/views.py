@@ -98,11 +98,22 @@ def status(service: Service, limit: int | None = None, *, names: bool) -> s.Stat
             close_samples=service.settings.close_samples,
             repair=trainer.repair,  # type: ignore[arg-type]
         ),
+        expected_accuracy=_expected_accuracy(service),
     )
 
 
 def _newest(limit: int | None) -> slice:
     return slice(None) if limit is None else slice(-limit, None)
+
+
+def _expected_accuracy(service: Service) -> s.ExpectedAccuracy | None:
+    estimate = service.expected_accuracy.get()
+    if estimate is None:
+        return None
+    return s.ExpectedAccuracy(
+        accuracy=estimate.accuracy, samples=estimate.samples, correct=estimate.correct, held=estimate.held,
+        at=timestamp(estimate.at),
+    )  # fmt: skip
 
 
 def _problem(problem: TrainingProblem | None, state: Status, now: float, *, names: bool) -> str | None:

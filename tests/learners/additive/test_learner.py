@@ -111,6 +111,8 @@ def test_what_only_decides_the_solution_is_not(arguments: dict):
         ({"keep": "all"}, "keep"),
         ({"expand": -1}, "expand"),
         ({"regularization": 0}, "regularization"),
+        ({"regularization": "best"}, "regularization"),
+        ({"regularization": True}, "regularization"),
         ({"classes": 0}, "classes"),
         ({"shape": (2, 4)}, "not both"),
         ({"backbone": "no-such"}, "no-such"),

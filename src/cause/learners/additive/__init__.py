@@ -4,5 +4,6 @@ To forget samples is to subtract them (`cause.engine.adding`), so nothing is eve
 """
 
 from cause.learners.additive.learner import AdditiveLearner
+from cause.learners.additive.scale import public_scale
 
-__all__ = ["AdditiveLearner"]
+__all__ = ["AdditiveLearner", "public_scale"]

@@ -21,6 +21,7 @@ from cause.errors import ArrivalError, InputError
 from cause.learners.additive import expand as expansion
 from cause.learners.additive import rows
 from cause.learners.additive.backbones import backbone_of
+from cause.learners.additive.gcv import GCV
 from cause.learners.additive.heads import HEADS, Head, Setting
 from cause.learners.additive.scale import scale_of
 from cause.learners.additive.solve import SOLVERS
@@ -70,8 +71,8 @@ class AdditiveLearner(SummingLearner):
     head
         "ridge", "class-means", "gaussian-nb" or "multinomial-nb".
     regularization
-        λ of the ridge head, as a share of the mean squared length of a sample's features; what suits the backbone
-        unless it is given.
+        λ of the ridge head, as a share of the mean squared length of a sample's features, or "gcv" to choose it from
+        the state by generalised cross-validation. By default a constant of the backbone, and "gcv" with `expand`.
     solve
         "lapack", or "portable" for the same bits on every machine.
     keep
@@ -112,7 +113,7 @@ class AdditiveLearner(SummingLearner):
         out_of_scale: str = "clip",
         expand: int = 0,
         head: str = "ridge",
-        regularization: float | None = None,
+        regularization: float | str | None = None,
         solve: str = "lapack",
         keep: str = "features",
         seed: int = 0,
@@ -127,13 +128,14 @@ class AdditiveLearner(SummingLearner):
             raise InputError("features is the shape of a table's row: give either features or shape, not both")
         if not 0 <= expand <= MOST_FEATURES:
             raise InputError(f"expand is the number of random units, from 0 to {MOST_FEATURES:,}, not {expand}")
-        if regularization is not None and not (0 < regularization < 1e6):
-            raise InputError(f"regularization is a positive number, as 0.1, not {regularization}")
         sides = (features,) if features is not None else None if shape is None else tuple(shape)
         if sides is not None and not all(isinstance(side, int) and side >= 1 for side in sides):
             raise InputError(f"the shape of an input is positive whole numbers, not {sides}")
         self.backbone = backbone_of(backbone, sides, size, seed, backbone_sha256)
-        regularization = self.backbone.regularization if regularization is None else float(regularization)
+        self._lambda_given = regularization is not None
+        regularization = _regularization(
+            regularization, self.backbone.regularization, expand=expand, head=head, solve=solve
+        )
         count = self.backbone.features
         if count > MOST_FEATURES:
             raise InputError(f"at most {MOST_FEATURES:,} features, not {count:,}")
@@ -229,6 +231,14 @@ class AdditiveLearner(SummingLearner):
         given = {name: value for name, value in (self._arguments | named).items() if value is not None}
         return {"kind": "additive", **given}
 
+    def as_written(self, description: Mapping[str, Any]) -> "AdditiveLearner":
+        """Return the learner with λ as the home has it, if none was given: a home keeps its rule."""
+        written = description.get("regularization")
+        if self._lambda_given or written is None or written == self._arguments["regularization"]:
+            return self
+        given = {name: value for name, value in self._arguments.items() if value is not None}
+        return AdditiveLearner(**{**given, "regularization": written})
+
     # Samples
 
     def check(self, upload: Upload) -> None:
@@ -278,7 +288,12 @@ class AdditiveLearner(SummingLearner):
 
     def blocks(self, piece: Piece) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64], int]]:
         """Yield recorded samples, some at a time: what the head adds up, labels, and how many features were clipped."""
-        x, y = arrays_of(*piece)
+        return self.blocks_of(*arrays_of(*piece))
+
+    def blocks_of(
+        self, x: NDArray[Any], y: NDArray[np.int64]
+    ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64], int]]:
+        """Yield the same of rows as they are recorded, and their labels."""
         features, dtype = self.backbone.features, self.scale.dtype
         for start in range(0, len(y), BLOCK):
             part = x[start : start + BLOCK]
@@ -340,6 +355,25 @@ class AdditiveLearner(SummingLearner):
             return solution.probabilities(self._entries(self.scale.codes(features)[0]))
 
         return predict
+
+
+def _regularization(given: float | str | None, constant: float, *, expand: int, head: str, solve: str) -> float | str:
+    """Return the setting of λ: a number, or the rule that chooses it from the state.
+
+    Raises
+    ------
+    InputError
+        If it is neither, or the rule does not fit the head or the solver.
+    """
+    if given is None:
+        return GCV if expand and head == "ridge" and solve == "lapack" else constant
+    if given == GCV:
+        if head != "ridge" or solve != "lapack":
+            raise InputError(f"regularization={GCV!r} is for the head ridge solved by lapack: give a number")
+        return GCV
+    if isinstance(given, bool | str) or not 0 < given < 1e6:
+        raise InputError(f"regularization is a positive number, as 0.1, or {GCV!r}, not {given!r}")
+    return float(given)
 
 
 def _plain(numbers: float | tuple[float, ...]) -> float | list[float]:

@@ -5,8 +5,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cause.engine.samples import Piece
+from cause.engine.samples import Piece, arrays_of
 from cause.learners.additive.learner import AdditiveLearner
 from cause.learners.additive.sums import Sums
 
@@ -40,12 +41,19 @@ def leave_one_out(learner: AdditiveLearner, sums: Sums, pieces: Iterable[Piece])
     pieces
         All samples that are in the state, as they are recorded.
     """
+    return leave_one_out_of(learner, sums, (arrays_of(*piece) for piece in pieces))
+
+
+def leave_one_out_of(
+    learner: AdditiveLearner, sums: Sums, parts: Iterable[tuple[NDArray[Any], NDArray[np.int64]]]
+) -> LeaveOneOut:
+    """Do the same for some samples that are in the state: rows as they are recorded, and labels."""
     if not sums.samples:
         return LeaveOneOut(0, 0)
     scores_of = learner.head.leave_one_out(sums)
     samples = correct = 0
-    for piece in pieces:
-        for z, y, _ in learner.blocks(piece):
+    for rows, labels in parts:
+        for z, y, _ in learner.blocks_of(rows, labels):
             scores = scores_of(z, y)
             samples += len(y)
             correct += int((np.argmax(scores, axis=1) == y).sum())

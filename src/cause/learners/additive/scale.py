@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from cause.errors import ArrivalError, InputError
 
@@ -130,6 +130,46 @@ def scale_of(setting: Any, bits: int, *, squash: bool, refuse: bool) -> Scale:
         raise InputError(
             f"a scale is a pair (low, high) of numbers, or of one number for each feature, not {_shown(setting)}"
         ) from None
+
+
+def public_scale(rows: ArrayLike, tail: float = 0.01) -> tuple[list[float], list[float]]:
+    """Return a scale for each feature that fits most of some public rows: constants for a recipe.
+
+    Parameters
+    ----------
+    rows
+        Public recordings, or some of one's own that are never uploaded: one row each. They must not be users' data,
+        since a scale that was fitted on samples still shows them when they are forgotten.
+    tail
+        The share of values that may be below `low`, and above `high`.
+
+    Returns
+    -------
+    tuple
+        `low` and `high`, as `AdditiveLearner(scale=…)` takes them. A feature that is constant gets 1 on either side.
+
+    Raises
+    ------
+    InputError
+        If the rows are no table of finite numbers.
+
+    Examples
+    --------
+    >>> public_scale([[0, 100, 5], [1, 300, 5], [2, 200, 5]])
+    ([0.02, 102.0, 4.0], [1.98, 298.0, 6.0])
+    """
+    try:
+        table = np.asarray(rows, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("public rows are a table of numbers: one row each, one column a feature") from None
+    if table.ndim != 2 or not table.size or not np.isfinite(table).all():
+        raise InputError(f"public rows are a table of finite numbers, not an array of shape {table.shape}")
+    if not 0 <= tail < 0.5:
+        raise InputError(f"tail is a share from 0 to below 0.5, not {tail}")
+    low, high = np.quantile(table, [tail, 1 - tail], axis=0)
+    flat = ~(low < high)
+    low, high = np.where(flat, low - 1, low), np.where(flat, high + 1, high)
+    return low.tolist(), high.tolist()
 
 
 def _numbers(value: Any) -> Numbers:

@@ -24,8 +24,8 @@ class Setting:
     classes: int
     largest: int
     """The largest value of a feature; the smallest is 0."""
-    regularization: float
-    """λ of the ridge head, as a share of the mean squared length of a sample's features."""
+    regularization: float | str
+    """λ of the ridge head, as a share of the mean squared length of a sample's features; "gcv" chooses it."""
     solve: str
     """The name of the solver."""
 

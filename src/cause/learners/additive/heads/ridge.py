@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cause.learners.additive.gcv import share_by_gcv
 from cause.learners.additive.heads.base import Head, LeftOut, Rows, Solution, by_class
 from cause.learners.additive.solve import SOLVERS, lapack
 from cause.learners.additive.sums import Shapes, Sums
@@ -22,9 +23,9 @@ class LinearSolution(Solution):
 class Ridge(Head):
     """Minimises the squared error of the one-hot labels plus λ times the squared weights.
 
-    λ is `regularization` times the mean squared length of a sample's features: the trace of Σ z·zᵀ without the constant
-    entry, which is not penalised, over the number of samples. So it follows from the state alone, and weighs less the
-    more samples there are.
+    λ is a share of the mean squared length of a sample's features: the trace of Σ z·zᵀ without the constant entry,
+    which is not penalised, over the number of samples. So it weighs less the more samples there are. The share is
+    `regularization`, or is chosen by generalised cross-validation; either follows from recipe and state alone.
     """
 
     def shapes(self) -> Shapes:
@@ -58,9 +59,15 @@ class Ridge(Head):
         diagonal, trace = np.arange(features), 0.0
         for value in matrix[diagonal, diagonal].tolist():  # one by one: a library may choose another order
             trace += value
-        penalty = self.setting.regularization * max(trace, 1.0) / max(sums.samples, 1)
+        penalty = self._share(matrix, sums) * max(trace, 1.0) / max(sums.samples, 1)
         matrix[diagonal, diagonal] += penalty
         return matrix
+
+    def _share(self, matrix: NDArray[np.float64], sums: Sums) -> float:
+        given = self.setting.regularization
+        if isinstance(given, str):
+            return share_by_gcv(matrix, sums.parts["cross"].astype(np.float64), sums.samples)
+        return given
 
     def leave_one_out(self, sums: Sums) -> LeftOut:
         """Return a function of samples: the scores of a ridge regression without each, with the same λ.

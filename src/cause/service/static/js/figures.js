@@ -16,13 +16,14 @@ export function startFigures() {
     const waiting = repair.waiting.length;
     const outdated = newest && newest.voters !== status.voting;
     const silent = status.degraded?.not_voting.length ?? 0;
+    const expected = newest ? null : status.expected_accuracy; // without an evaluation, what the held samples say
     draw([
       [text.round, number(status.round), status.staged.samples ? text.waits(status.staged.samples) : text.noneWaits],
       [text.held, number(status.samples), text.shards(shards.length)],
       [text.voting, text.votes(status.voting, shards.length), silent ? text.silent(silent) : waiting ? text.behind(waiting) : text.upToDate, silent ? "bad" : waiting ? "warn" : ""],
       [text.memory, memory.slots === null ? number(memory.sub_models) : text.slots(memory.sub_models, memory.slots), memory.budget_bytes === null ? bytes(memory.used_bytes) : text.share(memory.used_bytes / memory.budget_bytes, memory.budget_bytes)],
       [text.retrained, number(status.rsn.total), text.soFar],
-      [text.accuracy, newest ? percent(newest.accuracy) : "–", !newest ? text.notEvaluated : outdated ? text.outdated(newest.round, newest.voters, status.voting) : text.evaluated(newest.round, newest.voters), outdated ? "warn" : ""],
+      [text.accuracy, newest ? percent(newest.accuracy) : expected ? percent(expected.accuracy) : "–", expected ? text.expected(expected.samples, expected.held, away(expected.at)) : !newest ? text.notEvaluated : outdated ? text.outdated(newest.round, newest.voters, status.voting) : text.evaluated(newest.round, newest.voters), outdated ? "warn" : ""],
       [text.open, number(requests.open), requests.overdue ? text.overdue(requests.overdue) : requests.next_deadline ? text.due(away(requests.next_deadline)) : text.noneDue, requests.overdue ? "bad" : requests.open ? "warn" : ""],
     ]);
   };

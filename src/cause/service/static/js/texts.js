@@ -75,6 +75,7 @@ export const T = {
     memory: "Memory", slots: (used, of) => `${number(used)} of ${number(of)}`, share: (share, budget) => `${percent(share)} of ${bytes(budget)}`,
     retrained: "Retrained", soFar: "samples so far",
     accuracy: "Accuracy", notEvaluated: "not evaluated",
+    expected: (count, of, when) => `leave-one-out: ${count === of ? samples(count) : `${number(count)} of ${samples(of)}`}, ${when}`,
     evaluated: (of, voters) => `round ${of}, with ${plural(voters, "voter")}`,
     outdated: (of, voters, now) => `round ${of}, with ${plural(voters, "voter")}; now ${number(now)} vote`,
     open: "Open requests", overdue: (count) => `${number(count)} overdue`, due: (when) => `due ${when}`, noneDue: "none is due",
