@@ -2,10 +2,9 @@
 
 import os
 import secrets
+import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
-
-from cause.executors.cluster import RayExecutor
+from contextlib import contextmanager, suppress
 
 
 @contextmanager
@@ -30,6 +29,11 @@ def local_cluster(nodes: int = 3, cpus: int = 1) -> Iterator[str]:
         cluster.shutdown()
 
 
-def device_executor(address: str, **settings: object) -> RayExecutor:
-    """Return an executor on that cluster."""
-    return RayExecutor(address, **settings)  # type: ignore[arg-type]
+if __name__ == "__main__":
+    with local_cluster() as started:
+        print("three nodes are up. In another terminal:")
+        print(f"  export RAY_AUTH_MODE=token RAY_AUTH_TOKEN={os.environ['RAY_AUTH_TOKEN']}")
+        print(f"  cause learn HOME data.npz --ray {started}")
+        print("Ctrl-C ends them.", flush=True)
+        with suppress(KeyboardInterrupt):
+            signal.pause()

@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="leases need Linux")
 
-START = "import os, signal, sys, time; from cause.executors.cluster.lease import Lease, now; lease = Lease(1.0); "
+START = "import os, signal, threading; wait = threading.Event().wait; from cause.executors.cluster.lease import Lease, now; lease = Lease(1.0); "
 
 
 def lived(program):
@@ -26,9 +26,9 @@ def lived(program):
 @pytest.mark.parametrize(
     "program",
     [
-        "time.sleep(30)",
+        "wait(30)",
         "os.kill(os.getpid(), signal.SIGSTOP)",
-        "signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65)); time.sleep(30)",
+        "signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65)); wait(30)",
         "[None for _ in iter(int, 1)]",
     ],
     ids=["sleeps", "is stopped", "blocks signals", "computes"],
@@ -40,11 +40,11 @@ def test_a_process_ends_with_its_lease(program):
 
 
 def test_a_process_that_renews_its_lease_lives_on():
-    status, seconds = lived("\nfor _ in range(6):\n    time.sleep(0.3); lease.renew(now())\nos._exit(7)")
+    status, seconds = lived("\nfor _ in range(6):\n    wait(0.3); lease.renew(now())\nos._exit(7)")
     assert status == 7
     assert seconds > 1.5
 
 
 def test_a_renewal_counts_from_the_moment_when_it_was_asked_for():
-    status, _ = lived("asked = now() - 0.95; lease.renew(asked); time.sleep(0.5); os._exit(7)")
+    status, _ = lived("asked = now() - 0.95; lease.renew(asked); wait(0.5); os._exit(7)")
     assert status == -signal.SIGKILL

@@ -1,10 +1,15 @@
 """A cluster of several machines must be protected; what cannot work is refused in one line."""
 
+import sys
+
 import pytest
 
+from cause.cli.homes import executor_of
 from cause.errors import InputError
 from cause.executors.cluster.connection import require_protection
-from cause.executors.cluster.executor import RayExecutor, parse_per_worker
+from cause.executors.cluster.executor import RayExecutor
+from cause.executors.cluster.resources import parse_per_worker
+from cause.service.settings import ServeSettings
 
 ELSEWHERE = "192.0.2.7"  # an address for documentation: no machine has it
 
@@ -52,3 +57,16 @@ def test_what_a_worker_needs_is_checked(text):
 def test_a_lease_out_of_range_is_refused_before_anything_is_joined(lease):
     with pytest.raises(InputError, match="lease"):
         RayExecutor(lease=lease)
+
+
+def test_a_command_without_ray_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InputError, match=r"pip install 'cause\[ray\]'"):
+        RayExecutor()
+
+
+def test_what_a_worker_needs_makes_no_sense_without_a_cluster():
+    with pytest.raises(InputError, match="--ray"):
+        executor_of(None, "cpus=1")
+    with pytest.raises(InputError, match="ray"):
+        ServeSettings(per_worker="cpus=1")

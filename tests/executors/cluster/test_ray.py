@@ -1,5 +1,6 @@
 """Devices that train on three Ray nodes of this machine. Skipped without Ray; `make test-cluster` runs them."""
 
+import json
 import os
 import signal
 import subprocess
@@ -206,3 +207,34 @@ def test_nothing_is_printed_by_a_training_that_prints(executor):
 
     assert list(executor.train(Talking(), shard_work(0), lambda *_: None)) == [b"9"]
     assert files_with(b"a sample in the log") == []
+
+
+def test_commands_train_on_a_cluster(address, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    draw = np.random.default_rng(3)
+    np.savez("data.npz", x=draw.normal(size=(60, 8)), y=draw.integers(3, size=60), users=np.repeat(["a", "b", "c"], 20))
+
+    def cause(*arguments):
+        done = subprocess.run(
+            [sys.executable, "-m", "cause", *arguments], capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    init = (
+        "--learner",
+        "sklearn",
+        "--estimator",
+        "SGDClassifier",
+        "--features",
+        "8",
+        "--classes",
+        "3",
+        "--shards",
+        "3",
+    )
+    for home, where in (("plain", ()), ("spread", ("--ray", address))):
+        subprocess.run([sys.executable, "-m", "cause", "init", home, *init], check=True, capture_output=True)
+        assert cause("learn", home, "data.npz", *where, "--json")["waiting"] == []
+        assert cause("forget", home, "--user", "b", *where, "--json")["waiting"] == []
+        assert cause("verify", home, "--json")["mismatched"] == []
