@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-long test-browser test-data screenshots exactness additive portable torture fuzz generated-client load image test-image style lint format bench results docs dist clean
+.PHONY: demo test test-long test-browser test-cluster test-data cluster screenshots exactness additive portable torture fuzz generated-client load image test-image style lint format bench results docs dist clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +31,14 @@ test-long: $(STAMP)  ## all tests, also those that take long
 
 test-browser: $(STAMP)  ## the dashboard in Debian's Chromium; fails where there is none, which `make test` skips
 	CAUSE_BROWSER=required $(BIN)/python -m pytest --long tests/browser
+
+cluster: $(STAMP)  ## three Ray nodes on this machine, with a token, until Ctrl-C
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
+	$(BIN)/python -m tests.executors.cluster.nodes
+
+test-cluster: $(STAMP)  ## trainings on three Ray nodes of this machine
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
+	CAUSE_RAY=required $(BIN)/python -m pytest tests/executors/cluster
 
 test-data: $(STAMP)  ## read the data sets in $CAUSE_DATA
 	@test -n "$$CAUSE_DATA" || { echo "name the folder with the data sets: make test-data CAUSE_DATA=folder"; exit 2; }

@@ -22,7 +22,8 @@ from cause.device.store.home import Home
 from cause.device.store.layout import DEVICE_KEY, Layout
 from cause.device.store.retrying import retried
 from cause.errors import HomeError
-from cause.executors import Processes
+from cause.executors import Executor, Processes
+from cause.executors.cluster.resources import parse_per_worker
 from cause.service.baselines import Comparison
 from cause.service.batching import PredictionBatcher
 from cause.service.body_reader import BodyReader
@@ -78,7 +79,7 @@ class Service:
         """Called with the new settings by `reload`."""
         config = read_config(Layout(folder).config)
         self.model = None if settings.calibration is None else EnergyModel.load(Path(settings.calibration))
-        self.device = Cause(folder, executor=Processes(settings.workers))
+        self.device = Cause(folder, executor=_executor(settings))
         try:
             self.home: Home = home_of(self.device)
             # milliseconds: fewer events than that are published, so the ids of the next run are higher
@@ -266,3 +267,13 @@ def tokens_of(folder: Path) -> Tokens:
         return Tokens(folder, token_key(home), HomeTime(home, ask_again=False), tidy=home.time.doubt() is None)
     finally:
         home.close()
+
+
+def _executor(settings: ServeSettings) -> Executor:
+    """Return where the service trains: in processes of this machine, or on a cluster."""
+    if settings.ray is None:
+        return Processes(settings.workers)
+    from cause.executors.cluster import RayExecutor
+
+    needs = None if settings.per_worker is None else parse_per_worker(settings.per_worker)
+    return RayExecutor(settings.ray, per_worker=needs)
