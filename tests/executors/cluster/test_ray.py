@@ -221,18 +221,9 @@ def test_commands_train_on_a_cluster(address, tmp_path, monkeypatch):
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    init = (
-        "--estimator",
-        "SGDClassifier",
-        "--features",
-        "8",
-        "--classes",
-        "3",
-        "--shards",
-        "3",
-    )
+    init = "--estimator SGDClassifier --features 8 --classes 3 --shards 3".split()
     for home, where in (("plain", ()), ("spread", ("--ray", address))):
         subprocess.run([sys.executable, "-m", "cause", "init", home, *init], check=True, capture_output=True)
         assert cause("learn", home, "data.npz", *where, "--json")["waiting"] == []
         assert cause("forget", home, "--user", "b", *where, "--json")["waiting"] == []
-        assert cause("verify", home, "--json")["mismatched"] == []
+        assert cause("verify", "--home", home, "--json")["mismatched"] == []
