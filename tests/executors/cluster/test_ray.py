@@ -221,9 +221,20 @@ def test_commands_train_on_a_cluster(address, tmp_path, monkeypatch):
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    init = "--estimator SGDClassifier --features 8 --classes 3 --shards 3".split()
+    init = ["--estimator", "SGDClassifier", "--features", "8", "--classes", "3", "--shards", "3"]
     for home, where in (("plain", ()), ("spread", ("--ray", address))):
         subprocess.run([sys.executable, "-m", "cause", "init", home, *init], check=True, capture_output=True)
         assert cause("learn", home, "data.npz", *where, "--json")["waiting"] == []
         assert cause("forget", home, "--user", "b", *where, "--json")["waiting"] == []
-        assert cause("verify", "--home", home, "--json")["mismatched"] == []
+        verified = cause("verify", "--home", home, "--json")
+        assert (verified["mismatched"], verified["identical"] > 0) == (0, True)
+
+
+def test_a_command_shows_the_nodes(address):
+    command = [sys.executable, "-m", "cause", "cluster", "status", "--ray", address]
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=120, check=True)
+    found = json.loads(done.stdout)
+    assert [(node["alive"], node["cpus"]) for node in found["nodes"]] == [(True, 1.0)] * 3
+    assert (found["room"], found["several_machines"]) == (3, False)
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert "3 nodes" in shown

@@ -11,7 +11,7 @@ from cause.errors import InputError
 from cause.executors.cluster.connection import join, require_protection
 from cause.executors.cluster.listener import Listener
 from cause.executors.cluster.remote import RemoteProcess
-from cause.executors.cluster.resources import actor_options
+from cause.executors.cluster.resources import actor_options, room
 from cause.executors.pool import Worker, WorkerPool
 
 LEASE_S = 5.0
@@ -70,7 +70,7 @@ class RayExecutor(WorkerPool):
         nodes = [node for node in self._ray.nodes() if node["Alive"]]
         require_protection(address, [node["NodeManagerAddress"] for node in nodes])
         if workers is None:
-            workers = _room(nodes, self._options)
+            workers = room(nodes, self._options)
         if not 1 <= workers <= MOST_CLUSTER_WORKERS:
             raise InputError(f"the number of workers must be from 1 to {MOST_CLUSTER_WORKERS}, not {workers}")
         super().__init__(workers)
@@ -192,13 +192,3 @@ def difference(ours: str, theirs: str) -> str:
     there = ", ".join(part for part in other if part not in mine)
     here = ", ".join(part for part in mine if part not in other)
     return f"{there or 'nothing more'} there, {here or 'nothing more'} here"
-
-
-def _room(nodes: list[dict[str, Any]], options: Mapping[str, float]) -> int:
-    """Return how many workers the nodes have room for, one at least."""
-    names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
-    needs = [(names[option], value) for option, value in options.items() if value]
-    room = 0
-    for node in nodes:
-        room += min((int(node["Resources"].get(name, 0) // value) for name, value in needs), default=1)
-    return max(1, room)

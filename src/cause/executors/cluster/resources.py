@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from cause.errors import InputError
 
@@ -37,3 +38,13 @@ def parse_per_worker(text: str) -> dict[str, float]:
         found[match[1]] = float(match[2])
     actor_options(found)
     return found
+
+
+def room(nodes: list[dict[str, Any]], options: Mapping[str, float]) -> int:
+    """Return how many workers the nodes have room for, one at least."""
+    names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
+    needs = [(names[option], value) for option, value in options.items() if value]
+    found = 0
+    for node in nodes:
+        found += min((int(node["Resources"].get(name, 0) // value) for name, value in needs), default=1)
+    return max(1, found)
