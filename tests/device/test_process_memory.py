@@ -98,13 +98,13 @@ class Measured:
         self.process.stdout.close()
 
 
-QUICK = {("sklearn", "float64", 0, "later"), ("sklearn", "float32", 2, "now")}
+QUICK = {("sklearn", "float64", 0, "later"), ("sklearn", "float32", 2, "now"), ("sklearn", "float32", -2, "now")}
 CASES = [
     pytest.param(*case, marks=[] if case in QUICK else pytest.mark.long)
     for case in (
         (model, dtype, workers, repair)
         for model, dtype in (("sklearn", "float32"), ("sklearn", "float64"), ("torch", "float32"))
-        for workers in (0, 2)
+        for workers in (0, 2, -2)
         for repair in ("now", "later")
     )
 ]

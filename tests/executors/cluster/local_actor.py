@@ -4,10 +4,12 @@ import multiprocessing
 import threading
 from multiprocessing.connection import Connection
 
+from cause.engine.learner import Learner
 from cause.executors.cluster.actor import TrainingWorker
+from cause.executors.cluster.leased_pool import LeasedPool
 from cause.executors.cluster.listener import Listener
 from cause.executors.cluster.remote import RemoteProcess
-from cause.executors.pool import Worker, WorkerPool
+from cause.executors.pool import Worker
 
 
 def run_worker(pipe: Connection, *arguments: object) -> None:
@@ -44,7 +46,7 @@ class LocalActor:
         self._removed.set()
 
 
-class LocalCluster(WorkerPool):
+class LocalCluster(LeasedPool):
     """A pool of such workers."""
 
     def __init__(self, workers: int = 1, lease: float = 2.0) -> None:
@@ -53,6 +55,10 @@ class LocalCluster(WorkerPool):
         self.environments = list[str]()
         self._listener = Listener("127.0.0.1")
         self.environment = "test"
+
+    def _prepare(self, learner: Learner, shards: int) -> None:
+        if self.environment == "test":
+            self.environment = learner.environment
 
     def _start(self) -> Worker:
         actor = LocalActor()

@@ -9,16 +9,17 @@ from typing import Any
 from cause.engine.learner import Learner
 from cause.errors import InputError
 from cause.executors.cluster.connection import join, require_protection
+from cause.executors.cluster.leased_pool import LeasedPool
 from cause.executors.cluster.listener import Listener
 from cause.executors.cluster.remote import RemoteProcess
 from cause.executors.cluster.resources import actor_options, room
-from cause.executors.pool import Worker, WorkerPool
+from cause.executors.pool import Worker
 
 LEASE_S = 5.0
 MOST_CLUSTER_WORKERS = 4_096
 
 
-class RayExecutor(WorkerPool):
+class RayExecutor(LeasedPool):
     """Trains shards on the nodes of a Ray cluster.
 
     Ray starts and places the worker processes. Samples, sub-models and learners go through a connection between device
@@ -78,7 +79,6 @@ class RayExecutor(WorkerPool):
         self._environment = ""
         self._others: dict[str, str] = {}  # nodes of another environment, with it
         self._others_lock = Lock()
-        self._dying: list[Worker] = []  # workers that were told to end, and may not have done it yet
 
     def _prepare(self, learner: Learner, shards: int) -> None:
         self._environment = learner.environment
@@ -105,46 +105,6 @@ class RayExecutor(WorkerPool):
         with self._others_lock:
             self._others[actor.node] = named
         warnings.warn(f"a node of the cluster is not used, it has another environment: {named}", stacklevel=2)
-
-    def _dismiss(self, worker: Worker) -> None:
-        """Tell a worker to end without waiting: the other shards go on. `cancel` and `retire` wait for it."""
-        worker.kill()
-        with self._lock:
-            self._dying = [each for each in self._dying if not _has_ended(each)] + [worker]
-
-    def cancel(self, shards: Collection[int] | None = None) -> None:
-        """End the workers that train these shards, or all; wait until their memory is gone, or their lease is over."""
-        super().cancel(shards)
-        self._await(shards)
-
-    def retire(self, shards: Collection[int]) -> None:
-        """End every worker that received samples of these shards, also one that trains another shard now."""
-        with self._lock:
-            busy = [worker for worker in self._busy if any(shard in shards for shard in worker.seen)]
-            for worker in busy:
-                worker.cancelled = True  # what it trains now is trained again by another one
-        for worker in busy:
-            worker.kill()
-        super().retire(shards)
-        for worker in busy:
-            worker.end()
-        self._await(shards)
-
-    def _await(self, shards: Collection[int] | None) -> None:
-        """Wait for the workers that were told to end and have received samples of these shards, or for all."""
-        with self._lock:
-            dying = [w for w in self._dying if shards is None or any(shard in shards for shard in w.seen)]
-        for worker in dying:
-            worker.process.join()
-
-    def close(self) -> None:
-        """End all workers; a running call of `train` raises `Cancelled`."""
-        super().close()
-        self._await(None)
-
-
-def _has_ended(worker: Worker) -> bool:
-    return isinstance(worker.process, RemoteProcess) and worker.process.has_ended
 
 
 class RayActor:

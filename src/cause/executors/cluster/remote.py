@@ -96,7 +96,11 @@ class RemoteProcess:
             with self._lock:
                 self._revoked = True
             self._listener.give_up(self._lease)
-            self._outbox.put(None)
+            outbox, self._outbox = self._outbox, queue.SimpleQueue()  # samples that were not sent yet
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    outbox.get_nowait()
+            outbox.put(None)  # ends the thread that sends
             self._inner.close()  # the pool tries the segment on another worker
             if not goodbye:
                 self._wait_for_lease()
@@ -134,22 +138,22 @@ class RemoteProcess:
         goodbye = False
         try:
             while True:
-                kind, body = self._channel.receive()
-                if kind == Kind.RENEW:
-                    self._renew(body)
-                elif kind == Kind.GOODBYE:
-                    goodbye = True
-                elif self._revoked:
-                    continue  # a result of work that is no longer current
-                elif kind == Kind.OTHER_ENVIRONMENT:
-                    self._other_environment(bytes(body).decode(errors="replace"))
-                    self.kill()
-                else:
-                    wire.send(self._inner, decode(kind, body))
+                goodbye = self._handle(*self._channel.receive()) or goodbye  # no name here keeps a sub-model alive
         except EOFError:
             return goodbye
         except ConnectionResetError:  # the kernel of a killed process does not wait for unread messages
             return goodbye
+
+    def _handle(self, kind: int, body: bytearray) -> bool:
+        """Handle one message; return whether the worker confirmed that it ends."""
+        if kind == Kind.RENEW:
+            self._renew(body)
+        elif kind == Kind.OTHER_ENVIRONMENT and not self._revoked:
+            self._other_environment(bytes(body).decode(errors="replace"))
+            self.kill()
+        elif kind != Kind.GOODBYE and not self._revoked:  # else: a result of work that is no longer current
+            wire.send(self._inner, decode(kind, body))
+        return kind == Kind.GOODBYE
 
     def _renew(self, question: bytes | bytearray) -> None:
         """Answer a worker's question, unless its lease was revoked. The time is noted before the answer leaves."""
@@ -163,8 +167,18 @@ class RemoteProcess:
     def _forward(self, channel: Channel) -> None:
         """Send assignments, one after the other; a worker that does not read delays nobody else."""
         with contextlib.suppress(OSError):
-            while (body := self._outbox.get()) is not None:
-                channel.send(Kind.ASSIGNMENT, body)
+            outbox = self._outbox
+            while self._send_next(channel, outbox):
+                pass
+
+    @staticmethod
+    def _send_next(channel: Channel, outbox: "queue.SimpleQueue[bytes | None]") -> bool:
+        """Send the next assignment, and keep no reference to its samples; return False at the end."""
+        body = outbox.get()
+        if body is None:
+            return False
+        channel.send(Kind.ASSIGNMENT, body)
+        return True
 
     def _wait_for_lease(self) -> None:
         with self._lock:
