@@ -208,6 +208,8 @@ def main() -> None:
     options = parser.parse_args()
     sections = options.sections or ["speed", "solving", "growth", "rounds"]
     results: dict[str, Any] = {}
+    if options.samples < USERS * FORGOTTEN:
+        parser.error(f"--samples is at least {USERS * FORGOTTEN:,}: each of {USERS} users has {FORGOTTEN} or more")
     if "speed" in sections:
         row = results["speed"] = speed(options.samples)
         print_table(

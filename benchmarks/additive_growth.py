@@ -85,11 +85,13 @@ def growth(samples: int, rounds: int, users: int, forgets: int, folder: Path | N
 
 
 def by_samples(held: int, forgets: int, folder: Path | None = None) -> list[dict[str, Any]]:
-    """A hundredth, a tenth and all of the samples, in 100 rounds of ten users."""
-    users = min(1_000, held // 100)
-    rounds = max(1, users // 10)
+    """A hundredth, a tenth and all of the samples: uploads of 100 each, in up to 100 rounds."""
     sizes = [(held // 100, min(500, forgets)), (held // 10, min(500, forgets)), (held, forgets)]
-    return [growth(samples, rounds, users, count, folder) for samples, count in sizes]
+    return [
+        growth(samples, min(100, users), users, count, folder)
+        for samples, count in sizes
+        for users in [max(1, samples // 100)]
+    ]
 
 
 def by_rounds(most: int, forgets: int, folder: Path | None = None) -> list[dict[str, Any]]:

@@ -308,8 +308,11 @@ class Adding:
         """Return a function that predicts with the head; it solves the state at its first call."""
         if self._solution is None or self._solution.identity != head.identity:
             live = self._state is not None and self._identities.get(head.key) == head.identity
-            blob = self._encoded() if live and self._upto == head.key else self._held.load(head.key)
-            self._solution = _Solution(head.identity, self._learner, blob)
+            if live and self._upto == head.key:
+                state = self._learner.copied(self._state)
+            else:
+                state = self._learner.decode(self._held.load(head.key))
+            self._solution = _Solution(head.identity, self._learner, state)
         return self._solution
 
     def chains(self, learner: Learner, shards: Collection[int] | None = None) -> list[Chain]:
@@ -348,16 +351,16 @@ class Adding:
 class _Solution:
     """Predicts with a state, which is solved at the first call, outside the lock of the device."""
 
-    def __init__(self, identity: bytes, learner: SummingLearner, blob: bytes) -> None:
+    def __init__(self, identity: bytes, learner: SummingLearner, state: Any) -> None:
         self.identity, self._learner = identity, learner
-        self._blob: bytes | None = blob
+        self._state: Any | None = state
         self._lock = threading.Lock()
 
     def __call__(self, x: Any) -> Any:
         with self._lock:
-            if self._blob is not None:
-                self._predictor = self._learner.predictor(self._learner.decode(self._blob))
-                self._blob = None
+            if self._state is not None:
+                self._predictor = self._learner.predictor(self._state)
+                self._state = None
         return self._predictor(x)
 
 

@@ -46,6 +46,10 @@ class SummingLearner(Learner):
     def subtract(self, state: Any, piece: Piece) -> None:
         """Subtract recorded samples from a state, in place."""
 
+    def copied(self, state: Any) -> Any:
+        """Return a copy of a state, which later additions and subtractions do not change."""
+        return self.decode(self.encode(state))
+
     @abstractmethod
     def predictor(self, state: Any) -> Predictor:
         """Solve a state, and return a function that predicts with the solution."""

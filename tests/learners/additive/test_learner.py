@@ -68,6 +68,21 @@ def test_leave_one_out_is_what_leaving_one_out_gives(head: str):
     assert (found.samples, found.correct) == (40, correct)
 
 
+@pytest.mark.parametrize("head", HEADS)
+def test_a_copy_is_equal_and_stays_as_it_is(head: str):
+    made = learner(head=head, features=200)
+    device = Cause(learner=made)
+    device.learn({"ann": (np.tile(samples(40)[0], 25), samples(40)[1])})
+    state = made.decode(device.memory.shelf.get(device.memory.head(0).key))
+    (piece,) = device.ledger.lineage(0)[device.ledger.lineage(0).last].pieces
+    copy, before = made.copied(state), made.encode(state)
+    assert made.encode(copy) == before
+    made.subtract(state, piece)
+    assert made.encode(copy) == before != made.encode(state)
+    made.add(copy, piece)
+    assert made.encode(state) == made.encode(made.empty())
+
+
 def test_the_portable_solution_is_the_one_of_lapack_but_for_rounding():
     draw = np.random.default_rng(0)
     a = draw.normal(size=(300, 40))

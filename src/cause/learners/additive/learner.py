@@ -331,6 +331,10 @@ class AdditiveLearner(SummingLearner):
             state.samples -= len(y)
             state.clipped -= clipped
 
+    def copied(self, state: Sums) -> Sums:
+        """Return a copy of the sums."""
+        return state.copy()
+
     def encode(self, state: Sums) -> bytes:
         """Return the sums as bytes."""
         return state.encoded()

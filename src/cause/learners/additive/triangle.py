@@ -53,6 +53,12 @@ class Triangle:
         for panel, more in zip(self._panels, other._panels, strict=True):
             panel += more
 
+    def copy(self) -> "Triangle":
+        """Return a matrix of its own with the same numbers."""
+        made = Triangle.__new__(Triangle)
+        made.size, made._panels = self.size, [panel.copy() for panel in self._panels]
+        return made
+
     def matrix(self) -> NDArray[np.float64]:
         """Return the whole matrix, rounded to float64."""
         full = np.empty((self.size, self.size))
