@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-long test-browser test-data screenshots exactness additive portable torture fuzz generated-client load image test-image lint format bench results docs dist clean
+.PHONY: demo test test-long test-browser test-cluster test-data cluster screenshots exactness additive portable torture fuzz generated-client load image test-image style lint format bench results docs dist clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -16,14 +16,29 @@ demo: $(STAMP)  ## the main job: every system learns the digits, forgets, and is
 	$(BIN)/cause compare --seeds 5
 
 # compiled modules are kept, whatever is set outside: the tests start hundreds of processes
-test: lint  ## everything a change must pass
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(shell python3 -c 'import os; print((os.cpu_count() or 1) + 1)') --dist loadfile --no-loadscope-reorder
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder \
+	-n $(shell python3 -c 'import os; print((os.cpu_count() or 1) + 1)')
+
+# mypy runs beside the tests: without its cache it takes most of a minute of one processor
+test: style  ## everything a change must pass
+	@mkdir -p out
+	@$(BIN)/mypy >out/mypy.txt 2>&1 & types=$$!; \
+	$(PYTEST); tested=$$?; \
+	wait $$types; typed=$$?; cat out/mypy.txt; exit $$((tested | typed))
 
 test-long: $(STAMP)  ## all tests, also those that take long
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --long -n $(shell python3 -c 'import os; print((os.cpu_count() or 1) + 1)') --dist loadfile --no-loadscope-reorder
+	$(PYTEST) --long
 
 test-browser: $(STAMP)  ## the dashboard in Debian's Chromium; fails where there is none, which `make test` skips
 	CAUSE_BROWSER=required $(BIN)/python -m pytest --long tests/browser
+
+cluster: $(STAMP)  ## three Ray nodes on this machine, with a token, until Ctrl-C
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
+	$(BIN)/python -m tests.executors.cluster.nodes
+
+test-cluster: $(STAMP)  ## trainings on three Ray nodes of this machine
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
+	CAUSE_RAY=required $(BIN)/python -m pytest tests/executors/cluster
 
 test-data: $(STAMP)  ## read the data sets in $CAUSE_DATA
 	@test -n "$$CAUSE_DATA" || { echo "name the folder with the data sets: make test-data CAUSE_DATA=folder"; exit 2; }
@@ -68,11 +83,13 @@ test-image: $(STAMP)  ## run the image with its limits: learn, forget, stop, sta
 	@test -n "$(ENGINE)" || { echo "an image is run by docker or podman: install and start one of them" >&2; exit 2; }
 	$(BIN)/python -m tests.service.image --engine "$(ENGINE)" --options "$(RUN)"
 
-lint: $(STAMP)  ## style and types
+style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+lint: style  ## style and types
+	$(BIN)/mypy
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

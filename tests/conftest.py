@@ -44,13 +44,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 LONGEST_FIRST = (
+    "tests/browser/test_forget.py",
     "tests/exactness/test_pairwise.py",
     "tests/lab/reproduce/test_figures.py",
     "tests/browser/",
-    "tests/executors/test_processes.py",
+    "tests/torture/test_power_loss.py",
     "tests/lab/reproduce/test_runner.py",
-    "tests/service/test_service.py",
     "tests/torture/test_kills.py",
+    "tests/test_examples.py",
+    "tests/service/test_schema.py",
+    "tests/executors/",
+    "tests/service/test_service.py",
+    "tests/lab/test_demo.py",
     "tests/cli/test_device.py",
     "tests/device/test_e",
     "tests/torture/",
@@ -110,6 +115,27 @@ def keep_freed_memory() -> Iterator[None]:
         library = zeroize._glibc()
         if library is not None:
             library.mallopt(zeroize.M_PERTURB, 0)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warm_processes() -> Iterator[None]:
+    """Fork workers from a process that has imported the libraries: see `tests/warm_processes.py`."""
+    from tests.warm_processes import WarmProcess, started_as
+
+    with started_as(WarmProcess):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def fresh_processes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Start fresh workers where a test is about their start: `@pytest.mark.fresh_processes`."""
+    if "fresh_processes" not in request.keywords:
+        yield
+        return
+    from tests.warm_processes import started_as
+
+    with started_as(None):
+        yield
 
 
 @pytest.fixture

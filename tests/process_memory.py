@@ -67,11 +67,11 @@ class Needles:
                     yield name, start
 
 
-def search(pid: int, groups: Iterable[Needles]) -> dict[str, list[str]]:
-    """Where in the writable memory of a process and its descendants each needle lies."""
+def search(pid: int, groups: Iterable[Needles], *, alone: bool = False) -> dict[str, list[str]]:
+    """Where in the writable memory of a process and its descendants (not if `alone`) each needle lies."""
     found: dict[str, list[str]] = {}
     groups = list(groups)
-    for each in family(pid):
+    for each in [pid] if alone else family(pid):
         for start, name, memory in _contents(each):
             for needles in groups:
                 for needle, at in needles.found_in(memory):

@@ -1,8 +1,5 @@
 """The examples run as they are, and say so when something does not hold."""
 
-import os
-import subprocess
-import sys
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -13,6 +10,7 @@ from cause.common.hashing import digest
 from cause.device.device import Cause
 from cause.engine import training
 from examples import custom_torch_model, digits_on_a_device
+from tests.warm_processes import run_warm
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = {
@@ -42,9 +40,7 @@ def run_example(tmp_path_factory):
     @cache
     def run(name):
         script, home = ROOT / "examples" / f"{name}.py", tmp_path_factory.mktemp(name) / "device"
-        environment = {**os.environ, "PYTHONPATH": ":".join(filter(None, sys.path))}
-        command = [sys.executable, "-W", "error", script, "--home", home]
-        return subprocess.run(command, capture_output=True, text=True, env=environment), home
+        return run_warm(["--home", home], tmp_path_factory.mktemp("printed"), script), home
 
     return run
 

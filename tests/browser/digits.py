@@ -16,7 +16,7 @@ from cause.engine.learner import Learner
 from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner
 from tests.device.homes import MASTER
-from tests.service.services import Daemon
+from tests.service.services import WarmDaemon
 from tests.waiting import wait_until
 
 CLASSES, SHAPE = 10, (1, 8, 8)
@@ -44,7 +44,7 @@ def bayes() -> Learner:
     return SklearnLearner(GaussianNB(var_smoothing=0.01), classes=CLASSES, features=64)
 
 
-class Device(Daemon):
+class Device(WarmDaemon):
     """A home of three shards and eight slots that has seen some rounds; nothing is repaired before it is asked for."""
 
     def __init__(self, folder: Path, learner: Learner, rounds: Iterable[Users] = (), **settings: Any) -> None:

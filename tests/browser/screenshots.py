@@ -2,10 +2,13 @@
 
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.browser.digits import Device, network
 from tests.browser.large import LargeDevice
+from tests.browser.large import make as make_large
 from tests.browser.page import DESKTOP, PHONE, Page, missing
 
 USERS = {
@@ -24,25 +27,39 @@ def main(folder: Path) -> int:
         print(why)
         return 2
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as temporary, Device(Path(temporary) / "home", network(epochs=12)) as device:
+    with tempfile.TemporaryDirectory() as temporary:
+        shoot_small(Path(temporary), folder)
+        make_large(Path(temporary) / "porch-camera")  # takes a minute, in which no browser has to stay connected
+        with LargeDevice(Path(temporary) / "porch-camera") as large, browser(Path(temporary) / "second") as page:
+            shoot_large(page, large, folder)
+    for path in sorted(folder.glob("dashboard-*.png")):
+        size = path.stat().st_size
+        print(f"{path}: {size:,} bytes")
+        assert size <= LARGEST_BYTES, f"{path} has {size} bytes, more than {LARGEST_BYTES}"
+    return 0
+
+
+@contextmanager
+def browser(profile: Path) -> Iterator[Page]:
+    """A browser that is closed at the end."""
+    page = Page(profile)
+    try:
+        yield page
+    finally:
+        page.close()
+
+
+def shoot_small(temporary: Path, folder: Path) -> None:
+    """The pictures of a device with three shards and five rounds."""
+    with Device(temporary / "home", network(epochs=12)) as device:
         for users in USERS.values():
             device.learn(users)
             device.evaluate()
         device.api.erase("cyd", rounds=[1], count=10)
         device.ask("POST", "v1/repairs")
         device.settled()
-        page = Page(Path(temporary) / "profile")
-        try:
+        with browser(temporary / "first") as page:
             shoot(page, device, folder)
-            with LargeDevice(Path(temporary) / "porch-camera") as large:
-                shoot_large(page, large, folder)
-        finally:
-            page.close()
-    for path in sorted(folder.glob("dashboard-*.png")):
-        size = path.stat().st_size
-        print(f"{path}: {size:,} bytes")
-        assert size <= LARGEST_BYTES, f"{path} has {size} bytes, more than {LARGEST_BYTES}"
-    return 0
 
 
 def drawn(page: Page) -> None:

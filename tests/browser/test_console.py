@@ -10,6 +10,7 @@ import pytest
 from cause.service import app
 from tests.browser.digits import Device, bayes
 from tests.device.homes import MASTER
+from tests.quick import quick_only
 from tests.service.services import Running
 
 AWKWARD = ("a/b", ".", "..", "a\\b", "100% & more?", "žofie #1")
@@ -90,7 +91,7 @@ def test_tables_of_one_user_of_several_and_many_files_are_uploaded(page, device,
     )
 
 
-@pytest.mark.parametrize("name", AWKWARD)
+@pytest.mark.parametrize("name", quick_only(AWKWARD, ("..", "100% & more?")))
 def test_a_name_of_any_kind_is_uploaded_looked_up_and_erased(page, device, tmp_path, name):
     page.sign_in(device.url, device.secret)
     x, y = device.next(3)
@@ -102,7 +103,7 @@ def test_a_name_of_any_kind_is_uploaded_looked_up_and_erased(page, device, tmp_p
     page.until(lambda: "3 samples uploaded" in page.text("upload-message"))
     assert device.api.user(name)["staged"]["samples"] == 3
     page.type("erase-user", name + "\n")
-    page.until(lambda: f"Held of {name}: 0 samples, and 3 samples that wait" in page.text("erase-held"))
+    page.until(lambda: f"Stored for {name}: 0 samples, and 3 samples that wait" in page.text("erase-held"))
     page.click("input[name=what][value=samples]")
     page.until(lambda: len(page.every("input[name=sample]")) == 3)
     page.press("input[name=sample]")

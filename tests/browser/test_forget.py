@@ -140,14 +140,14 @@ def test_each_step_of_a_forget_is_seen_before_the_next(page, device):
     page.until(lambda: agrees(page, device))
     seen = page.run("return window.seen")
     steps = list(dict.fromkeys(each["step"] for each in seen if each["step"]))
-    assert steps == ["Samples deleted", "Tainted sub-models destroyed", "Fall back to the clean", "Replay"]
+    assert steps == ["Samples deleted", "Tainted sub-models destroyed", "Fall back to clean sub-models", "Replay"]
     at = {step: [each for each in seen if each["step"] == step] for step in steps}
     first, key = name(shard["first"]), str(shard["shard"])
     assert {each for state in at["Samples deleted"] for each in state["losing"]} == {first}
     assert not any(state["tainted"] for state in at["Samples deleted"])
     tainted = {each for state in at["Tainted sub-models destroyed"] for each in state["tainted"]}
     assert tainted == {name(each) for each in expected["destroyed"]}
-    fallen = at["Fall back to the clean"][-1]["heads"]
+    fallen = at["Fall back to clean sub-models"][-1]["heads"]
     assert fallen[key] == (name(shard["restart"]) if shard["restart"] else "")
     filled = [each for state in at["Replay"] for each in state["training"]]
     assert set(filled) == {name(each) for each in shard["replay"]}, "segments fill as they are trained again"
@@ -193,7 +193,7 @@ def test_a_name_is_only_ever_text(page, device):
     page.sign_in(device.url, device.secret)
     page.type("erase-user", evil + "\n")
     page.until(lambda: page.shown("erase-choice"))
-    assert f"Held of {evil}: 0 samples, and 5 samples that wait" in page.text("erase-held")
+    assert f"Stored for {evil}: 0 samples, and 5 samples that wait" in page.text("erase-held")
     page.until(lambda: page.find("#erase-confirm").is_enabled())
     page.click("#erase-confirm")
     page.log_shows("5 samples deleted.", "No shard is touched.")
@@ -204,9 +204,9 @@ def test_a_name_is_only_ever_text(page, device):
 def test_an_erasure_of_nobody_is_told_like_any_other(page, device):
     page.sign_in(device.url, device.secret)
     choose(page, "nobody")
-    assert "Nothing is held of this user" in page.text("erase-plan")
+    assert "No samples of this user are stored" in page.text("erase-plan")
     page.click("#erase-confirm")
-    page.log_shows("touches nothing that was learned.")
+    page.log_shows("Nothing had been learned from its samples.")
 
 
 def test_progress_is_seen_while_a_round_trains(page, device):

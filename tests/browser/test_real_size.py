@@ -217,9 +217,9 @@ def test_words_are_explained_and_lead_into_the_documentation(signed_in, large):
         ("body.degraded = {not_voting: [3], of: 16, since: null}", "degraded", "Shard 3 of 16 does not", "repair"),
         ("body.degraded = null; body.problem = 'a disk fails'", "degraded", "a problem: a disk fails", "repair"),
         (
-            "body.degraded = null; body.problem = null; body.quarantine = {uploads: 1, samples: 8, items: [{upload: 7, "
-            "user: 'bob', round: 2, shard: 0, samples: 8, verdict: 'DivergedError', since: null}]}",
-            "degraded", "1 upload with 8 samples is in quarantine", "show",
+            "body.degraded = null; body.problem = null; body.quarantine = {uploads: 3, samples: 20, next: 7, items: [{"
+            "upload: 7, user: 'bob', round: 2, shard: 0, samples: 8, verdict: 'DivergedError', since: null}]}",
+            "degraded", "3 uploads with 20 samples are in quarantine", "show",
         ),
         ("body.degraded = null; body.problem = null", "healthy", "All shards vote. 4 erasures wait", None),
         (
@@ -238,6 +238,7 @@ def test_one_verdict_with_its_reason_and_what_mends_it(page, large, change, stat
     if button == "show":
         page.click("#verdict-mend")
         assert page.run(IN_VIEW, "#quarantine")
+        assert "the first 1 of 3 uploads" in page.text("quarantine")
     elif button:
         assert page.find("#verdict-mend").text == "Repair now"
 

@@ -28,7 +28,9 @@ def open_all(page) -> None:
     page.run("document.querySelectorAll('details').forEach(each => { each.open = true })")
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize(
+    "size", [pytest.param(DESKTOP, id="desktop"), pytest.param(PHONE, id="phone", marks=pytest.mark.long)]
+)
 def test_no_serious_fault_for_anyone_in_light_and_dark(page, device, size):
     def no_faults() -> None:
         for dark in (False, True):
@@ -80,7 +82,7 @@ def test_the_token_stays_in_the_tab(page, device):
 def test_a_wrong_token_is_told_and_not_kept(page, device):
     page.open(device.url)
     page.type("secret", "cause_0_nobody\n")
-    page.until(lambda: "not known here" in page.text("sign-in-error"))
+    page.until(lambda: "unknown here" in page.text("sign-in-error"))
     assert page.run("return sessionStorage.length") == 0
     page.type("secret", device.token("user", user="ann") + "\n")
     page.until(lambda: "needs one of an operator or auditor" in page.text("sign-in-error"))

@@ -218,6 +218,24 @@ def test_the_installed_command_runs():
     assert done.stdout.startswith("cause ")
 
 
+def test_ctrl_c_while_the_command_is_being_imported_is_one_line():
+    code = """
+import os, signal, sys
+
+class Interrupting:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "typer":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting)
+from cause.cli import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: stopped\n")
+
+
 def test_every_command_has_help_and_every_option_too():
     import typer
 

@@ -287,6 +287,8 @@ def test_a_picture_far_over_the_limit_is_refused_without_a_warning(tmp_path):
         ("a,a,label\n1,2,3\n", "'a' is there twice"),
         ("a,label\n1\n", "1 values, but 2 columns"),
         ("a,label\nx,1\n", "t.csv:2"),
+        ("a,label\n1_0,1\n", "t.csv:2"),
+        ("a,label\n1,1_0\n", "t.csv:2"),
         ("a,label\n1,1.5\n", "whole number as label"),
         ("a,label\n1,-1\n", "a label from 0"),
         ("a,label\nnan,1\n", "must be finite"),

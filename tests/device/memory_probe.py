@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from cause.device.device import Cause
+from tests.executors.cluster.local_actor import LocalCluster
 
 CLASSES, FEATURES = 4, 64
 KEY = {"env": "CAUSE_TEST_KEY"}
@@ -40,7 +41,9 @@ def main(folder: Path, model: str, workers: int, repair: str) -> None:
         print(step, flush=True)
         sys.stdin.readline()
 
-    settings: dict[str, Any] = {"system": "frugal", "shards": 2, "slots": 8, "workers": workers}
+    settings: dict[str, Any] = {"system": "frugal", "shards": 2, "slots": 8}
+    # a negative number: workers behind the connections of a cluster
+    settings |= {"workers": workers} if workers >= 0 else {"executor": LocalCluster(-workers)}
     with Cause(folder / "home", learner=learner(model), key=KEY, **settings) as device:
         device.learn({"alice": upload(folder, "alice"), "carol": upload(folder, "carol")})
         questions = np.random.default_rng(1).normal(size=(8, FEATURES)).astype(np.float32)

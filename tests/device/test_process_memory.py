@@ -20,7 +20,10 @@ from tests.process_memory import Needles, readable, search
 from tests.service.services import Daemon
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(not readable(), reason="the memory of processes cannot be read here (/proc/PID/mem)")
+pytestmark = [
+    pytest.mark.skipif(not readable(), reason="the memory of processes cannot be read here (/proc/PID/mem)"),
+    pytest.mark.fresh_processes,
+]
 WITHIN_S = 5.0
 ROWS = 150
 
@@ -95,13 +98,13 @@ class Measured:
         self.process.stdout.close()
 
 
-QUICK = {("sklearn", "float64", 0, "later"), ("sklearn", "float32", 2, "now")}
+QUICK = {("sklearn", "float64", 0, "later"), ("sklearn", "float32", 2, "now"), ("sklearn", "float32", -2, "now")}
 CASES = [
     pytest.param(*case, marks=[] if case in QUICK else pytest.mark.long)
     for case in (
         (model, dtype, workers, repair)
         for model, dtype in (("sklearn", "float32"), ("sklearn", "float64"), ("torch", "float32"))
-        for workers in (0, 2)
+        for workers in (0, 2, -2)
         for repair in ("now", "later")
     )
 ]

@@ -4,6 +4,8 @@ import pytest
 
 from cause.engine.presets import PRESETS, paper_sub_model_bytes, parse_system
 from cause.errors import InputError
+from cause.lab.workload import Workload
+from tests.clean_room import differences, live
 
 TABLE = {
     # preset: partition, shard controller, pruning, policy, requests
@@ -86,3 +88,13 @@ def test_the_law_of_a_preset_is_no_part_of_a_composition_and_stays_when_parts_ar
     assert "law" not in PARTS
     assert parse_system("additive:policy=latest")[1].law == ADDITIVE
     assert parse_system("cause:policy=latest")[1].law == REPLAYED
+
+
+@pytest.mark.parametrize("variant", ["cause-no-sc", "cause-u", "cause-c"])
+def test_a_variant_of_cause_with_one_shard_is_cause(variant):
+    trace = Workload(users=6, rounds=4, samples=120, seed=3).trace()
+    one, other = (live(trace, PRESETS[name], shards=1, classes=10) for name in ("cause", variant))
+    assert one.rsn_per_round == other.rsn_per_round
+    assert differences(one.device, other.device) == []
+    two_shards = live(trace, PRESETS[variant], shards=2, classes=10)
+    assert differences(one.device, two_shards.device) != []

@@ -22,7 +22,7 @@ from cause.engine.executor import ShardError, ShardWork, Task
 from cause.engine.presets import FIXED, PRESETS, System
 from cause.engine.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 from cause.errors import Cancelled, InputError, LearnerError
-from cause.executors import Here, Processes, processes, wire
+from cause.executors import Here, Processes, wire
 from cause.executors.worker import Assignment, Ready, Trained, work
 from cause.learners import CountingLearner
 from cause.learners.recipe import Recipe
@@ -357,7 +357,7 @@ class Reassigned:
 
 
 def test_no_worker_is_cancelled_for_work_that_it_no_longer_does(tmp_path, monkeypatch):
-    monkeypatch.setattr(processes, "TRIES", 1)  # one death too many is enough
+    monkeypatch.setattr(Processes, "tries", 1)  # one death too many is enough
     forgotten: list[int] = []
     (tmp_path / "warm").mkdir()
     (tmp_path / "warm" / "1").touch()
@@ -381,7 +381,7 @@ def test_no_worker_is_cancelled_for_work_that_it_no_longer_does(tmp_path, monkey
 
 
 def test_a_cancelled_worker_does_not_count_as_one_that_died(two, tmp_path, monkeypatch):
-    monkeypatch.setattr(processes, "TRIES", 1)
+    monkeypatch.setattr(Processes, "tries", 1)
     forgotten: list[int] = []
     got: list[bytes | None] = []
     work = shard_work(0, 1, forgotten=forgotten)

@@ -160,7 +160,7 @@ def lesson(count, round_):
     return Lesson(SegmentKey(0, round_), (Piece(upload, upload.positions),), count)
 
 
-def test_segments_of_any_size_are_learned_pruned_and_predicted_with_whole_batches(noted):
+def test_segments_of_any_size_are_learned_pruned_and_predicted_with_whole_batches(noted, thorough):
     def chain():
         settings: dict[str, Any] = {"epochs": 2, "batch_size": 8, "pruning": "iterative", "steps": 1, "round_to": 1}
         learner = TorchLearner(Recipe("mobilenetv2", CLASSES, SHAPE, options=(("width", 0.1),), **settings))
@@ -172,7 +172,8 @@ def test_segments_of_any_size_are_learned_pruned_and_predicted_with_whole_batche
     assert noted.sizes == {1, 32}  # a pruner follows one sample through the network
     assert 5 in noted.others
     assert output.shape == (3, CLASSES)
-    assert chain()[:2] == (one, two)
+    if thorough:  # `test_every_network_is_bit_exact` is the quick one
+        assert chain()[:2] == (one, two)
 
 
 def test_pruning_takes_the_same_channels_as_without(monkeypatch):

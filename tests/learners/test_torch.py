@@ -304,6 +304,7 @@ def test_it_learns():
         (np.full((1, 8, 8), np.inf), [0], "must be finite"),
         (np.zeros((1, 8, 8)), [0.5], "whole numbers"),
         (np.zeros((1, 8, 8)), [-1], "start from 0"),
+        (np.zeros((1, 8, 8)), np.array([2**63], np.uint64), r"below 2\^63, not 9223372036854775808 \(row 0\)"),
     ],
 )
 def test_bad_data_is_refused(x, y, message):

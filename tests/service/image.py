@@ -31,7 +31,9 @@ class Container:
     """A device in a container, on a volume that outlives it and goes at the end."""
 
     def __init__(self, engine: list[str], options: list[str], image: str) -> None:
-        self.engine, self.options, self.image = engine, options, image
+        # podman adds writable folders of its own (/run, /var/tmp) to a read-only root, which docker does not
+        apart = ["--read-only-tmpfs=false"] if "podman" in engine[0] else []
+        self.engine, self.options, self.image = engine, [*apart, *options], image
         self.name = f"cause-{secrets.token_hex(4)}"
         self.volume = ["-v", f"{self.name}:/var/lib/cause", "-e", "CAUSE_MASTER"]
         self.port = ""
@@ -113,9 +115,10 @@ def lived(container: Container) -> list[list[str]]:
         assert trained(auditor)["samples"] == 600
         assert len(auditor.receipts(request.id)) == len(auditor.request(request.id).receipts) == 2
         effect, repair = auditor.request(request.id).receipts
-        # the repair replaced the sub-models of the effect's receipt: there may be nothing left to replay
-        assert auditor.verify(effect).state in ("holds", "nothing")
-        assert auditor.verify(repair).state == "holds"
+        for number in (effect, repair):  # a shard that held ann's samples alone is empty: nothing is left to replay
+            assert auditor.verify(number).state in ("holds", "nothing")
+        every = auditor.verify()
+        assert every.state == "holds", every
     with container.client(tokens["operator"]) as device:
         assert device.predict(x[900:]).labels == labels
         assert device.user("ann")["samples"] == 0

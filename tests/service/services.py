@@ -22,6 +22,7 @@ from cause.service.service import Service, tokens_of
 from cause.service.settings import ServeSettings
 from tests.device.homes import CLASSES, FEATURES, MASTER, opened, samples
 from tests.waiting import wait_until
+from tests.warm_processes import WarmProgram
 
 JSON = {"Content-Type": "application/json"}
 SETTINGS = {"port": 0, "attempts": 100_000.0, "rate": 100_000.0, "erasures": 100_000, "grace": "5s"}
@@ -131,17 +132,24 @@ class Running:
 class Daemon:
     """A service in a process of its own, on a port of its own, that can be killed."""
 
+    fresh = True
+    """Whether the process imports all libraries itself, as outside tests."""
+
     def __init__(self, folder: Path, port: int | None = None, **options: str) -> None:
         self.folder, self.port = folder, port or free_port()
         self.options = options
-        self.process: subprocess.Popen | None = None
+        self.process: subprocess.Popen | WarmProgram | None = None
 
     def start(self, wait_s: float = 60.0) -> "Daemon":
-        command = [sys.executable, "-m", "cause", "serve", str(self.folder), "--port", str(self.port), "--quiet"]
+        arguments = ["serve", str(self.folder), "--port", str(self.port), "--quiet"]
         for name, value in self.options.items():
-            command += [f"--{name.replace('_', '-')}", *([value] if value else [])]
+            arguments += [f"--{name.replace('_', '-')}", *([value] if value else [])]
         environment = {**os.environ, "CAUSE_TEST_KEY": MASTER, "CAUSE_SERVE_RATE": "100000"}
-        self.process = subprocess.Popen(command, env=environment, start_new_session=True)
+        if self.fresh:
+            command = [sys.executable, "-m", "cause", *arguments]
+            self.process = subprocess.Popen(command, env=environment, start_new_session=True)
+        else:
+            self.process = WarmProgram(arguments, environment)
         wait_until(self._answers, wait_s, "the service does not answer")
         return self
 
@@ -175,6 +183,12 @@ class Daemon:
             return tokens.create(scopes, user=user)[1]
         finally:
             tokens.close()
+
+
+class WarmDaemon(Daemon):
+    """A service in a process of its own that starts faster: the libraries are already imported."""
+
+    fresh = False
 
 
 def free_port() -> int:

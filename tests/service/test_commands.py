@@ -2,8 +2,6 @@
 
 import json
 import ssl
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
@@ -18,11 +16,14 @@ from cause.client import Client, ServiceError
 from cause.errors import InputError
 from cause.service.settings import read_settings
 from tests.device.homes import opened, samples
-from tests.service.services import Daemon
+from tests.service.services import WarmDaemon
+from tests.warm_processes import run_warm
 
 
-def cause(*args):
-    return subprocess.run([sys.executable, "-m", "cause", *map(str, args)], capture_output=True, text=True, timeout=60)
+@pytest.fixture
+def cause(tmp_path):
+    """Runs a command of `cause` in a process of its own."""
+    return lambda *args: run_warm(args, tmp_path / "printed")
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +37,8 @@ def home(tmp_path_factory):
         yield folder
 
 
-def test_tokens_are_made_used_and_revoked_while_the_service_runs(home):
-    daemon = Daemon(home).start()
+def test_tokens_are_made_used_and_revoked_while_the_service_runs(home, cause):
+    daemon = WarmDaemon(home).start()
     try:
         made = json.loads(cause("token", "create", home, "--scope", "user", "--user", "ann", "--json").stdout)
         with daemon.client(made["secret"]) as ann, daemon.client(daemon.token("operator")) as operator:
@@ -77,7 +78,7 @@ def certificate(folder):
 
 def test_tls_when_a_certificate_is_given(home, tmp_path):
     cert, key = certificate(tmp_path)
-    daemon = Daemon(home, tls_cert=cert, tls_key=key).start()
+    daemon = WarmDaemon(home, tls_cert=cert, tls_key=key).start()
     try:
         url = f"https://127.0.0.1:{daemon.port}"
         trusting = ssl.create_default_context(cafile=cert)

@@ -56,6 +56,8 @@ ROW = ",".join(["1"] * FEATURES)
         ("users/ann/samples", f"{GOOD}\n{ROW},-1\n".encode(), "whole number"),
         ("users/ann/samples", f"{GOOD}\n{ROW.replace('1', 'nan', 1)},0\n".encode(), "finite"),
         ("users/ann/samples", f"{GOOD}\n{ROW.replace('1', 'x', 1)},0\n".encode(), "a number"),
+        ("users/ann/samples", f"{GOOD}\n{ROW.replace('1', '1_0', 1)},0\n".encode(), "a number"),
+        ("users/ann/samples", f"{GOOD}\n{ROW},0_1\n".encode(), "whole number"),
         ("users/ann/samples", f"{GOOD}\n{ROW},999\n".encode(), "classes"),
         ("users/ann/samples", b"label,label\n0,0\n", "twice"),
         ("users/ann/samples", b"label,x\n0,1\n", "values, not"),

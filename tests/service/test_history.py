@@ -107,6 +107,20 @@ def test_a_damaged_file_keeps_no_service_from_starting_and_erasing(damage, tmp_p
     assert ("kept in memory" in caplog.text) == (damage is a_folder)
 
 
+def test_a_file_that_another_program_has_locked_stays(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr("cause.service.history.LOCKED_S", 0.1)
+    with Running(tmp_path / "home") as running:
+        running.learn(ann=5, bob=5)
+        wait_until(lambda: running.get("/v1/history").json()["points"])
+    kept = (tmp_path / "home" / FILE).read_bytes()
+    with closing(sqlite3.connect(tmp_path / "home" / FILE, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with Running(tmp_path / "home") as running:
+            assert running.post("/v1/users/ann/erasures", body={}).status_code == 202
+    assert "kept in memory" in caplog.text
+    assert (tmp_path / "home" / FILE).read_bytes() == kept
+
+
 def test_no_name_is_in_it(running):
     lived(running)
     kept = (running.folder / FILE).read_bytes()

@@ -30,6 +30,29 @@ def test_a_missing_or_doubled_host_is_refused(running):
     assert ask(running, "GET /healthz HTTP/1.0") == 200, "HTTP/1.0 asks for none"
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("POST /v1/users/ann/erasures HTTP/1.1", "Authorization: Bearer other"),
+        ("POST /v1/users/ann/erasures HTTP/1.1", "Content-Type: text/plain"),
+        ("POST /v1/users/ann/erasures HTTP/1.1", "Idempotency-Key: a", "Idempotency-Key: b"),
+        ("POST /v1/samples?label=1&label=2 HTTP/1.1",),
+        ("GET /v1/requests?state=repaired&%73tate=open HTTP/1.1",),
+        ("GET /v1/user?user=ann&user=bob HTTP/1.1",),
+    ],
+)
+def test_a_header_or_parameter_that_is_named_twice_is_refused(running, lines):
+    """As a key of JSON is: one of the two would be ignored, and proxies disagree on which."""
+    valid = (
+        "Host: a",
+        f"Authorization: {running.headers('operator')['Authorization']}",
+        "Content-Type: application/json",
+    )
+    before = running.state()
+    assert ask(running, lines[0], *valid, "Content-Length: 0", *lines[1:]) == 400
+    assert running.state() == before
+
+
 def test_other_hosts_than_the_allowed_ones_are_refused(tmp_path):
     with Running(tmp_path / "home", hosts="Device.local, 10.0.0.5") as device:
         for host, status in {

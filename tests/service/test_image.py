@@ -12,7 +12,7 @@ import pytest
 
 from tests.device.homes import opened
 from tests.service.image import LIMITS
-from tests.service.services import Daemon, Running
+from tests.service.services import Running, WarmDaemon
 from tests.service.test_commands import certificate
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +72,7 @@ def test_healthy_while_it_serves_and_not_when_it_is_gone(tmp_path, tls):
     opened(tmp_path / "home").close()
     options = dict(zip(("tls_cert", "tls_key"), certificate(tmp_path), strict=True)) if tls else {}
     body = {"CAUSE_SERVE_TLS_CERT": options["tls_cert"]} if tls else {}
-    daemon = Daemon(tmp_path / "home", **options).start()
+    daemon = WarmDaemon(tmp_path / "home", **options).start()
     try:
         done = healthy(daemon.port, **body)
         assert (done.returncode, done.stderr) == (0, "")

@@ -3,6 +3,8 @@
 import pytest
 
 from cause.client import AsyncClient, Client
+from cause.engine.ledger import Quarantined
+from cause.engine.samples import SegmentKey
 from cause.service import searching
 from tests.service.services import Running
 from tests.waiting import wait_until
@@ -107,6 +109,62 @@ def test_shards_and_sub_models_in_pages(running):
         assert pages(running, path, "after", name, limit="1") == whole[name]
     assert running.get("/v1/shards/0").json() == whole_shard(running, 0)
     assert running.get("/v1/shards/99").status_code == 404
+
+
+def quarantined(running, count: int) -> list[Quarantined]:
+    """Pieces in quarantine, of which upload 1 has two."""
+    key = SegmentKey(0, 1, 0)
+    pieces = [
+        Quarantined(f"user-{at}", key, 2, "DivergedError", upload=at, since=running.now) for at in range(1, count)
+    ]
+    return [Quarantined("user-1", SegmentKey(1, 1, 0), 3, "DivergedError", upload=1, since=running.now), *pieces]
+
+
+def test_quarantine_in_pages(running, monkeypatch):
+    pieces = quarantined(running, 8)
+    monkeypatch.setattr(running.service.device.ledger, "quarantined", lambda: pieces)
+    whole = running.get("/v1/quarantine").json()
+    assert (whole["uploads"], whole["samples"], whole["next"]) == (7, 17, None)
+    assert [item["upload"] for item in whole["items"]] == [1, 1, 2, 3, 4, 5, 6, 7]
+    assert pages(running, "/v1/quarantine", "after", limit="1") == whole["items"]
+    assert pages(running, "/v1/quarantine", "after", limit="3") == whole["items"]
+    first = running.get("/v1/status?limit=2").json()["quarantine"]
+    assert first == running.get("/v1/quarantine?limit=2").json()
+    assert (len(first["items"]), first["uploads"], first["next"]) == (3, 7, 2)
+    pieces.pop(2)  # an upload is dropped between two pages: no other one is missed
+    rest = running.get("/v1/quarantine?after=2").json()
+    assert [item["upload"] for item in rest["items"]] == [3, 4, 5, 6, 7]
+    assert running.get("/v1/status").json()["quarantine"] == running.get("/v1/quarantine").json()
+
+
+def test_exports_in_pages_and_in_the_status(running):
+    running.learn(ann=8, bob=8)
+    home = running.service.home
+    with home.database.transaction():
+        for at in range(5):
+            heads = [SegmentKey(0, 1, 0)] if at == 1 else []
+            home.queries.add_export(f"{at:032x}", running.now + at, "npz", heads)
+    every = pages(running, "/v1/exports", "before", limit="2")
+    assert [int(each["id"], 16) for each in every] == [4, 3, 2, 1, 0]
+    assert pages(running, "/v1/exports", "before") == every
+    status = running.get("/v1/status").json()
+    assert (status["exports"], status["tainted_exports"]) == (every[::-1], 0), "all of them, the oldest first, as ever"
+    with home.database.transaction():
+        home.database.run("UPDATE exports SET tainted=? WHERE id=?", [running.now, f"{1:032x}"])
+    status = running.get("/v1/status?limit=2").json()
+    assert [int(each["id"], 16) for each in status["exports"]] == [3, 4]
+    assert status["tainted_exports"] == 1
+    assert running.get("/v1/exports", "ingest").status_code == 403
+
+
+def test_the_status_shows_the_newest_rounds_only_where_a_limit_is_given(running, monkeypatch):
+    rows = [(number, 10 * number) for number in range(1, 9)]
+    monkeypatch.setattr(running.service.home.queries, "retrained", lambda: rows)
+    whole = running.get("/v1/status").json()["rsn"]
+    assert [each["round"] for each in whole["by_round"]] == list(range(1, 9))
+    newest = running.get("/v1/status?limit=3").json()["rsn"]
+    assert newest == {"total": 360, "by_round": whole["by_round"][-3:]}
+    assert running.get("/v1/status?limit=0").status_code == 422
 
 
 def whole_shard(running, number: int) -> dict:

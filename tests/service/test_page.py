@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.device.homes import samples
-from tests.service.services import Daemon, free_port
+from tests.service.services import WarmDaemon, free_port
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
@@ -43,7 +43,7 @@ def test_the_python_examples_run_on_a_fresh_device(tmp_path, monkeypatch):
     from tests.device.homes import opened
 
     opened(tmp_path / "home").close()
-    daemon = Daemon(tmp_path / "home").start()
+    daemon = WarmDaemon(tmp_path / "home").start()
     try:
         x, y = samples("alice", 1, 12)
         names = {"token": daemon.token("operator"), "x": x, "y": y, "users": np.array(["bob", "carol"] * 6)}

@@ -72,7 +72,7 @@ def test_the_token_of_one_user_opens_no_other_users_path(running, target):
     with socket.create_connection(("127.0.0.1", running.port)) as raw:
         raw.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\n{headers}\r\nConnection: close\r\n\r\n".encode())
         answer = b"".join(iter(lambda: raw.recv(65536), b""))
-    assert answer.startswith((b"HTTP/1.1 403", b"HTTP/1.1 404")), answer[:300]
+    assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 403", b"HTTP/1.1 404")), answer[:300]
 
 
 def test_metrics_name_the_pattern_and_never_the_user(running):

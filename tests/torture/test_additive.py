@@ -29,14 +29,16 @@ ADDING = Case(
 
 def test_a_kill_at_any_moment_does_no_harm(deep):
     with torture(ADDING) as tortured:
-        every = moments_of(tortured, 1 if deep else 47)
+        every = moments_of(tortured, 1 if deep else 71)
         outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
     assert wrong(outcomes) == []
     assert all(outcome.killed for outcome in outcomes)
     assert len(outcomes) > 7
 
 
-@pytest.mark.parametrize("case", [ADDING, additive_case(3)], ids=["adding", "random"])
+@pytest.mark.parametrize(
+    "case", [pytest.param(ADDING, id="adding"), pytest.param(additive_case(3), id="random", marks=pytest.mark.long)]
+)
 def test_a_power_loss_at_any_write_does_no_harm(case, deep):
     with torture(case) as tortured:
         losses = power_losses(tortured, most=400 if deep else 8)

@@ -1,5 +1,7 @@
 """Killed at many moments of a trace and at random moments of random ones, a device loses nothing and gives nothing."""
 
+from itertools import chain
+
 import pytest
 
 from cause.device.store import seals
@@ -66,7 +68,7 @@ def moments_of(tortured, step):
 
 def test_a_kill_at_any_moment_of_a_trace_does_no_harm(deep):
     with torture(SHORT) as tortured:
-        every = moments_of(tortured, 1 if deep else 25)
+        every = moments_of(tortured, 1 if deep else 29)
         outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
     assert wrong(outcomes) == []
     assert all(outcome.killed for outcome in outcomes)
@@ -75,7 +77,7 @@ def test_a_kill_at_any_moment_of_a_trace_does_no_harm(deep):
 
 def test_a_kill_at_any_moment_neither_loses_nor_doubles_what_waits_for_its_round(deep):
     with torture(STAGED) as tortured:
-        every = moments_of(tortured, 1 if deep else 61)
+        every = moments_of(tortured, 1 if deep else 83)
         outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
     assert wrong(outcomes) == []
     assert len(outcomes) > 10
@@ -149,7 +151,9 @@ def test_a_device_that_does_not_keep_its_promises_is_caught(sabotage, lasting, s
     with torture(EVICTING, sabotage, lasting=lasting) as tortured:
         last = len(EVICTING.calls) - 1
         every = max(1, tortured.moments[last] // 12)
-        outcomes = (tortured.kill(last, moment) for moment in range(1, tortured.moments[last] + 30, every))
+        moments = range(1, tortured.moments[last] + 30, every)
+        both_ends = dict.fromkeys(chain.from_iterable(zip(moments, reversed(moments), strict=True)))
+        outcomes = (tortured.kill(last, moment) for moment in both_ends)
         assert any(seen in problem for outcome in outcomes for problem in outcome.problems)
 
 

@@ -12,7 +12,7 @@ from tests.torture.test_kills import EVICTING, SHORT
     "case",
     [
         pytest.param(SHORT, id="short", marks=pytest.mark.long),
-        pytest.param(EVICTING, id="evicting"),
+        pytest.param(EVICTING, id="evicting", marks=pytest.mark.long),
         pytest.param(random_case(3), id="random"),
     ],
 )

@@ -17,6 +17,7 @@ from cause.cli import (
     backup,
     balance,
     calibrate,
+    cluster,
     compare,
     config,
     demo,
@@ -83,6 +84,7 @@ app.command("receipts")(evidence.receipts)
 app.command("log")(evidence.log)
 app.command("serve")(serve.serve)
 app.command("token")(token.token)
+app.command("cluster")(cluster.cluster)
 
 
 def _version(show: bool) -> None:

@@ -13,10 +13,15 @@ def drop(
     home: h.HomeFolder,
     upload: Annotated[int, typer.Option(help="Which upload, by the number that `cause status` shows.")],
     repair: h.Repair = None,
+    ray: h.RayAddress = None,
+    per_worker: h.PerWorker = None,
     json: o.AsJson = False,
 ) -> None:
     """Forget what is in quarantine of an upload: a request with a receipt, as any other."""
-    with training_bar("retraining") as watch, h.opened(home, watch=watch) as device:
+    with (
+        training_bar("retraining") as watch,
+        h.opened(home, watch=watch, executor=h.executor_of(ray, per_worker)) as device,
+    ):
         forgotten = device.drop(upload, repair=h.repair_of(home, repair))
         waiting = device.waiting()
     if json:

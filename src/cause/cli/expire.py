@@ -16,6 +16,8 @@ def expire(
     trust_clock: Annotated[
         bool, typer.Option("--trust-clock", help="Accept the clock's time, which `cause status` says is not believed.")
     ] = False,
+    ray: h.RayAddress = None,
+    per_worker: h.PerWorker = None,
     json: o.AsJson = False,
 ) -> None:
     """Forget what is older than the home keeps samples (`cause init --retain`), also where no round is learned."""
@@ -23,7 +25,10 @@ def expire(
     if retain is None and not trust_clock:
         raise InputError(f"{str(home)!r} keeps samples until they are forgotten: it was made without --retain")
     when = h.repair_of(home, repair)
-    with training_bar("retraining") as watch, h.opened(home, watch=watch, deferred=when == "later") as device:
+    with (
+        training_bar("retraining") as watch,
+        h.opened(home, watch=watch, deferred=when == "later", executor=h.executor_of(ray, per_worker)) as device,
+    ):
         from cause.device.status import home_of
 
         forgotten = device.expire(repair=when, trust_clock=trust_clock)

@@ -59,6 +59,8 @@ def forget(
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Only show what it would touch and cost.")] = False,
     calibration: h.CalibrationFile = None,
+    ray: h.RayAddress = None,
+    per_worker: h.PerWorker = None,
     json: o.AsJson = False,
 ) -> None:
     """Forget a user's samples: destroyed at once, with every sub-model that saw them; retrained now or later."""
@@ -89,7 +91,10 @@ def forget(
         return
     if calibration is not None:
         raise InputError("--calibration is for --plan; `cause status` tells the cost of what waits")
-    with training_bar("retraining") as watch, h.opened(home, watch=watch, deferred=True) as device:
+    with (
+        training_bar("retraining") as watch,
+        h.opened(home, watch=watch, deferred=True, executor=h.executor_of(ray, per_worker)) as device,
+    ):
         when = h.repair_of(home, repair)
         to_forget, unmatched = make_request(device)
         if when == "now":

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cause.device.device import Cause
     from cause.device.energy.model import EnergyModel
     from cause.device.store.home import Home
+    from cause.engine.executor import Executor
     from cause.engine.learner import Learner
     from cause.engine.ledger import Quarantined
     from cause.engine.presets import System
@@ -58,6 +59,32 @@ CalibrationFile = Annotated[
     Path | None,
     typer.Option("--calibration", help="What a sample costs here, from `cause calibrate --out`: seconds and joules."),
 ]
+
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="Train on the Ray cluster at this address: HOST:PORT, auto for the one of this machine.",
+    ),
+]
+PerWorker = Annotated[
+    str | None,
+    typer.Option(help="With --ray: what each worker needs, as cpus=1,gpus=0.1,memory=2000000000. [default: cpus=1]"),
+]
+
+
+def executor_of(ray: str | None, per_worker: str | None) -> "Executor | None":
+    """Return the executor that a command asked for; None to train as the home is configured."""
+    if ray is None:
+        if per_worker is not None:
+            raise InputError("--per-worker says what a worker of a cluster needs: name the cluster with --ray")
+        return None
+    need("cryptography", "home")
+    from cause.executors.cluster import RayExecutor
+    from cause.executors.cluster.resources import parse_per_worker
+
+    return RayExecutor(ray, per_worker=None if per_worker is None else parse_per_worker(per_worker))
 
 
 @contextmanager
@@ -106,6 +133,7 @@ def opened(
     watch: "Watch | None" = None,
     without_learner: bool = False,
     deferred: bool = False,
+    executor: "Executor | None" = None,
 ) -> Iterator["Cause"]:
     """Open the device of a home, and close it at the end.
 
@@ -121,6 +149,8 @@ def opened(
         Do not import the learner, which takes seconds: the device can be looked at, but cannot train or predict.
     deferred
         Import the learner when something is trained.
+    executor
+        Where to train; as the home is configured by default.
 
     Raises
     ------
@@ -130,13 +160,18 @@ def opened(
         If a package that the learner needs is missing.
     """
     need("cryptography", "home")
-    with naming_damage(home), _opened(home, read_only, watch, without_learner, deferred) as device:
+    with naming_damage(home), _opened(home, read_only, watch, without_learner, deferred, executor) as device:
         yield device
 
 
 @contextmanager
 def _opened(
-    home: Path, read_only: bool, watch: "Watch | None", without_learner: bool, deferred: bool
+    home: Path,
+    read_only: bool,
+    watch: "Watch | None",
+    without_learner: bool,
+    deferred: bool,
+    executor: "Executor | None",
 ) -> Iterator["Cause"]:
     from cause.device.device import Cause
     from cause.device.store.retrying import retried
@@ -145,7 +180,7 @@ def _opened(
         try:
             learner = recorded_learner(home) if without_learner else deferred_learner(home) if deferred else None
             with upgrade_status(home, read_only):
-                return Cause(home, learner=learner, read_only=read_only, watch=watch)
+                return Cause(home, learner=learner, read_only=read_only, watch=watch, executor=executor)
         except ModuleNotFoundError as error:
             raise InputError(f"the learner of {str(home)!r} needs {error.name}: install it") from None
 

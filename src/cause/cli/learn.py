@@ -36,6 +36,8 @@ def learn(
             help="Write the handle of each row, in the order of the files: JSON, or CSV if it ends with .csv."
         ),
     ] = None,
+    ray: h.RayAddress = None,
+    per_worker: h.PerWorker = None,
     json: o.AsJson = False,
 ) -> None:
     """Learn one round: all these files, several users in one file or one user in several."""
@@ -49,7 +51,10 @@ def learn(
     # before the learner's library is imported, which takes seconds, so that a wrong file is refused at once
     classes, when = h.classes_of(home), h.repair_of(home, repair)
     uploads, rows = read_files(data, classes, user=user, split=split, class_names=h.names_of(class_names))
-    with training_bar("learning") as watch, h.opened(home, watch=watch) as device:
+    with (
+        training_bar("learning") as watch,
+        h.opened(home, watch=watch, executor=h.executor_of(ray, per_worker)) as device,
+    ):
         done = device.learn(uploads, repair=when, idempotency_key=idempotency_key)
         note_effect(f"round {done.round} is recorded: do not learn it again")
         quarantined = [piece for piece in device.ledger.quarantined() if piece.round == done.round]

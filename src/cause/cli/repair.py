@@ -26,6 +26,8 @@ def repair(
     margin: Annotated[str, typer.Option(help="With --when deadline or idle: how near a deadline counts.")] = "7d",
     threshold: Annotated[float, typer.Option(help="With --when idle: load average a core below which it is.")] = 0.5,
     calibration: h.CalibrationFile = None,
+    ray: h.RayAddress = None,
+    per_worker: h.PerWorker = None,
     json: o.AsJson = False,
 ) -> None:
     """Train what waits: what was forgotten or learned with --repair later, each shard once."""
@@ -46,7 +48,10 @@ def repair(
     ):
         _report_nothing_done(f"the machine is not idle: its load a core is not below {threshold}", json)
         return
-    with training_bar("repairing") as watch, h.opened(home, watch=watch) as device:
+    with (
+        training_bar("repairing") as watch,
+        h.opened(home, watch=watch, executor=h.executor_of(ray, per_worker)) as device,
+    ):
         from cause.device.repairing import drop_damaged
         from cause.device.repairing import repair as repaired
         from cause.device.status import home_of

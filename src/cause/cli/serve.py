@@ -17,6 +17,8 @@ def serve(
     port: Annotated[int | None, typer.Option(help="On which port. [default: 8470]")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with a table \\[serve].")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes that train. [default: 1]")] = None,
+    ray: h.RayAddress = None,
+    per_worker: h.PerWorker = None,
     close_every: Annotated[str | None, typer.Option(help="Close a round so often, as 1h.")] = None,
     close_samples: Annotated[int | None, typer.Option(help="Close a round at so many staged samples.")] = None,
     repair: Annotated[
@@ -42,7 +44,8 @@ def serve(
     texts = {"tls_cert": tls_cert, "tls_key": tls_key, "calibration": calibration}
     files: dict[str, Any] = {name: None if path is None else str(path) for name, path in texts.items()}
     options: dict[str, Any] = {
-        "name": name, "host": host, "port": port, "workers": workers, "close_every": close_every,
+        "name": name, "host": host, "port": port, "workers": workers, "ray": ray,
+        "per_worker": per_worker, "close_every": close_every,
         "close_samples": close_samples, "repair": repair, "plain": plain, "hosts": hosts, **files,
     }  # fmt: skip
 

@@ -143,11 +143,12 @@ class QuarantinedUpload(TypedDict):
 
 
 class Quarantine(TypedDict):
-    """All samples in quarantine."""
+    """Samples in quarantine; `next` is the `after` of the next page, None if all are here."""
 
     uploads: int
     samples: int
     items: list[QuarantinedUpload]
+    next: int | None
 
 
 class ExpectedAccuracy(TypedDict):
@@ -186,5 +187,6 @@ class Status(TypedDict):
     quarantine: Quarantine
     clock: str | None
     exports: list[Export]
+    tainted_exports: int
     schedule: Schedule
     expected_accuracy: ExpectedAccuracy | None

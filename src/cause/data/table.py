@@ -79,7 +79,7 @@ def read(
                 raise bad(f"{file}:{lines.line_num}", f"{len(row)} values, but {len(header)} columns")
             try:
                 x.append(floats(row[column] for column in columns))
-                y.append(int(row[at[label]]))
+                y.append(int(without_underscore(row[at[label]])))
             except (ValueError, OverflowError):
                 raise bad(f"{file}:{lines.line_num}", "numbers and a whole number as label are needed") from None
             if not (np.isfinite(x[-1]).all() and 0 <= y[-1] < 2**31):
@@ -100,4 +100,11 @@ def read(
 def floats(texts: Iterable[str]) -> NDArray[np.float32]:
     """Return a row of numbers. One that is too large for float32 becomes infinite, and is refused as such later."""
     with np.errstate(over="ignore"):
-        return np.array(list(texts), dtype=np.float32)
+        return np.array([without_underscore(text) for text in texts], dtype=np.float32)
+
+
+def without_underscore(text: str) -> str:
+    """Return the text of a number; a `ValueError` if it has an underscore, which Python would ignore: 1_0 is no 10."""
+    if "_" in text:
+        raise ValueError(f"a number has no underscore: {text!r}")
+    return text

@@ -291,7 +291,7 @@ def checked(user: str, x: ArrayLike, y: ArrayLike, *, copy: bool = True) -> tupl
     Raises
     ------
     InputError
-        If they do not fit together, are empty, are no numbers or not finite, or a label is negative.
+        If they do not fit together, are empty, are no numbers or not finite, or a label is negative or too large.
     """
     whose = f"of user {user!r}"
     inputs, labels = array_of(f"inputs {whose}", x, copy=copy), array_of(f"labels {whose}", y)
@@ -311,6 +311,8 @@ def checked(user: str, x: ArrayLike, y: ArrayLike, *, copy: bool = True) -> tupl
         raise InputError(f"inputs {whose} must be finite: row {row} holds {value}")
     if labels.min() < 0:
         raise InputError(f"labels {whose} start from 0, not {labels.min()} (row {int(labels.argmin())})")
+    if labels.max() > np.iinfo(np.int64).max:  # of uint64
+        raise InputError(f"labels {whose} are below 2^63, not {labels.max()} (row {int(labels.argmax())})")
     return inputs, labels.astype(np.int64)
 
 

@@ -1,129 +1,22 @@
-"""Trains shards in worker processes, several at once, with the same bits as one after the other."""
+"""Trains shards in worker processes of this machine."""
 
-import contextlib
 import multiprocessing
-import os
 import signal
 import warnings
-from collections.abc import Collection, Generator, Sequence
-from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnContext
-from multiprocessing.process import BaseProcess
-from pickle import PicklingError
-from threading import Lock
 
 from cause.common.gpu_sharing import turns_note
-from cause.engine.executor import MOST_WORKERS, OnEpoch, ShardError, ShardWork
+from cause.engine.executor import MOST_WORKERS
 from cause.engine.learner import Learner
-from cause.engine.samples import SegmentKey
-from cause.errors import Cancelled, InputError, LearnerError, PassingError
-from cause.executors import wire
+from cause.errors import InputError
+from cause.executors.pool import Worker, WorkerPool
 from cause.executors.spawning import ScriptlessContext, context_for, needs_guard
-from cause.executors.worker import Assignment, Epoch, Failed, Ready, Trained, work
-
-TRIES = 3
-"""How often a segment is tried whose worker dies: once may be an accident, each time is the segment's fault."""
+from cause.executors.worker import work
 
 
-@dataclass
-class _Worker:
-    """A worker process and what it is doing."""
-
-    process: BaseProcess
-    pipe: Connection
-    ready: bool = False
-    learner: Learner | None = None
-    shard: "_Shard | None" = None  # the shard that it trains now
-    cancelled: bool = False  # if true, its messages are ignored
-    seen: set[int] = field(default_factory=set)  # the shards whose samples it received
-    retired: bool = False  # ends with its segment: its memory may hold forgotten samples of another shard
-    _ending: Lock = field(default_factory=Lock)
-
-    def end(self) -> None:
-        """Kill the worker and discard unread output. Several threads may call this at once."""
-        with self._ending:  # or a second kill could reach another process that got the same number
-            self.process.kill()
-            self.process.join()
-            if not self.pipe.closed:
-                # the pipe may hold a whole sub-model, and the thread that closes it may be busy for long
-                os.dup2(self.process.sentinel, self.pipe.fileno(), inheritable=False)
-
-    def close(self) -> None:
-        """Close the pipe."""
-        with self._ending:
-            self.pipe.close()
-
-
-class _Shard:
-    """A shard that is being trained: its finished sub-models that wait to be yielded, and the tasks left."""
-
-    def __init__(self, order: int, work: ShardWork) -> None:
-        self.order, self._work = order, work
-        self.started = 0  # the number of finished tasks, and so the index of the next one or of the one under way
-        self.running = False
-        self.deaths = 0
-        self.done: list[bytes] = []
-        self.number = work.shard
-        self._parent: bytes | None = None
-
-    @property
-    def current(self) -> bool:
-        return self._work.current()
-
-    @property
-    def waiting(self) -> bool:
-        return not self.running and self.started < len(self._work.tasks) and self.current
-
-    @property
-    def samples_left(self) -> int:
-        return sum(task.lesson.total for task in self._work.tasks[self.started :])
-
-    def next(self, learner: Learner | None) -> Assignment:
-        if self.started == 0:
-            self._parent = self._work.parent()
-        return Assignment(learner, self._parent, self._work.tasks[self.started])
-
-    @property
-    def segment(self) -> SegmentKey:
-        return self._work.tasks[self.started].lesson.segment
-
-    def discard(self) -> None:
-        """Drop the trained sub-models: they may have seen samples that are being forgotten."""
-        self.done, self._parent = [], None
-
-    def take(self, number: int) -> bytes | None:
-        """Return a task's sub-model and drop this object's reference; None if the work is no longer current."""
-        done = self.done  # before the check: `discard` replaces the list only once the work is not current
-        if not self.current:
-            self.discard()
-            return None
-        blob, done[number] = done[number], b""
-        return blob
-
-    def finish(self, blob: bytes) -> None:
-        """Record the sub-model of the task under way."""
-        self._parent = blob if self.started + 1 < len(self._work.tasks) else None
-        self.done.append(blob)
-        self.started += 1
-        self.running, self.deaths = False, 0
-
-
-class Processes:
-    """Trains shards in worker processes that stay warm between calls.
-
-    The shard with most samples left goes first. A worker that dies is replaced, and its segment trained again from
-    the same parent: with the same bits, since training is a pure function. Sub-models are yielded in the order of the
-    tasks, whichever worker is done first; `in_flight_bytes` says how much had to wait.
-
-    When samples of a shard are forgotten, the worker that trains on them is killed, and its memory with it. Another one
-    is started at once, and the other shards go on.
-
-    A lock protects which worker trains which shard, and which workers are cancelled. A worker is cancelled for the
-    shard that it trains at that moment and never gets another one. A cancelled worker is replaced; that does not count
-    as a death. A worker stays in the list of busy ones until it is done or dead. The lock is never held while the
-    caller's functions are called, since the caller may hold other locks.
+class Processes(WorkerPool):
+    """Trains shards in worker processes of this machine, which stay warm between calls (see `WorkerPool`).
 
     Parameters
     ----------
@@ -139,40 +32,22 @@ class Processes:
     def __init__(self, workers: int) -> None:
         if not 1 <= workers <= MOST_WORKERS:
             raise InputError(f"the number of workers must be from 1 to {MOST_WORKERS}, not {workers}")
-        self.workers = workers
-        self.in_flight_bytes = 0
-        self._lock = Lock()  # protects everything below
-        self._stop = False  # if true, the running call of `train` raises `Cancelled`, or the next one does
-        self._shards: list[_Shard] = []  # of the running call of `train`
+        super().__init__(workers)
         self._context: SpawnContext = ScriptlessContext()
-        self._idle: list[_Worker] = []
-        self._busy: list[_Worker] = []
         self._sharing_noted = False  # whether the user was warned that workers take turns on a GPU
 
-    def train(
-        self, learner: Learner, work: Sequence[ShardWork], on_epoch: OnEpoch
-    ) -> Generator[bytes | None, None, None]:
-        """Yield the encoded sub-model of every task (see `Executor.train`)."""
-        shards = [_Shard(order, shard_work) for order, shard_work in enumerate(work)]
-        self._choose_context(learner)
-        self._note_sharing(learner, min(self.workers, len(shards)))
-        with self._lock:
-            self._shards = shards
+    def _start(self) -> Worker:
+        """Start a worker process; an `InputError` if the system refuses it."""
         try:
-            for shard, shard_work in zip(shards, work, strict=True):
-                for number in range(len(shard_work.tasks)):
-                    while len(shard.done) <= number and shard.current:
-                        self._assign(learner, shards)
-                        self._stop_outdated()  # a shard's samples may be forgotten just before it is assigned
-                        self._listen(on_epoch)
-                        waiting_bytes = sum(len(blob) for other in shards for blob in other.done)
-                        self.in_flight_bytes = max(self.in_flight_bytes, waiting_bytes)
-                    yield shard.take(number)
-        finally:
-            with self._lock:
-                self._shards = []
-            for worker in list(self._busy):  # after an error, or if the caller closed the generator
-                self._remove(worker)
+            return _spawn(self._context)
+        except OSError as error:
+            raise InputError(
+                f"cannot start a worker process: {error.strerror}: take fewer workers, or allow more"
+            ) from None
+
+    def _prepare(self, learner: Learner, shards: int) -> None:
+        self._choose_context(learner)
+        self._note_sharing(learner, min(self.workers, shards))
 
     def _choose_context(self, learner: Learner) -> None:
         """Let new workers import the caller's script only if it defines the learner; end idle workers that differ."""
@@ -191,198 +66,12 @@ class Processes:
             self._sharing_noted = True
             warnings.warn(note, stacklevel=2)
 
-    def _assign(self, learner: Learner, shards: Sequence[_Shard]) -> None:
-        """Give waiting shards to workers, as many as are free."""
-        self._raise_if_stopped()
-        waiting = sorted((s for s in shards if s.waiting), key=lambda s: (-s.samples_left, s.order))
-        for shard in waiting[: self.workers - len(self._busy)]:
-            fresh = None if self._idle else _start(self._context)
-            with self._lock:
-                worker = self._idle.pop() if self._idle else fresh or _start(self._context)
-                worker.shard, shard.running = shard, True
-                self._busy.append(worker)
-            self._raise_if_stopped()  # `cancel` may have run before this worker was among the busy ones
-            if worker.ready:
-                self._send(worker, learner)
-            else:
-                worker.learner = learner  # sent once the worker reports that it has started
-
-    def _raise_if_stopped(self) -> None:
-        with self._lock:
-            stop, self._stop = self._stop, False
-        if stop:
-            raise Cancelled("training was stopped")
-
-    def _send(self, worker: _Worker, learner: Learner) -> None:
-        shard = worker.shard
-        assert shard is not None
-        has_learner, worker.learner, worker.ready = worker.ready and worker.learner is learner, learner, True
-        with self._lock:
-            worker.seen.add(shard.number)
-        try:
-            packed = wire.pack(shard.next(None if has_learner else learner))
-        except Exception as error:
-            if worker.cancelled or not shard.current:  # its samples were destroyed while they were read
-                self._replace(worker)
-                return
-            if isinstance(error, AttributeError | TypeError | ValueError | PicklingError):
-                # pickle's errors for a lambda, a local class …
-                raise InputError(f"the learner or its data cannot be sent to a worker process: {error}") from None
-            raise ShardError(shard.segment, error) from error
-        try:
-            packed.send(worker.pipe)
-        except OSError:
-            if shard.current:
-                self._handle_death(worker)
-            else:
-                self._replace(worker)
-
-    def _listen(self, on_epoch: OnEpoch) -> None:
-        """Wait until a worker sends a message or dies, and handle all messages."""
-        by_pipe = {worker.pipe: worker for worker in self._busy}
-        readable = wait(list(by_pipe)) if by_pipe else ()
-        self._raise_if_stopped()
-        for pipe in readable:
-            worker = by_pipe[pipe]  # type: ignore[index]
-            assert worker.shard is not None
-            if worker.cancelled or not worker.shard.current:
-                self._replace(worker)
-                continue
-            try:
-                message = wire.receive(worker.pipe)
-            except (EOFError, OSError):  # also in the middle of a message
-                self._handle_death(worker)
-                continue
-            except Exception as error:  # a learner may raise an error that only the worker can unpickle
-                unreadable = f"a worker's message cannot be read: {type(error).__name__}: {error}"
-                raise ShardError(worker.shard.segment, LearnerError(unreadable)) from error
-            if isinstance(message, Ready):
-                assert worker.learner is not None
-                self._send(worker, worker.learner)
-            elif isinstance(message, Epoch):
-                try:
-                    on_epoch(worker.shard.segment, message.done, message.total)
-                except Cancelled:
-                    self._replace(worker)
-            elif isinstance(message, Trained):
-                self._finish(worker, message.blob)
-            elif isinstance(message, Failed):
-                if not worker.cancelled and worker.shard.current:
-                    raise ShardError(worker.shard.segment, message.error)
-                self._replace(worker)
-
-    def _finish(self, worker: _Worker, blob: bytes) -> None:
-        """Take a worker's sub-model and make the worker idle, unless it was cancelled or retired."""
-        with self._lock:
-            if not worker.cancelled:
-                assert worker.shard is not None
-                worker.shard.finish(blob)
-                worker.shard = None
-                self._busy.remove(worker)
-                if not worker.retired:
-                    self._idle.append(worker)
-                    return
-        if worker.retired and not worker.cancelled:
-            worker.end()
-            worker.close()
-        else:
-            self._replace(worker)
-
-    def _stop_outdated(self) -> None:
-        """End the workers of shards whose work is no longer current, and drop what was trained of it."""
-        for worker in list(self._busy):
-            if worker.shard is not None and not worker.shard.current:
-                self._replace(worker)
-        for shard in self._shards:
-            if not shard.current:
-                shard.discard()  # a sub-model may have arrived after `cancel`
-
-    def _replace(self, worker: _Worker) -> None:
-        """End a busy worker whose result is of no use, and start an idle one in its place."""
-        self._remove(worker)
-        fresh = _start(self._context)
-        with self._lock:
-            self._idle.append(fresh)
-
-    def _handle_death(self, worker: _Worker) -> None:
-        """Put a dead worker's segment back among the waiting ones; raise if its workers died too often."""
-        if worker.cancelled:
-            self._replace(worker)
-            return
-        shard = worker.shard
-        assert shard is not None
-        self._remove(worker)
-        shard.deaths += 1
-        if not worker.ready and worker.process.exitcode == 1 and not isinstance(self._context, ScriptlessContext):
-            raise ShardError(shard.segment, needs_guard())
-        if shard.deaths >= TRIES:
-            how = f"exit code {worker.process.exitcode}"
-            died = PassingError(f"a worker died {TRIES} times over segment {shard.segment} ({how})")
-            raise ShardError(shard.segment, died)
-
-    def _remove(self, worker: _Worker) -> None:
-        """End a busy worker. It stays in the list until it is dead, so that `cancel` does not miss it."""
-        worker.end()
-        with self._lock:
-            self._busy.remove(worker)
-            if worker.shard is not None:
-                worker.shard.running = False
-        worker.close()  # only by the thread that listens to it
-
-    def cancel(self, shards: Collection[int] | None = None) -> None:
-        """Kill the workers that train these shards, or all workers, and drop what was trained of the shards."""
-        with self._lock:
-            if shards is None:
-                self._stop = True
-            cancelled = [w for w in self._busy if w.shard and (shards is None or w.shard.number in shards)]
-            for worker in cancelled:
-                worker.cancelled = True
-            for shard in self._shards:
-                if shards is not None and shard.number in shards:
-                    shard.discard()
-        for worker in cancelled:
-            worker.end()
-
-    def retire(self, shards: Collection[int]) -> None:
-        """End the workers that received samples of these shards: idle ones now, busy ones after their segment.
-
-        New ones are started when there is work.
-        """
-        with self._lock:
-            for worker in (*self._idle, *self._busy):
-                worker.retired = worker.retired or any(shard in shards for shard in worker.seen)
-            idle, self._idle = [w for w in self._idle if w.retired], [w for w in self._idle if not w.retired]
-        for worker in idle:
-            worker.end()
-            worker.close()
-
-    def close(self) -> None:
-        """End all workers; a running call of `train` raises `Cancelled`."""
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for worker in idle:
-            worker.end()
-            worker.close()
-        self.cancel()
-        with self._lock:
-            self._stop = bool(self._shards)  # stop the running call only, not the next one
-
-    def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # the interpreter may be shutting down
-            self.close()
+    def _refused(self, worker: Worker) -> Exception | None:
+        script_failed = not worker.ready and worker.process.exitcode == 1
+        return needs_guard() if script_failed and not isinstance(self._context, ScriptlessContext) else None
 
 
-def _start(context: SpawnContext) -> _Worker:
-    """Start a worker process; an `InputError` if the system refuses it."""
-    try:
-        return _spawn(context)
-    except OSError as error:
-        raise InputError(
-            f"cannot start a worker process: {error.strerror}: take fewer workers, or allow more"
-        ) from None
-
-
-def _spawn(context: SpawnContext) -> _Worker:
+def _spawn(context: SpawnContext) -> Worker:
     ours, theirs = multiprocessing.Pipe()
     process = context.Process(target=work, args=(theirs,), daemon=True)
     resource_tracker.ensure_running()  # before the signal mask is set: its start would reset the mask
@@ -393,4 +82,4 @@ def _spawn(context: SpawnContext) -> _Worker:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
-    return _Worker(process, ours)
+    return Worker(process, ours)

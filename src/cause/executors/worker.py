@@ -4,6 +4,7 @@ import contextlib
 import gc
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from typing import Protocol
 
 from cause.common.zeroize import overwrite_freed_memory, sweep
 from cause.engine.executor import Task, train_segment
@@ -53,26 +54,68 @@ class Assignment:
     task: Task
 
 
+Message = Ready | Epoch | Trained | Failed
+"""What a worker sends."""
+
+
+class Link(Protocol):
+    """A worker's connection to the process that gives it work. All methods raise `EOFError` or `OSError` at its end."""
+
+    def receive(self) -> Assignment:
+        """Wait for the next assignment."""
+
+    def pending(self, seconds: float) -> bool:
+        """Wait so long at most for an assignment, and return whether there is one."""
+
+    def send(self, message: Message) -> None:
+        """Send a message; if the message cannot be packed, raise another error before any of it is sent."""
+
+
+class PipeLink:
+    """A link through a pipe of this machine."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+
+    def receive(self) -> Assignment:
+        """Wait for the next assignment."""
+        assignment: Assignment = wire.receive(self._pipe)
+        return assignment
+
+    def pending(self, seconds: float) -> bool:
+        """Wait so long at most for an assignment, and return whether there is one."""
+        return self._pipe.poll(seconds)
+
+    def send(self, message: Message) -> None:
+        """Send a message."""
+        wire.send(self._pipe, message)
+
+
 def work(pipe: Connection) -> None:
     """Train every `Assignment` that comes through the pipe, until the pipe is closed."""
+    serve(PipeLink(pipe))
+
+
+def serve(link: Link) -> None:
+    """Train every `Assignment` that comes through a link, until the other end is closed."""
     overwrite_freed_memory()
     learner: Learner | None = None
     shard: int | None = None
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the caller ended
-        wire.send(pipe, Ready())
+        link.send(Ready())
         while True:
-            learner, shard = _serve(pipe, learner, shard)
-            if not pipe.poll(AT_ONCE_S):
+            learner, shard = _serve(link, learner, shard)
+            if not link.pending(AT_ONCE_S):
                 gc.collect()  # modules form reference cycles: collect them before blocking
 
 
-def _serve(pipe: Connection, learner: Learner | None, last_shard: int | None) -> tuple[Learner, int]:
+def _serve(link: Link, learner: Learner | None, last_shard: int | None) -> tuple[Learner, int]:
     """Receive and train one assignment; return its learner and shard. No sample of it is referred to afterwards.
 
     Before a segment of another shard than the last one, reference cycles are collected: they may hold samples of the
     last shard, which may be forgotten while this one is trained.
     """
-    assignment: Assignment = wire.receive(pipe)
+    assignment = link.receive()
     shard = assignment.task.lesson.segment.shard
     if last_shard is not None and shard != last_shard:
         sweep()
@@ -81,18 +124,19 @@ def _serve(pipe: Connection, learner: Learner | None, last_shard: int | None) ->
     if assignment.learner is not None:
         gc.unfreeze()
         gc.freeze()  # imported objects are left out of collections, which with torch take 40 ms then, not 150
-    answer = _answer(learner, assignment, pipe)
+    answer = _answer(learner, assignment, link)
     try:
-        packed = wire.pack(answer)
+        link.send(answer)
+    except OSError:
+        raise
     except Exception as error:  # a learner's state or error need not be picklable
-        packed = wire.pack(Failed(_as_learner_error(error)))
-    packed.send(pipe)
+        link.send(Failed(_as_learner_error(error)))
     return learner, shard
 
 
-def _answer(learner: Learner, assignment: Assignment, pipe: Connection) -> Trained | Failed:
+def _answer(learner: Learner, assignment: Assignment, link: Link) -> Trained | Failed:
     def tick(done: int, total: int) -> None:
-        wire.send(pipe, Epoch(done, total))
+        link.send(Epoch(done, total))
 
     try:
         return Trained(train_segment(learner, assignment.parent, assignment.task, tick))

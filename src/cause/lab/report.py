@@ -28,6 +28,7 @@ def tables(folder: Path) -> dict[str, str]:
         "summary": _summary(records["compare"]["result"]),
         "accuracy": _accuracy(records),
         "accuracy of all": _full_size(records, folder / "reproduce"),
+        "accuracy by seed": _seeds(records, folder / "reproduce"),
         "accuracy at 20 epochs": _systems(records, "accuracy-20-epochs-{}-{}"),
         "speed on a card": _speed(records["gpu"]["result"]),
         "readings": _readings(folder / "reproduce"),
@@ -198,42 +199,52 @@ VARIANTS_OF_CAUSE = ("cause-no-sc", "cause-u", "cause-c")
 
 
 def _full_size(records: dict[str, Any], folder: Path) -> str:
-    """Return the table of every system's accuracy with all samples and epochs; the paper's figures in brackets."""
-    accuracies = _accuracies_at_full_size(folder)
-    for system in SYSTEMS:
-        for shards in SHARDS:
-            name = f"accuracy-paper-{shards}" if system == "cause" else f"accuracy-paper-{system}-{shards}"
-            if name in records:
-                accuracies[system, shards] = records[name]["result"]["rounds"][-1]["majority"]
+    """Return the table of every system's accuracy with all samples and epochs; the paper's figures in brackets.
+
+    At S = 1 there is nothing to partition or to control: the variants of CAUSE are CAUSE itself and show its accuracy.
+    """
+    accuracies = _accuracies_at_full_size(records, folder)
     reported = paper.SHARDS.values["cifar10"] | paper.CONTROLLER.values["accuracy"]
     rows = []
     for system in (*SYSTEMS, *VARIANTS_OF_CAUSE):
         row = [system]
         for shards in SHARDS:
             known = reported.get(system, {}).get(str(shards))
-            ours = accuracies.get((system, shards))
+            trained = "cause" if shards == 1 and system in VARIANTS_OF_CAUSE else system
+            ours = accuracies.get((trained, shards, 0))
             shown = "not run" if ours is None else f"{ours:.1%}"
             row.append(shown if known is None else f"{shown} ({Decimal(str(known)):.1%})")
         rows.append(row)
     return markdown(["accuracy, majority vote (paper)", *(f"S = {shards}" for shards in SHARDS)], rows)
 
 
-def _accuracies_at_full_size(folder: Path) -> dict[tuple[str, int], float]:
-    """Return the accuracy by system and shards of seed 0 with the paper's recipe, network, samples and epochs."""
-    of_the_paper = {
-        "dataset": "cifar10",
-        "backbone": "resnet34",
-        "recipe": "paper",
-        "share": 1.0,
-        "epochs": 80,
-        "seed": 0,
-    }
+def _seeds(records: dict[str, Any], folder: Path) -> str:
+    """Return the table of the accuracies of three seeds, of CAUSE and SISA at S = 4 and 16."""
+    accuracies = _accuracies_at_full_size(records, folder)
+    rows = []
+    for shards in (4, 16):
+        for system in ("cause", "sisa"):
+            seeds = [accuracies.get((system, shards, seed)) for seed in range(3)]
+            run = [accuracy for accuracy in seeds if accuracy is not None]
+            shown = ["not run" if accuracy is None else f"{accuracy:.1%}" for accuracy in seeds]
+            rows.append([f"{system}, S = {shards}", *shown, f"{sum(run) / len(run):.1%}" if run else "–"])
+    return markdown(["accuracy, majority vote", "seed 0", "seed 1", "seed 2", "mean"], rows)
+
+
+def _accuracies_at_full_size(records: dict[str, Any], folder: Path) -> dict[tuple[str, int, int], float]:
+    """Return accuracies by system, shards and seed, with the paper's recipe, network, samples and epochs."""
+    of_the_paper = {"dataset": "cifar10", "backbone": "resnet34", "recipe": "paper", "share": 1.0, "epochs": 80}
     accuracies = {}
     for name in ("shards", "controller", "partitions"):
         for run in (load(folder / f"{name}.json").get("result") or {}).get("cells", []):
             settings = run["settings"]
             if run["kind"] == "train" and of_the_paper.items() <= settings.items():
-                accuracies[settings["system"], settings["shards"]] = run["result"]["accuracy"]
+                accuracies[settings["system"], settings["shards"], settings["seed"]] = run["result"]["accuracy"]
+    for system in SYSTEMS:
+        for shards in SHARDS:
+            name = f"accuracy-paper-{shards}" if system == "cause" else f"accuracy-paper-{system}-{shards}"
+            if name in records:
+                accuracies[system, shards, 0] = records[name]["result"]["rounds"][-1]["majority"]
     return accuracies
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cause.data.table import without_underscore
 from cause.service.problems import ProblemError
 
 LABEL, USER = "label", "user"
@@ -108,7 +109,7 @@ def _columns(header: list[str], labels: bool | None, users: bool) -> tuple[list[
 
 def _numbers(row: list[str], columns: list[int], line: int) -> list[float]:
     try:
-        numbers = [float(row[at]) for at in columns]
+        numbers = [float(without_underscore(row[at])) for at in columns]
     except ValueError:
         raise ProblemError(422, f"line {line} of the table: every value is a number") from None
     if not all(math.isfinite(number) and abs(number) <= 1e9 for number in numbers):

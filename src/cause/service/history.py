@@ -49,8 +49,9 @@ class Point:
 class HistoryFile:
     """Points in a file of their own, so that the home's format stays as it is.
 
-    A file that is damaged is deleted and begun anew; where none can be made, points are kept in memory until the
-    service ends. Both are logged: a device must forget whatever became of the picture of its past.
+    A file that is damaged is deleted and begun anew; where none can be made, or another process has it locked, points
+    are kept in memory until the service ends. Both are logged: a device must forget whatever became of the picture of
+    its past.
 
     Parameters
     ----------
@@ -68,13 +69,18 @@ class HistoryFile:
         try:
             self._connection = self._opened()
         except (sqlite3.Error, OSError) as error:
+            self._connection = self._begun_anew(error)
+
+    def _begun_anew(self, error: sqlite3.Error | OSError) -> sqlite3.Connection:
+        try:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:  # another process has locked it
+                raise error
             log.warning("the history in %s cannot be used and is begun anew: %s", FILE, redacted_message(error))
-            try:
-                self._path.unlink(missing_ok=True)
-                self._connection = self._opened()
-            except (sqlite3.Error, OSError) as again:
-                log.warning("the history is kept in memory until the service ends: %s", redacted_message(again))
-                self._connection = _with_table(sqlite3.connect(":memory:", check_same_thread=False))
+            self._path.unlink(missing_ok=True)
+            return self._opened()
+        except (sqlite3.Error, OSError) as again:
+            log.warning("the history is kept in memory until the service ends: %s", redacted_message(again))
+            return _with_table(sqlite3.connect(":memory:", check_same_thread=False))
 
     def _opened(self) -> sqlite3.Connection:
         if not self._path.exists():

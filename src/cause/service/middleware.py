@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -32,6 +33,8 @@ LARGE = ("/samples", "/samples/matching", "/predictions", "/evaluations")
 STREAM = "/v1/events"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 """Methods that metrics name; a client could make up any number of others."""
+ONCE = (b"authorization", b"content-type", b"idempotency-key", b"last-event-id")
+"""Headers that a request has at most once."""
 ALIVE = ("/healthz", "/readyz")
 """Answered however many requests are under way; otherwise a busy device would look like a dead one."""
 BODY_BYTES_S = 65_536
@@ -167,6 +170,7 @@ class ServiceMiddleware:
             raise problems.ProblemError(413, f"a request has at most {most:,} bytes", {"Connection": "close"})
         if not guarded:
             return None
+        _check_doubled(scope)
         address = (scope.get("client") or ("?",))[0]
         scheme, _, secret = (_header(scope, b"authorization") or b"").partition(b" ")
         try:
@@ -227,6 +231,20 @@ class ServiceMiddleware:
             return message
 
         return receive_limited
+
+
+def _check_doubled(scope: Scope) -> None:
+    """Refuse a request that names a header or a parameter of its query twice: one of them would be ignored."""
+    names = [name for name, _ in scope["headers"]]
+    for name in ONCE:
+        if names.count(name) > 1:
+            text = name.decode().title()
+            raise problems.ProblemError(400, f"a request has one {text} header, not several", {"Connection": "close"})
+    seen: set[str] = set()
+    for parameter, _ in parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True):
+        if parameter in seen:
+            raise problems.ProblemError(400, f"the query has the parameter {parameter[:40]!r} twice")
+        seen.add(parameter)
 
 
 def _header(scope: Scope, name: bytes) -> bytes | None:

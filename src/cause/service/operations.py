@@ -21,6 +21,7 @@ OPERATIONS = {
     ("POST", "/v1/evaluations"): "evaluate",
     ("GET", "/v1/evaluations"): "list_evaluations",
     ("GET", "/v1/status"): "get_status",
+    ("GET", "/v1/exports"): "list_exports",
     ("GET", "/v1/rounds"): "list_rounds",
     ("POST", "/v1/rounds"): "close_round",
     ("GET", "/v1/rounds/{round}"): "get_round",

@@ -488,6 +488,13 @@ class Export(ResponseModel):
     tainted: Time | None
 
 
+class Exports(ResponseModel):
+    """A page of exports."""
+
+    items: list[Export]
+    next: int | None
+
+
 class Schedule(ResponseModel):
     """When rounds are closed and shards are repaired."""
 
@@ -510,11 +517,12 @@ class QuarantinedUpload(ResponseModel):
 
 
 class Quarantine(ResponseModel):
-    """All samples in quarantine."""
+    """Samples in quarantine: how many uploads and samples there are, and all of them or a page."""
 
     uploads: int
     samples: int
     items: list[QuarantinedUpload]
+    next: int | None = Field(description="The `after` of the next page of `/v1/quarantine`; null if all are here")
 
 
 class ExpectedAccuracy(ResponseModel):
@@ -553,6 +561,7 @@ class Status(ResponseModel):
     quarantine: Quarantine
     clock: str | None
     exports: list[Export]
+    tainted_exports: int = Field(description="How many exports hold samples that were erased since, of all exports")
     schedule: Schedule
     expected_accuracy: ExpectedAccuracy | None = Field(
         description="Of an additive learner, for its present state; null while it is estimated, and for other learners"

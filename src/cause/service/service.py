@@ -22,7 +22,8 @@ from cause.device.store.home import Home
 from cause.device.store.layout import DEVICE_KEY, Layout
 from cause.device.store.retrying import retried
 from cause.errors import HomeError
-from cause.executors import Processes
+from cause.executors import Executor, Processes
+from cause.executors.cluster.resources import parse_per_worker
 from cause.service.baselines import Comparison
 from cause.service.batching import PredictionBatcher
 from cause.service.body_reader import BodyReader
@@ -31,6 +32,7 @@ from cause.service.erasures import Erasures
 from cause.service.events import Events
 from cause.service.expected_accuracy import ExpectedAccuracy
 from cause.service.history import HistoryFile, Recorder
+from cause.service.home_time import HomeTime
 from cause.service.input_spec import InputConverter
 from cause.service.inputs import InputLayout, SampleReader
 from cause.service.journal import PublishingJournal
@@ -77,7 +79,7 @@ class Service:
         """Called with the new settings by `reload`."""
         config = read_config(Layout(folder).config)
         self.model = None if settings.calibration is None else EnergyModel.load(Path(settings.calibration))
-        self.device = Cause(folder, executor=Processes(settings.workers))
+        self.device = Cause(folder, executor=_executor(settings))
         try:
             self.home: Home = home_of(self.device)
             # milliseconds: fewer events than that are published, so the ids of the next run are higher
@@ -92,7 +94,9 @@ class Service:
             self.verifications = Verifications(self.device, self.events, settings.verify_processes)
             self.journal = PublishingJournal(self.home, self.events, self._on_forget)
             self.device.journal = self.journal
-            self.tokens = Tokens(self.home.layout.folder, token_key(self.home), tidy=self.home.time.doubt() is None)
+            tidy = self.home.time.doubt() is None
+            key = token_key(self.home)
+            self.tokens = Tokens(self.home.layout.folder, key, HomeTime(self.home), tidy=tidy, set_aside=True)
             self._call_key = self.home.vault.commit(DEVICE_KEY, digest("calls of the service"))
             shape, dtype = config.settings.input_shape, config.settings.input_dtype
             self.reader = SampleReader(
@@ -260,6 +264,16 @@ def tokens_of(folder: Path) -> Tokens:
     source = read_config(layout.config).source(folder)
     home = retried(partial(Home, folder, source, read_only=True))
     try:
-        return Tokens(folder, token_key(home), tidy=home.time.doubt() is None)
+        return Tokens(folder, token_key(home), HomeTime(home, ask_again=False), tidy=home.time.doubt() is None)
     finally:
         home.close()
+
+
+def _executor(settings: ServeSettings) -> Executor:
+    """Return where the service trains: in processes of this machine, or on a cluster."""
+    if settings.ray is None:
+        return Processes(settings.workers)
+    from cause.executors.cluster import RayExecutor
+
+    needs = None if settings.per_worker is None else parse_per_worker(settings.per_worker)
+    return RayExecutor(settings.ray, per_worker=needs)

@@ -12,6 +12,7 @@ from cause.common.registry import check_choice, nearest
 from cause.common.units import parse_bytes
 from cause.device.schedule import TIMES, parse_duration
 from cause.errors import InputError
+from cause.executors.cluster.resources import parse_per_worker
 
 PREFIX = "CAUSE_SERVE_"
 REPAIRS = (*TIMES, "never")
@@ -47,6 +48,10 @@ class ServeSettings:
     itself (localhost, 127.0.0.1, [::1]) always may."""
     workers: int = 1
     """Worker processes that train."""
+    ray: str | None = None
+    """The address of a Ray cluster that trains instead of worker processes of this machine: HOST:PORT, or auto."""
+    per_worker: str | None = None
+    """What each worker of the cluster needs: cpus=1,gpus=0.1,memory=2000000000; None: one CPU."""
     close_every: str | None = None
     """Close a round when so much time has passed and something is staged: "1h"."""
     close_samples: int | None = None
@@ -102,6 +107,10 @@ class ServeSettings:
             raise InputError(f"a port is a number from 0 to 65535, not {self.port}")
         if self.workers < 1:
             raise InputError(f"the service needs at least 1 worker process, not {self.workers}")
+        if self.per_worker is not None:
+            parse_per_worker(self.per_worker)
+            if self.ray is None:
+                raise InputError("per_worker says what a worker of a cluster needs: name the cluster with ray")
         if self.repair is not None:
             check_choice("repair", self.repair, REPAIRS)
         check_choice("samples", self.samples, SAMPLES)

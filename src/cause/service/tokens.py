@@ -10,7 +10,9 @@ import base64
 import contextlib
 import hashlib
 import hmac
+import itertools
 import json
+import logging
 import os
 import sqlite3
 import threading
@@ -36,6 +38,9 @@ _NOBODY = bytes(32)
 _CODE = b"\x02"
 """The first byte of a user's code; codes of earlier versions are 32 bytes without it."""
 _OLD_CODE_BYTES = 32
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+"""Codes of SQLite for a damaged file, one of another format, and one whose tables have other columns."""
+log = logging.getLogger("cause.serve")
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,8 @@ class Tokens:
         Returns seconds since 1970.
     tidy
         Remove the codes of earlier versions from tokens that have expired. Only where the clock can be trusted.
+    set_aside
+        Rename a damaged file and begin without tokens, instead of raising. Only for the process that has the home open.
 
     Raises
     ------
@@ -78,20 +85,25 @@ class Tokens:
         If the file cannot be used.
     """
 
-    def __init__(self, folder: Path, key: bytes, clock: Callable[[], float] = time.time, *, tidy: bool = False) -> None:
+    def __init__(
+        self, folder: Path, key: bytes, clock: Callable[[], float] = time.time, *, tidy: bool = False,
+        set_aside: bool = False,
+    ) -> None:  # fmt: skip
         self._key, self._clock, self._lock = key, clock, threading.RLock()
         self._tokens: dict[str, tuple[bytes, Token]] = {}
         self._version = -1
         path = folder / FILE
         with _as_home_error(path):
-            if not path.exists():
-                os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=LOCKED_S)
-            self._connection.execute("PRAGMA secure_delete=ON")
-            self._connection.execute(
-                "CREATE TABLE IF NOT EXISTS tokens (id TEXT PRIMARY KEY, digest BLOB NOT NULL, scopes TEXT NOT NULL, "
-                "user BLOB, note TEXT NOT NULL, created REAL NOT NULL, expires REAL NOT NULL, revoked REAL) STRICT"
-            )
+            try:
+                self._connection = _opened(path)
+            except (sqlite3.Error, OSError) as error:
+                if not (set_aside and _damaged(error, path)):
+                    raise
+                log.warning(
+                    "the tokens in %s cannot be read (%s) and nobody has access: the file is now %s; make new tokens "
+                    "with `cause token create`", FILE, type(error).__name__, _set_aside(path),
+                )  # fmt: skip
+                self._connection = _opened(path)
             ended, values = "revoked IS NOT NULL OR expires <= ?", [_OLD_CODE_BYTES, clock() if tidy else 0.0]
             if self._connection.execute(f"SELECT 1 FROM tokens WHERE length(user)=? AND ({ended})", values).fetchone():
                 self._connection.execute(f"UPDATE tokens SET user=NULL WHERE length(user)=? AND ({ended})", values)
@@ -246,9 +258,49 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
+def _opened(path: Path) -> sqlite3.Connection:
+    """Open the file of tokens, or make it, and check that all of it can be read."""
+    if not path.exists():
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=LOCKED_S)
+    try:
+        connection.execute("PRAGMA secure_delete=ON")
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS tokens (id TEXT PRIMARY KEY, digest BLOB NOT NULL, scopes TEXT NOT NULL, "
+            "user BLOB, note TEXT NOT NULL, created REAL NOT NULL, expires REAL NOT NULL, revoked REAL) STRICT"
+        )
+        connection.execute("SELECT id, digest, scopes, user, note, created, expires, revoked FROM tokens LIMIT 0")
+        (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise sqlite3.DatabaseError("database disk image is malformed")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _damaged(error: Exception, path: Path) -> bool:
+    """Return whether the file itself is at fault; locks and full disks are not: it can be opened later."""
+    if isinstance(error, OSError) or path.is_dir():
+        return path.is_symlink() or path.is_dir()
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in _DAMAGED
+
+
+def _set_aside(path: Path) -> str:
+    """Rename the file, and what SQLite may have left beside it; return the new name."""
+    names = (f"{path.name}.damaged{'' if number == 1 else f'-{number}'}" for number in itertools.count(1))
+    name = next(name for name in names if not os.path.lexists(path.with_name(name)))
+    for ending in ("-journal", "-wal", "-shm"):  # a journal of the old file must not be played into the new one
+        with contextlib.suppress(FileNotFoundError):
+            path.with_name(path.name + ending).rename(path.with_name(name + ending))
+    path.rename(path.with_name(name))
+    return name
+
+
 @contextlib.contextmanager
 def _as_home_error(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise HomeError(f"cannot use the tokens in {str(path)!r}: {error}") from None
+        way_out = ": move it away and make new tokens (`cause token create`)" if _damaged(error, path) else ""
+        raise HomeError(f"cannot use the tokens in {str(path)!r}: {error}{way_out}") from None

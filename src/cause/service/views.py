@@ -1,7 +1,7 @@
 """The bodies of responses, made from the device. What belongs together is read under the device's lock."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from cause.common.version import __version__
@@ -9,12 +9,12 @@ from cause.device.device import ENDLESS
 from cause.device.retention import Retention
 from cause.device.status import Degraded, RepairCost, Status, estimated, waiting
 from cause.device.store.queries import BehindRow, RequestRow, RoundRow
-from cause.engine.ledger import Quarantined
 from cause.engine.presets import system_text
 from cause.engine.requests import Request as ForgetRequest
 from cause.engine.samples import SegmentKey
 from cause.service import schemas as s
 from cause.service.access import inspects
+from cause.service.paged_views import export, quarantine_page
 from cause.service.responses import optional_timestamp, timestamp
 from cause.service.searching import STEP, moment, search
 from cause.service.service import Service
@@ -29,8 +29,19 @@ def _key(segment: SegmentKey | None) -> list[int] | None:
     return None if segment is None else list(segment)
 
 
-def status(service: Service, *, names: bool) -> s.Status:
-    """Return the status of the device; with `names`, messages may contain user ids."""
+def status(service: Service, limit: int | None = None, *, names: bool) -> s.Status:
+    """Return the status of the device.
+
+    Parameters
+    ----------
+    service
+        The service.
+    limit
+        The most entries of the lists that grow: rounds with retrained samples and exports (the newest), quarantine (the
+        first); None for all.
+    names
+        Whether messages may contain user ids.
+    """
     device, home, trainer = service.device, service.home, service.trainer
     with device.lock:
         state = device.status(service.model)
@@ -65,7 +76,7 @@ def status(service: Service, *, names: bool) -> s.Status:
         storage=s.Storage(used_bytes=state.storage_bytes, budget_bytes=state.storage_budget_bytes),
         rsn=s.Rsn(
             total=sum(samples for _, samples in rows),
-            by_round=[s.RoundRsn(round=round_, rsn=samples) for round_, samples in rows],
+            by_round=[s.RoundRsn(round=round_, rsn=samples) for round_, samples in rows[_newest(limit)]],
         ),
         repair=_repair(state.repair, behind),
         requests=s.OpenRequests(
@@ -78,14 +89,10 @@ def status(service: Service, *, names: bool) -> s.Status:
         retention=_retention(state.retention),
         training=None if step is None else _training(step),
         problem=_problem(trainer.problem, state, now, names=names),
-        quarantine=_quarantine(state.quarantined, names),
+        quarantine=quarantine_page(state.quarantined, None, limit, names=names),
         clock=state.clock,
-        exports=[
-            s.Export(
-                id=export.id, made=timestamp(export.made), form=export.form, tainted=optional_timestamp(export.tainted)
-            )
-            for export in state.exports
-        ],
+        exports=[export(row) for row in state.exports[_newest(limit)]],
+        tainted_exports=sum(row.tainted is not None for row in state.exports),
         schedule=s.Schedule(
             close_every_s=service.settings.close_every_s,
             close_samples=service.settings.close_samples,
@@ -93,6 +100,10 @@ def status(service: Service, *, names: bool) -> s.Status:
         ),
         expected_accuracy=_expected_accuracy(service),
     )
+
+
+def _newest(limit: int | None) -> slice:
+    return slice(None) if limit is None else slice(-limit, None)
 
 
 def _expected_accuracy(service: Service) -> s.ExpectedAccuracy | None:
@@ -135,25 +146,6 @@ def _retention(retention: Retention) -> s.Retention:
             samples=by_age.samples, users=by_age.users, rounds=list(by_age.rounds), at=timestamp(by_age.at)
         ),
     )
-
-
-def quarantine(service: Service, *, names: bool) -> s.Quarantine:
-    """Return what is in quarantine; user ids only with `names`."""
-    with service.device.lock:
-        pieces = service.device.ledger.quarantined()
-    return _quarantine(pieces, names)
-
-
-def _quarantine(pieces: Sequence[Quarantined], names: bool) -> s.Quarantine:
-    items = [
-        s.QuarantinedUpload(
-            upload=piece.upload or 0, user=piece.user if names else None, round=piece.round, shard=piece.segment.shard,
-            samples=piece.samples, verdict=piece.verdict, since=optional_timestamp(piece.since),
-        )
-        for piece in pieces
-    ]  # fmt: skip
-    uploads = len({piece.upload for piece in pieces})
-    return s.Quarantine(uploads=uploads, samples=sum(piece.samples for piece in pieces), items=items)
 
 
 def _repair(cost: RepairCost, behind: list[int]) -> s.Repair:

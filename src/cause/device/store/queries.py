@@ -373,10 +373,15 @@ class Queries:
     def exports(self) -> list[ExportRow]:
         """All exports, the oldest first."""
         rows = self._database.rows("SELECT id, made, form, heads, tainted FROM exports ORDER BY made")
-        return [
-            ExportRow(id_, made, form, tuple(SegmentKey(*head) for head in json.loads(heads)), tainted)
-            for id_, made, form, heads, tainted in rows
-        ]
+        return [_export(*row) for row in rows]
+
+    def newest_exports(self, before: int | None, limit: int) -> list[tuple[int, ExportRow]]:
+        """Exports with their numbers, the newest first: at most `limit`, of those below the number `before`."""
+        rows = self._database.rows(
+            "SELECT rowid, id, made, form, heads, tainted FROM exports WHERE rowid < ? ORDER BY rowid DESC LIMIT ?",
+            [2**62 if before is None else before, limit],
+        )
+        return [(number, _export(*row)) for number, *row in rows]
 
     def add_export(self, id_: str, made: float, form: str, heads: Iterable[SegmentKey]) -> None:
         """Record an export; in a transaction.
@@ -431,6 +436,10 @@ class Queries:
     def has(self, table: str, value: bytes | int, column: str = "key") -> bool:
         """Whether a table has a row with this value in a column. Table and column must not come from a user."""
         return self._database.row(f"SELECT 1 FROM {table} WHERE {column}=?", [value]) is not None
+
+
+def _export(id_: str, made: float, form: str, heads: str, tainted: float | None) -> ExportRow:
+    return ExportRow(id_, made, form, tuple(SegmentKey(*head) for head in json.loads(heads)), tainted)
 
 
 def file_names(rows: Callable[[str], Iterable[Any]]) -> dict[str, list[bytes]]:

@@ -5,8 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from cause.lab.home_trace import history as trace_of
+from cause.service import paged_views, views
 from cause.service import schemas as s
-from cause.service import views
 from cause.service.access import require_scope
 from cause.service.history_view import history
 from cause.service.input_schemas import close_round_schema
@@ -27,10 +27,15 @@ def router(service: Service) -> APIRouter:
     """Return the routes of the device."""
     routes = APIRouter(tags=["device"])
 
-    @routes.get("/v1/status", response_model=s.Status, responses=documented())
-    def status(request: Request, token: Inspector) -> Response:
-        """The device at a glance."""
-        return json_response(request, views.status(service, names="operator" in token.scopes))
+    @routes.get("/v1/status", response_model=s.Status, responses=documented(422))
+    def status(request: Request, token: Inspector, limit: MaybeLimit = None) -> Response:
+        """The device at a glance; with `limit`, of its growing lists only the newest entries."""
+        return json_response(request, views.status(service, limit, names="operator" in token.scopes))
+
+    @routes.get("/v1/exports", response_model=s.Exports, responses=documented(422))
+    def exports(request: Request, token: Inspector, before: Before = None, limit: Limit = 50) -> Response:
+        """Copies of the ensemble that left the device, newest first."""
+        return json_response(request, paged_views.exports(service, before, limit))
 
     @routes.get("/v1/rounds", response_model=s.Rounds, responses=documented(422))
     def rounds(request: Request, token: Inspector, before: Before = None, limit: Limit = 50) -> Response:

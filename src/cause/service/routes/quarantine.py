@@ -7,11 +7,12 @@ from fastapi import APIRouter, Path, Request, Response
 
 from cause.engine.quarantine import dropping
 from cause.errors import RequestError
+from cause.service import paged_views, views
 from cause.service import schemas as s
-from cause.service import views
 from cause.service.access import require_scope
 from cause.service.problems import ProblemError, documented
 from cause.service.responses import json_response
+from cause.service.routes.pages import After, MaybeLimit
 from cause.service.service import Service
 from cause.service.tokens import Token
 
@@ -23,10 +24,10 @@ def router(service: Service) -> APIRouter:
     """Return the routes of the quarantine."""
     routes = APIRouter(tags=["device"])
 
-    @routes.get("/v1/quarantine", response_model=s.Quarantine, responses=documented())
-    def quarantine(request: Request, token: Inspector) -> Response:
-        """Samples that make trainings fail; operators also see the users."""
-        return json_response(request, views.quarantine(service, names="operator" in token.scopes))
+    @routes.get("/v1/quarantine", response_model=s.Quarantine, responses=documented(422))
+    def quarantine(request: Request, token: Inspector, after: After = None, limit: MaybeLimit = None) -> Response:
+        """Samples that make trainings fail, by upload, all or a page of them; operators also see the users."""
+        return json_response(request, paged_views.quarantine(service, after, limit, names="operator" in token.scopes))
 
     @routes.post(
         "/v1/quarantine/{upload}/drop", status_code=202, response_model=s.Request, responses=documented(404, 409, 422)

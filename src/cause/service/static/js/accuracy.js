@@ -1,7 +1,7 @@
 // Accuracy over time with the voters of each moment, and where something was erased.
 
 import { api } from "./api.js";
-import { byId, details, h, memo, put, say, svg, table } from "./dom.js";
+import { byId, details, h, memo, once, put, say, svg, table } from "./dom.js";
 import { capital, number, percent, stamp } from "./format.js";
 import { typeOf } from "./files.js";
 import { T } from "./texts.js";
@@ -11,8 +11,7 @@ export const erasureMarks = (history) => history.erasures.map((each) => [Date.pa
 
 export function startAccuracy(context) {
   const fail = (error) => say(byId("evaluate-error"), error ? capital(error.message) : "");
-  byId("evaluate-form").addEventListener("submit", async (event) => {
-    event.preventDefault();
+  byId("evaluate-form").addEventListener("submit", once(async () => {
     fail(null);
     const file = byId("evaluate-file").files[0];
     try {
@@ -20,7 +19,7 @@ export function startAccuracy(context) {
     } catch (error) {
       context.failed(error, fail);
     }
-  });
+  }));
 
   const draw = memo((history) => {
     const items = history.evaluations;

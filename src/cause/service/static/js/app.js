@@ -30,7 +30,7 @@ import { startTokens } from "./tokens.js";
 import { startVerdict } from "./verdict.js";
 
 const ROUTES = {
-  status: "/v1/status", shards: "/v1/shards", subModels: "/v1/sub-models", open: "/v1/requests?state=in_effect&limit=50",
+  status: "/v1/status?limit=50", shards: "/v1/shards", subModels: "/v1/sub-models", open: "/v1/requests?state=in_effect&limit=50",
   evaluations: "/v1/evaluations?limit=1", log: "/v1/log", history: "/v1/history?points=160", baselines: "/v1/baselines", energy: "/v1/energy",
 };
 const FIRST = ["status", "shards", "subModels", "open", "evaluations", "log"]; // without which nothing can be shown
@@ -42,6 +42,7 @@ const state = {};
 const may = { operate: false };
 let stop = () => {};
 let open = false;
+let connected = false; // whether the stream was up since the sign-in
 let stale = true; // whether something happened that the picture may not show
 let slow = true;
 
@@ -231,7 +232,9 @@ function start() {
     up: () => {
       linked(true, T.page.live);
       banner(null);
-      look();
+      if (connected || state.history) look();
+      else timeline.push("look", {}); // what is slow to make is being loaded, and nothing of it changed since
+      connected = true;
     },
     down: () => {
       linked(false, T.page.lost);
@@ -261,6 +264,7 @@ async function signIn() {
   may.operate = found.scopes.includes("operator");
   for (const id of ["erase", "upload-form", "evaluate"]) byId(id).hidden = !may.operate;
   open = stale = slow = true;
+  connected = false;
   if (found.scopes.includes("admin")) tokens.open(found);
   start();
   await settle();

@@ -1,7 +1,7 @@
 // The next round: what waits for it, uploads of one file or many, and closing it.
 
 import { api } from "./api.js";
-import { byId, say } from "./dom.js";
+import { byId, isDouble, once, say } from "./dom.js";
 import { capital, stamp } from "./format.js";
 import { isPicture, typeOf } from "./files.js";
 import { T } from "./texts.js";
@@ -15,8 +15,7 @@ export function startArrivals(context) {
   };
   file.addEventListener("change", chosen);
 
-  byId("upload-form").addEventListener("submit", async (event) => {
-    event.preventDefault();
+  byId("upload-form").addEventListener("submit", once(async () => {
     fail(null);
     const files = [...file.files];
     const user = byId("upload-user").value;
@@ -37,7 +36,7 @@ export function startArrivals(context) {
     say(byId("upload-message"), T.arrivals.uploaded(samples, files.length));
     file.value = "";
     chosen();
-  });
+  }));
 
   const button = byId("close-round");
   let expiring = null; // what closing the next round deletes
@@ -48,7 +47,8 @@ export function startArrivals(context) {
     asking = false;
     label();
   });
-  button.addEventListener("click", async () => {
+  button.addEventListener("click", once(async (event) => {
+    if (isDouble(event)) return;
     fail(null);
     if (expiring?.samples && !asking) {
       asking = true;
@@ -62,7 +62,7 @@ export function startArrivals(context) {
     } catch (error) {
       context.failed(error, fail);
     }
-  });
+  }));
 
   return ({ status }) => {
     const { staged, schedule, retention } = status;

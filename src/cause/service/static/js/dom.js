@@ -28,6 +28,24 @@ export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+// A handler of clicks or submits that does nothing while its last run is under way: a second click is a slip.
+export function once(work) {
+  let running = false;
+  return async (event) => {
+    event.preventDefault();
+    if (running) return;
+    running = true;
+    try {
+      await work(event);
+    } finally {
+      running = false;
+    }
+  };
+}
+
+// Whether a click is the second of a double click: it must not confirm what the first one asked.
+export const isDouble = (event) => event.detail > 1;
+
 // A table: columns are [title, cell of a row, class]; a column of class "wide" is left out on a phone.
 export function table(caption, columns, rows) {
   const named = (name) => (name ? { class: name } : {});

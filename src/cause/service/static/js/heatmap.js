@@ -1,5 +1,5 @@
-// The lineages of many shards as a compact map: a row for each shard, a cell for each segment, the darker the more samples
-// it has. A dot is a stored sub-model, a ring the head.
+// The lineages of many shards as a compact map: a row for each shard, a cell for each segment, its colour the stronger
+// the more samples it has. A dot is a stored sub-model, a ring the head.
 
 import { h, svg } from "./dom.js";
 import { SegmentView } from "./segment-view.js";
@@ -22,7 +22,8 @@ export class HeatMap extends SegmentView {
     this.back = svg("g", { "aria-hidden": "true" });
     this.front = svg("g", {});
     this.heads = svg("g", { "aria-hidden": "true" });
-    this.names = svg("g", { "aria-hidden": "true" });
+    this.corner = svg("rect", { class: "row-back", x: 0, y: 0, height: TOP }); // numbers of rounds are not seen behind the names
+    this.names = svg("g", { "aria-hidden": "true" }, this.corner);
     this.root.append(this.back, this.front, this.heads, this.names);
     this.place = h("div", { class: "pane map-pane" }, this.root);
     this.place.addEventListener("scroll", () => this.follow(), { passive: true });
@@ -58,6 +59,7 @@ export class HeatMap extends SegmentView {
     this.findColumns();
     this.left = wide < NARROW ? NARROW_LEFT : LEFT;
     this.step = Math.min(MOST, Math.max(LEAST, (wide - this.left - 4) / this.columns.length));
+    this.corner.setAttribute("width", this.left - 3);
     this.at = new Map(this.columns.map((key, index) => [`${key[1]}.${key[2]}`, this.left + index * this.step]));
     this.most = Math.max(1, ...this.picture.all().map((each) => each.samples));
     const width = Math.max(wide, this.left + this.columns.length * this.step + 4);

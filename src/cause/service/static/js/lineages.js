@@ -117,7 +117,7 @@ export class Lineages extends SegmentView {
     this.describe(part, shard, each, row, []);
     part.group.style.transform = `translate(${this.x(each.segment)}px, ${base}px)`;
     box(part.hit, -this.step / 2 + 1, -BAR - 16, this.step - 2, BAR + 19);
-    box(part.replay, -wide / 2 - 3, -BAR - 3, wide + 6, BAR + 6);
+    box(part.replay, -wide / 2 - 3, -BAR - 16, wide + 6, BAR + 19); // the number above the bar is inside the frame
     box(part.bar, -wide / 2, -high, wide, high);
     box(part.fill, -wide / 2, -high * each.share, wide, high * each.share);
     box(part.ghost, -wide / 2, -high - ghost, wide, ghost);

@@ -28,8 +28,8 @@ export const T = {
     live: "Live",
     lost: "Lost",
     notLive: "Not live",
-    gone: "The service does not answer. What is shown may be old; it is tried again.",
-    busy: (why) => `The service refuses live updates to this tab: ${why}. Close other tabs, or reload to see what is new; it is tried again.`,
+    gone: "The service does not answer. What is shown may be out of date. Trying again…",
+    busy: (why) => `The service refuses live updates to this tab: ${why}. Close other tabs, or reload to see what is new. Trying again…`,
     noAnswer: "the service does not answer",
     more: "more",
   },
@@ -38,9 +38,9 @@ export const T = {
     title: "Sign in",
     secret: "Token of an operator or auditor",
     open: "Open the dashboard",
-    why: "The token stays in this tab: it is kept in the tab's session storage, goes with it when it is closed, and is sent in a header, never in an address. A command makes one:",
+    why: "The token is kept in this tab's session storage until the tab is closed. It is sent in a header, never in an address. This command makes one:",
     ended: "The token is not valid any more: it has expired or was revoked.",
-    unknown: "This token is not known here, has expired or was revoked.",
+    unknown: "This token is unknown here, has expired or was revoked.",
     attempts: "Too many attempts: wait a second and try again.",
     gone: "The service does not answer: is it running?",
     scopes: (scopes) => `This token is for ${listed(scopes)}: the dashboard needs one of an operator or auditor.`,
@@ -54,8 +54,8 @@ export const T = {
     silentMany: (count, of) => `${number(count)} of ${plural(of, "shard")} do not vote.`,
     quarantine: (uploads, count) => `${plural(uploads, "upload")} with ${samples(count)} ${uploads === 1 ? "is" : "are"} in quarantine.`,
     clock: (why) => `${capital(why)}.`,
-    exports: (count) => `${plural(count, "export")} of the device ${count === 1 ? "holds" : "hold"} what was erased since: replace ${count === 1 ? "it" : "them"}.`,
-    full: (share) => `${percent(share)} of the room for samples is used.`,
+    exports: (count) => `${plural(count, "export")} of the device ${count === 1 ? "holds" : "hold"} samples that were erased since: replace ${count === 1 ? "it" : "them"}.`,
+    full: (share) => `${percent(share)} of the disk space for samples is used.`,
     soon: (count) => `${plural(count, "erasure")} must be repaired soon.`,
     healthy: "All shards vote, and nothing is late.",
     empty: "Nothing has been learned yet.",
@@ -89,8 +89,8 @@ export const T = {
     choose: "Choose a segment to see what a forget in it would replay.",
     legend: "Legend",
     keysOf: {
-      segment: "segment, as high as it has samples", shade: "segment, the darker the more samples", waits: "waits for training",
-      stored: "stored sub-model", tick: "not stored", head: "head: it votes", goes: "tainted: is destroyed",
+      segment: "segment: taller means more samples", shade: "segment: a stronger colour means more samples", waits: "waits for training",
+      stored: "stored sub-model", tick: "not stored", head: "head: it votes", goes: "tainted: will be destroyed",
       replayed: "would be replayed", restarts: "would restart from here",
     },
     table: "Lineages as a table",
@@ -110,7 +110,7 @@ export const T = {
   },
 
   story: {
-    steps: ["Samples deleted", "Tainted sub-models destroyed", "Fall back to the clean", "Replay", "Repaired, receipt signed"],
+    steps: ["Samples deleted", "Tainted sub-models destroyed", "Fall back to clean sub-models", "Replay", "Repaired, receipt signed"],
     before: "before", done: "done", waits: "waits", due: (when) => `due ${when}`,
     shards: (numbers) => capital(shards(numbers)),
     destroyed: (count) => (count ? subModels(count) : "none was tainted"),
@@ -122,8 +122,8 @@ export const T = {
 
   log: {
     title: "What happens",
-    empty: "Nothing yet: it is written here as it happens.",
-    nothing: "An erasure is in effect that touches nothing that was learned.",
+    empty: "Nothing yet. Events are listed here as they happen.",
+    nothing: "An erasure is in effect. Nothing had been learned from its samples.",
     deleted: (count) => `${samples(count)} deleted.`,
     destroyed: (count) => (count ? `${plural(count, "tainted sub-model")} destroyed.` : "No stored sub-model had seen them."),
     fallen: (texts) => (texts.length ? `${capital(listed(texts))}.` : "No shard is touched."),
@@ -134,10 +134,10 @@ export const T = {
       "upload.staged": (e) => `${samples(e.samples)} arrived; ${number(e.staged)} wait for the next round.`,
       "round.closed": (e) => `Round ${e.round} is closed: ${samples(e.samples)} of ${plural(e.users, "user")}.`,
       "training.started": (e) => `${e.what === "repair" ? "Replay" : "Training"} of ${shards(e.shards)} begins.`,
-      "upload.quarantined": (e) => `${capital(place(e.segment))}: ${plural(e.uploads, "upload")} fail alone and are in quarantine.`,
+      "upload.quarantined": (e) => `${capital(place(e.segment))}: ${plural(e.uploads, "upload")} ${e.uploads === 1 ? "makes" : "make"} training fail and ${e.uploads === 1 ? "is" : "are"} in quarantine.`,
       "segment.trained": (e) => (e.retrained ? `${capital(place(e.segment))} was trained again on ${samples(e.retrained)}.` : `${capital(place(e.segment))} was trained.`),
       "sub_model.dropped": (e) =>
-        e.why === "evicted" ? `The sub-model of ${place(e.segment)} made room.` : e.why === "damaged" ? `The sub-model of ${place(e.segment)} was damaged and is dropped.` : null,
+        e.why === "evicted" ? `The sub-model of ${place(e.segment)} was evicted to make room in memory.` : e.why === "damaged" ? `The sub-model of ${place(e.segment)} was damaged and has been deleted.` : null,
       "training.finished": (e) =>
         e.waiting.length ? `Training stopped; ${shards(e.waiting)} still ${e.waiting.length === 1 ? "waits" : "wait"}.` : e.what === "repair" ? `The replay is done: ${samples(e.rsn)} trained again.` : "All shards are up to date.",
       "request.repaired": (e) => `Request ${e.request.slice(0, 8)} is repaired and its receipt is signed.`,
@@ -147,10 +147,10 @@ export const T = {
 
   erase: {
     title: "Erase", user: "User", look: "Look up", what: "What to forget",
-    held: "Held of ", holds: (count, staged) => `: ${samples(count)}${staged ? `, and ${samples(staged)} that wait for the next round` : ""}.`,
+    held: "Stored for ", holds: (count, staged) => `: ${samples(count)}${staged ? `, and ${samples(staged)} that wait for the next round` : ""}.`,
     all: "Everything", some: "Some rounds:", single: "Some samples:",
     round: (of, count, numbers) => ` round ${of}: ${samples(count)}, ${shards(numbers)}`,
-    count: "At most so many samples (optional)",
+    count: "Number of samples at most (optional)",
     plan: "What this would do", chooseRound: "Choose a round.", chooseSample: "Choose a sample.",
     confirm: (count) => (count ? `Erase ${samples(count)}` : "Erase"), cancel: "Cancel",
     inEffect: (id, note) => `An erasure is in effect: request ${id.slice(0, 8)}.${note ? ` ${capital(note)}` : ""}`,
@@ -161,7 +161,7 @@ export const T = {
       `${replay.length ? `replays ${replay.length > 4 ? `${number(replay.length)} rounds, from ${replay[0][1]} to ${replay.at(-1)[1]}` : listed(replay.map((key) => `round ${key[1]}`))}: ${samples(rsn)} again` : "has nothing left to replay"}.`,
     takes: (seconds, joules) => `Takes about ${decimal(seconds)} s${joules === null ? "" : ` and ${decimal(joules)} J`}.`,
     inAll: (count) => `${number(count)} samples are trained again in all.`,
-    nobody: "Nothing is held of this user; a receipt is signed all the same.",
+    nobody: "No samples of this user are stored. A receipt is signed all the same.",
   },
 
   samples: {
@@ -173,10 +173,10 @@ export const T = {
 
   arrivals: {
     title: "Next round", form: "Upload samples",
-    user: "User (leave empty if the files say whose each sample is)",
+    user: "User (leave empty if the files name the user of each sample)",
     file: "Samples (.csv, .npz, .safetensors, .json or pictures); several files may be chosen",
     label: "Label of the pictures", upload: "Upload", uploading: (at, of, name) => `Uploading ${number(at)} of ${number(of)}: ${name}`,
-    uploaded: (count, files) => (files === 1 ? `${samples(count)} uploaded, sealed and waiting.` : `${samples(count)} of ${plural(files, "file")} uploaded, sealed and waiting.`),
+    uploaded: (count, files) => (files === 1 ? `${samples(count)} uploaded and encrypted, waiting for the next round.` : `${samples(count)} of ${plural(files, "file")} uploaded and encrypted, waiting for the next round.`),
     stopped: (name, why, done, of) => `${name}: ${why}${of > 1 ? ` (${number(done)} of ${plural(of, "file")} were uploaded)` : ""}`,
     close: "Close the round", closeAndDelete: (each) => `Close it and delete ${expiring(each)}`,
     waits: (staged, next) => `${samples(staged.samples)} of ${plural(staged.users, "user")} in ${plural(staged.uploads, "upload")} (${bytes(staged.bytes)}) wait for round ${next}.`,
@@ -188,7 +188,7 @@ export const T = {
   },
 
   requests: {
-    title: "Requests and repairs", region: "Table of requests", caption: "Requests, newest first", empty: "No erasure has been asked for.", none: "No request fits.",
+    title: "Requests and repairs", region: "Table of requests", caption: "Requests, newest first", empty: "No erasure has been asked for.", none: "No request matches.",
     columns: { id: "Request", state: "State", samples: "Samples", shards: "Shards", received: "Received", when: "When" },
     states: { accepted: "accepted", in_effect: "in effect, repair waits", repaired: "repaired" },
     filters: { "": "every state", open: "not repaired", overdue: "overdue", in_effect: "in effect", accepted: "accepted", repaired: "repaired" },
@@ -201,8 +201,8 @@ export const T = {
   },
 
   receipts: {
-    title: "Receipts", region: "Table of receipts", caption: "Receipts, newest first", empty: "No receipt has been signed yet.", none: "No receipt fits.",
-    columns: { number: "No.", kind: "Of", request: "Request", samples: "Samples", signed: "Signed", replay: "By replay" },
+    title: "Receipts", region: "Table of receipts", caption: "Receipts, newest first", empty: "No receipt has been signed yet.", none: "No receipt matches.",
+    columns: { number: "No.", kind: "Type", request: "Request", samples: "Samples", signed: "Signed", replay: "Verification" },
     kinds: { effect: "erasure in effect", repair: "repair", restore: "restore from a backup" },
     filters: { "": "every kind", effect: "in effect", repair: "repairs", restore: "restores" },
     search: "No. or request",
@@ -222,8 +222,9 @@ export const T = {
   },
 
   quarantine: {
-    title: "Quarantine", why: "Samples that no training can bear. They are kept, and no sub-model has learned from them.", caption: "Uploads in quarantine",
-    columns: { upload: "Upload", user: "User", round: "Round", shard: "Shard", samples: "Samples", verdict: "Alone it ends with", action: "Action" },
+    title: "Quarantine", why: "Samples that make training fail. They are kept, and no sub-model has learned from them.", caption: "Uploads in quarantine",
+    first: (shown, all) => `These are the first ${shown} of ${plural(all, "upload")}. The others follow when these are dropped.`,
+    columns: { upload: "Upload", user: "User", round: "Round", shard: "Shard", samples: "Samples", verdict: "Error", action: "Action" },
     drop: "Drop", dropOne: (upload) => `Drop upload ${upload}`, sure: "Destroy these samples?",
   },
 
@@ -232,9 +233,9 @@ export const T = {
     unlimited: "without a limit", share: (budget, share) => `of ${bytes(budget)} (${percent(share)})`, of: (used, budget) => `${used} of ${budget}`,
     meter: (share) => `${percent(share)} of the budget is used`, slots: (count) => plural(count, "slot"),
     shard: (shard) => `shard ${shard}`, votes: ", votes", free: "free", slot: (at, text) => `Slot ${at}: ${text}`,
-    table: "Stored sub-models as a table", caption: "Stored sub-models", columns: { slot: "Slot", shard: "Shard", upto: "Upto", size: "Size", votes: "Votes" }, yes: "yes", no: "no",
+    table: "Stored sub-models as a table", caption: "Stored sub-models", columns: { slot: "Slot", shard: "Shard", upto: "Up to", size: "Size", votes: "Votes" }, yes: "yes", no: "no",
     chart: (first, last) => `Memory of sub-models over time: from ${bytes(first)} to ${bytes(last)}`, point: (size, count, when) => `${bytes(size)}, ${subModels(count)}, ${when}`,
-    since: "The service keeps this since it first ran; a chart needs two points.",
+    since: "The service records this from its first start on. A chart needs two points.",
   },
 
   accuracy: {
@@ -268,7 +269,7 @@ export const T = {
   },
 
   rounds: {
-    title: "Rounds", region: "Table of rounds", caption: "Rounds, newest first", empty: "No round has been closed yet.", none: "No round fits.",
+    title: "Rounds", region: "Table of rounds", caption: "Rounds, newest first", empty: "No round has been closed yet.", none: "No round matches.",
     states: { training: "training", waiting: "waiting", trained: "trained", empty: "empty" },
     columns: { round: "Round", closed: "Closed", state: "State", users: "Users", arrived: "Arrived", held: "Held", segments: "Segments", retrained: "Retrained" },
     of: (trained, segments) => `${number(trained)} of ${number(segments)}`,
@@ -276,7 +277,7 @@ export const T = {
 
   tokens: {
     title: "Tokens", open: "Tokens", region: "Table of tokens", caption: "Tokens, newest first", none: "There is no token.",
-    columns: { id: "Id", scopes: "May", note: "Note", expires: "Expires", state: "State", action: "Action" },
+    columns: { id: "Id", scopes: "Scopes", note: "Note", expires: "Expires", state: "State", action: "Action" },
     valid: "valid", revoked: (when) => `revoked ${when}`, expired: "expired", yours: "this one", revoke: "Revoke", revokeOne: (id) => `Revoke token ${id}`, sure: "Revoke it?",
     make: "Make a token", scopes: "What it may do",
     scopeOf: { user: "user: upload, erase and predict for one user", ingest: "ingest: upload for any user", predict: "predict", operator: "operator: everything but tokens", auditor: "auditor: look and verify", admin: "admin: tokens" },
@@ -288,19 +289,19 @@ export const T = {
     title: "Glossary",
     terms: [
       ["Shard", "A part of the users. Each shard learns alone, so that forgetting touches few of them.", "device.md"],
-      ["Round", "The uploads that are learned together. Closing a round trains one segment in each shard that has new samples.", "service.md"],
+      ["Round", "Uploads that are learned together. Closing a round trains one segment in each shard that has new samples.", "service.md"],
       ["Segment", "The samples of one shard in one round, or a slice of it.", "device.md"],
       ["Lineage", "The segments of a shard, oldest first. Each sub-model is trained from the one before it.", "device.md"],
       ["Sub-model", "What a shard has learned up to a segment. Only some are stored, as the memory allows.", "device.md"],
       ["Head", "The newest stored sub-model of a shard. The heads vote on each prediction.", "device.md"],
       ["Tainted", "A sub-model that has seen samples that are erased. It is destroyed at once.", "glossary.md"],
-      ["In effect", "Nothing that is stored or served has seen the erased samples any more; keys are destroyed and the receipt is signed.", "service.md"],
+      ["In effect", "No stored or serving sub-model has seen the erased samples; their keys are destroyed and the receipt is signed.", "service.md"],
       ["Replay, repair", "Training a shard again from its newest clean sub-model, without what was erased.", "laws.md"],
       ["Behind", "A shard votes with an older sub-model until its repair or training is done.", "service.md"],
       ["Retrained samples", "How many samples were trained again because others were erased: the cost of forgetting.", "service.md"],
       ["Receipt", "A signed note in the device's log that says what was destroyed and when. It names nobody.", "service.md"],
-      ["Verify by replay", "Training what a receipt speaks of anew and comparing every bit.", "service.md"],
-      ["Quarantine", "Uploads that no training can bear. Nothing has learned from them.", "device.md"],
+      ["Verify by replay", "Training the sub-models that a receipt names once more, and comparing every bit.", "service.md"],
+      ["Quarantine", "Uploads that make training fail. No sub-model has learned from them.", "device.md"],
       ["Retention", "How long samples are kept before they are erased by their age.", "operations.md"],
     ],
     read: (file) => `Read more in ${file}`,

@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { away } from "./away.js";
-import { byId, h, put, say } from "./dom.js";
+import { byId, h, isDouble, once, put, say } from "./dom.js";
 import { capital, stamp } from "./format.js";
 import { List } from "./list.js";
 import { T } from "./texts.js";
@@ -41,7 +41,8 @@ export function startTokens(context) {
       sure = false;
       say(button, T.tokens.revoke);
     });
-    button.addEventListener("click", async () => {
+    button.addEventListener("click", once(async (event) => {
+      if (isDouble(event)) return;
       if (!sure) {
         sure = true;
         return say(button, T.tokens.sure);
@@ -53,12 +54,11 @@ export function startTokens(context) {
       } catch (error) {
         context.failed(error, fail);
       }
-    });
+    }));
     return button;
   }
 
-  byId("token-form").addEventListener("submit", async (event) => {
-    event.preventDefault();
+  byId("token-form").addEventListener("submit", once(async () => {
     fail(null);
     const chosen = scopes();
     const body = { scopes: chosen, note: byId("token-note").value, days: Number(byId("token-days").value) };
@@ -75,7 +75,7 @@ export function startTokens(context) {
     } catch (error) {
       context.failed(error, fail);
     }
-  });
+  }));
 
   byId("token-copy").addEventListener("click", async () => {
     byId("token-secret").select();

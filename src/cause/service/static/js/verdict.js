@@ -23,8 +23,7 @@ export function reasons(status) {
   if (requests.due_soon && !requests.overdue) add("degraded", T.verdict.soon(requests.due_soon), "repair");
   if (quarantine.uploads) add("degraded", T.verdict.quarantine(quarantine.uploads, quarantine.samples), "quarantine");
   if (status.clock) add("degraded", T.verdict.clock(status.clock));
-  const stale = status.exports.filter((each) => each.tainted !== null).length;
-  if (stale) add("degraded", T.verdict.exports(stale));
+  if (status.tainted_exports) add("degraded", T.verdict.exports(status.tainted_exports));
   if (storage.budget_bytes !== null && storage.used_bytes > FULL * storage.budget_bytes) add("degraded", T.verdict.full(storage.used_bytes / storage.budget_bytes));
   return found;
 }

@@ -1,0 +1,153 @@
+"""Joins a Ray cluster, and refuses one that is not protected."""
+
+import logging
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, cast
+
+from cause.errors import InputError
+
+LOGGER = logging.getLogger(__name__)
+EXTRA = "Ray is not installed: pip install 'cause[ray]'"
+JOIN_S = 60
+
+
+def imported_ray() -> Any:
+    """Return the module `ray`; an `InputError` that names the extra if it is missing."""
+    try:
+        import ray
+    except ImportError:
+        raise InputError(EXTRA) from None
+    return ray
+
+
+def join(address: str) -> Any:
+    """Join the cluster at an address, unless this process has joined one, and return the module `ray`.
+
+    Raises
+    ------
+    InputError
+        If there is no such cluster, it runs another version, or it refuses the token.
+    """
+    ray = imported_ray()
+    if ray.is_initialized():
+        return ray
+    try:
+        with _logged_errors():
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR", namespace="cause")
+    except Exception as error:
+        raise InputError(f"cannot join the Ray cluster {address!r}: {_reason(error)}") from None
+    _print_no_deaths()
+    return ray
+
+
+@contextmanager
+def _logged_errors() -> Iterator[None]:
+    """Log what is written to the standard error meanwhile: Ray repeats each second there why it cannot connect."""
+    try:
+        kept = os.dup(2)
+    except OSError:  # a program without standard error
+        yield
+        return
+    with tempfile.TemporaryFile() as written:
+        os.dup2(written.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            written.seek(0)
+            for line in written.read().decode(errors="replace").splitlines():
+                LOGGER.info("%s", line)
+
+
+def _print_no_deaths() -> None:
+    """Log what Ray says of ended workers instead of printing it: to end them is how samples are forgotten.
+
+    Ray prints it to the standard output, among the JSON of a command, and has no setting for it. Its version is pinned,
+    and a test sees that nothing is printed.
+    """
+    from ray._private import worker
+
+    def log(data: Mapping[str, Any], ignore_prefix: bool) -> None:
+        for line in data["lines"]:
+            LOGGER.info("%s: %s", data["pid"], line)
+
+    worker.print_to_stdstream = log
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of an error of Ray that says something, and the way out where it is known."""
+    text, chain, each = str(error), [], cast("BaseException | None", error)
+    while each is not None:
+        chain.append(str(each))
+        each = each.__cause__ or each.__context__
+    low = "\n".join(chain).lower()
+    if "version mismatch" in low:
+        return "it runs another version of Ray or Python: " + " ".join(text.split())[:200]
+    if "unauthenticated" in low or "authentication" in low or "authtoken" in low:
+        return "it refuses the token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH as on its nodes"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0][:200] if lines else type(error).__name__
+
+
+def require_protection(address: str, nodes: list[str]) -> None:
+    """Refuse a cluster of several machines without token authentication and TLS.
+
+    Parameters
+    ----------
+    address
+        The address of the cluster.
+    nodes
+        The addresses of its nodes.
+
+    Raises
+    ------
+    InputError
+        If a node is on another machine, and the cluster is not protected.
+    """
+    elsewhere = sorted(node for node in nodes if not is_here(node))
+    if not elsewhere:
+        return
+    if os.environ.get("RAY_USE_TLS", "0") != "1":
+        raise InputError(
+            f"node {elsewhere[0]} of the Ray cluster is on another machine, and TLS is off: set RAY_USE_TLS=1 with its "
+            "certificates on every node and here"
+        )
+    if os.environ.get("RAY_AUTH_MODE") != "token" or accepts_strangers(address):
+        raise InputError(
+            f"node {elsewhere[0]} of the Ray cluster is on another machine, and the cluster takes commands without a "
+            "token: start every node with RAY_AUTH_MODE=token, and set it here"
+        )
+
+
+def is_here(address: str) -> bool:
+    """Return whether an address belongs to this machine: only then a socket can be bound to it.
+
+    >>> is_here("127.0.0.1"), is_here("192.0.2.1")
+    (True, False)
+    """
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            return False
+        return True
+
+
+def accepts_strangers(address: str) -> bool:
+    """Return whether a process without a token can join the cluster, by trying it."""
+    program = "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False, logging_level='ERROR')"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH_")}
+    try:
+        tried = subprocess.run(
+            [sys.executable, "-c", program, address], env=environment, capture_output=True, timeout=JOIN_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return tried.returncode == 0

@@ -1,0 +1,154 @@
+"""Trains shards on the machines of a Ray cluster: the bits are those of one process, erasures reach every machine."""
+
+import contextlib
+import warnings
+from collections.abc import Collection, Mapping
+from threading import Lock
+from typing import Any
+
+from cause.engine.learner import Learner
+from cause.errors import InputError
+from cause.executors.cluster.connection import join, require_protection
+from cause.executors.cluster.leased_pool import LeasedPool
+from cause.executors.cluster.listener import Listener
+from cause.executors.cluster.remote import RemoteProcess
+from cause.executors.cluster.resources import actor_options, room
+from cause.executors.pool import Worker
+
+LEASE_S = 5.0
+MOST_CLUSTER_WORKERS = 4_096
+
+
+class RayExecutor(LeasedPool):
+    """Trains shards on the nodes of a Ray cluster.
+
+    Ray starts and places the worker processes. Samples, sub-models and learners go through a connection between device
+    and worker that both ends seal with a key of their own; Ray's object store, files and logs hold none of them.
+
+    A worker lives as long as the device renews its lease. When samples are forgotten, the leases of the workers that
+    received samples of the touched shards are revoked. The call returns when each of them has confirmed that it ends,
+    or its lease has run out, so that the time is bounded also for a worker that is stopped or cut off. A machine that
+    is frozen as a whole (suspended, or a paused virtual machine) is outside this bound; the kernel ends its worker
+    when it wakes up.
+
+    Parameters
+    ----------
+    address
+        The address of the cluster (`HOST:PORT`), `"auto"` for the one that runs on this machine, or `"local"` to start
+        one here.
+    workers
+        The number of workers at one time; as many as the cluster has room for by default.
+    per_worker
+        What each worker needs: `cpus`, `gpus` (also parts), `memory` in bytes. One CPU by default.
+    lease
+        The seconds that a worker may live without the device.
+    port
+        The port on which workers reach this device; any free one by default.
+
+    Raises
+    ------
+    InputError
+        If Ray is not installed, the cluster cannot be joined or is not protected, or an argument is out of range.
+    """
+
+    tries = 10
+    """Nodes come and go, which is not the fault of a segment."""
+
+    def __init__(
+        self,
+        address: str = "auto",
+        *,
+        workers: int | None = None,
+        per_worker: Mapping[str, float] | None = None,
+        lease: float = LEASE_S,
+        port: int = 0,
+    ) -> None:
+        if not 1.0 <= lease <= 600.0:
+            raise InputError(f"the lease of a worker must be from 1 to 600 seconds, not {lease:g}")
+        self.address, self.lease = address, lease
+        self._options = actor_options(per_worker or {"cpus": 1})
+        self._ray = join(address)
+        nodes = [node for node in self._ray.nodes() if node["Alive"]]
+        require_protection(address, [node["NodeManagerAddress"] for node in nodes])
+        if workers is None:
+            workers = room(nodes, self._options)
+        if not 1 <= workers <= MOST_CLUSTER_WORKERS:
+            raise InputError(f"the number of workers must be from 1 to {MOST_CLUSTER_WORKERS}, not {workers}")
+        super().__init__(workers)
+        self._listener = Listener(self._ray.util.get_node_ip_address(), port)
+        self._environment = ""
+        self._others: dict[str, str] = {}  # nodes of another environment, with it
+        self._others_lock = Lock()
+
+    def _prepare(self, learner: Learner, shards: int) -> None:
+        self._environment = learner.environment
+
+    def _start(self) -> Worker:
+        with self._others_lock:
+            others = dict(self._others)
+        alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
+        if alive and alive <= set(others):
+            raise InputError(
+                f"every node of the cluster has another environment than this device ({self._environment}): "
+                + "; ".join(f"node {node[:8]}: {difference}" for node, difference in sorted(others.items()))
+            )
+        actor = RayActor(self._ray, self.address, self._options, sorted(others))
+        process = RemoteProcess(
+            actor, self._listener, self.lease, lambda seen: self._refuse(actor, seen), self._ray.cloudpickle.dumps
+        )
+        process.environment = self._environment
+        return Worker(process, process.pipe, pack=process.pack)
+
+    def _refuse(self, actor: "RayActor", environment: str) -> None:
+        """Use a node of another environment no more: its bits would differ."""
+        named = difference(self._environment, environment)
+        with self._others_lock:
+            self._others[actor.node] = named
+        warnings.warn(f"a node of the cluster is not used, it has another environment: {named}", stacklevel=2)
+
+
+class RayActor:
+    """The Ray actor of one worker."""
+
+    def __init__(self, ray: Any, address: str, options: Mapping[str, Any], without: Collection[str]) -> None:
+        self._ray, self._address, self._options, self._without = ray, address, options, without
+        self._handle: Any = None
+        self.node = ""
+
+    def start(self, host: str, port: int, device_key: bytes, lease: bytes, seconds: float) -> None:
+        """Ask Ray for the actor. It is never restarted by Ray, and no call is repeated: the device does that."""
+        from cause.executors.cluster.actor import TrainingWorker
+
+        options: dict[str, Any] = {"max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
+        if self._without:
+            options["label_selector"] = {"ray.io/node-id": f"!in({','.join(self._without)})"}
+        cls = self._ray.remote(TrainingWorker).options(**options, **self._options)
+        self._handle = cls.remote(host, port, device_key, lease, seconds)
+
+    def public_key(self) -> bytes:
+        """Wait until the actor runs, and return its public key."""
+        self.node, address = self._ray.get(self._handle.node.remote())
+        require_protection(self._address, [address])
+        return bytes(self._ray.get(self._handle.public_key.remote()))
+
+    def run(self) -> None:
+        """Let the actor connect to the device."""
+        self._handle.run.remote()
+
+    def remove(self) -> None:
+        """Tell Ray that the actor is not needed any more."""
+        if self._handle is not None:
+            with contextlib.suppress(Exception):
+                self._ray.kill(self._handle, no_restart=True)
+
+
+def difference(ours: str, theirs: str) -> str:
+    """Return in what two environments differ.
+
+    >>> difference("torch 2.6, cpu, 1 threads", "torch 2.5, cpu, 1 threads")
+    'torch 2.5 there, torch 2.6 here'
+    """
+    mine, other = ours.split(", "), theirs.split(", ")
+    there = ", ".join(part for part in other if part not in mine)
+    here = ", ".join(part for part in mine if part not in other)
+    return f"{there or 'nothing more'} there, {here or 'nothing more'} here"

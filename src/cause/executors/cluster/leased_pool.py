@@ -1,0 +1,62 @@
+"""Ends workers that live by a lease: an erasure waits for all that may hold its samples, trainings wait for none."""
+
+from collections.abc import Collection
+
+from cause.executors.cluster.remote import RemoteProcess
+from cause.executors.pool import Worker, WorkerPool
+
+
+class LeasedPool(WorkerPool):
+    """A pool of workers on other machines.
+
+    A worker that died or is ended may live on until its lease is over, and meanwhile hold samples. Trainings do not
+    wait for that. `cancel` and `retire`, which an erasure calls, wait for every worker that received samples of the
+    shards.
+
+    Parameters
+    ----------
+    workers
+        The number of workers at one time.
+    """
+
+    def __init__(self, workers: int) -> None:
+        super().__init__(workers)
+        # workers that were told to end and may not have done it yet, with the shards whose samples they received
+        self._dying: list[tuple[RemoteProcess, set[int]]] = []
+
+    def _dismiss(self, worker: Worker) -> None:
+        """Tell a worker to end without waiting: the other shards go on. `cancel` and `retire` wait for it."""
+        worker.kill()
+        assert isinstance(worker.process, RemoteProcess)
+        with self._lock:
+            self._dying = [each for each in self._dying if not each[0].has_ended] + [(worker.process, worker.seen)]
+
+    def cancel(self, shards: Collection[int] | None = None) -> None:
+        """End the workers that train these shards, or all; wait until their memory is gone, or their lease is over."""
+        super().cancel(shards)
+        self._await(shards)
+
+    def retire(self, shards: Collection[int]) -> None:
+        """End every worker that received samples of these shards, also one that trains another shard now."""
+        with self._lock:
+            busy = [worker for worker in self._busy if any(shard in shards for shard in worker.seen)]
+            for worker in busy:
+                worker.cancelled = True  # what it trains now is trained again by another one
+        for worker in busy:
+            worker.kill()
+        super().retire(shards)
+        for worker in busy:
+            worker.end()
+        self._await(shards)
+
+    def _await(self, shards: Collection[int] | None) -> None:
+        """Wait for the workers that were told to end and have received samples of these shards, or for all."""
+        with self._lock:
+            dying = [process for process, seen in self._dying if shards is None or not seen.isdisjoint(shards)]
+        for process in dying:
+            process.join()
+
+    def close(self) -> None:
+        """End all workers; a running call of `train` raises `Cancelled`."""
+        super().close()
+        self._await(None)

@@ -1,0 +1,89 @@
+"""The messages between a device and its workers on other machines.
+
+What a worker sends is read without pickle: a machine of the cluster that was taken over can send wrong sub-models, but
+cannot run code on the device.
+"""
+
+import json
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+from cause import errors
+from cause.errors import CauseError, LearnerError
+from cause.executors.worker import Assignment, Epoch, Failed, Message, Ready, Trained
+
+
+class Kind(IntEnum):
+    """The kind of a message."""
+
+    READY = 1
+    """From the worker: it can train."""
+    EPOCH = 2
+    TRAINED = 3
+    FAILED = 4
+    RENEW = 5
+    """From the worker: may I live on? The body is the number of the question."""
+    GOODBYE = 6
+    """From the worker: it ends now, as it was told."""
+    ASSIGNMENT = 7
+    """From the device: a pickled assignment."""
+    RENEWED = 8
+    """From the device: the answer to the question of that number."""
+    END = 9
+    """From the device: samples were forgotten, or there is no more work."""
+    OTHER_ENVIRONMENT = 10
+    """From the worker: here the training would give other bits. The body names this environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the device sends to a worker, pickled."""
+
+    assignment: Assignment
+    environment: str
+    """The environment of the device: a worker of another one does not train."""
+
+
+_EPOCH = struct.Struct(">QQ")
+NUMBER = struct.Struct(">Q")
+
+
+def encode(message: Message) -> tuple[Kind, bytes]:
+    """Return the kind and the body of what a worker sends."""
+    if isinstance(message, Ready):
+        return Kind.READY, b""
+    if isinstance(message, Epoch):
+        return Kind.EPOCH, _EPOCH.pack(message.done, message.total)
+    if isinstance(message, Trained):
+        return Kind.TRAINED, message.blob
+    return Kind.FAILED, json.dumps({"kind": type(message.error).__name__, "text": str(message.error)}).encode()
+
+
+def decode(kind: int, body: bytes | bytearray) -> Message:
+    """Return what a worker sent; a `ValueError` if it is no message of a worker.
+
+    >>> decode(*encode(Epoch(1, 3)))
+    Epoch(done=1, total=3)
+    """
+    if kind == Kind.READY:
+        return Ready()
+    if kind == Kind.EPOCH and len(body) == _EPOCH.size:
+        return Epoch(*_EPOCH.unpack(body))
+    if kind == Kind.TRAINED:
+        return Trained(bytes(body))
+    if kind == Kind.FAILED:
+        said = json.loads(bytes(body))
+        return Failed(_error(str(said["kind"]), str(said["text"])))
+    raise ValueError(f"a message of kind {kind} with {len(body)} bytes")
+
+
+def _error(name: str, text: str) -> CauseError:
+    """Return the error that a worker named; a `LearnerError` if it is none that is made of a text."""
+    kind = getattr(errors, name, None)
+    if isinstance(kind, type) and issubclass(kind, CauseError):
+        try:
+            return kind(text)
+        except TypeError:  # an error that needs more than a text
+            pass
+    return LearnerError(text)

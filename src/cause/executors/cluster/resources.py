@@ -1,0 +1,50 @@
+"""What each worker of a cluster needs."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from cause.errors import InputError
+
+RESOURCES = {"cpus": "num_cpus", "gpus": "num_gpus", "memory": "memory"}
+"""What a worker may ask for, and its name in Ray."""
+
+
+def actor_options(per_worker: Mapping[str, float]) -> dict[str, float]:
+    """Return Ray's options for what a worker needs.
+
+    >>> actor_options({"cpus": 1, "gpus": 0.1})
+    {'num_cpus': 1, 'num_gpus': 0.1}
+    """
+    for name, value in per_worker.items():
+        if name not in RESOURCES:
+            raise InputError(f"a worker has no resource {name!r}: one of {', '.join(RESOURCES)}")
+        if value < 0:
+            raise InputError(f"a worker cannot need {value:g} {name}")
+    return {RESOURCES[name]: value for name, value in per_worker.items()}
+
+
+def parse_per_worker(text: str) -> dict[str, float]:
+    """Return what each worker needs from a text such as `cpus=1,gpus=0.1,memory=2000000000`.
+
+    >>> parse_per_worker("cpus=1,gpus=0.1")
+    {'cpus': 1.0, 'gpus': 0.1}
+    """
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([a-z]+)\s*=\s*([0-9]+(?:\.[0-9]+)?)\s*", part)
+        if match is None:
+            raise InputError(f"what a worker needs is written as cpus=1,gpus=0.1, not {text!r}")
+        found[match[1]] = float(match[2])
+    actor_options(found)
+    return found
+
+
+def room(nodes: list[dict[str, Any]], options: Mapping[str, float]) -> int:
+    """Return how many workers the nodes have room for, one at least."""
+    names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
+    needs = [(names[option], value) for option, value in options.items() if value]
+    found = 0
+    for node in nodes:
+        found += min((int(node["Resources"].get(name, 0) // value) for name, value in needs), default=1)
+    return max(1, found)

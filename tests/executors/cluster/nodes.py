@@ -1,0 +1,39 @@
+"""Three Ray nodes on this machine, with a token."""
+
+import os
+import secrets
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+
+@contextmanager
+def local_cluster(nodes: int = 3, cpus: int = 1) -> Iterator[str]:
+    """Start nodes on this machine, and yield the address of their cluster; stop them afterwards."""
+    os.environ["RAY_AUTH_MODE"] = "token"
+    os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    import ray
+    from ray.cluster_utils import Cluster
+
+    memory = {"object_store_memory": 80 << 20}
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": cpus, "include_dashboard": False, **memory})
+    try:
+        for _ in range(nodes - 1):
+            cluster.add_node(num_cpus=cpus, **memory)
+        cluster.wait_for_nodes()
+        yield cluster.address
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+if __name__ == "__main__":
+    with local_cluster() as started:
+        print("three nodes are up. In another terminal:")
+        print(f"  export RAY_AUTH_MODE=token RAY_AUTH_TOKEN={os.environ['RAY_AUTH_TOKEN']}")
+        print(f"  cause learn HOME data.npz --ray {started}")
+        print("Ctrl-C ends them.", flush=True)
+        with suppress(KeyboardInterrupt):
+            signal.pause()

@@ -1,0 +1,72 @@
+"""A cluster of several machines must be protected; what cannot work is refused in one line."""
+
+import sys
+
+import pytest
+
+from cause.cli.homes import executor_of
+from cause.errors import InputError
+from cause.executors.cluster.connection import require_protection
+from cause.executors.cluster.executor import RayExecutor
+from cause.executors.cluster.resources import parse_per_worker
+from cause.service.settings import ServeSettings
+
+ELSEWHERE = "192.0.2.7"  # an address for documentation: no machine has it
+
+
+def test_a_cluster_on_this_machine_needs_no_protection(monkeypatch):
+    monkeypatch.delenv("RAY_USE_TLS", raising=False)
+    require_protection("auto", ["127.0.0.1"])
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({}, "TLS is off"),
+        ({"RAY_AUTH_MODE": "token"}, "TLS is off"),
+        ({"RAY_USE_TLS": "1"}, "without a token"),
+        ({"RAY_USE_TLS": "1", "RAY_AUTH_MODE": "disabled"}, "without a token"),
+    ],
+)
+def test_a_cluster_of_several_machines_needs_tls_and_a_token(monkeypatch, variables, message):
+    for name in ("RAY_USE_TLS", "RAY_AUTH_MODE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match=message):
+        require_protection("auto", ["127.0.0.1", ELSEWHERE])
+
+
+def test_a_cluster_that_takes_commands_without_a_token_is_refused(monkeypatch):
+    monkeypatch.setenv("RAY_USE_TLS", "1")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setattr("cause.executors.cluster.connection.accepts_strangers", lambda address: True)
+    with pytest.raises(InputError, match="without a token"):
+        require_protection("auto", [ELSEWHERE])
+    monkeypatch.setattr("cause.executors.cluster.connection.accepts_strangers", lambda address: False)
+    require_protection("auto", [ELSEWHERE])
+
+
+@pytest.mark.parametrize("text", ["", "cpus", "cpus=", "cpus=-1", "disks=1", "cpus=1;gpus=1", "cpus=nan"])
+def test_what_a_worker_needs_is_checked(text):
+    with pytest.raises(InputError):
+        parse_per_worker(text)
+
+
+@pytest.mark.parametrize("lease", [0, 0.5, -1, 1e9, float("nan")])
+def test_a_lease_out_of_range_is_refused_before_anything_is_joined(lease):
+    with pytest.raises(InputError, match="lease"):
+        RayExecutor(lease=lease)
+
+
+def test_a_command_without_ray_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InputError, match=r"pip install 'cause\[ray\]'"):
+        RayExecutor()
+
+
+def test_what_a_worker_needs_makes_no_sense_without_a_cluster():
+    with pytest.raises(InputError, match="--ray"):
+        executor_of(None, "cpus=1")
+    with pytest.raises(InputError, match="ray"):
+        ServeSettings(per_worker="cpus=1")

@@ -1,0 +1,165 @@
+"""Workers behind a sealed connection and a lease. Ray only places them; here they are processes of this machine."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cause.errors import LearnerError
+from cause.executors import ShardError
+from cause.learners import CountingLearner
+from tests.executors.cluster.local_actor import LocalCluster
+from tests.executors.test_processes import shard_work
+from tests.executors.worker_learners import Endless, Held, Killed, Raising
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="leases need Linux")
+
+NOBODY_LISTENS = lambda *_: None  # noqa: E731
+
+
+@pytest.fixture
+def cluster():
+    with closing(LocalCluster()) as made:
+        made.environment = CountingLearner().environment
+        yield made
+
+
+def training(cluster, learner, work):
+    """Train in a thread until a worker has begun; return the thread and where its results go."""
+    got: list[bytes | None] = []
+    began = threading.Event()
+
+    def train() -> None:
+        got.extend(cluster.train(learner, work, lambda *_: began.set()))
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    assert began.wait(60)
+    return thread, got
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_results_are_those_of_one_process(cluster):
+    assert list(cluster.train(CountingLearner(), shard_work(0, 1, 2), NOBODY_LISTENS)) == [b"9", b"10", b"11"]
+    assert list(cluster.train(CountingLearner(), shard_work(3), NOBODY_LISTENS)) == [b"12"]
+    assert len(cluster.actors) == 1, "a worker stays for the next call"
+
+
+def test_a_worker_that_is_killed_is_replaced(cluster, tmp_path):
+    (tmp_path / "once").touch()
+    cluster.environment = Killed(tmp_path).environment
+    assert list(cluster.train(Killed(tmp_path), shard_work(0, 1), NOBODY_LISTENS)) == [b"9", b"10"]
+    assert len(cluster.actors) == 2
+
+
+def test_a_forgotten_shards_worker_has_ended_when_cancel_returns(cluster):
+    forgotten: list[int] = []
+    thread, got = training(cluster, Endless(), shard_work(0, forgotten=forgotten))
+    pid = cluster.actors[0].process.pid
+    forgotten.append(0)
+    started = time.monotonic()
+    cluster.cancel([0])
+    assert time.monotonic() - started < cluster.lease, "it confirmed, nobody had to wait for the lease"
+    wait_until(lambda: not alive(pid), 1)
+    thread.join()
+    assert got == [None]
+
+
+def test_a_stopped_worker_has_ended_when_cancel_returns(cluster):
+    forgotten: list[int] = []
+    thread, got = training(cluster, Endless(), shard_work(0, forgotten=forgotten))
+    pid = cluster.actors[0].process.pid
+    os.kill(pid, signal.SIGSTOP)
+    forgotten.append(0)
+    started = time.monotonic()
+    cluster.cancel([0])
+    assert not alive(pid)
+    assert time.monotonic() - started < cluster.lease + 1.5
+    thread.join()
+    assert got == [None]
+
+
+def test_a_worker_that_hears_nothing_from_the_device_ends_itself(cluster, monkeypatch):
+    forgotten: list[int] = []
+    thread, _ = training(cluster, Endless(), shard_work(0, forgotten=forgotten))
+    (worker,) = cluster._busy
+    pid = cluster.actors[0].process.pid
+    monkeypatch.setattr(worker.process, "_renew", lambda question: None)  # as if all answers were lost
+    wait_until(lambda: not alive(pid), cluster.lease + 3)
+    forgotten.append(0)
+    cluster.cancel([0])
+    thread.join()
+
+
+def test_a_worker_ends_with_the_device_it_belongs_to(cluster):
+    forgotten: list[int] = []
+    thread, _ = training(cluster, Endless(), shard_work(0, forgotten=forgotten))
+    (worker,) = cluster._busy
+    pid = cluster.actors[0].process.pid
+    worker.process._channel.shut()  # as the kernel does for a process that was killed
+    wait_until(lambda: not alive(pid), 2)
+    forgotten.append(0)
+    cluster.cancel([0])
+    thread.join()
+
+
+def test_what_a_worker_sends_after_its_lease_was_revoked_is_refused(cluster, tmp_path):
+    forgotten: list[int] = []
+    cluster.environment = Held(tmp_path).environment
+    got: list[bytes | None] = []
+    work = shard_work(0, forgotten=forgotten)
+    thread = threading.Thread(target=lambda: got.extend(cluster.train(Held(tmp_path), work, NOBODY_LISTENS)))
+    thread.start()
+    wait_until(lambda: any(worker.ready for worker in cluster._busy))
+    (worker,) = cluster._busy
+    worker.process._revoked = True  # the worker was not told yet
+    forgotten.append(0)
+    (tmp_path / "0").touch()
+    cluster.cancel([0])
+    thread.join(30)
+    assert got == [None]
+
+
+def test_a_worker_of_another_environment_does_not_train(cluster):
+    cluster.environment = "another one"
+    forgotten: list[int] = []
+    work = shard_work(0, forgotten=forgotten)
+    thread = threading.Thread(target=lambda: list(cluster.train(CountingLearner(), work, NOBODY_LISTENS)))
+    thread.start()
+    wait_until(lambda: cluster.environments)
+    forgotten.append(0)
+    cluster.cancel([0])
+    thread.join()
+    assert cluster.environments[0] == CountingLearner().environment
+
+
+def test_a_learners_error_arrives_in_words(cluster):
+    cluster.environment = Raising().environment
+    with pytest.raises(ShardError, match="no such thing") as raised:
+        list(cluster.train(Raising(), shard_work(0), NOBODY_LISTENS))
+    assert isinstance(raised.value.cause, LearnerError)
+
+
+def test_a_stranger_who_connects_gets_nothing(cluster):
+    assert list(cluster.train(CountingLearner(), shard_work(0), NOBODY_LISTENS)) == [b"9"]
+    (worker,) = cluster._idle
+    for introduction in (b"", b"x" * 16, worker.process._lease):
+        with socket.create_connection(("127.0.0.1", cluster._listener.port), 5) as stranger:
+            stranger.settimeout(10)
+            stranger.sendall(introduction)
+            stranger.shutdown(socket.SHUT_WR)
+            assert stranger.recv(100) == b""
+    assert list(cluster.train(CountingLearner(), shard_work(1), NOBODY_LISTENS)) == [b"10"]
