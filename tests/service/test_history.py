@@ -14,6 +14,9 @@ from tests.waiting import wait_until
 
 
 def lived(running) -> None:
+    wait_until(
+        lambda: running.service.history.points()
+    )  # else one point would tell of the start and of all that follows
     running.learn(ann=12, bob=12)
     x, y = samples("test", 1, 20)
     body = {"samples": [{"x": row, "y": label} for row, label in zip(x.tolist(), y.tolist(), strict=True)]}
