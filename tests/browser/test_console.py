@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cause.engine.presets import PRESETS
 from cause.service import app
 from tests.browser.digits import Device, bayes
 from tests.device.homes import MASTER
@@ -171,7 +172,9 @@ def test_every_text_is_in_one_file(page, tmp_path, monkeypatch):
             r"[\d.,:%\s–−✓·()x+/-]*|(0|\d+(\.\d+)?) (bytes|[KMG]iB|%)|operator|auditor|admin|predict|ingest"
         )
         scopes = re.compile(r"((operator|auditor|admin|predict|ingest|user)(, )?)+")
-        assert [text for text in left if not plain.fullmatch(text) and not scopes.fullmatch(text)] == []
+        names = [text for text in left if not plain.fullmatch(text) and not scopes.fullmatch(text)]
+        # the systems that baselines are computed for, which may not be there yet
+        assert [text for text in names if text.lower() not in PRESETS] == []
     assert "⟦" not in Path(app.STATIC / "index.html").read_text()
     body = re.sub(r"<noscript>.*?</noscript>|<title>.*?</title>", "", (static / "index.html").read_text(), flags=re.S)
     assert set(re.findall(r">\s*([^<>\s][^<>]*)<", body)) == {"CAUSE", "cause token create HOME --scope operator"}
