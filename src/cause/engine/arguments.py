@@ -223,15 +223,15 @@ def check_whole(**values: Any) -> None:
             raise InputError(f"{name} must be a whole number, not {value!r}")
 
 
-def refuse_unknown(what: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raise an `InputError` for the first unknown name; the message has the nearest known one.
+def refuse_unknown(what: str, given: Iterable[str], allowed: Collection[str]) -> None:
+    """Raise an `InputError` for the first name that is not allowed; the message has the most similar one.
 
     Parameters
     ----------
     what
         What has the names, for the message.
-    given, known
-        The names to check, and the known ones.
+    given, allowed
+        The names to check, and those that are allowed.
 
     Examples
     --------
@@ -240,8 +240,8 @@ def refuse_unknown(what: str, given: Iterable[str], known: Collection[str]) -> N
     cause.errors.InputError: a learner has no 'epoch' (did you mean 'epochs'?): epochs, lr
     """
     for name in given:
-        if name not in known:
-            raise InputError(f"{what} has no {name!r}{nearest(name, known)}: {', '.join(sorted(known))}")
+        if name not in allowed:
+            raise InputError(f"{what} has no {name!r}{nearest(name, allowed)}: {', '.join(sorted(allowed))}")
 
 
 def _listed(what: str, value: Any, example: str) -> Sequence[Any]:
