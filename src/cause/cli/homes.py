@@ -75,7 +75,7 @@ PerWorker = Annotated[
 
 
 def executor_of(ray: str | None, per_worker: str | None) -> "Executor | None":
-    """Return the executor that a command asked for; None to train as the home is configured."""
+    """Return the executor that the options of a command name; None to train as the home is configured."""
     if ray is None:
         if per_worker is not None:
             raise InputError("--per-worker says what a worker of a cluster needs: name the cluster with --ray")
