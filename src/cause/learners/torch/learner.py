@@ -127,8 +127,8 @@ class TorchLearner(Learner):
         self._public: State = {}
         if recipe.init is not None:
             init = public_weights.located(recipe.init)
-            self._public, found = public_weights.read(init, recipe.init_sha256)
-            recipe = replace(recipe, init=init, init_sha256=found)
+            self._public, init_sha256 = public_weights.read(init, recipe.init_sha256)
+            recipe = replace(recipe, init=init, init_sha256=init_sha256)
         self._recipe = recipe.settled
         self._tokens: int | None = None
         self._uncomposed = recipe if self._is_ours else self._checked(recipe)
@@ -280,11 +280,11 @@ class TorchLearner(Learner):
     @property
     def notes(self) -> list[str]:
         """Sentences that a user should read: what cannot be pruned, and what does not start from public weights."""
-        found = [self.pruning_plan.note] if self.pruning_plan.note else []
+        sentences = [self.pruning_plan.note] if self.pruning_plan.note else []
         if self._drawn:
             names = ", ".join(self._drawn[:3]) + (" …" if len(self._drawn) > 3 else "")
-            found.append(f"{len(self._drawn)} of the network's tensors are not in the public weights: {names}")
-        return found
+            sentences.append(f"{len(self._drawn)} of the network's tensors are not in the public weights: {names}")
+        return sentences
 
     @property
     def pruning_plan(self) -> Plan:
