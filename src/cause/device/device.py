@@ -212,7 +212,7 @@ class Cause(DeviceView):
             or until something of the round is forgotten; it goes on with the training instead. The same key with other
             samples is refused.
         empty
-            A device with a home refuses an empty round unless it is asked for: each one makes all samples a round
+            A device with a home refuses an empty round unless this is set: each one makes all samples a round
             older, and `retain="2 rounds"` deletes what is too old. A device in memory keeps everything and takes one.
 
         Returns

@@ -113,7 +113,7 @@ class Erasures:
         selection
             The samples.
         requested
-            Whether users asked for it; the policy of the memory does not learn from samples that expire.
+            Whether the deletion serves a user's request; the memory's policy does not learn from samples that expire.
         """
         effect, touched = self._engine.delete(ids, selection, requested=requested)
         if self._home is not None and touched:
@@ -163,5 +163,5 @@ class Erasures:
 
 
 def _requested(requests: Sequence[Request]) -> bool:
-    """Return whether a user asked for one of these, and not only the retention period."""
+    """Return whether one of these is a user's request; the others come from the retention period."""
     return not all(request.expiry for request in requests)

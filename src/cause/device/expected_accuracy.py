@@ -1,4 +1,4 @@
-"""The accuracy that a device with an additive learner can expect, without data that is held out.
+"""Estimates the accuracy of a device with an additive learner by leave-one-out, without held-out data.
 
 An estimate has seen every sample behind it. So none is ever stored: it lives in the memory of a process, belongs to one
 state, and is of no use once the state has changed.
@@ -47,7 +47,7 @@ class Estimate:
         return self.correct / self.samples
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the estimate for JSON."""
         parts = {name: getattr(self, name) for name in ("accuracy", "samples", "correct", "held", "at", "seconds")}
         return {**parts, "method": "leave-one-out"}
 

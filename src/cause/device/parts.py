@@ -1,4 +1,4 @@
-"""What a device is put together from: the arguments of `Cause`, or the settings of its home."""
+"""The parts of a device, from the arguments of `Cause` or from the settings of its home."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
