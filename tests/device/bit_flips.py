@@ -76,18 +76,18 @@ def run(command: list[str], home: Path) -> tuple[int, str, str]:
 
 def seen(home: Path) -> tuple[dict[str, str], str | None]:
     """What can be seen of a home by reading, and the first thing that was reported."""
-    found: dict[str, str] = {}
+    outputs: dict[str, str] = {}
     for command in COMMANDS:
         code, out, err = run(command, home)
         if code == 99 or err.count("\n") > 1:
             raise AssertionError(f"{command[0]}: {err}")
         if code:
-            return found, f"{command[0]}: {err or out}"
+            return outputs, f"{command[0]}: {err or out}"
         output: Any = json.loads(out) if out.startswith("{") and "--json" in command else out
         if command[0] == "log":
             output.pop("checkpoint", None)  # signed anew each time
-        found[command[0]] = json.dumps(output, sort_keys=True)
-    return found, None
+        outputs[command[0]] = json.dumps(output, sort_keys=True)
+    return outputs, None
 
 
 def contents(home: Path) -> dict[str, str]:
@@ -128,11 +128,11 @@ def attempt(home: Path, scratch: Path, draw: random.Random, expected: dict[str, 
         code, out, err = run(["doctor", "--home", "{}", "--json"], scratch)
         if code == 99 or (code == 2 and err.count("\n") != 1):
             raise AssertionError(f"doctor: {err}")
-        found, report = seen(scratch)
+        outputs, report = seen(scratch)
         if code:
             report = report or f"doctor: {out or err}"
         if report is None:
-            found |= contents(scratch)
+            outputs |= contents(scratch)
     except AssertionError as error:
         tally.failures.append(f"{where}: {error}")
         return
@@ -141,10 +141,10 @@ def attempt(home: Path, scratch: Path, draw: random.Random, expected: dict[str, 
         return
     if report is not None:
         tally.reported += 1
-    elif found == expected:
+    elif outputs == expected:
         tally.unseen += 1
     else:
-        names = [name for name in expected if found.get(name) != expected[name]]
+        names = [name for name in expected if outputs.get(name) != expected[name]]
         tally.failures.append(f"{where}: silent, but {names} differ")
 
 

@@ -37,10 +37,10 @@ def _opened(ledger: Path) -> "closing[sqlite3.Connection]":
     with tempfile.TemporaryDirectory() as folder:
         for path in ledger.parent.glob(ledger.name + "*"):
             shutil.copy(path, folder)
-        found = sqlite3.connect(":memory:")
+        opened = sqlite3.connect(":memory:")
         with closing(sqlite3.connect(Path(folder) / ledger.name)) as copy:
-            copy.backup(found)
-    return closing(found)
+            copy.backup(opened)
+    return closing(opened)
 
 
 def _rows(database: sqlite3.Connection) -> Iterator[tuple[object, ...]]:

@@ -69,9 +69,9 @@ def checked(home) -> Cause:
     assert examine_home(home).problems == []
     device = Cause(home)
     device.repair()
-    found = verify(device, processes=0)
-    assert found.identical == device.memory.stored()
-    assert found.sub_models > 0
+    verification = verify(device, processes=0)
+    assert verification.identical == device.memory.stored()
+    assert verification.sub_models > 0
     return device
 
 
@@ -130,14 +130,16 @@ def test_the_same_backup_beside_an_old_copy_of_the_vault_would_bring_it_back(hom
 
 def test_no_key_of_the_live_vault_opens_anything_forgotten_in_the_archive(home):
     with Cause(home) as device:
-        doomed = {name for t in device.ledger.rounds_of("b") for name in device.home.ledger.upload("b", t).blocks.names}
+        to_delete = {
+            name for t in device.ledger.rounds_of("b") for name in device.home.ledger.upload("b", t).blocks.names
+        }
     archive = saved(home)
     with Cause(home) as device:
         device.forget("b")
         alive = device.home.vault.names()
-    with Archive(archive) as found:
-        assert doomed <= found.sealed("blocks")
-    assert not doomed & alive
+    with Archive(archive) as entries:
+        assert to_delete <= entries.sealed("blocks")
+    assert not to_delete & alive
 
 
 def test_of_a_block_that_was_rewritten_since_the_backup_nothing_comes_back(home):
@@ -250,8 +252,8 @@ def test_a_backup_can_be_taken_while_another_process_works(home):
     with Cause(home) as writer:
         archive = saved(home)
         learn(writer, f=10)
-    with Archive(archive) as found:
-        assert found.manifest.round == 3
+    with Archive(archive) as entries:
+        assert entries.manifest.round == 3
 
 
 def test_a_backup_overwrites_nothing_and_does_not_lie_in_its_home(home):

@@ -34,12 +34,12 @@ class Machine:
 
 @pytest.fixture
 def machine(monkeypatch):
-    found = Machine()
-    monkeypatch.setitem(Home.__init__.__kwdefaults__, "clock", lambda: found.time)
-    monkeypatch.setattr(Clock.__init__, "__defaults__", (lambda: found.time,))
-    monkeypatch.setitem(Clock.__init__.__kwdefaults__, "counter", lambda: found.counted)
-    monkeypatch.setitem(Clock.__init__.__kwdefaults__, "boot", lambda: found.boot)
-    return found
+    board = Machine()
+    monkeypatch.setitem(Home.__init__.__kwdefaults__, "clock", lambda: board.time)
+    monkeypatch.setattr(Clock.__init__, "__defaults__", (lambda: board.time,))
+    monkeypatch.setitem(Clock.__init__.__kwdefaults__, "counter", lambda: board.counted)
+    monkeypatch.setitem(Clock.__init__.__kwdefaults__, "boot", lambda: board.boot)
+    return board
 
 
 @pytest.fixture

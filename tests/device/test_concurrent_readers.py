@@ -138,10 +138,10 @@ def test_a_reader_does_not_miss_what_is_evicted_while_it_verifies(device, beside
 
     beside.memory.shelf.get = meanwhile
     before = set(device.memory.stored())
-    found = beside.verify(processes=0)
+    verification = beside.verify(processes=0)
     assert before - set(device.memory.stored()), "something was evicted"
-    assert found.holds
-    assert found.identical
+    assert verification.holds
+    assert verification.identical
 
 
 def test_a_readers_verification_names_what_is_damaged(device, beside, tmp_path):

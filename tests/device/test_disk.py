@@ -106,8 +106,10 @@ def test_a_whole_write_survives_every_power_loss_as_the_old_or_the_new(tmp_path)
     (tmp_path / "a").write_bytes(b"old")
     disk = RecordingDisk(tmp_path)
     disk.write_whole(tmp_path / "a", b"new contents")
-    found = {state.files().get(path) for _, state in crash_states(disk) for path in state.files() if path.name == "a"}
-    assert found == {b"old", b"new contents"}
+    contents = {
+        state.files().get(path) for _, state in crash_states(disk) for path in state.files() if path.name == "a"
+    }
+    assert contents == {b"old", b"new contents"}
     last = [state.files() for done, state in crash_states(disk) if done == len(disk.operations)]
     assert [list(files.values()) for files in last] == [[b"new contents"]]
 

@@ -122,9 +122,9 @@ def test_every_preset_is_exact_given_the_partition(digits, system):
         [ArrayUpload(u, t, x[users == u], [codes[name] for name in y[users == u]]) for u in USERS]
         for t, (x, y, users) in enumerate(rounds, start=1)
     ]
-    found = compare(model.device_, clean_room(model.device_, model.device_.learner, uploads, seed=0))
-    assert found.mismatched == []
-    assert len(found.identical) == len(model.device_.memory.stored()) > 1
+    comparison = compare(model.device_, clean_room(model.device_, model.device_.learner, uploads, seed=0))
+    assert comparison.mismatched == []
+    assert len(comparison.identical) == len(model.device_.memory.stored()) > 1
 
 
 def test_named_samples_go_and_no_others(digits):

@@ -299,9 +299,9 @@ def test_of_a_block_that_is_forgotten_while_somebody_reads_it_nothing_stays_in_m
         store.drop(name)
         read = store.files.read
 
-        def meanwhile(wanted):
-            data = read(wanted)
-            if wanted == name:
+        def meanwhile(requested):
+            data = read(requested)
+            if requested == name:
                 store.files.read = read
                 device.forget("a", repair="later")  # another thread's, while a worker's lesson is read
             return data
@@ -433,8 +433,8 @@ def test_what_was_asked_for_before_an_error_and_expired_since_is_served_once(tmp
     device.close()
 
 
-@pytest.mark.parametrize("asked", [{"rounds": (1, 2)}, {"samples": ((1, 0), (1, 4), (2, 0), (2, 1), (2, 2))}])
-def test_an_accepted_request_of_which_others_took_a_part_still_takes_the_rest_after_a_crash(tmp_path, asked):
+@pytest.mark.parametrize("named", [{"rounds": (1, 2)}, {"samples": ((1, 0), (1, 4), (2, 0), (2, 1), (2, 2))}])
+def test_an_accepted_request_of_which_others_took_a_part_still_takes_the_rest_after_a_crash(tmp_path, named):
     device = opened(tmp_path / "home", system="cause", repair="now")
     learn(device, a=5, b=5, c=5)
     learn(device, a=3, b=5, c=5)
@@ -446,7 +446,7 @@ def test_an_accepted_request_of_which_others_took_a_part_still_takes_the_rest_af
 
     device.watch = crash
     with pytest.raises(KeyboardInterrupt):
-        device.serve([Request("b"), Request("a", **asked)])
+        device.serve([Request("b"), Request("a", **named)])
     assert device.ledger.rounds_of("a") == [2]
     device.close()
     with opened(tmp_path / "home", system="cause", repair="now") as again:
@@ -513,8 +513,8 @@ def test_no_table_that_names_keys_is_left_out_when_a_home_is_cleaned(tmp_path):
 
 def modes(folder) -> dict[str, int]:
     """Of what is not its owner's alone."""
-    found = {str(path.relative_to(folder)): path.stat().st_mode & 0o777 for path in folder.rglob("*")}
-    return {name: mode for name, mode in found.items() if mode & 0o077}
+    all_modes = {str(path.relative_to(folder)): path.stat().st_mode & 0o777 for path in folder.rglob("*")}
+    return {name: mode for name, mode in all_modes.items() if mode & 0o077}
 
 
 @pytest.fixture

@@ -107,10 +107,10 @@ def test_a_request_that_cannot_take_effect_does_not_hold_up_the_others(device, m
     effect = device.home.effect
     ids = [each for each, _ in device.home.accepted()]
 
-    def only_the_second(asked, *more):
-        if asked == ids[:1]:
+    def only_the_second(served, *more):
+        if served == ids[:1]:
             raise HomeError("a block is damaged")
-        effect(asked, *more)
+        effect(served, *more)
 
     with monkeypatch.context() as broken:
         broken.setattr(device.home, "effect", only_the_second)
@@ -192,9 +192,9 @@ def test_a_ledger_of_the_third_format_knows_when_what_waits_arrived(device, tmp_
         ledger.execute("PRAGMA user_version=3")
         ledger.commit()
     with closing(Database(path, vault=device.home.vault)) as database:
-        found = dict(database.rows("SELECT upload, arrived FROM staged"))
-        assert found["b"] == 1_000.0
-        assert time.time() - found["c"] == pytest.approx(7 * DAY, abs=60)  # longer ago than calls are remembered
+        arrived = dict(database.rows("SELECT upload, arrived FROM staged"))
+        assert arrived["b"] == 1_000.0
+        assert time.time() - arrived["c"] == pytest.approx(7 * DAY, abs=60)  # longer ago than calls are remembered
         assert database.row("SELECT arrived FROM uploads") == (500.0,)
 
 

@@ -85,19 +85,19 @@ def forked(work):
             signal.alarm(60)
             os.close(reading)
             try:
-                found = repr(work())
+                outcome = repr(work())
             except (HomeError, VaultError) as error:
-                found = f"refused: {error}"
+                outcome = f"refused: {error}"
             except BaseException as error:
-                found = f"{type(error).__name__}: {error}"
-            os.write(writing, found.encode())
+                outcome = f"{type(error).__name__}: {error}"
+            os.write(writing, outcome.encode())
         finally:
             os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        found = pipe.read().decode()
+        outcome = pipe.read().decode()
     os.waitpid(child, 0)
-    return found
+    return outcome
 
 
 def test_a_forked_process_does_not_keep_the_lock(tmp_path):

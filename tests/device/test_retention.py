@@ -83,10 +83,10 @@ def test_status_says_what_expires_next_and_when(tmp_path):
         device.stage("b", *samples("b", 2, 4))
         device.home.time.now = lambda: start + 40 * DAY
         learn(device, c=9)
-        found = retention(device.home)
-        assert found.next_round == Expiring()
-        assert (found.retain, found.next.samples, found.next.users, found.next.rounds) == ("90 days", 34, 2, (1,))
-        assert found.next.at == pytest.approx(start + 90 * DAY, abs=1.0)
+        due = retention(device.home)
+        assert due.next_round == Expiring()
+        assert (due.retain, due.next.samples, due.next.users, due.next.rounds) == ("90 days", 34, 2, (1,))
+        assert due.next.at == pytest.approx(start + 90 * DAY, abs=1.0)
         device.home.time.now = lambda: start + 90 * DAY + 60
         assert retention(device.home).next_round.samples == 30
 
@@ -95,8 +95,8 @@ def test_a_clock_that_is_not_believed_deletes_nothing_and_says_nothing(tmp_path,
     with opened(tmp_path / "home", retain="90 days") as device:
         learn(device, a=30)
         monkeypatch.setattr(type(device.home.time), "doubt", lambda self: "it jumped")
-        found = retention(device.home)
-        assert (found.next_round, found.next) == (Expiring(), None)
+        due = retention(device.home)
+        assert (due.next_round, due.next) == (Expiring(), None)
 
 
 def receipts_of(device, kind="effect"):

@@ -198,7 +198,7 @@ def test_nvml_measures_the_card_that_cuda_sees(monkeypatch):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
         lib = Nvml(energies_mj=[0])
         nvml(library=lib)
-        assert lib.asked == card
+        assert lib.requested == card
 
 
 def test_nvml_says_why_there_is_no_card():
@@ -358,6 +358,6 @@ def test_the_machine_is_asked_in_order_and_for_the_device(tmp_path):
     meters["rapl"] = missing
     assert find_meter("cpu", meters).unavailable == "ina3221: not here; rapl: not here"
     assert find_meter("mps", meters).unavailable == "no meter sees the energy of 'mps'"
-    described = {each["kind"]: each for each in (found.as_dict() for found in found_meters(meters))}
+    described = {each["kind"]: each for each in (meter.as_dict() for meter in found_meters(meters))}
     assert described["rapl"] == {"kind": "rapl", "source": None, "sampling_hz": None, "unavailable": "not here"}
     assert described["nvml"]["unavailable"] is None

@@ -93,9 +93,9 @@ def erase_under_watch(folder, source):
             vault.put_many({name(100 + number): os.urandom(32)})
             keys[name(100 + number)] = vault.key(name(100 + number))
             watcher.look()
-            gone = [name(number), name(100 + number)]
-            vault.erase(gone)
-            erased |= {one: keys[one] for one in gone}
+            batch = [name(number), name(100 + number)]
+            vault.erase(batch)
+            erased |= {one: keys[one] for one in batch}
         left = {one: vault.key(one) for one in vault.names()}
     return watcher, erased, left
 
@@ -177,8 +177,8 @@ def test_nothing_of_the_old_generation_is_left_in_any_file(vault, folder):
 
 def test_old_copies_of_all_files_open_with_the_master_key_which_the_docs_admit(folder):
     watcher, erased, _ = erase_under_watch(folder, SOURCE)
-    found = recoverable([MASTER], [*watcher.all_key_files, *watcher.roots])
-    assert set(erased) <= set(found)
+    recovered = recoverable([MASTER], [*watcher.all_key_files, *watcher.roots])
+    assert set(erased) <= set(recovered)
 
 
 def test_with_a_source_that_rotates_not_even_those_open(folder, tmp_path):
@@ -188,8 +188,8 @@ def test_with_a_source_that_rotates_not_even_those_open(folder, tmp_path):
     assert source.read() != first
     master = (tmp_path / "master").read_bytes()
     assert first not in master
-    found = recoverable([source.read()], [*files(folder).values(), *watcher.all_key_files, *watcher.roots, master])
-    assert found == left
+    recovered = recoverable([source.read()], [*files(folder).values(), *watcher.all_key_files, *watcher.roots, master])
+    assert recovered == left
     assert name(0) in recoverable([first], [*watcher.key_files[0], watcher.roots[0]])  # had the key been kept
 
 

@@ -31,7 +31,7 @@ class _Chunk:
 
 @dataclass
 class DirectoryChange:
-    """A change of the directory: first new keys are written, then rows in a transaction; then old keys are destroyed."""
+    """A change of the directory: new keys are written, then rows in a transaction; at last old keys are destroyed."""
 
     keys: dict[bytes, bytes] = field(default_factory=dict)
     rows: list[tuple[int, bytes, bytes]] = field(default_factory=list)
