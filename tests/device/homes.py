@@ -21,7 +21,7 @@ def bayes():
 
 
 def samples(user: str, round_: int, count: int):
-    """What a user uploads in a round, whoever asks."""
+    """Return the samples that a user uploads in a round, the same at each call."""
     draw = np.random.default_rng([ord(c) for c in user] + [round_, count])
     return draw.normal(size=(count, FEATURES)).astype(np.float32), draw.integers(CLASSES, size=count)
 
@@ -61,4 +61,4 @@ def killed(work) -> None:
 
 
 ERASE: dict[str, Any] = {"repair": "later", "together": False, "lenient": True}
-"""How the service forgets: each request for itself, at once, and without telling whether there was anything."""
+"""Arguments of `serve` as the service uses them: requests one by one, and no error for a user without samples."""

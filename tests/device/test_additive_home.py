@@ -227,7 +227,7 @@ def test_a_home_keeps_its_rule_for_lambda(tmp_path):
     with opened(tmp_path / "home", additive(expand=64)) as device:
         assert device.learner.described()["regularization"] == 0.1
         assert device.votes(x)[1].tobytes() == before
-    with opened(tmp_path / "home", additive(expand=64, regularization="gcv")) as device:  # asked for by name
+    with opened(tmp_path / "home", additive(expand=64, regularization="gcv")) as device:  # set explicitly
         assert device.votes(x)[1].tobytes() != before
     with opened(tmp_path / "new", additive(expand=64)) as device:
         learn(device, ann=30)

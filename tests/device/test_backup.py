@@ -153,7 +153,7 @@ def test_of_a_block_that_was_rewritten_since_the_backup_nothing_comes_back(home)
     assert done.lost.samples == 128
     with checked(home) as device:
         (piece,) = [held for _, held in device.ledger.pieces_of("a", 1)]
-        assert piece == range(128, 300)  # and whose they are is known from another upload of theirs
+        assert piece == range(128, 300)  # the user's name comes from another upload of theirs
         assert device.predict(device.ledger.lineage(0).after(None)[0].pieces[0].upload.arrays(range(128, 130))[0]).size  # type: ignore[attr-defined]
 
 

@@ -128,7 +128,7 @@ def test_a_reader_that_was_idle_verifies_what_is_there_now(device, beside):
 
 
 def test_a_reader_does_not_miss_what_is_evicted_while_it_verifies(device, beside):
-    """A round of somebody else evicts, and leaves all that is retained as it was."""
+    """A round of another process evicts sub-models; the retained samples do not change."""
     get, learned = beside.memory.shelf.get, []
 
     def meanwhile(key):

@@ -58,7 +58,7 @@ def digits():
 
 
 def learned(rounds, keep=lambda t, user: True, **settings) -> CauseClassifier:
-    """A classifier that met those of the samples that are kept: an empty round counts."""
+    """Return a classifier that learned the kept samples only; rounds without any are counted."""
     model = CauseClassifier(**{"system": HASH, "shards": 3, "classes": NAMES, **settings})
     for t, (x, y, users) in enumerate(rounds, start=1):
         kept = np.array([keep(t, user) for user in users])
@@ -180,7 +180,7 @@ def test_a_class_that_came_from_the_data_and_lost_its_samples_is_told(digits):
 
 
 def test_named_classes_do_not_depend_on_whose_data_is_there(digits):
-    """Neither do their numbers: forgetting the only one who had a class is having never met her."""
+    """The number of classes stays too: forgetting the only user of a class gives the model without that user."""
     (x, y, _), *_ = digits[0]
     users = np.where(y == "five", "nina", np.where(y < "s", "otto", "paul"))
     model, clean = (CauseClassifier(system=HASH, shards=2, classes=NAMES) for _ in range(2))

@@ -378,7 +378,7 @@ def test_samples_expire_by_days(tmp_path):
 
 
 class Eager:
-    """A lock whose every release somebody else waits for."""
+    """A lock for which another thread waits at every release."""
 
     def __init__(self, lock, somebody_else):
         self.lock, self.depth, self.somebody_else = lock, 0, somebody_else

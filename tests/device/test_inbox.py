@@ -72,7 +72,7 @@ def test_forgetting_a_user_destroys_what_waits_of_them_and_of_nobody_else(device
         device.stage(user, *samples(user, 2, 4))
     device.forget("a", rounds=[1])
     assert staged(device) == {"a": 4, "b": 4, "c": 4}, "a round was named, and what waits belongs to none yet"
-    (done,) = device.forget("c")  # known only by what waits
+    (done,) = device.forget("c")  # this user has staged samples only
     assert staged(device) == {"a": 4, "b": 4}
     (count,) = device.home.database.row("SELECT samples FROM requests WHERE id=?", [done.ids[0]])
     assert count == 4
@@ -237,7 +237,7 @@ def test_what_waits_for_longer_than_samples_are_kept_is_destroyed(keeping, tmp_p
     loot = attack(tmp_path / "home")
     for user, there in (("a", False), ("b", True)):
         assert all(loot.contains(row.tobytes()) == there for row in samples(user, 1, 4)[0])
-    assert keeping.home.receipts.size == 0, "nobody asked for it, and nothing had learned from it"
+    assert keeping.home.receipts.size == 0, "no request named it, and nothing had learned from it"
 
 
 def test_samples_that_waited_do_not_get_younger_when_a_round_takes_them_in(keeping):

@@ -17,7 +17,7 @@ SCAN = re.compile(
 
 @pytest.fixture
 def statements(monkeypatch):
-    """What is asked of the ledger, while somebody listens."""
+    """Record all SQL statements that a test runs."""
     traced: dict[str, None] = {}
     for name in ("run", "many", "rows"):
         original = getattr(Database, name)

@@ -21,7 +21,7 @@ TIMES = {"once": 1, "for good": 10**6}
 
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch):
-    """No test waits; how often somebody would have."""
+    """Replace waiting by a counter of the pauses."""
     seen = []
     monkeypatch.setattr("cause.device.store.disk.pause", seen.append)
     return seen

@@ -1,4 +1,4 @@
-"""A slip deletes nothing: empty rounds are refused, and what retention deletes next is said beforehand."""
+"""Retention: empty rounds are refused by default, and the status shows what is deleted next."""
 
 import json
 

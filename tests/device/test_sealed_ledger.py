@@ -1,4 +1,4 @@
-"""A ledger that somebody copied before a forget: with the keys that are left, it confirms no guess."""
+"""A copy of the ledger from before a forget: with the keys that remain, no guess can be confirmed."""
 
 import shutil
 import sqlite3
@@ -17,7 +17,7 @@ from cause.device.verify import verify
 from cause.engine.arrays import ArrayUpload
 from cause.lab.home_trace import history
 from tests.device.homes import MASTER, fixed_permutation, learn, opened, samples
-from tests.device.old_ledger import told_by
+from tests.device.old_ledger import readable_values
 from tests.device.test_earlier_homes import FOLDER, Earlier
 from tests.device.vault.attacker import recoverable
 from tests.fixtures.homes.describe import retained, rows
@@ -32,7 +32,7 @@ FORGETS = {
 
 
 def guesses(device) -> dict[str, bytes]:
-    """What somebody can compute who has the retained data, the recipe, and guessed the samples of the user "a"."""
+    """Return what an attacker computes who has the retained data, the recipe and a guess of the samples of "a"."""
     upload, values = ArrayUpload("a", 1, *samples("a", 1, 300)).shuffled(fixed_permutation(300)), {}
     for key, held in device.ledger.pieces_of("a", 1):
         values[f"digest of {key}"] = digest(upload.names(held))
@@ -75,10 +75,12 @@ def test_an_old_copy_of_the_ledger_confirms_no_guess_of_what_was_forgotten(tmp_p
     keys_left = left(tmp_path)
     for ledger in (old / "ledger.db", tmp_path / "home" / "ledger.db"):
         raw = [path.read_bytes() for path in ledger.parent.glob("ledger.db*")]
-        assert not forgotten & set(confirmed(needles, [*raw, *told_by(ledger, keys_left)]))
-    assert confirmed({each: needles[each] for each in forgotten}, [lying(tmp_path / "home")]) == []
+        assert not forgotten & set(confirmed(needles, [*raw, *readable_values(ledger, keys_left)]))
+    assert confirmed({each: needles[each] for each in forgotten}, [raw_bytes(tmp_path / "home")]) == []
     assert len(keys_left) > 2
-    assert set(confirmed(needles, told_by(old / "ledger.db", keys))) == set(needles)  # with all keys: everything
+    assert set(confirmed(needles, readable_values(old / "ledger.db", keys))) == set(
+        needles
+    )  # with all keys: everything
     device.close()
 
 
@@ -100,7 +102,7 @@ def test_a_ledger_that_is_not_sealed_under_all_keys_would_confirm_it(tmp_path, w
     learn(device, a=300, b=40)
     old, needles, _ = copied(device, tmp_path)
     device.forget("a", samples=[(1, 290)], repair="later")
-    confirmed_guesses = confirmed(needles, told_by(old / "ledger.db", left(tmp_path)))
+    confirmed_guesses = confirmed(needles, readable_values(old / "ledger.db", left(tmp_path)))
     assert {each.split()[0] for each in confirmed_guesses} >= what
     device.close()
 
@@ -138,7 +140,7 @@ def state(device):
 
 @pytest.fixture
 def older(tmp_path):
-    """A home that a program of format 1 made, what it retains, and what lies bare in it."""
+    """A home of format 1, what it retains, and the values that are stored there unsealed."""
     earlier = Earlier(FOLDER / "format-1.tar.xz", tmp_path)
     with closing(sqlite3.connect(earlier.home / "ledger.db")) as ledger:
         queries = ("SELECT digest FROM pieces", "SELECT identity FROM sub_models", "SELECT labels FROM history")
@@ -146,20 +148,20 @@ def older(tmp_path):
     return earlier, [value.encode() if isinstance(value, str) else value for value in values if len(value) > 8]
 
 
-def lying(folder):
+def raw_bytes(folder):
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
 def test_a_home_of_the_first_format_is_sealed_when_it_is_opened_for_writing(older):
     earlier, bare = older
     assert len(bare) >= 8
-    assert all(each in lying(earlier.home) for each in bare)
+    assert all(each in raw_bytes(earlier.home) for each in bare)
     with Cause(earlier.home) as device:
         before = state(device)
         assert rows(retained(device)) == rows(earlier.expected["retained"])
         assert device.home.database.row("PRAGMA user_version") == (FORMAT,)
         assert verify(device, processes=0).identical == device.memory.stored()
-    assert not any(each in lying(earlier.home) for each in bare)
+    assert not any(each in raw_bytes(earlier.home) for each in bare)
     assert examine_home(earlier.home).problems == []
     with Cause(earlier.home) as device:
         assert state(device) == before

@@ -83,7 +83,7 @@ def test_without_a_meter_seconds_are_fitted_and_joules_refused():
 
 
 class Compiling(Machine):
-    """As a card that compiles for nine seconds when a last batch is of a size that it has not met."""
+    """A card that compiles for nine seconds when the last batch has a new size."""
 
     def __init__(self):
         self.compiled = set()

@@ -1,4 +1,4 @@
-"""Every meter against a machine that is known, and against machines that have none."""
+"""Every meter on simulated machines: with a meter whose readings are fixed, and without any."""
 
 import math
 import os

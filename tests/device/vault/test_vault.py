@@ -85,7 +85,7 @@ class Watcher:
 
 
 def erase_under_watch(folder, source):
-    """All erased keys, and the copies somebody took on the way."""
+    """Return all erased keys, and copies of the files from along the way."""
     watcher, erased = Watcher(folder), {}
     with Vault.create(folder, source, page_bytes=PAGE) as vault:
         keys = vault.new_keys(map(name, range(10)))
@@ -103,7 +103,7 @@ def erase_under_watch(folder, source):
 def test_neither_the_files_nor_old_copies_of_key_files_open_to_what_was_erased(folder):
     watcher, erased, left = erase_under_watch(folder, SOURCE)
     now = list(files(folder).values())
-    assert recoverable([MASTER], now) == left  # the attacker is able: all that is kept is found
+    assert recoverable([MASTER], now) == left  # the attacker works: it recovers all keys that are kept
     assert recoverable([MASTER], now + watcher.all_key_files) == left
     assert not set(erased) & set(left)
 
