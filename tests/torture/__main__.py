@@ -88,15 +88,15 @@ def split(seed: int) -> tuple[int, list[str]]:
 
 
 def fill(disk: str, how: str) -> tuple[int, list[str]]:
-    forgets, found = full_disk.full_disk(full_disk.DISKS[disk](), how)
-    return 1, found if forgets or found else ["nobody was forgotten"]
+    forgets, problems = full_disk.full_disk(full_disk.DISKS[disk](), how)
+    return 1, problems if forgets or problems else ["nobody was forgotten"]
 
 
 def age(name: str, seeds: range) -> tuple[int, list[str]]:
     with scratch_folder() as folder:
         kept = old_states.copies(Path(folder))
-        found = [old_states.judge(Path(folder), kept, old_states.CHANGES[name], seed) for seed in seeds]
-    judged = [each for each in found if each is not None]
+        judgements = [old_states.judge(Path(folder), kept, old_states.CHANGES[name], seed) for seed in seeds]
+    judged = [each for each in judgements if each is not None]
     return len(judged), [problem for each in judged for problem in each.problems]
 
 
@@ -120,7 +120,7 @@ def _wrong(outcomes: list[Outcome]) -> list[str]:
 
 
 def jobs(options: argparse.Namespace) -> Iterator[Job]:
-    """All that was asked for, in pieces of some seconds each."""
+    """Return all jobs of the options, in pieces of some seconds each."""
     seed = options.seed
     for number in range(-(-options.kills // PER_TRACE)):
         yield Job("kills", f"trace {seed + number}", PER_TRACE, kill, (seed + number, PER_TRACE))
@@ -156,7 +156,7 @@ def jobs(options: argparse.Namespace) -> Iterator[Job]:
 
 
 def parsed() -> argparse.Namespace:
-    """What is asked for; without any number, 2,000 kills."""
+    """Parse the options; without any, there are 2,000 kills."""
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
     number: dict[str, Any] = {"type": int, "default": 0, "metavar": "N"}
     parser.add_argument("--kills", **number, help="kills at random moments of random traces")

@@ -73,8 +73,8 @@ def full_disk(disk: AbstractContextManager[Path], how: str) -> tuple[int, list[s
         works.append(lambda report: _look(folder, report))
         lines = []
         for number, work in enumerate(works):
-            said, killed = forked(work)
-            lines += [*said, *([{"problem": f"process {number} was ended by a signal"}] if killed else [])]
+            reports, killed = forked(work)
+            lines += [*reports, *([{"problem": f"process {number} was ended by a signal"}] if killed else [])]
     problems = [line["problem"] for line in lines if "problem" in line]
     problems += [line["failed"].splitlines()[-1] for line in lines if "failed" in line]
     return sum("forgotten" in line for line in lines), [f"{how}: {problem}" for problem in dict.fromkeys(problems)]

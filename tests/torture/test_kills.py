@@ -103,14 +103,14 @@ def files_are_not_removed():
 
 
 def answered_before_it_is_durable():
-    telling, effect = Home.accept, Home.effect
+    accept, effect = Home.accept, Home.effect
 
     def hasty(self, requests, ids=None):
         self.promised = requests
         return ["00" * 16 for _ in requests]
 
     def late(self, ids, *rest):
-        effect(self, telling(self, self.promised), *rest)
+        effect(self, accept(self, self.promised), *rest)
 
     Home.accept, Home.effect = hasty, late
 
@@ -161,12 +161,12 @@ def test_a_device_that_does_not_keep_its_promises_is_caught(sabotage, lasting, s
 def test_digests_that_old_copies_of_the_ledger_would_give_away_are_found(instead, monkeypatch):
     for name, broken in instead.items():
         monkeypatch.setattr(seals, name, broken)
-    found = False
+    readable = False
     for row in range(290, 298):  # one of those that do not lie in the first block
         case = Case((Learn(1, ((ANN, 300),)), Forget((Request(ANN, samples=((1, row),)),), "later")), "frugal", 1, 2)
         with torture(case) as tortured:
             outcome = tortured.kill(1, tortured.moments[1], thorough=True)
-        found = found or f"a digest of what {(ANN, 1, row)} was part of can be read" in outcome.problems
-        if found:
+        readable = readable or f"a digest of what {(ANN, 1, row)} was part of can be read" in outcome.problems
+        if readable:
             break
-    assert found
+    assert readable
