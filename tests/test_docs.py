@@ -40,9 +40,9 @@ def test_links_and_pictures_exist(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_in_the_docs_exist(page):
-    known = {"cause", *cast(click.Group, typer.main.get_command(app)).commands}
+    commands = {"cause", *cast(click.Group, typer.main.get_command(app)).commands}
     for command in re.findall(r"^(?:\$ )?cause ([a-z]+)\b", page.read_text(encoding="utf-8"), re.MULTILINE):
-        assert command in known, command
+        assert command in commands, command
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "RESULTS.md"], ids=lambda page: page.name)

@@ -275,8 +275,8 @@ with Cause(sys.argv[1], learner=learner, system=system, shards=3, slots=6) as de
     assert device.ledger.placement("smith/ann") == device.ledger.placement("smith/bob")
     device.forget("smith/ann")
 with Cause(sys.argv[1]) as device:
-    found = device.verify(processes=1)
-    assert found.identical and not found.mismatched, found
+    verification = device.verify(processes=1)
+    assert verification.identical and not verification.mismatched, verification
 """
     )
     done = run(script, tmp_path / "device", folder=example)

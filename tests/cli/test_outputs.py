@@ -51,7 +51,7 @@ def test_no_command_writes_into_a_home_or_over_its_key(command, needed, home, ca
     before = {path: path.read_bytes() for path in home.parent.rglob("*") if path.is_file()}
     capsys.readouterr()
     assert ended(*command, needed) == 2
-    assert "elsewhere" in (said := capsys.readouterr().err) or "name another" in said
+    assert "elsewhere" in (message := capsys.readouterr().err) or "name another" in message
     assert {path: path.read_bytes() for path in home.parent.rglob("*") if path.is_file()} == before
 
 

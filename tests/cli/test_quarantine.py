@@ -32,10 +32,10 @@ def run(capsys, *args, code=0):
 def test_it_is_named_learned_around_and_dropped(home, capsys):
     result = run(capsys, "learn", home, "round.npz")
     assert "6 samples of user 'bob' are in quarantine" in " ".join(result.split())
-    found = run(capsys, "status", home, "--json")
-    (aside,) = found["quarantined"]
+    status = run(capsys, "status", home, "--json")
+    (aside,) = status["quarantined"]
     assert (aside["user"], aside["round"], aside["shard"], aside["samples"]) == ("bob", 1, 0, 6)
-    assert found["samples"] == 6
+    assert status["samples"] == 6
     assert "In quarantine" in run(capsys, "status", home)
     assert "no upload 77 in quarantine" in run(capsys, "drop", home, "--upload", 77, code=2)
     done = run(capsys, "drop", home, "--upload", aside["upload"], "--json")

@@ -14,13 +14,13 @@ from tests.device.homes import samples
 
 def held(user, home="home"):
     """Inputs by handle."""
-    found = {}
+    samples = {}
     with Cause(home, read_only=True) as opened:
         for t in opened.ledger.rounds_of(user):
             own = opened.home.ledger.upload(user, t)
             handles = [handle.tobytes().hex() for handle in own.handles(own.positions)]
-            found |= zip(handles, own.arrays(own.positions)[0].tolist(), strict=True)
-    return found
+            samples |= zip(handles, own.arrays(own.positions)[0].tolist(), strict=True)
+    return samples
 
 
 def test_learning_answers_with_a_handle_for_each_row_in_the_order_of_the_files(cause, device):  # noqa: F811

@@ -24,7 +24,7 @@ def saved(form, **options):
 def scans(count):
     """A progressive JPEG whose last scan comes so often."""
     data = saved("JPEG", progressive=True)
-    last = data[[found.start() for found in re.finditer(b"\xff\xda", data)][-1] : -2]
+    last = data[[match.start() for match in re.finditer(b"\xff\xda", data)][-1] : -2]
     return data[:-2] + last * count + data[-2:]
 
 

@@ -85,8 +85,8 @@ def test_two_of_one_segment_and_a_whole_segment_are_set_aside():
     device = lived(given)
     assert len(device.ledger.quarantined()) == 7
     assert not device.waiting()
-    gone = [each for u in USERS for each in all_of(u, 2)] + all_of("ann", 1) + all_of("dan", 1)
-    same(device, lived(given, without=gone))
+    left_out = [each for u in USERS for each in all_of(u, 2)] + all_of("ann", 1) + all_of("dan", 1)
+    same(device, lived(given, without=left_out))
 
 
 def test_the_first_upload_of_a_shard_may_be_set_aside_and_the_shard_is_then_empty():
@@ -166,8 +166,8 @@ def test_somebody_who_was_forgotten_does_not_decide_who_else_is_left_out(t):
     device.forget("ann", rounds=[2])
     if t == 1:
         device.forget("dan", rounds=[1])
-    gone = all_of("ann", 2) + (all_of("dan", 1) if t == 1 else [])
-    clean = lived(given, learner=Irritable(CLASSES), without=gone)
+    left_out = all_of("ann", 2) + (all_of("dan", 1) if t == 1 else [])
+    clean = lived(given, learner=Irritable(CLASSES), without=left_out)
     assert clean.ledger.quarantined() == []
     assert device.ledger.quarantined() == []
     same(device, clean)
@@ -244,13 +244,13 @@ def test_the_part_of_an_upload_that_lies_in_a_segment_is_what_is_judged(system):
     assert not device.waiting()
     aside = device.ledger.quarantined()
     assert {(each.user, each.round) for each in aside} == set(bad)
-    gone = []
+    left_out = []
     for each in aside:
         x, _ = given[each.round - 1][each.user]
         piece = device.ledger._aside[each.segment][each.user][0]  # type: ignore[attr-defined]
         out = {row.tobytes() for row in piece.upload.arrays(piece.positions)[0]}
-        gone += [(each.user, each.round, i) for i, row in enumerate(x) if row.tobytes() in out]
-    clean = lived(given, shards=2, system=device_system(system), without=gone)
+        left_out += [(each.user, each.round, i) for i, row in enumerate(x) if row.tobytes() in out]
+    clean = lived(given, shards=2, system=device_system(system), without=left_out)
     same(device, clean)
 
 

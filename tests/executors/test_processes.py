@@ -306,7 +306,7 @@ def test_what_was_trained_and_waits_for_its_turn_goes_when_its_shard_is_forgotte
 
 
 def shard_work(*shards: int, forgotten: list[int] | None = None) -> list[ShardWork]:
-    """One segment for each of some shards; those in `forgotten` are no longer wanted."""
+    """Return one segment for each of some shards; work of the shards in `forgotten` is no longer current."""
 
     def current(shard: int) -> bool:
         return shard not in (forgotten or ())
@@ -342,7 +342,7 @@ def test_what_is_closed_can_be_used_again(executor):
 
 
 class Reassigned:
-    """Shard 1, for whoever asks; until it answers, there is time for its worker to be done and to get other work."""
+    """Forgotten shards, whose lookup takes so long that the worker of shard 1 can finish and get other work."""
 
     def __init__(self, executor: Processes, folder: Path, forgotten: list[int]) -> None:
         self.executor, self.folder, self.forgotten = executor, folder, forgotten

@@ -58,7 +58,7 @@ def no_more_files(spare: int = 0):
 def test_what_arrives_is_what_was_sent(ends, message, unnamed, monkeypatch):
     monkeypatch.setattr(wire, "HAS_MEMFD", unnamed)
     if not unnamed:
-        monkeypatch.setattr(os, "memfd_create", None, raising=False)  # it is not asked for
+        monkeypatch.setattr(os, "memfd_create", None, raising=False)  # it must not be called
     ours, theirs = ends
     if unnamed or len(repr(message)) < 100:
         wire.send(ours, message)
@@ -124,7 +124,7 @@ def sent_through_the_pipe(ours, theirs, message) -> None:
             ours.close()  # nobody waits for the rest
             raise
 
-    sending = Thread(target=send)  # a pipe takes it only while somebody reads
+    sending = Thread(target=send)  # the pipe is full until the other end reads
     sending.start()
     assert wire.receive(theirs) == message
     sending.join()

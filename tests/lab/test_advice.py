@@ -141,17 +141,17 @@ def test_every_printed_command_makes_the_learner_that_was_measured(table, cause,
 def test_the_command_recommends_a_home_that_learns_the_data(cause, refused):
     x, y = load_digits()
     np.savez("digits.npz", x=(x[:300] * 15.9).astype(np.uint8), y=y[:300])
-    told = ["--minutes", 0.2, "--rounds", 2, "--plot", "front.png", "--json"]
-    found = cause("advise", "digits.npz", "--samples", 300, *told)
+    options = ["--minutes", 0.2, "--rounds", 2, "--plot", "front.png", "--json"]
+    advice = cause("advise", "digits.npz", "--samples", 300, *options)
     assert Path("front.png").stat().st_size > 5_000
-    assert found["rows"]
-    assert all(0 <= each["accuracy"] <= 1 for each in found["rows"])
-    command = found["recommended"]["command"]
+    assert advice["rows"]
+    assert all(0 <= each["accuracy"] <= 1 for each in advice["rows"])
+    command = advice["recommended"]["command"]
     assert command.startswith("cause init HOME --learner additive")
     cause("init", "home", *shlex.split(command)[3:])
     cause("learn", "home", "digits.npz", "--user", "ann")  # pictures as (height, width)
     assert cause("predict", "home", "digits.npz", "--json")["samples"] == 300
-    shown = cause("advise", "digits.npz", "--samples", 300, *told[:4])
+    shown = cause("advise", "digits.npz", "--samples", 300, *options[:4])
     assert "recommended: additive" in shown
     assert "--rho is a probability" in refused("advise", "digits.npz", "--rho", 3)
     assert "--minutes must be above 0" in refused("advise", "digits.npz", "--minutes", 0)
@@ -176,9 +176,9 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
     done = subprocess.run(
         [*args, "--minutes", "1e-6", "--json"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    found = json.loads(done.stdout)
-    assert {row["name"] for row in found["rows"]} == {row["name"] for row in kept.values()}
-    assert found["not_measured"]
+    advice = json.loads(done.stdout)
+    assert {row["name"] for row in advice["rows"]} == {row["name"] for row in kept.values()}
+    assert advice["not_measured"]
 
 
 def test_pictures_with_their_channels_last_have_the_features_of_those_with_channels_first():

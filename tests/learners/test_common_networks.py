@@ -35,7 +35,7 @@ def learner(name: str) -> TorchLearner:
 
 
 def with_data(network: Network):
-    """Samples that belong to their ids, whoever asks for them."""
+    """Return the samples of some ids, the same at each call."""
 
     def made(upload) -> TraceData:
         rows, labels = [], []

@@ -1,4 +1,4 @@
-"""Pruning: how much goes, that it stays gone, and that it changes nothing about exactness."""
+"""Pruning: how much is removed, that it stays removed, and that unlearning stays exact."""
 
 from typing import Any
 

@@ -333,11 +333,11 @@ def test_a_result_is_not_changed_by_two_at_once(tmp_path):
     other = tmp_path / "other"
     reproduce(POLICIES, SMALL, Place(), other, only={"slots": ["16"]})
     reproduce(POLICIES, SMALL, Place(), tmp_path, only={"slots": ["8"]})
-    archive, wanted = Archive(tmp_path), wanted_cells(POLICIES[0], SMALL, {"slots": ["8"]})
+    archive, needed = Archive(tmp_path), wanted_cells(POLICIES[0], SMALL, {"slots": ["8"]})
     folder = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)
     try:
-        waiting = threading.Thread(target=write_figure, args=(POLICIES[0], archive, wanted))
+        waiting = threading.Thread(target=write_figure, args=(POLICIES[0], archive, needed))
         waiting.start()
         waiting.join(timeout=0.5)
         (tmp_path / "policies.json").write_bytes((other / "policies.json").read_bytes())
@@ -352,7 +352,7 @@ def test_runs_of_an_older_format_are_made_again(tmp_path, monkeypatch):
     monkeypatch.setitem(cell_.FORMATS, "count", cell_.FORMATS["count"] + 1)
     report = reproduce(POLICIES, SMALL, Place(), tmp_path, only={"slots": ["8"]})
     assert (report.found, report.ran) == (0, 10)
-    assert len(Archive(tmp_path).of_result("policies")) == 10  # the older ones are gone from it
+    assert len(Archive(tmp_path).of_result("policies")) == 10  # without the older ones
 
 
 def test_runs_without_a_format_are_of_the_one_before_it_was_written_down(tmp_path, monkeypatch):
