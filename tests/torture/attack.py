@@ -37,10 +37,11 @@ class Loot:
     files: Mapping[str, bytes]
     """Of the home, and older copies of its ledger."""
     keys: Mapping[bytes, bytes]
-    opened: tuple[Opened, ...]
+    found: tuple[Opened, ...]
+    """Every sealed value that one of the keys opened."""
 
     def contains(self, needle: bytes) -> bool:
-        return any(needle in data for data in self.files.values()) or any(needle in each.plain for each in self.opened)
+        return any(needle in data for data in self.files.values()) or any(needle in each.plain for each in self.found)
 
 
 def attack(

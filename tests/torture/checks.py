@@ -39,7 +39,7 @@ def nothing_comes_back(
 
 
 def _samples_in(loot: Loot, case: Case, forgotten: Collection[Sample]) -> list[str]:
-    plain = [each.plain for each in loot.opened if each.kind in ("samples", "ledger")]
+    plain = [each.plain for each in loot.found if each.kind in ("samples", "ledger")]
     marks = traces_of(case.calls, forgotten)
     needles = {getattr(each, part): (part, sample) for sample, each in marks.items() for part in ("x", "digest", "id")}
     return [f"{part} of {sample} can be read" for part, sample in _hits(needles, [*loot.files.values(), *plain])]
@@ -64,7 +64,7 @@ def _hits(needles: Mapping[bytes, Hit], haystack: Collection[bytes]) -> Iterator
 
 def _tainted_in(loot: Loot, forgotten: Collection[Sample], provenance: Provenance) -> list[str]:
     problems = []
-    for each in loot.opened:
+    for each in loot.found:
         if each.kind == "sub-model":
             seen = provenance.get(blob_name(each.plain))
             if seen is None:
@@ -77,14 +77,14 @@ def _tainted_in(loot: Loot, forgotten: Collection[Sample], provenance: Provenanc
 def _digests_in(loot: Loot, forgotten: Collection[Sample], provenance: Provenance) -> list[str]:
     tainted = {bytes.fromhex(mark): seen & set(forgotten) for mark, seen in provenance.items()}
     needles = {mark: ("a digest", min(seen)) for mark, seen in tainted.items() if seen}
-    haystack = [*loot.files.values(), *(each.plain for each in loot.opened if each.kind == "ledger")]
+    haystack = [*loot.files.values(), *(each.plain for each in loot.found if each.kind == "ledger")]
     return [f"{what} of what {sample} was part of can be read" for what, sample in _hits(needles, haystack)]
 
 
 def _texts_in(loot: Loot, former_users: Collection[str]) -> list[str]:
     """Users of whom nothing is retained: neither their names nor their requests can be read."""
     problems = [f"the name {user!r} can be read" for user in former_users if loot.contains(user.encode())]
-    for each in loot.opened:
+    for each in loot.found:
         if each.kind == "text" and any(user.encode().startswith(each.plain[:8]) for user in former_users):
             problems.append(f"{each.path} opens to the name of a user who is gone")
     return problems
