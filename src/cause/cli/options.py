@@ -88,8 +88,8 @@ Alpha = Annotated[float | None, typer.Option(help="α: how even a user's labels 
 Ages = Annotated[
     str | None,
     typer.Option(
-        help="Age of what is asked for, in rounds: uniform, current, recent:FACTOR (P(age a) ∝ FACTOR^a, with "
-        "0 < FACTOR ≤ 1), weights:N,N,… by age, or trace:FILE as often as in that trace. [default: uniform]"
+        help="Age of the data that requests name, in rounds: uniform, current, recent:FACTOR (P(age a) ∝ FACTOR^a, "
+        "with 0 < FACTOR ≤ 1), weights:N,N,… by age, or trace:FILE as often as in that trace. [default: uniform]"
     ),
 ]
 Scope = Annotated[
