@@ -300,7 +300,7 @@ def trains_on(home: Path) -> str:
 def repair_of(home: Path, option: str | None) -> str:
     """Return when to repair, now or later: as the option says, or else as the home is configured."""
     from cause.common.registry import check_choice
-    from cause.device.config import REPAIRS
+    from cause.engine.arguments import REPAIRS
 
     if option is None:
         return config_of(home).settings.repair

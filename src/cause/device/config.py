@@ -14,12 +14,12 @@ from cause.common.units import parse_bytes
 from cause.device.composition import system_of
 from cause.device.store.disk import open_to_read
 from cause.device.vault import CommandKeySource, EnvKeySource, FileKeySource, KeySource, RotatingFileKeySource
+from cause.engine.arguments import REPAIRS
 from cause.engine.arrivals import setting
 from cause.engine.executor import MOST_WORKERS
 from cause.engine.presets import System, parse_system
 from cause.errors import HomeError, InputError
 
-REPAIRS = ("now", "later")
 TABLES = ("device", "composition", "key", "learner")
 SHORTEST_DEADLINE_DAYS = 1 / 1440
 LARGEST_BYTES = 1 << 20  # of a configuration: anything longer is not one

@@ -36,6 +36,19 @@ class Erasures:
         self._ledger, self._state = engine.ledger, engine.state
         self._unserved = home is not None and not home.read_only  # an earlier process may have left some
 
+    def load_home(self, home: "Home") -> None:
+        """Load the state of a home that was opened, and finish requests that its last process left unfinished."""
+        home.check_recipe(self._engine.learner)
+        home.memory = self._engine.memory
+        if home.read_only:
+            home.refresh(home.memory)
+            return
+        home.load(home.memory)
+        self.resume()
+        if not home.accepted():  # requests may name samples by positions that an upgrade changes
+            home.upgrade()
+        self.expire_staged()
+
     def serve(
         self, requests: Sequence[Request], *, together: bool, ids: Sequence[str] | None, lenient: bool,
         train: Train | None,

@@ -17,6 +17,8 @@ from cause.errors import InputError, RequestError
 _METHODS = ("composed", "check", "train", "predict", "encode", "decode", "stored_bytes")
 """The methods that every learner must have."""
 
+REPAIRS = ("now", "later")
+"""When a call retrains: before it returns, or with the next repair."""
 DEVICE_ARGUMENTS = (
     "home", "learner", "system", "shards", "memory", "slots", "classes", "seed", "key", "read_only", "ledger", "shelf",
     "journal", "workers", "executor", "watch", "storage", "retain", "repair", "deadline_days",
@@ -171,6 +173,15 @@ def handles_of(handles: Any) -> tuple[str, ...] | None:
     if handles is None:
         return None
     return (handles,) if isinstance(handles, str) else tuple(_listed("handles", handles, '["6f1e…"]'))
+
+
+def request_of(user: str, rounds: Any, count: int | None, samples: Any, handles: Any, nonce: str | None) -> Request:
+    """Return the request that the arguments of `forget` describe; a `RequestError` if they are none.
+
+    >>> request_of("ann", 1, 5, None, None, None).rounds
+    (1,)
+    """
+    return Request(user, rounds_of(rounds), count, samples_of(samples), handles_of(handles), nonce)
 
 
 def requests_of(requests: Any, *, names: bool = True) -> list[Request]:
