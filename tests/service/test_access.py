@@ -170,7 +170,7 @@ def test_no_answer_tells_whether_another_user_exists(running):
     running.learn(bob=3)
     for method, path in (("GET", ""), ("POST", "/samples"), ("POST", "/erasures"), ("POST", "/erasures/plan")):
         answers = {
-            (answer.status_code, answer.content, tuple(sorted(answer.headers.items())))
+            (answer.status_code, answer.content, tuple(sorted({**answer.headers, "date": "any"}.items())))
             for user in ("bob", "nobody at all")
             for answer in [
                 running.http.request(method, f"/v1/users/{user}{path}", headers=running.headers("alice"), json={})
