@@ -108,6 +108,10 @@ class _Shard:
     def samples_left(self) -> int:
         return sum(task.lesson.total for task in self._work.tasks[self.started :])
 
+    def before_sending(self, seconds: float) -> None:
+        """Record that samples leave this machine for a worker that may outlive this process by so many seconds."""
+        self._work.before_sending(seconds)
+
     def next(self, learner: Learner | None) -> Assignment:
         if self.started == 0:
             self._parent = self._work.parent()

@@ -65,7 +65,7 @@ class RayExecutor(LeasedPool):
     ) -> None:
         if not 1.0 <= lease <= 600.0:
             raise InputError(f"the lease of a worker must be from 1 to 600 seconds, not {lease:g}")
-        self.address, self.lease = address, lease
+        self.address = address
         self._options = actor_options(per_worker or {"cpus": 1})
         self._ray = join(address)
         nodes = [node for node in self._ray.nodes() if node["Alive"]]
@@ -74,7 +74,7 @@ class RayExecutor(LeasedPool):
             workers = room(nodes, self._options)
         if not 1 <= workers <= MOST_CLUSTER_WORKERS:
             raise InputError(f"the number of workers must be from 1 to {MOST_CLUSTER_WORKERS}, not {workers}")
-        super().__init__(workers)
+        super().__init__(workers, lease)
         self._listener = Listener(self._ray.util.get_node_ip_address(), port)
         self._environment = ""
         self._others: dict[str, str] = {}  # nodes of another environment, with it
