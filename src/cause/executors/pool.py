@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pickle import PicklingError
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from cause.engine.executor import OnEpoch, ShardError, ShardWork
 from cause.engine.learner import Learner
@@ -388,6 +388,12 @@ class WorkerPool(ABC):
         self.cancel()
         with self._lock:
             self._stop = bool(self._shards)  # stop the running call only, not the next one
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # the interpreter may be shutting down

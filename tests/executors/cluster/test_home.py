@@ -4,13 +4,17 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing
 
 import pytest
 
-from cause.device.store.leases import Leases
-from cause.errors import InputError
+from cause.device.store.check_rows import row_problems
+from cause.device.store.home import Home
+from cause.device.store.leases import LEASES, Leases
+from cause.engine.journal import Journal
+from cause.errors import ChangedError, HomeError, InputError
 from tests.device.homes import MASTER, bayes, learn, opened
 from tests.executors.cluster.killed_device import LEASE_S
 from tests.executors.cluster.local_actor import LocalCluster
@@ -128,30 +132,17 @@ def still_there(pid):
     return False
 
 
-class Memory:
-    """The table `meta`, in memory."""
-
-    def __init__(self):
-        self.rows = {}
-
-    def get(self, name):
-        return self.rows.get(name)
-
-    def set(self, name, value):
-        self.rows[name] = value
-
-    def transaction(self):
-        return closing(self)
-
-    def close(self):
-        pass
+@pytest.fixture
+def home(tmp_path):
+    with opened(tmp_path / "home") as device:
+        yield device.home
 
 
-def test_only_an_erasure_of_a_shard_that_was_sent_waits_and_by_this_machines_counter_alone():
-    table, now, slept = Memory(), [100.0], []
+def test_only_an_erasure_of_a_shard_that_was_sent_waits_and_by_this_machines_counter_alone(home):
+    now, slept = [100.0], list[float]()
 
-    def opening(read_only=False):
-        return Leases(table, read_only=read_only, counter=lambda: now[0], sleep=slept.append)
+    def opening():
+        return Leases(home.database, read_only=False, counter=lambda: now[0], sleep=slept.append)
 
     first = opening()
     first.wait([1])
@@ -175,9 +166,89 @@ def test_only_an_erasure_of_a_shard_that_was_sent_waits_and_by_this_machines_cou
     assert (opening().longest(), opening().was_sent(1), opening().was_sent(0)) == (5.0, True, False)
 
 
-def test_a_home_that_is_only_read_sends_nothing():
-    with pytest.raises(InputError, match="open it for writing"):
-        Leases(Memory(), read_only=True).sending(0, 5.0)
+def test_a_damaged_record_is_named(home):
+    with home.database.transaction():
+        home.database.set(LEASES, '{"sent": [[0]]}')
+    with pytest.raises(HomeError, match="leases is damaged"):
+        Leases(home.database, read_only=False).wait([0])
+    assert any("leases" in problem for problem in row_problems(home.database, home.vault))
+
+
+def verified(device, **where):
+    report = device.verify(**where)
+    return report.identical, report.mismatched, report.unverifiable
+
+
+def test_a_replay_on_a_cluster_finds_what_one_in_this_process_finds(tmp_path, cluster, monkeypatch):
+    with opened(tmp_path / "home") as device:
+        for _ in range(3):
+            learn(device, alice=20, bob=20, carol=10)
+        device.forget("carol", rounds=[2])
+        plain = verified(device, processes=0)
+        assert verified(device, executor=cluster) == plain
+        assert len(plain[0]) > 2
+        assert cluster._idle == []
+        for actor in cluster.actors:
+            wait_until(lambda actor=actor: not alive(actor.process.pid), 2)
+        first, last = min(plain[0]), max(plain[0])
+        stored = device.engine.training._stored
+
+        def changed(sub_model):
+            environment, blob = stored(sub_model)
+            return ("another one" if sub_model.key == first else environment), blob[: -(sub_model.key == last) or None]
+
+        monkeypatch.setattr(device.engine.training, "_stored", changed)
+        plain = verified(device, processes=0)
+        assert (plain[1], plain[2]) == ([last], [first])
+        assert verified(device, executor=cluster) == plain
+
+
+def test_a_forget_ends_the_workers_of_a_replay(tmp_path, cluster):
+    (tmp_path / "0").touch()
+    with opened(tmp_path / "home", Held(tmp_path), shards=1) as device:
+        learn(device, alice=20, bob=20)
+        (tmp_path / "0").unlink()
+        failed: list[BaseException] = []
+
+        def verify():
+            try:
+                device.verify(executor=cluster)
+            except ChangedError as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=verify)
+        thread.start()
+        wait_until(lambda: any(worker.ready and worker.seen for worker in cluster._busy))
+        pid = cluster.actors[0].process.pid
+        device.forget("alice", repair="later")
+        wait_until(lambda: not alive(pid), 1)
+        thread.join(30)
+        assert failed
+        assert bodies(device)[0]["cluster"]["lease_s"] == 2.0
+
+
+def test_a_home_that_is_only_read_sends_nothing(tmp_path, cluster):
+    with opened(tmp_path / "home") as device:
+        learn(device, alice=20, bob=20)
+        with (
+            opened(tmp_path / "home", read_only=True) as reader,
+            pytest.raises(InputError, match="open it for writing"),
+        ):
+            reader.verify(executor=cluster)
+        assert all(not worker.seen for worker in cluster._idle)
+
+
+def test_the_executor_that_trains_does_not_verify(tmp_path, cluster):
+    with opened(tmp_path / "home", executor=cluster) as device, pytest.raises(InputError, match="another one"):
+        device.verify(executor=cluster)
+
+
+def test_a_services_journal_hands_everything_on_that_a_home_records():
+    from cause.service.journal import PublishingJournal
+
+    recorded = {name for name in vars(Journal) if not name.startswith("_") and name in vars(Home)}
+    assert "sending" in recorded
+    assert recorded <= set(vars(PublishingJournal))
 
 
 def test_bits_of_a_home_are_those_without_a_cluster(tmp_path, cluster):

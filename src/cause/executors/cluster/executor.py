@@ -9,6 +9,7 @@ from typing import Any
 from cause.engine.learner import Learner
 from cause.errors import InputError
 from cause.executors.cluster.connection import join, require_protection
+from cause.executors.cluster.lease import LEAST_S, MOST_S
 from cause.executors.cluster.leased_pool import LeasedPool
 from cause.executors.cluster.listener import Listener
 from cause.executors.cluster.remote import RemoteProcess
@@ -63,8 +64,8 @@ class RayExecutor(LeasedPool):
         lease: float = LEASE_S,
         port: int = 0,
     ) -> None:
-        if not 1.0 <= lease <= 600.0:
-            raise InputError(f"the lease of a worker must be from 1 to 600 seconds, not {lease:g}")
+        if not LEAST_S <= lease <= MOST_S:
+            raise InputError(f"the lease of a worker must be from {LEAST_S:g} to {MOST_S:g} seconds, not {lease:g}")
         self.address = address
         self._options = actor_options(per_worker or {"cpus": 1})
         self._ray = join(address)

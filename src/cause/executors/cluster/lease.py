@@ -16,6 +16,8 @@ from cause.errors import InputError
 
 CLOCK = time.CLOCK_BOOTTIME if hasattr(time, "CLOCK_BOOTTIME") else time.CLOCK_MONOTONIC
 """The clock that goes on while the machine sleeps."""
+LEAST_S, MOST_S = 1.0, 600.0
+"""The shortest and the longest lease."""
 MARGIN = 1.02
 """Two machines' clocks run alike to a part in fifty at least; usually to one in ten thousand."""
 GRACE_S = 0.25
