@@ -14,6 +14,7 @@ from cause.device.store.check_rows import row_problems
 from cause.device.store.home import Home
 from cause.device.store.leases import LEASES, Leases
 from cause.engine.journal import Journal
+from cause.engine.training import Training
 from cause.errors import ChangedError, HomeError, InputError
 from tests.device.homes import MASTER, bayes, learn, opened
 from tests.executors.cluster.killed_device import LEASE_S
@@ -188,16 +189,17 @@ def test_a_replay_on_a_cluster_finds_what_one_in_this_process_finds(tmp_path, cl
         assert verified(device, executor=cluster) == plain
         assert len(plain[0]) > 2
         assert cluster._idle == []
-        for actor in cluster.actors:
-            wait_until(lambda actor=actor: not alive(actor.process.pid), 2)
+        wait_until(lambda: not any(alive(actor.process.pid) for actor in cluster.actors), 2)
         first, last = min(plain[0]), max(plain[0])
-        stored = device.engine.training._stored
+        training = device.engine.training
+        assert isinstance(training, Training)
+        stored = training._stored
 
         def changed(sub_model):
             environment, blob = stored(sub_model)
             return ("another one" if sub_model.key == first else environment), blob[: -(sub_model.key == last) or None]
 
-        monkeypatch.setattr(device.engine.training, "_stored", changed)
+        monkeypatch.setattr(training, "_stored", changed)
         plain = verified(device, processes=0)
         assert (plain[1], plain[2]) == ([last], [first])
         assert verified(device, executor=cluster) == plain

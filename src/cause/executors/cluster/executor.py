@@ -9,6 +9,7 @@ from typing import Any
 from cause.engine.learner import Learner
 from cause.errors import InputError
 from cause.executors.cluster.connection import join, require_protection
+from cause.executors.cluster.environments import difference
 from cause.executors.cluster.lease import LEAST_S, MOST_S
 from cause.executors.cluster.leased_pool import LeasedPool
 from cause.executors.cluster.listener import Listener
@@ -141,15 +142,3 @@ class RayActor:
         if self._handle is not None:
             with contextlib.suppress(Exception):
                 self._ray.kill(self._handle, no_restart=True)
-
-
-def difference(ours: str, theirs: str) -> str:
-    """Return in what two environments differ.
-
-    >>> difference("torch 2.6, cpu, 1 threads", "torch 2.5, cpu, 1 threads")
-    'torch 2.5 there, torch 2.6 here'
-    """
-    mine, other = ours.split(", "), theirs.split(", ")
-    there = ", ".join(part for part in other if part not in mine)
-    here = ", ".join(part for part in mine if part not in other)
-    return f"{there or 'nothing more'} there, {here or 'nothing more'} here"
