@@ -15,6 +15,7 @@ from cause.executors.cluster.leased_pool import LeasedPool
 from cause.executors.cluster.listener import Listener
 from cause.executors.cluster.remote import RemoteProcess
 from cause.executors.cluster.resources import actor_options, room
+from cause.executors.cluster.status import worker_name
 from cause.executors.pool import Worker
 
 LEASE_S = 5.0
@@ -39,7 +40,7 @@ class RayExecutor(LeasedPool):
         The address of the cluster (`HOST:PORT`), `"auto"` for the one that runs on this machine, or `"local"` to start
         one here.
     workers
-        The number of workers at one time; as many as the cluster has room for by default.
+        The number of workers at one time; by default as many as the cluster has room for when a training begins.
     per_worker
         What each worker needs: `cpus`, `gpus` (also parts), `memory` in bytes. One CPU by default.
     lease
@@ -72,8 +73,9 @@ class RayExecutor(LeasedPool):
         self._ray = join(address)
         nodes = [node for node in self._ray.nodes() if node["Alive"]]
         require_protection(address, [node["NodeManagerAddress"] for node in nodes])
+        self._follows = workers is None  # nodes that join later are used by the next training
         if workers is None:
-            workers = room(nodes, self._options)
+            workers = min(room(nodes, self._options), MOST_CLUSTER_WORKERS)
         if not 1 <= workers <= MOST_CLUSTER_WORKERS:
             raise InputError(f"the number of workers must be from 1 to {MOST_CLUSTER_WORKERS}, not {workers}")
         super().__init__(workers, lease)
@@ -84,6 +86,9 @@ class RayExecutor(LeasedPool):
 
     def _prepare(self, learner: Learner, shards: int) -> None:
         self._environment = learner.environment
+        if self._follows:
+            nodes = [node for node in self._ray.nodes() if node["Alive"]]
+            self.workers = min(room(nodes, self._options), MOST_CLUSTER_WORKERS)
 
     def _start(self) -> Worker:
         with self._others_lock:
@@ -122,6 +127,7 @@ class RayActor:
         from cause.executors.cluster.actor import TrainingWorker
 
         options: dict[str, Any] = {"max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
+        options["name"] = worker_name(seconds)
         if self._without:
             options["label_selector"] = {"ray.io/node-id": f"!in({','.join(self._without)})"}
         cls = self._ray.remote(TrainingWorker).options(**options, **self._options)
