@@ -14,8 +14,11 @@ from cause.device.store.check_rows import row_problems
 from cause.device.store.home import Home
 from cause.device.store.leases import LEASES, Leases
 from cause.engine.journal import Journal
+from cause.engine.requests import Request
 from cause.engine.training import Training
 from cause.errors import ChangedError, HomeError, InputError
+from cause.executors.cluster.leased_pool import LeasedPool
+from cause.executors.pool import WorkerPool
 from tests.device.homes import MASTER, bayes, learn, opened
 from tests.executors.cluster.killed_device import LEASE_S
 from tests.executors.cluster.local_actor import LocalCluster
@@ -71,33 +74,39 @@ def test_a_receipt_of_a_device_without_a_cluster_names_none(tmp_path):
         assert all("cluster" not in shard for body in bodies(device) for shard in body["shards"])
 
 
-def test_a_worker_of_a_killed_device_has_ended_when_the_next_process_has_forgotten(tmp_path):
+def stopped_worker(tmp_path):
+    """Kill a device while its only worker is stopped, so that the worker cannot notice; return the worker's number."""
     command = [sys.executable, "-m", "tests.executors.cluster.killed_device", tmp_path / "home", tmp_path]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         pid = int(process.stdout.readline())
-        os.kill(pid, signal.SIGSTOP)  # it cannot see that its device is dead
+        os.kill(pid, signal.SIGSTOP)
         process.kill()
     assert alive(pid)
-    started = time.monotonic()
+    return pid
+
+
+def test_a_worker_of_a_killed_device_has_ended_when_the_next_process_has_forgotten(tmp_path):
+    pid = stopped_worker(tmp_path)
     with opened(tmp_path / "home", Held(tmp_path), shards=1) as device:
-        assert time.monotonic() - started < LEASE_S, "opening need not wait"
+        started = time.monotonic()
         device.forget("alice", repair="later")
         assert not alive(pid)
         assert time.monotonic() - started < LEASE_S + 2
         assert bodies(device)[0]["cluster"]["lease_s"] == LEASE_S
 
 
-def test_a_request_that_was_accepted_before_the_kill_waits_for_the_workers_too(tmp_path, monkeypatch):
-    command = [sys.executable, "-m", "tests.executors.cluster.killed_device", tmp_path / "home", tmp_path]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        pid = int(process.stdout.readline())
-        os.kill(pid, signal.SIGSTOP)
-        process.kill()
+def test_red_when_an_erasure_does_not_wait_for_the_workers_of_a_killed_device(tmp_path, monkeypatch):
+    monkeypatch.setattr(Home, "await_workers", lambda home, shards: None)
+    pid = stopped_worker(tmp_path)
     with opened(tmp_path / "home", Held(tmp_path), shards=1) as device:
-        from cause.engine.requests import Request
-
-        device.home.accept([Request("alice")])  # and then the process ends before anything is deleted
+        device.forget("alice", repair="later")
         assert alive(pid)
+
+
+def test_a_request_that_was_accepted_before_a_kill_waits_for_the_workers_too(tmp_path):
+    pid = stopped_worker(tmp_path)
+    with opened(tmp_path / "home", Held(tmp_path), shards=1) as device:
+        device.home.accept([Request("alice")])  # and then the process ends before anything is deleted
     with opened(tmp_path / "home", Held(tmp_path), shards=1) as device:
         assert not alive(pid)
         assert [body["kind"] for body in bodies(device)] == ["effect"]
@@ -111,7 +120,8 @@ def test_an_orderly_end_leaves_nothing_to_wait_for(tmp_path, cluster, monkeypatc
         device.forget("alice", repair="later")
 
 
-def test_no_idle_worker_holds_the_samples_when_the_receipt_is_signed(tmp_path, cluster, monkeypatch):
+def workers_at_receipt(tmp_path, cluster, monkeypatch):
+    """Forget a sample of an idle worker; return which workers are there when the receipt is signed."""
     with opened(tmp_path / "home", executor=cluster) as device:
         learn(device, alice=20, bob=20)
         pids = [actor.process.pid for actor in cluster.actors]
@@ -121,7 +131,16 @@ def test_no_idle_worker_holds_the_samples_when_the_receipt_is_signed(tmp_path, c
         monkeypatch.setattr(device.home.receipts, "issue", lambda: (seen.extend(map(still_there, pids)), issue())[1])
         device.forget("alice", repair="later")
     assert seen
-    assert not any(seen)
+    return seen
+
+
+def test_no_idle_worker_holds_the_samples_when_the_receipt_is_signed(tmp_path, cluster, monkeypatch):
+    assert not any(workers_at_receipt(tmp_path, cluster, monkeypatch))
+
+
+def test_red_when_idle_workers_end_after_the_receipt(tmp_path, cluster, monkeypatch):
+    monkeypatch.setattr(LeasedPool, "cancel", WorkerPool.cancel)
+    assert all(workers_at_receipt(tmp_path, cluster, monkeypatch))
 
 
 def still_there(pid):

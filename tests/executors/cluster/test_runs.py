@@ -66,7 +66,6 @@ def test_commands_simulate_on_a_cluster(address):
     for command in (
         ["compare", "--seeds", "2", "--samples", "500", "--users", "10", "--rounds", "3"],
         ["balance", "--seeds", "2", "--users", "32"],
-        ["ablate", "--seeds", "1"],
     ):
         assert run(*command, "--ray", address) == run(*command)
 
