@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -57,18 +56,19 @@ def test_a_node_ends_during_a_training_and_another_one_joins(cluster, executor):
     assert len(executor._idle) >= 1
 
 
-def test_the_folder_of_the_object_store_and_of_the_session_vanish(cluster, executor):
-    plain = lives(None)
-    thread, made = training(executor, 1)
-    (session,) = {Path(node.get_session_dir_path()) for node in cluster.list_all_nodes()}
-    for folder in ("logs", "ray_sockets_not_used", "runtime_resources"):
-        shutil.rmtree(session / folder, ignore_errors=True)
-    for store in {Path(node._plasma_store_socket_name) for node in cluster.list_all_nodes()}:
-        store.unlink(missing_ok=True)
-    thread.join(240)
-    assert made
-    assert differences(plain, made[0]) == []
-    assert differences(plain, lives(executor)) == [], "and so does another training afterwards"
+def test_the_folders_of_a_nodes_object_store_vanish(cluster, tmp_path):
+    plain, store, spilled = lives(None), tmp_path / "store", tmp_path / "spilled"
+    store.mkdir()
+    spilled.mkdir()
+    cluster.add_node(num_cpus=1, plasma_directory=str(store), object_spilling_directory=str(spilled), **MEMORY)
+    with closing(RayExecutor(cluster.address, lease=LEASE_S)) as executor:
+        thread, made = training(executor, 1)
+        shutil.rmtree(store)
+        shutil.rmtree(spilled)
+        thread.join(240)
+        assert made
+        assert differences(plain, made[0]) == []
+        assert differences(plain, lives(executor)) == [], "and so does another training afterwards"
 
 
 def test_a_device_that_is_killed_goes_on_at_the_next_opening(cluster, tmp_path, monkeypatch):
