@@ -22,7 +22,7 @@ from cause.learners.additive import expand as expansion
 from cause.learners.additive import rows
 from cause.learners.additive.backbones import backbone_of
 from cause.learners.additive.gcv import GCV
-from cause.learners.additive.heads import HEADS, Head, Setting
+from cause.learners.additive.heads import Head, Setting, head_of
 from cause.learners.additive.scale import scale_of
 from cause.learners.additive.solve import SOLVERS
 from cause.learners.additive.sums import Sums
@@ -71,7 +71,8 @@ class AdditiveLearner(SummingLearner):
     expand
         The number of random units between features and head; 0 for none.
     head
-        "ridge", "class-means", "gaussian-nb" or "multinomial-nb".
+        "ridge", "class-means", "gaussian-nb", "multinomial-nb", or a class on
+        `cause.learners.additive.heads.Head`, which has to be passed whenever a home is opened.
     regularization
         λ of the ridge head, as a share of the mean squared length of a sample's features, or "gcv" to choose it from
         the state by generalised cross-validation. By default a constant of the backbone, but "gcv" with `expand`, and
@@ -115,7 +116,7 @@ class AdditiveLearner(SummingLearner):
         bits: int = 8,
         out_of_scale: str = "clip",
         expand: int = 0,
-        head: str = "ridge",
+        head: str | type[Head] = "ridge",
         regularization: float | str | None = None,
         solve: str = "lapack",
         keep: str = "features",
@@ -162,7 +163,7 @@ class AdditiveLearner(SummingLearner):
             expansion.Expansion(count, self.scale.largest, expand, seed, *(self._typical or ())) if expand else None
         )
         largest = expansion.LARGEST if expand else self.scale.largest
-        self.head: Head = HEADS[head](Setting(expand or count, classes, largest, regularization, solve))
+        self.head: Head = head_of(head)(Setting(expand or count, classes, largest, regularization, solve))
         self._shapes = self.head.shapes()
         if BLOCK * self.head.largest_contribution >= EXACT:
             raise InputError(f"features of {bits} bits are too large to be summed exactly, {BLOCK} at a time")
@@ -178,13 +179,15 @@ class AdditiveLearner(SummingLearner):
 
     def _digest(self) -> bytes:
         """Return the digest of everything that decides a state; how it is solved is no part of that, λ neither."""
-        decisive = {
+        decisive: dict[str, Any] = {
             "format": FORMAT,
             "backbone": self.backbone.identity,
             "scale": [_plain(self.scale.low), _plain(self.scale.high), self.scale.bits, self.scale.squash],
             "refuse": self.scale.refuse,
             "parts": {name: self._arguments[name] for name in ("classes", "expand", "head", "keep", "seed")},
         }
+        if not isinstance(self._arguments["head"], str):
+            decisive["parts"]["head"] = f"{type(self.head).__module__}:{type(self.head).__qualname__}"
         if self._typical is not None:
             decisive["units"] = self._typical
         return digest("additive", json.dumps(decisive, sort_keys=True))
@@ -227,9 +230,9 @@ class AdditiveLearner(SummingLearner):
         return self.backbone.features * self.scale.dtype.itemsize + rows.COUNT_BYTES
 
     def described(self) -> dict[str, Any] | None:
-        """Return the learner as plain data; None if its backbone is an object."""
+        """Return the learner as plain data; None if its backbone or its head is an object."""
         named = self.backbone.described()
-        if named is None:
+        if named is None or not isinstance(self._arguments["head"], str):
             return None
         given = {name: value for name, value in (self._arguments | named).items() if value is not None}
         return {"kind": "additive", **given}
@@ -364,7 +367,7 @@ class AdditiveLearner(SummingLearner):
         return predict
 
 
-def _regularization(given: float | str, head: str, solve: str) -> float | str:
+def _regularization(given: float | str, head: str | type[Head], solve: str) -> float | str:
     """Return the given setting of λ: a number, or the rule that chooses it from the state.
 
     Raises
