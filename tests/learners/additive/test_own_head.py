@@ -8,7 +8,7 @@ import pytest
 
 from cause import AdditiveLearner, Cause
 from cause.errors import CauseError, InputError, LearnerError
-from cause.learners.additive.heads import HEADS, Head, Solution, by_class
+from cause.learners.additive.heads import HEADS, Head, Setting, Solution, by_class
 from cause.learners.additive.leave_one_out import leave_one_out
 from cause.learners.described import NotNamedError, describe
 from tests.learners.additive.cases import state_of
@@ -93,8 +93,8 @@ def test_its_accuracy_is_estimated_by_leaving_each_sample_out():
     assert (result.samples, result.correct) == (40, correct)
     device.forget("ann", rounds=[1], count=39)
     state = made.decode(state_of(device))
-    ((_, one),) = device.ledger.held_pieces("ann", 1)
-    assert leave_one_out(made, state, [one]).samples == 1
+    ((_, last),) = device.ledger.held_pieces("ann", 1)
+    assert leave_one_out(made, state, [last]).samples == 1
 
 
 def broken(contribution: Callable) -> type[Head]:
@@ -117,9 +117,8 @@ def test_a_contribution_that_cannot_be_summed_exactly_is_refused(head, message):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("head", [int, NearestByLength, 5])
+@pytest.mark.parametrize("head", [int, NearestByLength(Setting(8, 4, 255, 0.1, "lapack")), 5])
 def test_something_else_than_a_head_is_one_line(head):
-    head = head("a") if head is NearestByLength else head
     with pytest.raises(InputError, match="a head is a name") as error:
         learner(head)
     assert "\n" not in str(error.value)

@@ -128,6 +128,8 @@ class AdditiveLearner(SummingLearner):
         check_choice("keep", keep, KEEP)
         check_choice("out_of_scale", out_of_scale, OUT_OF_SCALE)
         SOLVERS[solve]
+        if not isinstance(squash, bool):
+            raise InputError(f"squash is True or False, not {squash!r}")
         if features is not None and shape is not None:
             raise InputError("features is the shape of a table's row: give either features or shape, not both")
         if not 0 <= expand <= MOST_FEATURES:
