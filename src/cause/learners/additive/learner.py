@@ -21,6 +21,7 @@ from cause.errors import ArrivalError, InputError
 from cause.learners.additive import expand as expansion
 from cause.learners.additive import rows
 from cause.learners.additive.backbones import backbone_of
+from cause.learners.additive.backbones.absent import absent_backbone
 from cause.learners.additive.gcv import GCV
 from cause.learners.additive.heads import Head, Setting, head_of
 from cause.learners.additive.scale import scale_of
@@ -85,6 +86,8 @@ class AdditiveLearner(SummingLearner):
         Of random filters and units: a public constant.
     backbone_sha256
         The digest that the file of an .onnx backbone must have; a home writes it down.
+    backbone_facts
+        What a home writes down of such a file, so that it forgets and verifies without it; it decides nothing here.
 
     Raises
     ------
@@ -122,6 +125,7 @@ class AdditiveLearner(SummingLearner):
         keep: str = "features",
         seed: int = 0,
         backbone_sha256: str | None = None,
+        backbone_facts: Mapping[str, Any] | None = None,
     ) -> None:
         check_whole(classes=classes, features=features, size=size, expand=expand, seed=seed)
         check_classes(classes)
@@ -241,11 +245,31 @@ class AdditiveLearner(SummingLearner):
 
     def as_written(self, description: Mapping[str, Any]) -> "AdditiveLearner":
         """Return the learner with λ as the home has it, if none was given: a home keeps its rule."""
-        written = description.get("regularization")
-        if self._lambda_given or written is None or written == self._arguments["regularization"]:
+        written, given = description.get("regularization"), self._arguments
+        if self._lambda_given or written is None or written == given["regularization"]:
             return self
-        given = {name: value for name, value in self._arguments.items() if value is not None}
-        return AdditiveLearner(**{**given, "regularization": written})
+        if written == GCV and (given["head"] != "ridge" or given["solve"] != "lapack"):
+            return self  # another solver has a constant, another head another recipe
+        named = {name: value for name, value in given.items() if value is not None}
+        return AdditiveLearner(**{**named, "regularization": written})
+
+    @classmethod
+    def without_backbone(cls, description: Mapping[str, Any], reason: str) -> "AdditiveLearner | None":
+        """Return the learner of a home whose backbone cannot be loaded; None if the home does not say enough of it.
+
+        It adds up and subtracts recorded samples as the learner itself does. New inputs raise an `InputError`.
+
+        Parameters
+        ----------
+        description
+            The table `[learner]` of the home.
+        reason
+            Why the backbone cannot be loaded.
+        """
+        backbone = absent_backbone(reason, description)
+        left_out = ("kind", "backbone", "backbone_sha256", "backbone_facts")
+        given = {name: value for name, value in description.items() if name not in left_out}
+        return None if backbone is None else cls(backbone, **given)
 
     # Samples
 
