@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -19,6 +20,7 @@ REPAIRS = (*TIMES, "never")
 LARGEST_BYTES = 1 << 20  # of a TOML file
 SAMPLES = ("float32", "uint8")
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_HOST = re.compile(r"[\w.-]+(:\d+)?|\[[0-9a-fA-F:.]+\](:\d+)?")
 _TRUE_FALSE = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
@@ -111,6 +113,9 @@ class ServeSettings:
             parse_per_worker(self.per_worker)
             if self.ray is None:
                 raise InputError("per_worker says what a worker of a cluster needs: name the cluster with ray")
+        for host in (self.hosts or "").split(","):
+            if host.strip() and not _HOST.fullmatch(host.strip()):
+                raise InputError(f"hosts are names and addresses with commas between them, not {host.strip()!r}")
         if self.repair is not None:
             check_choice("repair", self.repair, REPAIRS)
         check_choice("samples", self.samples, SAMPLES)
