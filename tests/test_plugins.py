@@ -145,7 +145,7 @@ def test_a_home_with_a_head_of_a_package_opens_by_its_name(installed, tmp_path, 
         device.learn(data())
         device.forget("bob")
     with Cause(tmp_path / "home") as device:
-        assert type(device.learner.head).__name__ == "Means"
+        assert type(device.learner.head).__name__ == "Means"  # type: ignore[attr-defined]
         assert device.verify().holds
     monkeypatch.setattr(HEADS, "_loaded", {})
     monkeypatch.setattr(sys, "path", [part for part in sys.path if part != str(folder)])
