@@ -105,3 +105,14 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tm
     reference = (tmp_path / "reference" / "cause.html").read_text(encoding="utf-8")
     for name in ("forget", "learn", "verify", "close_round"):
         assert f'id="cause.device.device.Cause.{name}"' in reference
+
+
+def blocks(page: str) -> list[str]:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("block", blocks("two-ways-to-forget.md"))
+def test_the_python_of_a_page_runs(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, "two-ways-to-forget.md", "exec"), {"__name__": "page"})

@@ -18,6 +18,8 @@ from cause.engine.presets import System, refuse_taken
 from cause.engine.vote_proba import shares
 from cause.engine.voting import VOTES
 from cause.errors import InputError
+from cause.learners.additive import AdditiveLearner
+from cause.learners.additive.heads import HEADS
 from cause.learners.described import LEARNERS, build
 from cause.learners.sklearn import SklearnLearner
 
@@ -52,7 +54,7 @@ class Bayes(SklearnLearner):
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
     """Installs a package of a name, with some code and entry points, for this test alone."""
-    for registry in (PARTITIONERS, POLICIES, VOTES, LEARNERS):
+    for registry in (PARTITIONERS, POLICIES, VOTES, LEARNERS, HEADS):
         monkeypatch.setattr(registry, "_loaded", {})
 
     def install(package, groups, code=CODE):
@@ -125,6 +127,30 @@ def test_a_home_with_a_learner_and_a_policy_of_a_package_opens_with_it_and_names
         InputError, match=r"kind is one of torch, sklearn, additive, not 'bayes'.*'cause\.learners' is not inst"
     ):
         build({"kind": "bayes", "classes": 2, "features": 4})
+
+
+HEAD = """
+from cause.learners.additive.heads.class_means import ClassMeans
+
+
+class Means(ClassMeans):
+    \"\"\"A head of a package.\"\"\"
+"""
+
+
+def test_a_home_with_a_head_of_a_package_opens_by_its_name(installed, tmp_path, monkeypatch):
+    folder = installed("other", [("cause.heads", "means", "Means")], HEAD)
+    learner = AdditiveLearner(features=4, scale=(-4, 4), classes=2, head="means")
+    with Cause(tmp_path / "home", learner=learner) as device:
+        device.learn(data())
+        device.forget("bob")
+    with Cause(tmp_path / "home") as device:
+        assert type(device.learner.head).__name__ == "Means"  # type: ignore[attr-defined]
+        assert device.verify().holds
+    monkeypatch.setattr(HEADS, "_loaded", {})
+    monkeypatch.setattr(sys, "path", [part for part in sys.path if part != str(folder)])
+    with pytest.raises(InputError, match=r"unknown head 'means'.*cause\.heads"):
+        Cause(tmp_path / "home")
 
 
 def test_wrong_settings_of_a_learner_are_one_line(installed):

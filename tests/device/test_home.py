@@ -72,7 +72,7 @@ def test_a_device_opened_again_between_any_two_calls_is_the_same(tmp_path, polic
         device.close()
         return Cause(tmp_path / "home")  # all it needs to know is there
 
-    settings = {"system": f"cause:policy={policy},partition=uniform", "slots": 5}
+    settings: dict[str, Any] = {"system": f"cause:policy={policy},partition=uniform", "slots": 5}
     device, plain = story(opened(tmp_path / "home", **settings), again), story(in_memory(**settings))
     assert differences(device, plain) == []
     assert device.memory.stored() == plain.memory.stored()

@@ -79,6 +79,7 @@ def test_every_learner_is_of_the_table_and_every_field_is_a_dimension():
     assert list(DIMENSIONS) == list(Case.__dataclass_fields__)
 
 
+@pytest.mark.long
 def test_set_ups_and_what_varies_in_them_are_the_full_product(workshop: Workshop):
     cheap = next(case for case in set_ups() if case.learner == "GaussianNB")
     outcomes = list(compare_all(cheap, workshop))

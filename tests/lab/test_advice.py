@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -193,3 +194,56 @@ def test_pictures_with_their_channels_last_have_the_features_of_those_with_chann
     assert np.array_equal(device.predict(pictures), device.predict(np.moveaxis(pictures, 1, -1)))
     with pytest.raises(InputError, match="takes"):
         device.predict(np.moveaxis(pictures, 1, 2))
+
+
+def units() -> Dataset:
+    """Twelve users; classes differ by a curved border in columns of very different size."""
+    draw = np.random.default_rng(0)
+    z = draw.normal(size=(1_500, 6))
+    y = ((z[:, :3] ** 2).sum(axis=1) > 2.4).astype(np.int64)
+    scales = np.array([1e-3, 1.0, 5e3, 1.0, 1e-3, 5e3])
+    owners = np.array([f"user {row % 12}" for row in range(len(y))])
+    return Dataset((z * scales).astype(np.float32), y, 2, "units", users=owners)
+
+
+def test_where_units_are_mixed_one_range_a_column_is_recommended(cause):
+    sample = sample_of(units(), 1_500)
+    few = [each for each in candidates(sample) if each.kind == ADDITIVE and "units" in each.name]
+    advice = advise(sample, DEMAND, among=few)
+    assert advice.chosen is not None
+    assert advice.command is not None
+    assert advice.chosen.note == "2,048 random units, a range a column"
+    assert "follow from this sample" in advice.reason
+    accuracy = {row.name: row.accuracy for row in advice.rows}
+    constants = [value for name, value in accuracy.items() if name != advice.chosen.name]
+    assert accuracy[advice.chosen.name] > max(constants) + 0.05
+    made = cause(*shlex.split(advice.command.replace("HOME", "home"))[1:], "--json")
+    assert build(made["learner"]).recipe_digest == build(advice.chosen.learner).recipe_digest
+
+
+def test_constants_are_recommended_unless_ranges_of_the_sample_are_clearly_better():
+    rows = [row("constant", 0.900, 0), row("range", 0.908, 0)]
+    assert choose(rows, ["range"])[0].name == "constant"
+    assert choose(rows)[0].name == "range"
+    assert choose([row("constant", 0.900, 0), row("range", 0.915, 0)], ["range"])[0].name == "range"
+
+
+def test_users_are_held_out_whole():
+    data = units()
+    sample = sample_of(data, 1_500)
+    owners = {row.tobytes(): user for row, user in zip(data.x, list(data.users), strict=True)}
+    learned, tested = ({owners[row.tobytes()] for row in part} for part in (sample.x, sample.x_test))
+    assert learned & tested == set()
+    assert (len(learned), len(tested)) == (9, 3)
+    assert set(sample.owners) == learned
+    assert (len(sample.y), len(sample.y_test)) == (1_125, 375)
+    alone = sample_of(replace(data, users=np.array(["ann"] * 1_400 + ["bob"] * 100)), 1_500)
+    assert (len(alone.y), len(alone.y_test)) == (1_200, 300)
+
+
+def test_no_range_is_proposed_for_numbers_that_are_not_finite():
+    data = units()
+    data.x[3, 2] = np.nan
+    names = [each.name for each in candidates(sample_of(data, 1_500))]
+    assert names
+    assert not any("a range a column" in name for name in names)

@@ -16,6 +16,7 @@ from cause.lab.trace import Add, Round, Trace
 from cause.learners.torch import TorchLearner
 from tests.clean_room import clean_room, differences, live
 from tests.learners.common_networks import CLASSES, NETWORKS, Network
+from tests.quick import quick_only
 
 SCENE = Trace(
     [
@@ -53,7 +54,7 @@ def with_data(network: Network):
 
 
 @pytest.mark.filterwarnings("ignore:pruning removes", "ignore:no layer of this network")
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", quick_only(NETWORKS, list(NETWORKS)[::2]))
 def test_an_ordinary_network_learns_and_forgets_exactly_with_a_preset_that_prunes(name):
     system, data = PRESETS["frugal"], with_data(NETWORKS[name])
     room = live(SCENE, system, shards=1, slots=12, learner=learner(name), data=data, classes=CLASSES)

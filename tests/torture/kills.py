@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.torture.calls import Case, Reopen, random_case
+from tests.torture.calls import Case, Reopen
 from tests.torture.life import Report, dump, learner_of, live, open_device, perform, report_changes, seeded
 from tests.torture.recovery import Story, aftermath, promised
 from tests.torture.steps import Steps, install
@@ -172,9 +172,9 @@ def torture(case: Case, sabotage: Sabotage | None = None, *, lasting: bool = Fal
         yield Torture(case, Path(folder), sabotage, lasting)
 
 
-def random_kills(seed: int, learner: str, count: int) -> list[Outcome]:
-    """Kills of one random trace."""
-    with torture(random_case(seed, learner)) as tortured:
+def random_kills(case: Case, seed: int, count: int) -> list[Outcome]:
+    """Kills of one trace at random moments."""
+    with torture(case) as tortured:
         return [random_kill(tortured, seed, number) for number in range(count)]
 
 

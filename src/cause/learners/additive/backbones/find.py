@@ -92,7 +92,7 @@ def backbone_of(
 
         return OnnxBackbone(setting, digest)
     if setting is None or isinstance(setting, str):
-        return BACKBONES[setting or "none"](shape, size, seed)
+        return BACKBONES["none" if setting is None else setting](shape, size, seed)
     if find_spec("torch") is not None:
         from torch import nn
 

@@ -1,6 +1,6 @@
 // Erase: choose a user and rounds or samples, see what it would do in words and in the picture, confirm.
 
-import { api } from "./api.js";
+import { Attempts, api } from "./api.js";
 import { byId, h, put, say } from "./dom.js";
 import { capital } from "./format.js";
 import { startSamples } from "./samples.js";
@@ -17,6 +17,7 @@ export function startErase(context) {
   let held = null;
   let asked = 0;
   let timer;
+  const attempts = new Attempts();
 
   const fail = (error) => say(byId("erase-error"), error ? capital(error.message) : "");
   const samples = startSamples(changed, (error) => context.failed(error, fail));
@@ -24,6 +25,7 @@ export function startErase(context) {
   function close() {
     chosen = held = null;
     asked += 1;
+    attempts.drop();
     clearTimeout(timer);
     samples.close();
     byId("erase-choice").hidden = true;
@@ -119,8 +121,9 @@ export function startErase(context) {
   async function erase() {
     confirm.disabled = true;
     const name = chosen;
+    const wanted = body();
     try {
-      const request = await api.erase(name, body());
+      const request = await attempts.send(JSON.stringify([name, wanted]), (key) => api.erase(name, wanted, key));
       close();
       user.value = "";
       context.tell(T.erase.inEffect(request.id, request.note), "you");

@@ -43,6 +43,7 @@ export const T = {
     unknown: "This token is unknown here, has expired or was revoked.",
     attempts: "Too many attempts: wait a second and try again.",
     gone: "The service does not answer: is it running?",
+    again: (why) => `${why} Trying again…`,
     scopes: (scopes) => `This token is for ${listed(scopes)}: the dashboard needs one of an operator or auditor.`,
   },
 
