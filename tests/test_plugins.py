@@ -190,7 +190,7 @@ def test_a_home_of_ours_opens_beside_a_package_with_its_name(installed, tmp_path
         ("np.ndarray", CODE, "is no policy: <class 'numpy.ndarray'>"),
     ],
 )
-def test_a_package_that_cannot_be_used_fails_only_where_its_name_is_asked_for(installed, what, code, message):
+def test_a_package_that_cannot_be_used_fails_only_where_its_name_is_used(installed, what, code, message):
     installed("broken", [("cause.policies", "second", what)], code)
     assert POLICIES["fifo"].__name__ == "Fifo"
     assert "second" in POLICIES

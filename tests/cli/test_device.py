@@ -134,7 +134,7 @@ def test_a_network_learns_and_answers(cause):
     assert sorted(result["files"]) == ["ensemble.json", *(f"shard-{k[0]}.safetensors" for k in sorted(result["heads"]))]
 
 
-def test_a_network_is_tried_before_its_home_is_made_and_what_cannot_be_pruned_is_told(cause, refused, monkeypatch):
+def test_a_network_is_tried_before_its_home_is_made_and_a_note_names_what_cannot_be_pruned(cause, refused, monkeypatch):
     Path("nets.py").write_text(
         "from torch import nn\n"
         "def narrow(classes, shape):\n    return nn.Sequential(nn.Flatten(), nn.Linear(6, classes))\n"
@@ -245,7 +245,7 @@ def test_learn_reads_npz_tables_and_folders_of_pictures(cause):
         assert device.ledger.rounds_of("u9") == [3]
 
 
-def test_folders_with_names_of_their_own_need_to_be_told_the_order(cause, refused):
+def test_folders_named_otherwise_than_by_numbers_need_class_names(cause, refused):
     from PIL import Image
 
     cause("init", "home", "--estimator", "GaussianNB", "--features", 16, "--classes", 2, "--shards", 1, "--slots", 4)

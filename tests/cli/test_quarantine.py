@@ -45,7 +45,7 @@ def test_it_is_named_learned_around_and_dropped(home, capsys):
     assert run(capsys, "status", home, "--json")["quarantined"] == []
 
 
-def test_settings_of_inputs_are_asked_of_files(home, capsys):
+def test_files_must_have_the_inputs_that_the_settings_name(home, capsys):
     run(capsys, "config", home, "input_dtype=float32", "input_shape=6", "--yes")
     result = run(capsys, "learn", home, "round.npz", code=2)
     assert "inputs of user 'bob': row 4 holds 1e+300, which float32 cannot hold" in " ".join(result.split())

@@ -171,7 +171,7 @@ def test_names_in_files_are_normalised_and_bad_ones_refused(cause, refused, devi
     assert cause("forget", "home", "--user", "zo\u00e9", "--json")["samples"] == 4
 
 
-def test_forgetting_somebody_of_whom_nothing_is_held_says_so(refused, device):  # noqa: F811
+def test_forgetting_a_user_without_samples_says_so(refused, device):  # noqa: F811
     assert "unknown user 'nobody': nothing of theirs is retained" in refused("forget", "home", "--user", "nobody")
 
 

@@ -190,7 +190,7 @@ def test_a_mat_file_that_claims_more_than_it_holds(tmp_path):
     assert "says it has the shape" in refused(tmp_path / "t.mat")
 
 
-def test_a_mat_file_of_zeros_is_not_gone_through(tmp_path):
+def test_a_mat_file_of_zeros_is_refused(tmp_path):
     path = tmp_path / "train_32x32.mat"
     dataset_files.svhn_file(path)
     path.write_bytes(gzip.compress(path.read_bytes()[:128] + bytes(80)))

@@ -157,7 +157,7 @@ def test_of_a_block_that_was_rewritten_since_the_backup_nothing_comes_back(home)
         assert device.predict(device.ledger.lineage(0).after(None)[0].pieces[0].upload.arrays(range(128, 130))[0]).size  # type: ignore[attr-defined]
 
 
-def test_an_upload_whose_owner_nobody_can_read_any_more_is_left_out(tmp_path):
+def test_an_upload_whose_user_cannot_be_read_any_more_is_left_out(tmp_path):
     device = opened(tmp_path / "home")
     learn(device, a=300, b=40)
     device.close()
@@ -557,7 +557,7 @@ def test_a_log_that_lost_entries_never_passes_for_the_one_that_had_them(home, ta
     proved(home, later)
 
 
-def test_a_restored_log_keeps_its_name_and_a_receipt_from_before_is_told_of_the_restore(home):
+def test_a_restored_log_keeps_its_name_and_the_check_of_an_older_receipt_names_the_restore(home):
     archive = saved(home)  # with an empty log
     with_receipts(home, ("a", 2))
     with Cause(home, read_only=True) as device:

@@ -160,7 +160,7 @@ def test_a_clock_that_was_wrong_from_the_start_can_be_put_right(tmp_path, machin
         assert device.ledger.rounds_of("alice") == []
 
 
-def test_a_long_life_in_one_boot_needs_nobody(tmp_path, machine):
+def test_a_long_uptime_needs_no_confirmation_of_the_clock(tmp_path, machine):
     with opened(tmp_path / "home", retain="90 days") as device:
         learn(device, alice=20)
     machine.passes(200 * DAY)

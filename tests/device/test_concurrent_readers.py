@@ -36,7 +36,7 @@ def device(tmp_path):
 
 
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
-def test_whoever_looks_waits_while_something_is_changed(device, look):
+def test_a_read_waits_while_something_is_changed(device, look):
     seen = threading.Event()
     with device.lock:
         reader = threading.Thread(target=lambda: (look(device), seen.set()))

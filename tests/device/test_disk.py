@@ -30,7 +30,7 @@ def test_an_existing_file_is_not_created_again(tmp_path):
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
 
 
-def test_an_error_of_any_of_several_files_is_told(tmp_path):
+def test_an_error_of_any_of_several_files_is_raised(tmp_path):
     disk = Disk()
     good, bad = disk.create(tmp_path / "good"), disk.create(tmp_path / "bad")
     disk.sync(good, bad)

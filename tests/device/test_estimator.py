@@ -84,7 +84,7 @@ def learned(rounds, keep=lambda t, user: True, **settings) -> CauseClassifier:
 @pytest.mark.parametrize(
     "estimator", [pytest.param(None, id="sgd", marks=pytest.mark.long), pytest.param(GaussianNB(), id="bayes")]
 )
-def test_after_forgetting_it_is_a_classifier_that_never_met_the_samples(digits, estimator, request_, keep):
+def test_after_forgetting_it_is_a_classifier_trained_without_the_samples(digits, estimator, request_, keep):
     rounds, x, _ = digits
     model, clean = learned(rounds, estimator=estimator), learned(rounds, keep, estimator=estimator)
     assert differences(model.device_, clean.device_)  # before: the comparison can fail
@@ -171,7 +171,7 @@ def test_a_whole_number_is_a_user(digits):
     assert list(model.device_.ledger.rounds_of("1")) == [1]
 
 
-def test_a_class_that_came_from_the_data_and_lost_its_samples_is_told(digits):
+def test_a_class_that_came_from_the_data_and_lost_its_samples_is_a_warning(digits):
     (x, y, _), *_ = digits[0]
     users = np.where(y == "nine", "nina", "others")
     with pytest.warns(UserWarning, match="no sample of class 'nine' is left"):

@@ -100,7 +100,7 @@ def test_what_a_crash_left_behind_is_only_a_note(home):
     assert "1 files that nothing uses" in health.notes[0]
 
 
-def test_what_a_writer_lets_go_of_meanwhile_is_no_problem(home):
+def test_what_a_writer_deletes_meanwhile_is_no_problem(home):
     ended, reported = threading.Event(), []
 
     def work():

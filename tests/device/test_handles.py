@@ -88,7 +88,7 @@ def test_forgetting_the_same_handle_again_touches_nothing(device):
     assert contents(device, "a") == before
 
 
-def test_a_handle_of_somebody_else_is_no_handle(device):
+def test_a_handle_of_another_user_is_refused(device):
     done = device.learn({"a": samples("a", 1, 10), "b": samples("b", 1, 10)})
     with pytest.raises(RequestError, match="no sample with the handle"):
         device.forget("a", handles=[done.handles["b"][0]])

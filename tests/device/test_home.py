@@ -292,7 +292,7 @@ def test_samples_that_cannot_be_read_any_more_can_be_forgotten_with_their_round_
         assert list((tmp_path / "home" / "blocks").iterdir()) == []
 
 
-def test_of_a_block_that_is_forgotten_while_somebody_reads_it_nothing_stays_in_memory(tmp_path, monkeypatch):
+def test_a_block_that_is_forgotten_while_it_is_read_leaves_nothing_in_memory(tmp_path, monkeypatch):
     with opened(tmp_path / "home") as device:
         learn(device, a=5, b=5)
         store, (name,) = device.home.store.blocks, device.home.ledger.upload("a", 1).blocks.names
@@ -312,7 +312,7 @@ def test_of_a_block_that_is_forgotten_while_somebody_reads_it_nothing_stays_in_m
         assert name not in store._metas
 
 
-def test_an_erasure_that_could_not_be_accepted_can_be_asked_for_again_under_its_id(tmp_path, monkeypatch):
+def test_an_erasure_that_could_not_be_accepted_can_be_repeated_with_its_id(tmp_path, monkeypatch):
     with opened(tmp_path / "home") as device:
         learn(device, a=5)
         with monkeypatch.context() as broken:
@@ -325,7 +325,7 @@ def test_an_erasure_that_could_not_be_accepted_can_be_asked_for_again_under_its_
         assert bytes.fromhex("ab" * 16) not in device.home.vault
 
 
-def test_no_receipt_says_that_samples_are_gone_before_their_key_is(tmp_path, monkeypatch):
+def test_no_receipt_says_that_samples_are_deleted_before_their_key_is_destroyed(tmp_path, monkeypatch):
     with opened(tmp_path / "home") as device:
         learn(device, a=5, b=5)
         (name,) = device.home.ledger.upload("a", 1).blocks.names
@@ -397,7 +397,7 @@ class Eager:
 
 
 @pytest.mark.parametrize("repair", ["now", "later"])
-def test_samples_that_somebody_forgets_while_they_expire_are_gone_and_nobody_is_hurt(tmp_path, repair):
+def test_a_request_for_samples_that_are_just_expiring_is_refused_and_changes_nothing(tmp_path, repair):
     device = opened(tmp_path / "home", shards=1, retain="2 rounds")
     for _ in range(2):
         learn(device, a=20, b=10)
@@ -419,7 +419,7 @@ def test_samples_that_somebody_forgets_while_they_expire_are_gone_and_nobody_is_
     device.close()
 
 
-def test_what_was_asked_for_before_an_error_and_expired_since_is_served_once(tmp_path, monkeypatch):
+def test_a_request_from_before_an_error_whose_samples_expired_since_is_served_once(tmp_path, monkeypatch):
     device = opened(tmp_path / "home", shards=1, retain="2 rounds")
     for _ in range(2):
         learn(device, a=20, b=10)

@@ -45,7 +45,7 @@ def test_a_round_of_staged_uploads_is_the_round_that_learn_makes(device, tmp_pat
         assert differences(device, other) == []
 
 
-def test_what_waits_survives_the_process_and_is_not_part_of_a_round_that_somebody_else_learns(device, tmp_path):
+def test_staged_samples_survive_the_process_and_are_not_part_of_a_round_of_learn(device, tmp_path):
     device.stage("a", *samples("a", 1, 7), call="one")
     device.close()
     with opened(tmp_path / "home") as again:
@@ -66,7 +66,7 @@ def test_the_same_call_twice_changes_nothing(device):
     assert device.close_round(call="two").round == device.close_round(call="two").round == 1
 
 
-def test_forgetting_a_user_destroys_what_waits_of_them_and_of_nobody_else(device, tmp_path):
+def test_forgetting_a_user_destroys_their_staged_samples_and_no_others(device, tmp_path):
     learn(device, a=5, b=5)
     for user in ("a", "b", "c"):
         device.stage(user, *samples(user, 2, 4))
@@ -175,7 +175,7 @@ def test_a_backup_holds_what_waits_and_a_restored_one_opens(device, tmp_path):
         assert verify(again, processes=0).mismatched == []
 
 
-def test_a_lost_file_of_what_waits_is_told(device, tmp_path):
+def test_a_lost_file_of_staged_samples_is_reported(device, tmp_path):
     device.stage("a", *samples("a", 1, 4))
     (tmp_path / "home" / "blocks" / device.home.inbox.uploads()[0].names[0].hex()).unlink()
     assert "staged samples" in examine_home(tmp_path / "home").problems[0].what

@@ -54,7 +54,7 @@ def test_what_is_no_plain_file_is_refused(tmp_path):
         assert "No such device or address" in refusal(tmp_path / "socket")
 
 
-def test_a_lock_that_somebody_holds_keeps_what_it_says(tmp_path):
+def test_a_held_lock_keeps_its_contents(tmp_path):
     first = Lock(tmp_path / "lock")
     before = (tmp_path / "lock").read_bytes()
     refusal(tmp_path / "lock")

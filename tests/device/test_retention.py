@@ -31,7 +31,7 @@ def test_closing_rounds_without_samples_ages_nothing_away(tmp_path):
         assert (device.ledger.round, held(device)) == (1, 50)
 
 
-def test_an_empty_round_that_was_asked_for_counts_also_in_the_clean_room(tmp_path):
+def test_an_explicit_empty_round_counts_also_in_the_clean_room(tmp_path):
     with opened(tmp_path / "home", retain="2 rounds") as device, opened(tmp_path / "clean") as clean:
         for one in (device, clean):
             learn(one, a=30) if one is device else one.learn(empty=True)

@@ -143,7 +143,7 @@ def test_the_place_of_the_key_can_change(home, cause, monkeypatch):
     assert (code, "master key" in err) == (2, True)
 
 
-def test_an_edited_file_is_taken_over_when_asked(home, cause):
+def test_an_edited_file_is_taken_over_with_accept(home, cause):
     edit(home, 'repair = "now"', 'repair = "later"')
     code, out, _ = cause("config", home, "--accept", "--yes")
     assert (code, "repair 'now' -> 'later'" in out) == (0, True)

@@ -102,7 +102,7 @@ def test_the_first_upload_of_a_shard_may_be_set_aside_and_the_shard_is_then_empt
     same(device, clean)
 
 
-def test_forgetting_somebody_else_keeps_the_verdict():
+def test_forgetting_another_user_keeps_the_verdict():
     given = rounds({("bob", 2): {3: POISON}})
     device = lived(given)
     device.forget("ann", rounds=[1])
@@ -158,7 +158,7 @@ def digest_of(parent, seed, names):
 
 
 @pytest.mark.parametrize("t", [1, 2])
-def test_somebody_who_was_forgotten_does_not_decide_who_else_is_left_out(t):
+def test_a_forgotten_user_does_not_decide_which_others_are_left_out(t):
     """With ann's the segment failed, and bob and cyn failed alone; without ann's it would have been trained on all."""
     given = rounds({("ann", 2): {0: POISON}, ("bob", 2): {0: POISON}, ("cyn", 2): {0: POISON}})
     device = lived(given, learner=Irritable(CLASSES))
@@ -215,7 +215,7 @@ def test_an_error_of_the_machine_is_no_verdict(error):
     assert device.waiting() == [0]
 
 
-def test_an_error_of_the_machine_while_somebody_is_judged_sets_nobody_aside():
+def test_an_error_of_the_machine_during_a_trial_quarantines_no_user():
     class Tired(FragileLearner):
         def train(self, parent, lesson, seed, tick=None):
             if [piece.upload.user for piece in lesson.pieces] == ["cyn"]:
@@ -326,7 +326,7 @@ def test_a_learner_error_is_raised_in_its_own_type():
     assert [each.verdict for each in device.ledger.quarantined()] == ["LearnerError"]
 
 
-def test_a_learner_that_fails_on_anything_quarantines_nobody():
+def test_a_learner_that_fails_on_everything_quarantines_no_user():
     given = rounds({})
     learner = FragileLearner(CLASSES)
     device = lived(given[:2], learner=learner)

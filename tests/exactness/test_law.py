@@ -231,7 +231,7 @@ def test_a_user_who_keeps_a_sample_keeps_their_placement():
     assert device.ledger.placement("a") == home
 
 
-def test_a_shard_whose_data_is_all_gone_leaves_the_vote_and_can_start_again():
+def test_a_shard_without_samples_leaves_the_vote_and_can_start_again():
     device = device_with({"a": 3, "b": 4})
     shard = device.ledger.placement("a")
     device.forget("a")

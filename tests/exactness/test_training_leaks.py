@@ -432,7 +432,7 @@ def wrong_from_scratch() -> list[str]:
     return mismatches(sub_models_of(observed.device), sub_models_of(clean))
 
 
-def test_red_when_shards_depend_on_users_who_are_gone(monkeypatch):
+def test_red_when_shards_depend_on_forgotten_users(monkeypatch):
     assert wrong_from_scratch() == []
     honest = Hash.assign
 

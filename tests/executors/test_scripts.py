@@ -58,7 +58,7 @@ def test_a_script_runs_once(tmp_path, text):
     assert "identical" in done.stdout
 
 
-def test_a_script_that_defines_its_learner_without_a_guard_is_told_so_in_one_line(tmp_path):
+def test_a_script_that_defines_its_learner_without_a_guard_is_refused_in_one_line(tmp_path):
     done, _ = run(tmp_path, HEAD + OWN + USE.format(learner="Own()"))
     assert done.returncode == 1
     assert done.stdout == ""

@@ -78,7 +78,7 @@ def test_messages_arrive_in_their_order_and_arrays_with_them(ends):
 
 
 @linux
-def test_nobody_waits_for_the_reader_of_a_sub_model_and_nothing_stays_open(ends):
+def test_sending_a_sub_model_does_not_wait_for_its_reader_and_leaves_nothing_open(ends):
     ours, theirs = ends
     before = open_files()
     sent = [Trained(bytes([number]) * (1 << 22)) for number in range(3)]

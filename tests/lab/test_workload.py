@@ -150,7 +150,7 @@ def test_cohorts_upload_once_and_as_many_ask_as_rho_says():
         assert {request.user for request in round_.forgets} <= {add.user for add in round_.adds}
 
 
-def test_old_cohorts_are_asked_for_at_uniform_ages():
+def test_requests_of_cohorts_have_uniform_ages():
     trace = Workload(arrivals="cohorts", rho=0.5, seed=1).trace()
     requested = [age for round_ in trace.rounds for age in ages(round_)]
     assert set(requested) >= set(range(8))

@@ -83,7 +83,7 @@ def test_which_layers_are_pruned_does_not_depend_on_seed_or_data():
     assert "whole layers" in one.environment
 
 
-def test_a_note_says_which_layers_are_kept_whole_and_what_was_asked_for():
+def test_a_note_names_the_layers_that_are_kept_whole_and_the_target():
     (note,) = learner("LSTM").composed(PRESETS["frugal"]).notes
     assert note == "pruning removes 27% of the parameters, not 70%: kept whole are 0.layer (LSTM)"
     (note,) = learner("GRU").composed(PRESETS["cause"]).notes

@@ -48,7 +48,7 @@ def test_a_file_whose_syncs_fail_for_good_loses_nothing(call, deep):
     assert failures > 3
 
 
-def test_a_leftover_that_nobody_destroys_is_caught(monkeypatch):
+def test_a_leftover_that_is_never_destroyed_is_caught(monkeypatch):
     def put(self, key, blob):
         name = os.urandom(16)
         self._store.vault.new_key(name)

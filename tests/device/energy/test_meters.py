@@ -339,7 +339,7 @@ def test_the_card_that_works_is_the_one_that_is_measured(monkeypatch, device, sh
     assert find_meter("cuda:1", meters).unavailable == "nvml: CUDA_VISIBLE_DEVICES=0 shows no card 1"
 
 
-def test_the_machine_is_asked_in_order_and_for_the_device(tmp_path):
+def test_meters_are_tried_in_order_and_for_the_device(tmp_path):
     hwmon_tree(tmp_path / "h")
     rapl_tree(tmp_path / "r")
 

@@ -37,7 +37,7 @@ def test_no_key_lies_in_the_files_as_it_is(vault, folder):
     assert not [one for one in keys if one in everything]  # nor do names
 
 
-def test_erased_keys_are_gone_and_the_others_stay(vault, folder):
+def test_erased_keys_are_destroyed_and_the_others_stay(vault, folder):
     keys = vault.new_keys(map(name, range(50)))
     assert vault.erase([name(7), name(49), name(0)]) == {name(7), name(49), name(0)}
     left = {one: key for one, key in keys.items() if one not in (name(7), name(49), name(0))}

@@ -97,7 +97,7 @@ ENDLESS = """
 """
 
 
-def test_a_killed_process_leaves_nobody_at_work(tmp_path):
+def test_a_killed_process_leaves_no_worker_running(tmp_path):
     """The processes of a pool would otherwise go on with what they were given, and keep a card busy."""
     (tmp_path / "pool.py").write_text(textwrap.dedent(ENDLESS))
     at_work = tmp_path / "pids"
@@ -113,7 +113,7 @@ def test_a_killed_process_leaves_nobody_at_work(tmp_path):
     wait_until(lambda: not any(map(_lives, pids)), 30)
 
 
-def test_a_process_that_is_told_to_end_does_not_wait_for_its_runs(tmp_path):
+def test_a_terminated_process_does_not_wait_for_its_runs(tmp_path):
     stoppable = textwrap.dedent(ENDLESS).replace(
         "runner.run_cell = endless",
         "runner.run_cell = endless; signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))",
@@ -386,7 +386,7 @@ def test_damaged_files_in_the_folder_do_not_keep_others_from_their_results(tmp_p
     assert "`sc-function.json`" not in page
 
 
-def test_a_run_that_fails_is_told_when_the_others_are_done_and_their_results_made(tmp_path, monkeypatch):
+def test_a_failed_run_is_raised_after_the_results_of_the_others_are_written(tmp_path, monkeypatch):
     run = kinds.run
 
     def failing(kind, settings, place):
