@@ -1,4 +1,4 @@
-"""Runs of a trace that watch themselves, and the clean room to compare with."""
+"""Runs of a trace that record what is retained, and the clean room to compare them with."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

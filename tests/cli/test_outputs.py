@@ -1,4 +1,4 @@
-"""What a command writes replaces nothing that is needed, and an output that fails hides nothing that was done."""
+"""Commands overwrite no file of a home, and an error of their output still says what was done."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The commands around an upload that no training can bear."""
+"""The commands for an upload on which every training fails."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The right sample goes: handles and contents in the commands, names, and errors after effect."""
+"""Forgetting by handles and by contents with the commands: exactly the named samples are deleted."""
 
 import csv
 import json

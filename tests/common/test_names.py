@@ -1,4 +1,4 @@
-"""Names: one way to write each, and which written names are the same."""
+"""Users' names: their normal form, and which spellings are the same name."""
 
 import unicodedata
 

@@ -1,4 +1,4 @@
-"""A picture is refused that would keep its decoder busy for hours: its size in pixels does not tell."""
+"""Pictures that would take hours to decode are refused, even if they have few pixels."""
 
 import io
 import re

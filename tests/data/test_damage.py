@@ -1,4 +1,4 @@
-"""Files that nobody vouches for: refused in one line that names them, and nothing else ever comes out."""
+"""Damaged or malicious files are refused with one line that names them; no other error is raised."""
 
 import functools
 import gzip

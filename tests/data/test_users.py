@@ -1,4 +1,4 @@
-"""Real samples in the hands of the workload's users."""
+"""Real samples, distributed over the users of the workload."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Whoever looks at a device while another thread changes it sees one moment of it."""
+"""A reader sees a consistent state of a device while another thread changes it."""
 
 import threading
 

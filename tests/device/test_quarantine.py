@@ -1,4 +1,4 @@
-"""Samples that are set aside in a home: they last, they are named, they can be erased, and they harm nobody."""
+"""Samples in quarantine in a home are durable, named in the status, erasable, and affect no other user."""
 
 import contextlib
 import os

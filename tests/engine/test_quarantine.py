@@ -1,4 +1,4 @@
-"""What no training can bear is set aside, and every other sub-model is that of a device that never had it."""
+"""Samples on which training fails go into quarantine; every sub-model is that of a device without them."""
 
 import numpy as np
 import pytest

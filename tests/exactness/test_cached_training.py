@@ -1,4 +1,4 @@
-"""What clean rooms remember saves them work, hides nothing from them, and reaches no device."""
+"""The cache of clean rooms hides no difference, and no device uses it."""
 
 from dataclasses import replace
 

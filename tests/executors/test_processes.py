@@ -1,4 +1,4 @@
-"""Worker processes: the bits of one, whatever happens to them."""
+"""Worker processes give the same bits as a single process, also when workers die or are cancelled."""
 
 import contextlib
 import gc

@@ -1,4 +1,4 @@
-"""What passes between processes."""
+"""Messages between processes arrive unchanged and leave no descriptor open."""
 
 import gc
 import multiprocessing

@@ -1,4 +1,4 @@
-"""Whoever has the master key and every byte under a home: what can they read?"""
+"""An attacker who has the master key and every byte of a home: what can be read?"""
 
 import struct
 from collections.abc import Iterable, Mapping

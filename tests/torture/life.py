@@ -1,4 +1,4 @@
-"""The life of a device under torture: it does what a trace says, and tells of each thing it does."""
+"""The life of a device under torture: it performs the calls of a trace, and reports each of them."""
 
 import hashlib
 import os

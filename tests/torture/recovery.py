@@ -1,4 +1,4 @@
-"""After a life that ended in the middle: what was promised holds, and the trace can be finished as if nothing were."""
+"""Checks after an interrupted life: all promises hold, and the trace can be continued as if nothing had happened."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Kill or cut the power, open again, and cut the power: what one process left not durable meets what the next one does.
+"""Kill a process or cut the power, open the home again, and cut the power: writes of both processes may be lost.
 
 A chain of events on a recorded disk. At each event the process before it has ended, killed (the kernel still holds
 all that it wrote) or with the power (of what was not durable some is there, some not, some torn); the next one opens

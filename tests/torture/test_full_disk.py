@@ -1,4 +1,4 @@
-"""On a full disk everybody can be forgotten."""
+"""On a full disk every user can be forgotten."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The home does not tell a true guess of what was forgotten from a wrong one."""
+"""A home confirms no guess of what was forgotten: true and wrong guesses fit equally often."""
 
 import pytest
 

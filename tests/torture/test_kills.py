@@ -1,4 +1,4 @@
-"""Killed at many moments of a trace and at random moments of random ones, a device loses nothing and gives nothing."""
+"""A device that is killed at any moment of a trace loses nothing, and nothing that was forgotten comes back."""
 
 from itertools import chain
 

@@ -1,4 +1,4 @@
-"""Somebody who has a master key and some bytes: which data keys do they get?
+"""An attacker who has a master key and some bytes of files: which data keys can be recovered?
 
 This reader has its own account of the formats (of this version and of 0.1) and uses nothing of the vault's code. It
 ignores checksums, sequences, sizes of pages and the order of records, and returns everything that opens.

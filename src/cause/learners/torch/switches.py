@@ -156,7 +156,7 @@ class _Process:
         """What the host had set as the number of threads when the first one entered."""
 
     def enter(self, threads: int) -> bool:
-        """Set them, unless another thread did; it has so many threads. Returns whether this one did."""
+        """Set the process's switches unless another thread has; return whether this call did."""
         with self._lock:
             self._inside += 1
             if self._inside > 1:
