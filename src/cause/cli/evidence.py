@@ -115,11 +115,8 @@ def receipts(
     home: HomeFolder,
     number: Annotated[int | None, typer.Argument(help="One of them, with its proof.", show_default=False)] = None,
     out: Annotated[Path | None, typer.Option(help="Write it to a file, to be checked elsewhere.")] = None,
-    first: Annotated[int | None, typer.Option(min=0, help="List from this number on.", show_default=False)] = None,
-    most: Annotated[
-        int | None,
-        typer.Option(min=1, help="List so many: by default the newest 50, with --json all.", show_default=False),
-    ] = None,
+    first: o.First = None,
+    most: o.Most = None,
     json: o.AsJson = False,
 ) -> None:
     """List the receipts of a home, or give one with its proof."""

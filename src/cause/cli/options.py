@@ -86,6 +86,11 @@ Rounds = Annotated[int | None, typer.Option(help="Rounds to draw. [default: 10]"
 Samples = Annotated[int | None, typer.Option(help="Samples to draw. [default: 50000]")]
 Rho = Annotated[float | None, typer.Option(help="ρ: how likely a user asks in a round. [default: 0.1]")]
 Alpha = Annotated[float | None, typer.Option(help="α: how even a user's labels are. [default: 0.5]")]
+First = Annotated[int | None, typer.Option(min=0, help="List from this number on.", show_default=False)]
+Most = Annotated[
+    int | None,
+    typer.Option(min=1, help="List so many: by default the newest 50, with --json all.", show_default=False),
+]
 Ages = Annotated[
     str | None,
     typer.Option(
