@@ -241,7 +241,7 @@ def test_a_home_with_a_rule_for_lambda_is_opened_with_another_solver(tmp_path):
     with opened(tmp_path / "home", additive(expand=16)) as device:
         learn(device, ann=30, bob=20)
     with opened(tmp_path / "home", additive(expand=16, solve="portable")) as device:
-        assert device.learner.head.setting.regularization == 0.1
+        assert device.learner.described()["regularization"] == 0.1
         assert device.verify().holds
     with pytest.raises(CauseError, match="recipe"):
         opened(tmp_path / "home", additive(expand=16, head="class-means"))
