@@ -86,6 +86,8 @@ def seen(home: Path) -> tuple[dict[str, str], str | None]:
         output: Any = json.loads(out) if out.startswith("{") and "--json" in command else out
         if command[0] == "log":
             output.pop("checkpoint", None)  # signed anew each time
+        if command[0] == "status" and output.get("expected_accuracy"):
+            output["expected_accuracy"] = output["expected_accuracy"]["accuracy"]  # beside it: when, and how long
         outputs[command[0]] = json.dumps(output, sort_keys=True)
     return outputs, None
 

@@ -14,12 +14,13 @@ import pytest
 
 from cause.data.dataset import Dataset
 from cause.device.device import Cause
+from cause.engine.training import Training
 from cause.errors import InputError
 from cause.lab.advice import advise, sample_of
 from cause.lab.advice.candidates import ADDITIVE, Candidate, candidates
 from cause.lab.advice.choose import choose
 from cause.lab.advice.kept import Kept
-from cause.lab.advice.measure import Demand, Features, Row, measure
+from cause.lab.advice.measure import Demand, Features, Row, TimeUpError, measure
 from cause.lab.digits import load_digits
 from cause.learners.additive import AdditiveLearner
 from cause.learners.described import build
@@ -93,6 +94,26 @@ def test_what_does_not_fit_the_time_or_the_memory_is_named_and_not_guessed():
     assert "memory" in why.lower() or "KB" in why
     stopped = advise(sample, DEMAND, minutes=0.002, among=two)  # the network is given up while it learns
     assert two[1].name in stopped.not_measured
+
+
+def test_a_candidate_that_is_given_up_while_it_learns_is_no_failing_training(monkeypatch):
+    """A device looks for the upload that makes a training fail: it trains each alone, which takes long."""
+    searched = []
+    monkeypatch.setattr(Training, "_quarantine", lambda self, *_, **__: searched.append(1) or [])
+    sample = sample_of(digits(table=True), 300)
+    steps = iter(range(1_000_000))
+
+    def clock() -> float:
+        return next(steps) / 100  # the deadline passes at the hundredth look
+
+    candidate = one(sample, "network", "frugal, S = 4")
+    build(candidate.learner)
+    with monkeypatch.context() as patched:
+        patched.setattr("cause.lab.advice.measure.time.monotonic", clock)
+        with pytest.raises(TimeUpError):
+            measure(candidate, sample, DEMAND, Features(), 1.0)
+    assert next(steps) > 100
+    assert searched == []
 
 
 def test_measurements_are_kept_and_not_made_again(tmp_path):

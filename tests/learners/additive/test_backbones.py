@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cause import AdditiveLearner, Cause
-from cause.errors import InputError
+from cause.errors import HomeError, InputError
 from cause.learners.additive.backbones import Backbone, backbone_of
 from cause.learners.additive.backbones.resize import resized
 from cause.learners.described import NotNamedError, build, describe
@@ -280,3 +280,70 @@ def test_weights_with_another_digest_are_refused(monkeypatch):
     monkeypatch.setattr(module, "SHA256", "00" * 32)
     with pytest.raises(InputError, match="have the digest"):
         module.weights_file()
+
+
+def test_a_module_that_is_changed_afterwards_changes_no_features():
+    """The backbone is a copy: neither training the module nor its train mode changes it, nor the other way round."""
+    torch = pytest.importorskip("torch")
+    module = small_module().train()
+    learner = AdditiveLearner(module, shape=(3, 16, 16), scale=(0, 6), classes=2)
+    assert module.training
+    x = pictures(12)
+    before = learner.recorded(x)
+    with torch.no_grad():
+        module[0].weight.mul_(2)
+    module.train()(torch.rand(4, 3, 16, 16))
+    assert np.array_equal(learner.recorded(x), before)
+
+
+def random_features(x):
+    import torch
+
+    return x.reshape(1, -1)[:, :4] + torch.rand(1, 4)
+
+
+def less_the_sum_so_far(x, seen=[0.0]):  # noqa: B006 as a mean that is kept
+    seen[0] += float(x.sum())
+    return x.reshape(1, -1)[:, :4] - seen[0]
+
+
+@pytest.mark.parametrize("forward", [random_features, less_the_sum_so_far])
+def test_a_module_that_is_no_function_of_its_input_is_refused(forward):
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Module()
+    module.forward = forward
+    with pytest.raises(InputError, match="other features for the same input") as error:
+        AdditiveLearner(module, shape=(3, 8, 8), scale=(0, 6), classes=2)
+    assert "\n" not in str(error.value)
+
+
+def test_an_onnx_file_that_draws_random_numbers_is_refused(tmp_path):
+    pytest.importorskip("onnxruntime")
+    onnx = pytest.importorskip("onnx")
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    nodes = [helper.make_node("RandomNormalLike", ["x"], ["r"]), helper.make_node("Add", ["x", "r"], ["y"])]
+    values = [helper.make_tensor_value_info(name, kind, [1, 4]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "noise", values[:1], values[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "n.onnx")
+    with pytest.raises(InputError, match="other features for the same input"):
+        AdditiveLearner(tmp_path / "n.onnx", scale=(0, 6), classes=2)
+
+
+def test_a_home_with_a_module_is_opened_with_the_same_weights_alone(tmp_path):
+    torch = pytest.importorskip("torch")
+
+    def learner(module) -> AdditiveLearner:
+        return AdditiveLearner(module, shape=(3, 16, 16), scale=(0, 6), classes=2)
+
+    x, y = pictures(12), np.arange(12) % 2
+    with Cause(tmp_path / "home", learner=learner(small_module())) as device:
+        device.learn({"ann": (x[:5], y[:5]), "bob": (x[5:], y[5:])})
+        device.forget("ann")
+    with Cause(tmp_path / "home", learner=learner(small_module())) as device:
+        assert device.verify().holds
+        assert device.predict(x).shape == (12,)
+    changed = small_module()
+    with torch.no_grad():
+        changed[0].bias += 1e-6
+    with pytest.raises(HomeError, match="recipe"):
+        Cause(tmp_path / "home", learner=learner(changed))

@@ -59,7 +59,7 @@ def advise(
     sample: Sample,
     demand: Demand,
     *,
-    minutes: float = 10.0,
+    minutes: float = 9.5,
     kept: Kept | None = None,
     started: Started | None = None,
     device: str = "cpu",

@@ -133,11 +133,11 @@ def _pictures(sample: Sample) -> list[Candidate]:
     shape = list(sample.shape)
     found, later = list[Candidate](), list[Candidate]()
     if min(shape[1:]) >= 7 and shape[0] <= 9:
-        found = [
-            _additive(sample, f"{filters} random filters", backbone="random-filters", shape=shape, size=filters)
-            for filters in (64, 256)
-        ]
-        later = [_additive(sample, "256 contrast filters", backbone="contrast-filters", shape=shape, size=256)]
+        few, many, contrast = (
+            _additive(sample, f"{filters} {name.replace('-', ' ')}", backbone=name, shape=shape, size=filters)
+            for filters, name in ((64, "random-filters"), (256, "random-filters"), (256, "contrast-filters"))
+        )
+        found, later = [few], [many, contrast]  # a public backbone is better than many filters, and as fast
     colour = shape[0] == 3
     if colour:
         first, second = BACKBONE_SIZES
