@@ -197,8 +197,10 @@ async function forget(data, hurried) {
   const stay = () => (hurried ? Promise.resolve() : new Promise((done) => setTimeout(done, STAY_MS)));
   slow = true;
   picture.training = null;
+  let left;
   try {
-    picture.lose(await api.shards());
+    left = await api.shards();
+    picture.lose(left);
   } catch (error) {
     setTimeout(look, AGAIN_MS);
     return failed(error);
@@ -212,17 +214,28 @@ async function forget(data, hurried) {
   tell(T.log.destroyed(data.dropped.length), "taint");
   draw();
   await stay();
-  picture.fallBack(data.shards);
-  story.fellBack(data.shards, picture);
-  tell(T.log.fallen(data.shards.map((shard) => fallen(shard))));
+  if (isAdditive()) {
+    picture.take(left, null);
+    story.subtracted(data.shards, picture);
+    tell(T.log.fallen(data.shards.map((shard) => (holds(shard) ? T.log.subtracted(shard) : T.log.empties(shard)))));
+  } else {
+    picture.fallBack(data.shards);
+    story.fellBack(data.shards, picture);
+    tell(T.log.fallen(data.shards.map((shard) => fallen(shard))));
+  }
   draw();
   await stay();
   story.waits(data.rsn_planned);
   erase.again();
 }
 
+const holds = (shard) => picture.shards.find((each) => each.shard === shard);
+
+// Whether a forget subtracts from the state of a shard, which needs no replay.
+const isAdditive = () => state.status?.system.split(":")[0] === "additive";
+
 function fallen(shard) {
-  const found = picture.shards.find((each) => each.shard === shard);
+  const found = holds(shard);
   if (!found) return T.log.empties(shard);
   return found.head === null ? T.log.pauses(shard) : T.log.fellBack(shard, found.head[1]);
 }

@@ -116,6 +116,7 @@ export const T = {
     shards: (numbers) => capital(shards(numbers)),
     destroyed: (count) => (count ? subModels(count) : "none was tainted"),
     empty: (shard) => `shard ${shard} is empty`, pauses: (shard) => `shard ${shard} pauses`, votes: (shard, of) => `shard ${shard} votes with round ${of}`,
+    without: (shard) => `shard ${shard} votes without them`,
     fallen: (texts) => (texts.length ? capital(listed(texts)) : "no shard is touched"),
     toReplay: (count) => `${samples(count)} to replay`, again: (count) => `${samples(count)} trained again`, receipt: (number_) => `receipt ${number_}`,
     lost: (count) => `−${number(count)}`,
@@ -130,6 +131,7 @@ export const T = {
     fallen: (texts) => (texts.length ? `${capital(listed(texts))}.` : "No shard is touched."),
     empties: (shard) => `shard ${shard} holds nothing any more`,
     pauses: (shard) => `shard ${shard} does not vote until it is replayed`,
+    subtracted: (shard) => `shard ${shard}: its samples are subtracted, and it keeps voting`,
     fellBack: (shard, of) => `shard ${shard} falls back to round ${of} and keeps voting`,
     events: {
       "upload.staged": (e) => `${samples(e.samples)} arrived; ${number(e.staged)} wait for the next round.`,
@@ -155,7 +157,7 @@ export const T = {
     plan: "What this would do", chooseRound: "Choose a round.", chooseSample: "Choose a sample.",
     confirm: (count) => (count ? `Erase ${samples(count)}` : "Erase"), cancel: "Cancel",
     inEffect: (id, note) => `An erasure is in effect: request ${id.slice(0, 8)}.${note ? ` ${capital(note)}` : ""}`,
-    deletes: (count, staged) => `Deletes ${samples(count)}${staged ? ` and ${samples(staged)} that wait` : ""}.`,
+    deletes: (count, staged) => `Deletes ${samples(count)}${staged ? ` and ${samples(staged)} that ${staged === 1 ? "waits" : "wait"}` : ""}.`,
     destroys: (count) => (count ? `Destroys ${plural(count, "tainted sub-model")} at once.` : "No stored sub-model has seen them."),
     replays: ({ shard, restart, replay, rsn }) =>
       `Shard ${shard} ${restart === null ? "starts from scratch" : `falls back to round ${restart[1]}`} and ` +
@@ -230,7 +232,7 @@ export const T = {
   },
 
   memory: {
-    title: "Memory", used: (count, size, budget, kept) => `${subModels(count)} take ${size} ${budget}. Samples take ${kept}.`,
+    title: "Memory", used: (count, size, budget, kept) => `${subModels(count)} ${count === 1 ? "takes" : "take"} ${size} ${budget}. Samples take ${kept}.`,
     unlimited: "without a limit", share: (budget, share) => `of ${bytes(budget)} (${percent(share)})`, of: (used, budget) => `${used} of ${budget}`,
     meter: (share) => `${percent(share)} of the budget is used`, slots: (count) => plural(count, "slot"),
     shard: (shard) => `shard ${shard}`, votes: ", votes", free: "free", slot: (at, text) => `Slot ${at}: ${text}`,
