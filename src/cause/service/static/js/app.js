@@ -49,7 +49,7 @@ let slow = true;
 let again; // a sign-in that is tried again
 
 fillTexts();
-const context = { tell, failed, preview: (plan) => lineages.show(plan) };
+const context = { tell, failed, preview: (plan) => lineages.show(plan), isAdditive };
 const picture = new Picture();
 const lineages = new LineageBoard(picture);
 const story = new Story();
@@ -69,6 +69,11 @@ function failed(error, show) {
   if (error instanceof Gone) banner(T.page.gone);
   if (show) show(error);
   else if (!(error instanceof Gone || error instanceof Refused)) throw error;
+}
+
+// Whether a forget subtracts from the state of a shard, which needs no replay.
+function isAdditive() {
+  return state.status?.system.split(":")[0] === "additive";
 }
 
 function banner(text) {
@@ -115,6 +120,7 @@ async function settle() {
     stale = slow = false;
     await load(FIRST);
     picture.training = state.status.training;
+    picture.additive = isAdditive();
     picture.take(state.shards, state.status.training);
     const waiting = new Set(state.open.items.flatMap((each) => each.shards));
     const { next_deadline: next } = state.status.requests;
@@ -230,9 +236,6 @@ async function forget(data, hurried) {
 }
 
 const holds = (shard) => picture.shards.find((each) => each.shard === shard);
-
-// Whether a forget subtracts from the state of a shard, which needs no replay.
-const isAdditive = () => state.status?.system.split(":")[0] === "additive";
 
 function fallen(shard) {
   const found = holds(shard);

@@ -99,14 +99,15 @@ export const T = {
     columns: { shard: "Shard", segment: "Segment", samples: "Samples", subModel: "Sub-model", state: "State", replays: "A forget replays" },
     votes: "stored, votes", stored: "stored", notStored: "not stored", waits: "waits", trained: "trained",
     replays: (segments, count) => `${plural(segments, "segment")}, ${samples(count)}`,
+    nothing: "nothing: it is subtracted",
     shard: (number_, active) => `Shard ${number_}${active ? "" : " · frozen"}`,
     row: (count, state) => `${number(count)} samples, ${state}`,
     silent: "does not vote", behind: (count) => `${count} behind`, upToDate: "up to date",
     round: (of) => `round ${of}`, roundOf: round,
-    sentence: ({ shard, segment, sliced, count, waits, trained, head, stored, restart, replay, rsn }) =>
+    sentence: ({ shard, segment, sliced, count, waits, trained, head, stored, restart, replay, rsn, additive }) =>
       `Shard ${shard}, ${round(segment, sliced)}: ${samples(count)}, ${waits ? (trained ? "waits to be trained again" : "waits for its first training") : "trained"}, ` +
       `${head ? "its sub-model is stored and votes" : stored ? "its sub-model is stored" : "its sub-model is not stored"}. ` +
-      `A forget here would ${restart === null ? "start from scratch" : `restart from ${round(restart, sliced)}`} and replay ${plural(replay, "segment")}, ${samples(rsn)} trained again at most.`,
+      (additive ? "A forget here would subtract its samples and replay nothing." : `A forget here would ${restart === null ? "start from scratch" : `restart from ${round(restart, sliced)}`} and replay ${plural(replay, "segment")}, ${samples(rsn)} trained again at most.`),
     progress: ([shard, of], epoch, epochs) => `Shard ${shard}, round ${of}: epoch ${number(epoch)} of ${number(epochs)}`,
   },
 
@@ -158,6 +159,7 @@ export const T = {
     confirm: (count) => (count ? `Erase ${samples(count)}` : "Erase"), cancel: "Cancel",
     inEffect: (id, note) => `An erasure is in effect: request ${id.slice(0, 8)}.${note ? ` ${capital(note)}` : ""}`,
     deletes: (count, staged) => `Deletes ${samples(count)}${staged ? ` and ${samples(staged)} that ${staged === 1 ? "waits" : "wait"}` : ""}.`,
+    subtracts: (shard) => `Subtracts them from the state of shard ${shard}. Nothing is trained again.`,
     destroys: (count) => (count ? `Destroys ${plural(count, "tainted sub-model")} at once.` : "No stored sub-model has seen them."),
     replays: ({ shard, restart, replay, rsn }) =>
       `Shard ${shard} ${restart === null ? "starts from scratch" : `falls back to round ${restart[1]}`} and ` +
