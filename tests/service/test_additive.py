@@ -36,7 +36,7 @@ def test_an_upload_and_an_erasure_are_in_effect_when_they_are_answered(adding):
     assert erased.status_code in (200, 201, 202), erased.text
     assert device.waiting() == []
     status = adding.get("/v1/status").json()
-    assert (status["samples"], status["requests"]["open"]) == (4, 0)
+    assert (status["samples"], status["requests"]["open"], status["training"]) == (4, 0, None)
     clean = Cause(learner=AdditiveLearner(features=FEATURES, scale=(-3, 3), classes=CLASSES))
     clean.learn({})
     clean.learn({"bob": samples("bob", 2, 4)})

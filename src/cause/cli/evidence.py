@@ -66,6 +66,9 @@ def verify(
         print_table(
             "Replayed from the retained data", list(counts), [[str(value) for value in counts.values()]], names=0
         )
+        if not report.sub_models:
+            signed = "" if receipt is None else "; the receipt is signed by the device and in its log"
+            print(f"nothing was replayed: there is no sub-model to compare{signed}")
         for name in (*map(str, report.mismatched), *report.wrong):
             print(f"mismatched: {name}")
         for name in report.superseded:

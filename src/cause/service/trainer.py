@@ -303,6 +303,8 @@ class Trainer:
         return due(home.queries.open_deadlines(), home.clock(), margin_of(home.deadline_s))
 
     def _watch(self, step: Step) -> None:
+        if self.device.learner.law == ADDITIVE:
+            return  # nothing is trained: an upload is added, an erasure subtracted, before they are answered
         self.progress = step
         counts = {"epoch": step.epoch, "epochs": step.epochs, "done": step.done, "total": step.total}
         self._events.publish("segment.epoch", segment=list(step.segment), **counts)

@@ -49,7 +49,7 @@ let slow = true;
 let again; // a sign-in that is tried again
 
 fillTexts();
-const context = { tell, failed, preview: (plan) => lineages.show(plan) };
+const context = { tell, failed, preview: (plan) => lineages.show(plan), isAdditive };
 const picture = new Picture();
 const lineages = new LineageBoard(picture);
 const story = new Story();
@@ -69,6 +69,11 @@ function failed(error, show) {
   if (error instanceof Gone) banner(T.page.gone);
   if (show) show(error);
   else if (!(error instanceof Gone || error instanceof Refused)) throw error;
+}
+
+// Whether a forget subtracts from the state of a shard, which needs no replay.
+function isAdditive() {
+  return state.status?.system.split(":")[0] === "additive";
 }
 
 function banner(text) {
@@ -115,6 +120,7 @@ async function settle() {
     stale = slow = false;
     await load(FIRST);
     picture.training = state.status.training;
+    picture.additive = isAdditive();
     picture.take(state.shards, state.status.training);
     const waiting = new Set(state.open.items.flatMap((each) => each.shards));
     const { next_deadline: next } = state.status.requests;
@@ -197,8 +203,10 @@ async function forget(data, hurried) {
   const stay = () => (hurried ? Promise.resolve() : new Promise((done) => setTimeout(done, STAY_MS)));
   slow = true;
   picture.training = null;
+  let left;
   try {
-    picture.lose(await api.shards());
+    left = await api.shards();
+    picture.lose(left);
   } catch (error) {
     setTimeout(look, AGAIN_MS);
     return failed(error);
@@ -212,17 +220,25 @@ async function forget(data, hurried) {
   tell(T.log.destroyed(data.dropped.length), "taint");
   draw();
   await stay();
-  picture.fallBack(data.shards);
-  story.fellBack(data.shards, picture);
-  tell(T.log.fallen(data.shards.map((shard) => fallen(shard))));
+  if (isAdditive()) {
+    picture.take(left, null);
+    story.subtracted(data.shards, picture);
+    tell(T.log.fallen(data.shards.map((shard) => (holds(shard) ? T.log.subtracted(shard) : T.log.empties(shard)))));
+  } else {
+    picture.fallBack(data.shards);
+    story.fellBack(data.shards, picture);
+    tell(T.log.fallen(data.shards.map((shard) => fallen(shard))));
+  }
   draw();
   await stay();
   story.waits(data.rsn_planned);
   erase.again();
 }
 
+const holds = (shard) => picture.shards.find((each) => each.shard === shard);
+
 function fallen(shard) {
-  const found = picture.shards.find((each) => each.shard === shard);
+  const found = holds(shard);
   if (!found) return T.log.empties(shard);
   return found.head === null ? T.log.pauses(shard) : T.log.fellBack(shard, found.head[1]);
 }

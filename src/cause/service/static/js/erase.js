@@ -105,7 +105,7 @@ export function startErase(context) {
     try {
       const found = await api.plan(chosen, body());
       if (mine !== asked) return;
-      put(byId("erase-plan"), sentences(found));
+      put(byId("erase-plan"), sentences(found, context.isAdditive()));
       const all = found.samples + found.staged;
       say(confirm, T.erase.confirm(all));
       confirm.disabled = false;
@@ -146,9 +146,10 @@ export function startErase(context) {
   return { again: () => chosen !== null && changed(), close };
 }
 
-function sentences(plan) {
+function sentences(plan, isAdditive) {
   const lines = [T.erase.deletes(plan.samples, plan.staged)];
-  if (plan.shards.length) {
+  if (plan.shards.length && isAdditive) lines.push(...plan.shards.map((each) => T.erase.subtracts(each.shard)));
+  else if (plan.shards.length) {
     lines.push(T.erase.destroys(plan.destroyed.length), ...plan.shards.map((each) => T.erase.replays(each)));
     if (plan.seconds !== null) lines.push(T.erase.takes(plan.seconds, plan.joules));
     if (plan.shards.length > 1) lines.push(T.erase.inAll(plan.rsn));
