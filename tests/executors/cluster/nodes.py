@@ -24,7 +24,7 @@ def local_nodes(nodes: int = 3, cpus: int = 1) -> Iterator[Any]:
     os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    os.environ["RAY_worker_niceness"] = "0"  # 15 by default, which beside other tests means to wait for minutes
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  # Ray's own spelling; 15 waits for all other tests
     import ray
     from ray.cluster_utils import Cluster
 
