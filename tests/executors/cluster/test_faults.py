@@ -22,7 +22,7 @@ pytestmark = MARKS
 LEASE_S = 2.0
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster():
     let_nodes_import_tests()
     with local_nodes(2) as made:
@@ -60,7 +60,7 @@ def test_the_folders_of_a_nodes_object_store_vanish(cluster, tmp_path):
     plain, store, spilled = lives(None), tmp_path / "store", tmp_path / "spilled"
     store.mkdir()
     spilled.mkdir()
-    cluster.add_node(num_cpus=1, plasma_directory=str(store), object_spilling_directory=str(spilled), **MEMORY)
+    node = cluster.add_node(num_cpus=1, plasma_directory=str(store), object_spilling_directory=str(spilled), **MEMORY)
     with closing(RayExecutor(cluster.address, lease=LEASE_S)) as executor:
         thread, made = training(executor, 1)
         shutil.rmtree(store)
@@ -69,6 +69,7 @@ def test_the_folders_of_a_nodes_object_store_vanish(cluster, tmp_path):
         assert made
         assert differences(plain, made[0]) == []
         assert differences(plain, lives(executor)) == [], "and so does another training afterwards"
+    cluster.remove_node(node, allow_graceful=False)
 
 
 def test_a_device_that_is_killed_goes_on_at_the_next_opening(cluster, tmp_path, monkeypatch):
