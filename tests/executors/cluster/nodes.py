@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+TOKEN = secrets.token_hex(32)
+"""One for all clusters of this process: Ray reads it once."""
 MEMORY = {"object_store_memory": 80 << 20}
 
 
@@ -21,11 +23,10 @@ def local_cluster(nodes: int = 3, cpus: int = 1) -> Iterator[str]:
 def local_nodes(nodes: int = 3, cpus: int = 1) -> Iterator[Any]:
     """Start nodes on this machine, and yield their `ray.cluster_utils.Cluster`; stop them afterwards."""
     os.environ["RAY_AUTH_MODE"] = "token"
-    os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    os.environ["RAY_AUTH_TOKEN"] = TOKEN
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    # 15 by default, which beside other tests means to wait for minutes; Ray's names are written so
-    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  # Ray's own spelling; 15 waits for all other tests
     import ray
     from ray.cluster_utils import Cluster
 

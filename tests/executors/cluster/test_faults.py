@@ -9,6 +9,7 @@ from contextlib import closing
 
 import pytest
 
+from cause.device.device import Cause
 from cause.executors.cluster import RayExecutor
 from tests.clean_room import differences
 from tests.device.homes import MASTER, learn, opened
@@ -22,7 +23,7 @@ pytestmark = MARKS
 LEASE_S = 2.0
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster():
     let_nodes_import_tests()
     with local_nodes(2) as made:
@@ -37,7 +38,7 @@ def executor(cluster):
 
 def training(executor, begun):
     """Let a device live in a thread; return the thread and where it puts the device, once enough workers train."""
-    made: list[object] = []
+    made: list[Cause] = []
     thread = threading.Thread(target=lambda: made.append(lives(executor)))
     thread.start()
     wait_until(lambda: sum(worker.ready for worker in [*executor._busy, *executor._idle]) >= begun, 120)
@@ -60,7 +61,7 @@ def test_the_folders_of_a_nodes_object_store_vanish(cluster, tmp_path):
     plain, store, spilled = lives(None), tmp_path / "store", tmp_path / "spilled"
     store.mkdir()
     spilled.mkdir()
-    cluster.add_node(num_cpus=1, plasma_directory=str(store), object_spilling_directory=str(spilled), **MEMORY)
+    node = cluster.add_node(num_cpus=1, plasma_directory=str(store), object_spilling_directory=str(spilled), **MEMORY)
     with closing(RayExecutor(cluster.address, lease=LEASE_S)) as executor:
         thread, made = training(executor, 1)
         shutil.rmtree(store)
@@ -69,6 +70,7 @@ def test_the_folders_of_a_nodes_object_store_vanish(cluster, tmp_path):
         assert made
         assert differences(plain, made[0]) == []
         assert differences(plain, lives(executor)) == [], "and so does another training afterwards"
+    cluster.remove_node(node, allow_graceful=False)
 
 
 def test_a_device_that_is_killed_goes_on_at_the_next_opening(cluster, tmp_path, monkeypatch):
@@ -105,19 +107,15 @@ def test_a_device_that_is_killed_goes_on_at_the_next_opening(cluster, tmp_path, 
 
 
 def test_a_node_that_comes_and_goes_does_not_stop_the_rest(cluster, executor):
-    plain, stop = lives(None), threading.Event()
-
-    def come_and_go() -> None:
-        while not stop.is_set():
-            node = cluster.add_node(num_cpus=1, **MEMORY)
-            stop.wait(1.0)
-            cluster.remove_node(node, allow_graceful=False)
-
-    thread = threading.Thread(target=come_and_go)
+    plain, made = lives(None), list[Cause]()
+    thread = threading.Thread(target=lambda: made.extend(lives(executor) for _ in range(2)))
     thread.start()
-    try:
-        for _ in range(2):
-            assert differences(plain, lives(executor)) == []
-    finally:
-        stop.set()
-        thread.join()
+    times = 0
+    while thread.is_alive() and times < 20:
+        node = cluster.add_node(num_cpus=1, **MEMORY)
+        thread.join(1.0)
+        cluster.remove_node(node, allow_graceful=False)
+        times += 1
+    thread.join(240)
+    assert times
+    assert [differences(plain, device) for device in made] == [[], []]

@@ -19,6 +19,9 @@ from cause.engine.training import Training
 from cause.errors import ChangedError, HomeError, InputError
 from cause.executors.cluster.leased_pool import LeasedPool
 from cause.executors.pool import WorkerPool
+from cause.service.events import Events
+from cause.service.journal import PublishingJournal
+from cause.service.verifications import Verifications
 from tests.device.homes import MASTER, bayes, learn, opened
 from tests.executors.cluster.killed_device import LEASE_S
 from tests.executors.cluster.local_actor import LocalCluster
@@ -265,8 +268,6 @@ def test_the_executor_that_trains_does_not_verify(tmp_path, cluster):
 
 
 def test_a_services_journal_hands_everything_on_that_a_home_records():
-    from cause.service.journal import PublishingJournal
-
     recorded = {name for name in vars(Journal) if not name.startswith("_") and name in vars(Home)}
     assert "sending" in recorded
     assert recorded <= set(vars(PublishingJournal))
@@ -281,3 +282,25 @@ def test_bits_of_a_home_are_those_without_a_cluster(tmp_path, cluster):
             assert device.verify(processes=0).mismatched == []
             found.append({shard: device.home.shelf.get(head.key) for shard, head in device.heads().items()})
     assert found[0] == found[1]
+
+
+def test_a_service_verifies_on_its_cluster_and_a_stop_ends_the_workers(tmp_path):
+    (tmp_path / "0").touch()
+    clusters: list[LocalCluster] = []
+
+    def cluster():
+        clusters.append(LocalCluster(lease=2.0))
+        return clusters[-1]
+
+    with opened(tmp_path / "home", Held(tmp_path), shards=1) as device:
+        learn(device, alice=20, bob=20)
+        verifications = Verifications(device, Events(0), 1, cluster)
+        done = verifications.start(None)
+        wait_until(lambda: verifications.get(done.id).state != "running")
+        assert (verifications.get(done.id).state, verifications.get(done.id).identical) == ("holds", 1)
+        assert not any(still_there(actor.process.pid) for actor in clusters[0].actors)
+        (tmp_path / "0").unlink()
+        verifications.start(None)
+        wait_until(lambda: len(clusters) == 2 and any(worker.seen for worker in clusters[1]._busy))
+        verifications.close()
+        assert not any(still_there(actor.process.pid) for actor in clusters[1].actors)

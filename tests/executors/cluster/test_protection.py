@@ -9,7 +9,7 @@ from cause.errors import InputError
 from cause.executors.cluster.connection import require_protection
 from cause.executors.cluster.executor import RayExecutor
 from cause.executors.cluster.resources import parse_per_worker
-from cause.service.settings import ServeSettings
+from cause.service.settings import ServeSettings, read_settings
 
 ELSEWHERE = "192.0.2.7"  # an address for documentation: no machine has it
 
@@ -70,3 +70,17 @@ def test_what_a_worker_needs_makes_no_sense_without_a_cluster():
         executor_of(None, "cpus=1")
     with pytest.raises(InputError, match="ray"):
         ServeSettings(per_worker="cpus=1")
+
+
+@pytest.mark.parametrize("wrong", [{"lease": "0.5s"}, {"lease": "1h"}, {"lease": "5 apples"}, {"ray_port": 65_536}])
+def test_settings_of_a_service_that_cannot_be_are_refused(wrong):
+    with pytest.raises(InputError):
+        ServeSettings(ray="auto", **wrong)
+
+
+def test_a_service_takes_its_cluster_from_a_file_and_from_the_environment(tmp_path):
+    file = tmp_path / "serve.toml"
+    file.write_text('[serve]\nray = "10.0.0.1:6379"\nper_worker = "cpus=1,gpus=0.1"\nlease = "8s"\n')
+    settings = read_settings(file, {"CAUSE_SERVE_LEASE": "12s", "CAUSE_SERVE_RAY_PORT": "7000"})
+    assert (settings.ray, settings.per_worker) == ("10.0.0.1:6379", "cpus=1,gpus=0.1")
+    assert (settings.lease_s, settings.ray_port) == (12.0, 7000)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from cause.device.device import Cause
+from cause.errors import Cancelled
 from cause.executors.cluster import RayExecutor
 from cause.learners import CountingLearner
 from cause.learners.sklearn import SklearnLearner
@@ -89,10 +90,12 @@ def lives(executor, users=6):
     return device
 
 
-def test_bits_are_those_of_one_process(executor):
+def test_bits_are_those_of_one_process(executor, monkeypatch):
+    started, start = [], executor._start
+    monkeypatch.setattr(executor, "_start", lambda: (started.append(1), start())[1])
     plain, spread = lives(None), lives(executor)
     assert differences(plain, spread) == []
-    assert len(executor._idle) > 1, "several workers took part"
+    assert len(started) > 1, "several workers took part"
 
 
 def test_bits_stay_the_same_when_workers_die(executor):
@@ -243,6 +246,19 @@ def test_commands_train_on_a_cluster(address, tmp_path, monkeypatch):
     assert files_with(NAMED.encode()) == []
 
 
+@pytest.mark.parametrize("how", ["joined", "left to Ray"])
+def test_ray_records_no_command_line(address, how):
+    join = "import sys; from cause.executors.cluster.connection import join; join(sys.argv[1])"
+    plain = "import sys, ray; ray.init(address=sys.argv[1], log_to_driver=False)"
+    command = [sys.executable, "-c", join if how == "joined" else plain, address, f"--user={how}"]
+    subprocess.run(command, capture_output=True, timeout=120, check=True)
+    from ray._private import state
+
+    RayExecutor(address, lease=LEASE_S).close()
+    recorded = any(f"--user={how}" in job["Entrypoint"] for job in state.jobs())
+    assert recorded == (how == "left to Ray"), "Ray records it by itself, so this test can fail"
+
+
 def test_another_version_of_ray_is_one_line(address):
     program = (
         "import sys, ray\nray.__version__ = '2.59.0'\nfrom cause.executors.cluster import RayExecutor\n"
@@ -275,16 +291,21 @@ def test_a_worker_that_needs_a_card_or_more_memory_than_there_is_waits_for_it(ad
     for needs in ({"cpus": 1, "gpus": 1}, {"memory": 1 << 50}):
         with RayExecutor(address, per_worker=needs, lease=LEASE_S) as executor:
             assert executor.workers == 1
-            thread = threading.Thread(
-                target=lambda: list(executor.train(CountingLearner(), shard_work(0), lambda *_: None))
-            )
+            stopped = threading.Event()
+
+            def train(executor=executor, stopped=stopped) -> None:
+                with pytest.raises(Cancelled):
+                    list(executor.train(CountingLearner(), shard_work(0), lambda *_: None))
+                stopped.set()
+
+            thread = threading.Thread(target=train)
             thread.start()
             wait_until(lambda: executor._busy, 30)
             pass_time(1.0)
             assert not executor._busy[0].ready
             executor.cancel()
-            thread.join(30)
-            assert not thread.is_alive()
+            assert stopped.wait(30)
+            thread.join()
 
 
 def test_a_command_shows_the_nodes(address):

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from cause.errors import LearnerError
+from cause.errors import Cancelled, LearnerError
 from cause.executors import ShardError
 from cause.learners import CountingLearner
-from tests.executors.cluster.local_actor import LocalCluster
+from tests.executors.cluster.local_actor import LocalActor, LocalCluster
 from tests.executors.test_processes import shard_work
 from tests.executors.worker_learners import Endless, Held, Killed, Raising
 from tests.waiting import wait_until
@@ -90,6 +90,34 @@ def test_a_stopped_worker_has_ended_when_cancel_returns(cluster):
     assert time.monotonic() - started < cluster.lease + 1.5
     thread.join()
     assert got == [None]
+
+
+@pytest.mark.parametrize("call", ["remove", "public_key"])
+def test_nobody_waits_for_a_cluster_that_does_not_answer(cluster, monkeypatch, call):
+    """As Ray may do about a node that died."""
+    answers = threading.Event()
+    if call == "remove":
+        thread = threading.Thread(target=train_until_cancelled, args=(cluster, Endless()))
+        thread.start()
+        wait_until(lambda: any(worker.ready for worker in cluster._busy))
+        monkeypatch.setattr(LocalActor, call, lambda actor: answers.wait(60))
+    else:
+        monkeypatch.setattr(LocalActor, call, lambda actor: answers.wait(60) and b"")
+        thread = threading.Thread(target=train_until_cancelled, args=(cluster,))
+        thread.start()
+        wait_until(lambda: cluster._busy)
+    try:
+        started = time.monotonic()
+        cluster.cancel()
+        assert time.monotonic() - started < cluster.lease + 3
+    finally:
+        answers.set()
+        thread.join()
+
+
+def train_until_cancelled(cluster, learner=CountingLearner()):  # noqa: B008
+    with pytest.raises(Cancelled):
+        list(cluster.train(learner, shard_work(0), NOBODY_LISTENS))
 
 
 def test_a_worker_that_hears_nothing_from_the_device_ends_itself(cluster, monkeypatch):

@@ -103,12 +103,23 @@ class RemoteProcess:
             self._inner.close()  # the pool tries the segment on another worker
             if not goodbye:
                 self._wait_for_lease()
-            with contextlib.suppress(Exception):
-                self._actor.remove()
             if self._channel is not None:
                 self._channel.close()
-            self._ended.set()
-            os.close(self._alive)
+            self._conclude()
+            with contextlib.suppress(Exception):
+                self._actor.remove()  # last: nobody waits for Ray, which may take long about a node that died
+
+    def _conclude(self) -> None:
+        """Let everybody see that the worker's memory is gone.
+
+        The sentinel becomes readable before `join` returns: the pool then replaces its pipe by the sentinel, and a
+        thread that waits for the pipe at that moment would not wake up for what happens to the sentinel later.
+        """
+        with self._lock:
+            if not self._ended.is_set():
+                self._inner.close()
+                os.close(self._alive)
+                self._ended.set()
 
     def __del__(self) -> None:
         with contextlib.suppress(OSError, AttributeError):
@@ -208,9 +219,10 @@ class RemoteProcess:
     def _end(self, channel: Channel | None) -> None:
         """Tell the worker to end; cut the connection if it does not within a second."""
         if channel is None:
+            self._conclude()  # it has no samples, and will be sent none
+            self._expected.cancel()
             with contextlib.suppress(Exception):
                 self._actor.remove()  # it may wait for room, or be about to connect
-            self._expected.cancel()
             return
         said = threading.Thread(target=self._say_end, args=(channel,), daemon=True)
         said.start()
