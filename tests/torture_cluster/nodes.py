@@ -94,14 +94,14 @@ class Cluster:
         if done.returncode:
             raise OSError(f"a Ray node at {address} does not start: {(done.stdout + done.stderr)[-2000:]}")
 
-    def raylet(self, link: Link) -> int | None:
-        """Return the process of a namespace's raylet; None if it has ended."""
-        found = [
-            pid
-            for pid in self.network.processes()
-            if _command(pid).split(" ")[0].endswith("/raylet") and link.address in _command(pid)
-        ]
-        return found[0] if found else None
+    def raylets(self) -> dict[Link, int]:
+        """Return the process of the raylet of each namespace, where it runs."""
+        found = {}
+        for pid, command in self.processes().items():
+            for link in self.network.links:
+                if command.split(" ")[0].endswith("/raylet") and f"={link.address} " in command:
+                    found[link] = pid
+        return found
 
     def processes(self) -> dict[int, str]:
         """Return the numbers of all processes of this cluster with their command lines, wherever they were started."""
@@ -114,15 +114,21 @@ class Cluster:
                 except OSError:
                     continue
                 if ours:
-                    found[int(folder.name)] = _command(int(folder.name))
+                    found[int(folder.name)] = command_of(int(folder.name))
         return found
 
     def workers(self) -> list[int]:
         """Return the processes that train."""
-        return [pid for pid, command in self.processes().items() if command.startswith("ray::TrainingWorker")]
+        return [pid for pid, command in self.processes().items() if is_worker(command)]
 
 
-def _command(pid: int) -> str:
+def is_worker(command: str) -> bool:
+    """Return whether a command line is that of a process that trains."""
+    return command.startswith("ray::TrainingWorker")
+
+
+def command_of(pid: int) -> str:
+    """Return the command line of a process; an empty text if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
