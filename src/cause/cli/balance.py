@@ -12,6 +12,8 @@ from cause.cli.output import check_files, deliver, print_table, progress_bar
 def balance(
     seeds: o.Seeds = 30,
     users: Annotated[int, typer.Option(help="Users to draw.")] = 100,
+    ray: o.RayRuns = None,
+    per_worker: o.PerRun = None,
     json: o.AsJson = False,
     out: o.OutFile = None,
     plot: o.PlotFile = None,
@@ -25,8 +27,9 @@ def balance(
 
     check_files(plot, out)
     cells = balance_cells(SHARDS, users, seeds)
+    place = Place(cluster=o.cluster_of(ray, per_worker))
     with progress_bar("partitioning") as progress:
-        spreads = [Spread.of(done) for done in run_cells(cells, Place(), progress)]
+        spreads = [Spread.of(done) for done in run_cells(cells, place, progress)]
     result = {"users": users, "seeds": seeds, "rows": [asdict(spread) for spread in spreads]}
 
     def show() -> None:

@@ -16,14 +16,16 @@ def cluster(
     per_worker: h.PerWorker = None,
     json: o.AsJson = False,
 ) -> None:
-    """Show the nodes of a Ray cluster that trains for a device, and how many workers it has room for."""
+    """Show the nodes of a Ray cluster, the workers that train on them with their leases, and how many have room."""
     check_choice("action", action, ("status",))
     h.need("cryptography", "home")
     from cause.executors.cluster.connection import is_here, join, require_protection
     from cause.executors.cluster.resources import actor_options, parse_per_worker, room
+    from cause.executors.cluster.status import workers_of
 
     options = actor_options({"cpus": 1} if per_worker is None else parse_per_worker(per_worker))
-    nodes = sorted(join(ray).nodes(), key=lambda node: (not node["Alive"], node["NodeManagerAddress"], node["NodeID"]))
+    connected = join(ray)
+    nodes = sorted(connected.nodes(), key=lambda node: (not node["Alive"], node["NodeManagerAddress"], node["NodeID"]))
     alive = [node for node in nodes if node["Alive"]]
     addresses = [node["NodeManagerAddress"] for node in alive]
     require_protection(ray, addresses)
@@ -41,6 +43,7 @@ def cluster(
         ],
         "room": room(alive, options),
         "several_machines": not all(map(is_here, addresses)),
+        "workers": workers_of(connected),
     }
     if json:
         print_json(result)
@@ -52,3 +55,9 @@ def cluster(
         gpus = f", {node['gpus']:g} GPUs" if node["gpus"] else ""
         memory = f"{node['memory'] / 2**30:.1f} GiB"
         print(f"  {node['id'][:8]} {node['address']}: {node['cpus']:g} CPUs{gpus}, {memory}{state}")
+        for worker in result["workers"]:
+            if worker["node"] == node["id"]:
+                print(f"    worker {worker['pid']} of device {worker['device']}, lease {worker['lease_s']:g} s")
+    starting = sum(worker["node"] is None for worker in result["workers"])
+    if starting:
+        print(f"workers that wait for room or start: {starting}")

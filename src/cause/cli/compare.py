@@ -35,6 +35,8 @@ def compare(
     labels: o.Labels = None,
     classes: o.Classes = 10,
     jobs: o.Jobs = None,
+    ray: o.RayRuns = None,
+    per_worker: o.PerRun = None,
     json: o.AsJson = False,
     out: o.OutFile = None,
     plot: o.PlotFile = None,
@@ -49,6 +51,8 @@ def compare(
     from cause.lab.workload import Workload
 
     check_files(plot, out)
+    if trace is not None and ray is not None:
+        raise InputError("a trace names users, and Ray would keep copies of it: leave out --trace or --ray")
     names = list(dict.fromkeys(systems or comparison.DEFAULT_SYSTEMS))
     swept = None if sweep is None else comparison.Sweep.parse(sweep)
     if swept:
@@ -78,7 +82,7 @@ def compare(
     swept_name = swept.name if swept else None
     with o.trace_file(source, trace) as file, progress_bar("simulating") as progress:
         planned = comparison.comparison_cells(names, source, setting, seeds, swept, file)
-        rows = comparison.rows_of(run_cells(planned, o.place_of(jobs), progress), swept_name)
+        rows = comparison.rows_of(run_cells(planned, o.place_of(jobs, ray, per_worker), progress), swept_name)
     result = {
         "workload": asdict(source) if isinstance(source, Workload) else {"trace": str(trace)},
         "setting": asdict(setting),

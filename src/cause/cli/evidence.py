@@ -1,6 +1,7 @@
 """`cause verify`, `cause receipts` and `cause log`."""
 
 import json as json_
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +31,8 @@ def verify(
         str | None, typer.Option(help="With --key: that the receipt answers the request that this was sent with.")
     ] = None,
     processes: Annotated[int, typer.Option(help="Fresh processes for the replay; 0: in this one.")] = 1,
+    ray: h.RayAddress = None,
+    per_worker: h.PerWorker = None,
     json: o.AsJson = False,
 ) -> None:
     """Replay from the retained data and compare all stored sub-models; with RECEIPT check its signature and proof."""
@@ -42,9 +45,14 @@ def verify(
         return
     if nonce is not None:
         raise InputError("--nonce goes with --key and the file of a receipt")
-    with h.opened(home, read_only=True) as device, progress_bar("replaying shards") as progress:
+    # on a cluster, the home is open for writing: an erasure by another process could not reach the workers
+    with (
+        h.executor_of(ray, per_worker) or nullcontext() as executor,
+        h.opened(home, read_only=executor is None) as device,
+        progress_bar("replaying shards") as progress,
+    ):
         receipt_: Any = None if receipt is None else _receipt(receipt)
-        report = device.verify(receipt_, processes=processes, progress=progress)
+        report = device.verify(receipt_, processes=processes, progress=progress, executor=executor)
     counts = {
         "sub_models": report.sub_models,
         "identical": len(report.identical),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cause.engine.ledger import Quarantined
     from cause.engine.presets import System
     from cause.engine.progress import Watch
+    from cause.executors.cluster import RayExecutor
     from cause.learners.deferred import DeferredLearner
 
 BROKEN = (
@@ -74,7 +75,7 @@ PerWorker = Annotated[
 ]
 
 
-def executor_of(ray: str | None, per_worker: str | None) -> "Executor | None":
+def executor_of(ray: str | None, per_worker: str | None) -> "RayExecutor | None":
     """Return the executor that a command asked for; None to train as the home is configured."""
     if ray is None:
         if per_worker is not None:

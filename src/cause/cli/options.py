@@ -11,6 +11,7 @@ import typer
 from cause.errors import InputError
 
 if TYPE_CHECKING:
+    from cause.lab.reproduce.on_cluster import Cluster
     from cause.lab.reproduce.place import Place
     from cause.lab.simulate import Setting
     from cause.lab.trace import Trace
@@ -117,6 +118,14 @@ Classes = Annotated[int, typer.Option(help="Number of classes.")]
 Seed = Annotated[int, typer.Option(help="Root seed.")]
 Seeds = Annotated[int, typer.Option(help="How many seeds to average over, from 0.")]
 Jobs = Annotated[int | None, typer.Option(help="Processes to run at once. [default: one a core]")]
+RayRuns = Annotated[
+    str | None,
+    typer.Option("--ray", metavar="ADDRESS", help="Run on the Ray cluster at this address: HOST:PORT, or auto."),
+]
+PerRun = Annotated[
+    str | None,
+    typer.Option("--per-worker", help="With --ray: what each run needs, as cpus=1,gpus=0.1. [default: cpus=1]"),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 OutFile = Annotated[
     Path | None, typer.Option("--out", help="Write the result with command, commit, machine and date (JSON).")
@@ -161,14 +170,28 @@ def setting_of(
     return Setting(4 if shards is None else shards, memory, slots, size_bytes, backbone, classes, seed)
 
 
-def place_of(jobs: int | None) -> "Place":
-    """Return where simulations run: in so many processes at once, one a core without a number."""
+def cluster_of(ray: str | None, per_worker: str | None) -> "Cluster | None":
+    """Return the cluster that a command named; None to run on this machine."""
+    if ray is None:
+        if per_worker is not None:
+            raise InputError("--per-worker says what a run on a cluster needs: name the cluster with --ray")
+        return None
+    from cause.executors.cluster.resources import parse_per_worker
+    from cause.lab.reproduce.on_cluster import Cluster
+
+    return Cluster(ray, {"cpus": 1.0} if per_worker is None else parse_per_worker(per_worker))
+
+
+def place_of(jobs: int | None, ray: str | None = None, per_worker: str | None = None) -> "Place":
+    """Return where simulations run: in so many processes at once, one a core without a number, or on a cluster."""
+    if ray is not None and jobs is not None:
+        raise InputError("--jobs is for this machine: on a cluster, --per-worker decides how many run at once")
     from cause.common.machine import cores
     from cause.lab.reproduce.place import Place, check_processes
 
     processes = cores() if jobs is None else jobs
     check_processes(processes)
-    return Place(workers=processes)
+    return Place(workers=processes, cluster=cluster_of(ray, per_worker))
 
 
 @contextmanager

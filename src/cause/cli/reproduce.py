@@ -46,6 +46,8 @@ def reproduce(
     together: Annotated[
         int, typer.Option(help="Trainings at once, each in its own process; what measures energy or time runs alone.")
     ] = 1,
+    ray: o.RayRuns = None,
+    per_worker: o.PerRun = None,
     recipe: Annotated[str, typer.Option(help="How to train: paper, ours, authors or authors-network.")] = "paper",
     share: Annotated[float | None, typer.Option(help="Share of the training samples, instead of the size's.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of each training, instead of the size's.")] = None,
@@ -110,8 +112,9 @@ def reproduce(
     chosen_only = parse_only(only or [], cells)
     if note := turns_note(device, together):
         print(f"note: {note}", file=sys.stderr)
+    cluster = o.cluster_of(ray, per_worker)
     with _progress() as on_done:
-        place = Place(data, device, workers, together)
+        place = Place(data, device, workers, together, cluster)
         report_ = run_all(figures, size, place, folder, only=chosen_only, on_done=on_done, minutes=minutes)
     _deliver(report_, json)
 

@@ -6,8 +6,9 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cause.device.replay_work import Replayed, replay_on
 from cause.engine.chain import Chain
-from cause.engine.executor import Task, train_segment
+from cause.engine.executor import Executor, Task, train_segment
 from cause.engine.progress import Progress, silent
 from cause.engine.samples import SegmentKey
 from cause.errors import ChangedError
@@ -62,6 +63,7 @@ def verify(
     processes: int = 1,
     progress: Progress | None = None,
     began: Callable[[ProcessPoolExecutor], None] | None = None,
+    executor: Executor | None = None,
 ) -> Verification:
     """Replay shards in fresh processes, and compare with the stored sub-models.
 
@@ -77,6 +79,8 @@ def verify(
         Called after each shard, with how many are done and how many there are.
     began
         Called with the pool of processes, for a caller that may have to end them.
+    executor
+        Replays instead of processes of this machine, such as a `RayExecutor`; it must not be training anything else.
 
     Raises
     ------
@@ -100,8 +104,10 @@ def verify(
     try:
         chains = device.chains(shards)
         reloads = device.held.reloads
-        results: Iterator[Verification] = map(replay, chains)
-        if processes and device.engine.training.in_fresh_processes:
+        results: Iterator[Verification | Replayed] = map(replay, chains)
+        if executor is not None and device.engine.training.in_fresh_processes:
+            results = replay_on(executor, device, chains, since)
+        elif processes and device.engine.training.in_fresh_processes:
             pool = ProcessPoolExecutor(min(processes, max(1, len(chains))), context_for(device.learner))
             results = pool.map(replay, chains)
             if began is not None:

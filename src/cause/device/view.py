@@ -16,6 +16,7 @@ from cause.engine import ensemble
 from cause.engine.arguments import check_whole, inputs_of, requests_of
 from cause.engine.chain import Chain
 from cause.engine.engine import Engine
+from cause.engine.executor import Executor
 from cause.engine.journal import Journal
 from cause.engine.learner import Learner
 from cause.engine.memory import SubModel
@@ -173,6 +174,7 @@ class DeviceView:
         processes: int = 1,
         progress: Progress | None = None,
         began: "Callable[[ProcessPoolExecutor], None] | None" = None,
+        executor: Executor | None = None,
     ) -> Verification:
         """Train again from the retained data alone, in fresh processes, and compare with the stored sub-models.
 
@@ -187,6 +189,9 @@ class DeviceView:
             Called after each shard, with how many are done and how many there are.
         began
             Called with the pool of processes, for a caller that may have to end them.
+        executor
+            Replays instead of processes of this machine, such as a `RayExecutor`. It must not be the one that the
+            device trains with. A home must be open for writing, so that erasures reach its workers.
 
         Returns
         -------
@@ -201,16 +206,20 @@ class DeviceView:
             If something was forgotten or found damaged meanwhile.
         """
         check_whole(processes=processes)
+        if executor is not None and executor is self.engine.executor:
+            raise InputError("the device trains with this executor: verify with another one of the same cluster")
         if processes < 0:
             raise InputError(f"processes is how many processes replay, or 0 for this one, not {processes}")
         if receipt is None:
-            return verify(self, processes=processes, progress=progress, began=began)
+            return verify(self, processes=processes, progress=progress, began=began, executor=executor)
         if self.home is None:
             raise InputError("receipts are for a device with a home: Cause('device/', …)")
         with self.lock:
             body = self.home.receipts.checked(receipt)
         touched = {shard["shard"] for shard in body["shards"]}
-        verification = verify(self, shards=touched, processes=processes, progress=progress, began=began)
+        verification = verify(
+            self, shards=touched, processes=processes, progress=progress, began=began, executor=executor
+        )
         with self.lock:
             wrong, superseded = self.home.receipts.held(body)
         return replace(verification, wrong=wrong, superseded=superseded)

@@ -1,6 +1,7 @@
 """Learning and forgetting in shards: the paper's Algorithm 3, top to bottom."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from cause.common.hashing import derive, root_key
@@ -87,6 +88,7 @@ class Engine:
     ) -> None:
         self.system = system = settled(system, lambda s: learner.composed(s).sub_model_bytes, shards, memory, slots)
         self.learner, self.executor = learner.composed(system), executor
+        self._replaying: tuple[Executor, ...] = ()
         check_composition(self.learner, system, shards)
         self.classes = classes_of(classes, learner)
         gamma = system.gamma if system.controlled else FIXED
@@ -187,7 +189,9 @@ class Engine:
             touched = {key.shard for key in (*learned, *quarantined)}
             if touched:
                 self.state.touch(touched)
-                self.executor.cancel(touched)  # a training under way may have seen the samples
+                for executor in (self.executor, *self._replaying):
+                    executor.cancel(touched)  # a training under way may have seen the samples
+                self.state.journal.await_workers(touched)
             try:
                 dropped = self.training.delete(selection, plans)
                 if requested and plans:
@@ -241,7 +245,19 @@ class Engine:
         try:
             self.training.close()
         finally:
-            self.executor.close()
+            for executor in (self.executor, *self._replaying):
+                executor.close()
+            self.state.journal.workers_ended()
+
+    @contextmanager
+    def replaying(self, executor: Executor, shards: Collection[int]) -> Iterator[None]:
+        """Let erasures reach another executor, too, which replays these shards; its workers end afterwards."""
+        self._replaying = (*self._replaying, executor)
+        try:
+            yield
+        finally:
+            executor.retire(shards)
+            self._replaying = tuple(each for each in self._replaying if each is not executor)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the executor out of copies of a device in memory."""

@@ -15,6 +15,10 @@ OnEpoch = Callable[[SegmentKey, int, int], None]
 """Called with a segment, the number of its epochs that are done, and the number of all its epochs."""
 
 
+def nothing_to_record(seconds: float) -> None:
+    """Record nothing: these samples belong to no home."""
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """One segment to train: its samples and its seed."""
@@ -33,6 +37,8 @@ class ShardWork:
     tasks: Sequence[Task]
     current: Callable[[], bool]
     """Returns false once some of the samples were forgotten; called before each task."""
+    before_sending: Callable[[float], None] = nothing_to_record
+    """Called before samples leave this machine, with the seconds that a worker may outlive this process."""
 
 
 class ShardError(Exception):
@@ -87,6 +93,8 @@ class Executor(Protocol):
 
     def cancel(self, shards: Collection[int] | None = None) -> None:
         """Stop training some shards, or all; may be called from any thread.
+
+        Workers on other machines that hold samples of these shards have ended when this returns.
 
         Parameters
         ----------

@@ -1,6 +1,6 @@
 """The journal of a device: it records changes durably. This one, of a device in memory, records nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
@@ -78,6 +78,23 @@ class Journal:
         retrained
             How many samples were trained again.
         """
+
+    def sending(self, shard: int, seconds: float) -> None:
+        """Record that samples of a shard are about to be sent to another machine.
+
+        Parameters
+        ----------
+        shard
+            The shard.
+        seconds
+            How long a worker there may outlive this process.
+        """
+
+    def await_workers(self, shards: Collection[int]) -> None:
+        """Wait until no worker of an earlier process can hold samples of these shards any more."""
+
+    def workers_ended(self) -> None:
+        """Record that all workers of this process have ended."""
 
     def discarded(self, key: SegmentKey) -> None:
         """Record that a damaged sub-model was removed from the memory."""

@@ -26,7 +26,7 @@ import numpy as np
 from cause.common import positions as pos
 from cause.common.hashing import digest
 from cause.engine.arrays import ArrayUpload
-from cause.engine.executor import Executor, OnEpoch, ShardError, ShardWork, Task
+from cause.engine.executor import Executor, OnEpoch, ShardError, ShardWork, Task, nothing_to_record
 from cause.engine.learner import Learner
 from cause.engine.ledger import Ledger, Selection
 from cause.engine.requests import Request
@@ -49,7 +49,12 @@ def verdict_seeds(learner: Learner) -> list[bytes]:
 
 
 def verdicts(
-    learner: Learner, executor: Executor, key: SegmentKey, pieces: Sequence[Piece], current: Callable[[], bool]
+    learner: Learner,
+    executor: Executor,
+    key: SegmentKey,
+    pieces: Sequence[Piece],
+    current: Callable[[], bool],
+    before_sending: Callable[[float], None] = nothing_to_record,
 ) -> dict[str, str] | None:
     """Train on each upload's samples of a segment alone, and return which of them fail.
 
@@ -63,6 +68,8 @@ def verdicts(
         Its samples.
     current
         Returns false once some of the samples were forgotten.
+    before_sending
+        Called before samples leave this machine (see `ShardWork`).
 
     Returns
     -------
@@ -78,7 +85,7 @@ def verdicts(
     failing: dict[str, str] = {}
     for piece in pieces:
         try:
-            if not _trained_alone(learner, executor, key, piece, current):
+            if not _trained_alone(learner, executor, key, piece, current, before_sending):
                 return None
         except ShardError as error:
             if is_passing(error.cause):
@@ -90,12 +97,17 @@ def verdicts(
 
 
 def _trained_alone(
-    learner: Learner, executor: Executor, key: SegmentKey, piece: Piece, current: Callable[[], bool]
+    learner: Learner,
+    executor: Executor,
+    key: SegmentKey,
+    piece: Piece,
+    current: Callable[[], bool],
+    before_sending: Callable[[float], None] = nothing_to_record,
 ) -> bool:
     """Train on these samples alone with each seed; return False if some of them were forgotten meanwhile."""
     lesson = Lesson(NOWHERE, (piece,), len(piece.positions))
     tasks = [Task(lesson, seed) for seed in verdict_seeds(learner)]
-    work = [ShardWork(key.shard, lambda: None, [task], current) for task in tasks]
+    work = [ShardWork(key.shard, lambda: None, [task], current, before_sending) for task in tasks]
     with closing(executor.train(learner, work, _cancelling(current))) as blobs:
         return all(blob is not None for blob in blobs)
 

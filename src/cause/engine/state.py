@@ -1,6 +1,6 @@
 """The state of a device under one lock: the ledger, the memory, and a counter of changes to them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from threading import RLock
 from typing import Any, Protocol
 
@@ -153,6 +153,18 @@ class State:
     def current(self, shard: int, since: int) -> bool:
         """Return whether a shard is unchanged since the change number `since`: nothing forgotten, nothing damaged."""
         return max(self._touched.get(shard, 0), self._reloaded) <= since
+
+    def sending(self, shard: int) -> Callable[[float], None]:
+        """Return a function that records, durably, that samples of a shard are about to be sent to another machine.
+
+        It takes the seconds that a worker there may outlive this process.
+        """
+
+        def record(seconds: float) -> None:
+            with self.lock:
+                self.journal.sending(shard, seconds)
+
+        return record
 
     def reload(self) -> None:
         """Load ledger and memory from the disk again, after an error; a device in memory does nothing."""

@@ -212,7 +212,7 @@ class Training:
             if not current():
                 return True
             pieces = held.ledger.lineage(key.shard)[key].pieces
-        failing = verdicts(learner, executor, key, pieces, current)
+        failing = verdicts(learner, executor, key, pieces, current, held.sending(key.shard))
         with held.lock:
             if not current():
                 return True
@@ -239,9 +239,8 @@ class Training:
 
     def _work(self, shard: int, lessons: Sequence[tuple[Segment, Lesson]], changes: int) -> ShardWork:
         tasks = [Task(lesson, training_seed(self._key, *segment.key)) for segment, lesson in lessons]
-        return ShardWork(
-            shard, partial(self._held.head_blob, shard), tasks, partial(self._held.current, shard, changes)
-        )
+        current = partial(self._held.current, shard, changes)
+        return ShardWork(shard, partial(self._held.head_blob, shard), tasks, current, self._held.sending(shard))
 
     def _identity(self, recipe: bytes, segment: Segment, lesson: Lesson) -> bytes:
         """Digest of everything that the sub-model after a shard's head is made from."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pickle import PicklingError
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from cause.engine.executor import OnEpoch, ShardError, ShardWork
 from cause.engine.learner import Learner
@@ -107,6 +107,10 @@ class _Shard:
     @property
     def samples_left(self) -> int:
         return sum(task.lesson.total for task in self._work.tasks[self.started :])
+
+    def before_sending(self, seconds: float) -> None:
+        """Record that samples leave this machine for a worker that may outlive this process by so many seconds."""
+        self._work.before_sending(seconds)
 
     def next(self, learner: Learner | None) -> Assignment:
         if self.started == 0:
@@ -384,6 +388,12 @@ class WorkerPool(ABC):
         self.cancel()
         with self._lock:
             self._stop = bool(self._shards)  # stop the running call only, not the next one
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # the interpreter may be shutting down

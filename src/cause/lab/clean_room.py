@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cause.device.device import Cause
 from cause.device.verify import Verification
+from cause.engine.executor import Executor
 from cause.engine.learner import Learner
 from cause.engine.partition import Arrivals, Assignment, Partitioner
 from cause.engine.samples import SegmentKey, Upload, arrays_of
@@ -34,7 +35,13 @@ class Recorded(Partitioner):
         return assigned
 
 
-def clean_room(device: Cause, learner: Learner, rounds: Iterable[Iterable[Upload]], seed: int) -> Cause:
+def clean_room(
+    device: Cause,
+    learner: Learner,
+    rounds: Iterable[Iterable[Upload]],
+    seed: int,
+    executor: Executor | None = None,
+) -> Cause:
     """Return a device trained without the forgotten samples, with the same partition and an unlimited memory.
 
     Parameters
@@ -47,10 +54,13 @@ def clean_room(device: Cause, learner: Learner, rounds: Iterable[Iterable[Upload
         The uploads as the device received them; only their retained samples are learned.
     seed
         The root seed of the device.
+    executor
+        Trains the clean room; this process does by default.
     """
     system = replace(device.system, policy="unlimited")
     shards = device.controller.shards
-    clean = Cause(learner=learner, system=system, shards=shards, classes=device.classes, seed=seed)
+    classes = device.classes
+    clean = Cause(learner=learner, system=system, shards=shards, classes=classes, seed=seed, executor=executor)
     clean.engine.partition = Recorded(device)
     for t, uploads in enumerate(rounds, start=1):
         kept = []

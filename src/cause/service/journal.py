@@ -1,6 +1,6 @@
 """A journal that writes to the home and publishes events."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,15 @@ class PublishingJournal(Journal):
         self._events.publish("sub_model.admitted", segment=list(segment), size_bytes=kept.size_bytes, slot=slot)
         for key in sorted(evicted):
             self._events.publish("sub_model.dropped", segment=list(key), why="evicted")
+
+    def sending(self, shard: int, seconds: float) -> None:
+        self._home.sending(shard, seconds)
+
+    def await_workers(self, shards: Collection[int]) -> None:
+        self._home.await_workers(shards)
+
+    def workers_ended(self) -> None:
+        self._home.workers_ended()
 
     def discarded(self, key: SegmentKey) -> None:
         self._home.discarded(key)

@@ -24,6 +24,7 @@ from cause.device.store.retrying import retried
 from cause.errors import HomeError
 from cause.executors import Executor, Processes
 from cause.executors.cluster.resources import parse_per_worker
+from cause.executors.pool import WorkerPool
 from cause.service.baselines import Comparison
 from cause.service.batching import PredictionBatcher
 from cause.service.body_reader import BodyReader
@@ -91,7 +92,9 @@ class Service:
             self._bodies: dict[str, OrderedDict[str, tuple[float, bytes]]] = {}
             self._loop: asyncio.AbstractEventLoop | None = None
             self._overwriting: set[asyncio.Task[int]] = set()
-            self.verifications = Verifications(self.device, self.events, settings.verify_processes)
+            self.verifications = Verifications(
+                self.device, self.events, settings.verify_processes, lambda: _cluster(settings)
+            )
             self.journal = PublishingJournal(self.home, self.events, self._on_forget)
             self.device.journal = self.journal
             tidy = self.home.time.doubt() is None
@@ -271,9 +274,14 @@ def tokens_of(folder: Path) -> Tokens:
 
 def _executor(settings: ServeSettings) -> Executor:
     """Return where the service trains: in processes of this machine, or on a cluster."""
+    return _cluster(settings, settings.ray_port) or Processes(settings.workers)
+
+
+def _cluster(settings: ServeSettings, port: int = 0) -> WorkerPool | None:
+    """Return an executor on the cluster of the settings; None without one."""
     if settings.ray is None:
-        return Processes(settings.workers)
+        return None
     from cause.executors.cluster import RayExecutor
 
     needs = None if settings.per_worker is None else parse_per_worker(settings.per_worker)
-    return RayExecutor(settings.ray, per_worker=needs)
+    return RayExecutor(settings.ray, per_worker=needs, lease=settings.lease_s, port=port)

@@ -12,6 +12,7 @@ from cause.common.registry import check_choice, nearest
 from cause.common.units import parse_bytes
 from cause.device.schedule import TIMES, parse_duration
 from cause.errors import InputError
+from cause.executors.cluster.lease import LEAST_S, MOST_S
 from cause.executors.cluster.resources import parse_per_worker
 
 PREFIX = "CAUSE_SERVE_"
@@ -52,6 +53,11 @@ class ServeSettings:
     """The address of a Ray cluster that trains instead of worker processes of this machine: HOST:PORT, or auto."""
     per_worker: str | None = None
     """What each worker of the cluster needs: cpus=1,gpus=0.1,memory=2000000000; None: one CPU."""
+    lease: str = "5s"
+    """How long a worker of the cluster may live without this service, from 1s to 600s: an erasure waits as long for one
+    that cannot be reached."""
+    ray_port: int = 0
+    """The port on which the workers that train reach this service; 0: any free one. Verifications take a free one."""
     close_every: str | None = None
     """Close a round when so much time has passed and something is staged: "1h"."""
     close_samples: int | None = None
@@ -111,6 +117,10 @@ class ServeSettings:
             parse_per_worker(self.per_worker)
             if self.ray is None:
                 raise InputError("per_worker says what a worker of a cluster needs: name the cluster with ray")
+        if not LEAST_S <= self.lease_s <= MOST_S:
+            raise InputError(f"the lease of a worker must be from {LEAST_S:g} to {MOST_S:g} seconds, not {self.lease}")
+        if not 0 <= self.ray_port < 65_536:
+            raise InputError(f"ray_port is a number from 0 to 65535, not {self.ray_port}")
         if self.repair is not None:
             check_choice("repair", self.repair, REPAIRS)
         check_choice("samples", self.samples, SAMPLES)
@@ -143,6 +153,11 @@ class ServeSettings:
     def exposed(self) -> bool:
         """Whether tokens and samples can be read on the network: other machines are served without TLS."""
         return self.tls_cert is None and not self.plain and not is_loopback(self.host)
+
+    @property
+    def lease_s(self) -> float:
+        """`lease` in seconds."""
+        return parse_duration(self.lease)
 
     @property
     def close_every_s(self) -> float | None:

@@ -4,12 +4,15 @@ import queue
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from secrets import token_hex
 
 from cause.device.device import Cause
 from cause.errors import CauseError
+from cause.executors.pool import WorkerPool
 from cause.service.events import Events
 from cause.service.redact import redacted_message
 from cause.service.responses import timestamp
@@ -39,10 +42,19 @@ class Verifications:
         Where the end of a verification is published.
     processes
         How many processes replay.
+    executor
+        Makes the executor of a verification; None replays in processes of this machine.
     """
 
-    def __init__(self, device: Cause, events: Events, processes: int) -> None:
-        self._device, self._events, self._processes = device, events, processes
+    def __init__(
+        self,
+        device: Cause,
+        events: Events,
+        processes: int,
+        executor: Callable[[], WorkerPool | None] = lambda: None,
+    ) -> None:
+        self._device, self._events, self._processes, self._new_executor = device, events, processes, executor
+        self._executor: WorkerPool | None = None  # of the verification under way
         self._lock = threading.Lock()
         self._verifications: OrderedDict[str, Verification] = OrderedDict()
         self._jobs: queue.Queue[_Job | None] = queue.Queue(WAITING)
@@ -92,6 +104,8 @@ class Verifications:
             if self._pool is not None and (self._closed or self._device.changes != self._changes):
                 for process in list((self._pool._processes or {}).values()):
                     process.kill()
+        if self._closed and (executor := self._executor) is not None:
+            executor.cancel()  # an erasure ends its workers by itself
 
     def close(self) -> None:
         """Kill the verification under way and start none of those that wait."""
@@ -122,12 +136,26 @@ class Verifications:
                 self._verifications[job.id] = finished
             self._events.publish("verification.finished", **finished.model_dump())
 
+    @contextmanager
+    def _executor_of_one(self) -> Iterator[WorkerPool | None]:
+        """Yield the executor of one verification, and end its workers."""
+        self._executor = executor = self._new_executor()
+        try:
+            yield executor
+        finally:
+            self._executor = None
+            if executor is not None:
+                executor.close()
+
     def _verify(self, verification: Verification) -> Verification:
         fields: dict[str, object] = {}
         for left in reversed(range(TRIES)):
             self._changes = changes = self._device.changes
             try:
-                report = self._device.verify(verification.receipt, processes=self._processes, began=self._on_pool)
+                with self._executor_of_one() as executor:
+                    report = self._device.verify(
+                        verification.receipt, processes=self._processes, began=self._on_pool, executor=executor
+                    )
                 fields = {
                     "state": "mismatch" if not report.holds else "holds" if report.sub_models else "nothing",
                     "sub_models": report.sub_models,

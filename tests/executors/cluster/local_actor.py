@@ -50,8 +50,8 @@ class LocalCluster(LeasedPool):
     """A pool of such workers."""
 
     def __init__(self, workers: int = 1, lease: float = 2.0) -> None:
-        super().__init__(workers)
-        self.lease, self.actors = lease, list[LocalActor]()
+        super().__init__(workers, lease)
+        self.actors = list[LocalActor]()
         self.environments = list[str]()
         self._listener = Listener("127.0.0.1")
         self.environment = "test"

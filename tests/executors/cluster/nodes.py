@@ -5,11 +5,21 @@ import secrets
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
+
+MEMORY = {"object_store_memory": 80 << 20}
 
 
 @contextmanager
 def local_cluster(nodes: int = 3, cpus: int = 1) -> Iterator[str]:
     """Start nodes on this machine, and yield the address of their cluster; stop them afterwards."""
+    with local_nodes(nodes, cpus) as cluster:
+        yield cluster.address
+
+
+@contextmanager
+def local_nodes(nodes: int = 3, cpus: int = 1) -> Iterator[Any]:
+    """Start nodes on this machine, and yield their `ray.cluster_utils.Cluster`; stop them afterwards."""
     os.environ["RAY_AUTH_MODE"] = "token"
     os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
@@ -17,13 +27,12 @@ def local_cluster(nodes: int = 3, cpus: int = 1) -> Iterator[str]:
     import ray
     from ray.cluster_utils import Cluster
 
-    memory = {"object_store_memory": 80 << 20}
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": cpus, "include_dashboard": False, **memory})
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": cpus, "include_dashboard": False, **MEMORY})
     try:
         for _ in range(nodes - 1):
-            cluster.add_node(num_cpus=cpus, **memory)
+            cluster.add_node(num_cpus=cpus, **MEMORY)
         cluster.wait_for_nodes()
-        yield cluster.address
+        yield cluster
     finally:
         ray.shutdown()
         cluster.shutdown()

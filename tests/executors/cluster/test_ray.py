@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from contextlib import closing
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -20,29 +19,20 @@ from cause.learners import CountingLearner
 from cause.learners.sklearn import SklearnLearner
 from tests.clean_room import differences
 from tests.executors.cluster.nodes import local_cluster
+from tests.executors.cluster.ray_needed import MARKS, let_nodes_import_tests
 from tests.executors.cluster.test_remote import alive
 from tests.executors.test_processes import shard_work
 from tests.executors.worker_learners import Endless, Held
 from tests.process_memory import Needles, readable, search
 from tests.waiting import pass_time, wait_until
 
-# Ray reads its variables when it is imported: not before the fixture has set them
-HAS_RAY = find_spec("ray") is not None or os.environ.get("CAUSE_RAY") == "required"
-
-pytestmark = [
-    pytest.mark.skipif(not HAS_RAY, reason="Ray is not installed: make test-cluster"),
-    pytest.mark.filterwarnings("default::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-]
+pytestmark = MARKS
 LEASE_S = 2.0
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
 def address():
-    paths = [str(ROOT / "src"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # the nodes' workers import the learners of the tests
+    let_nodes_import_tests()
     with local_cluster() as found:
         yield found
 
@@ -54,17 +44,29 @@ def executor(address):
 
 
 def ray_processes():
-    """Return the processes of Ray on this machine by number, with their command lines; this one is not among them."""
+    """Return the processes of this test's cluster by number, with their command lines; this one is not among them."""
     found = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and int(folder.name) != os.getpid():
             try:
                 command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                if (command.startswith("ray::") or "/ray/" in command) and is_ours(folder):
+                    found[int(folder.name)] = command
             except OSError:
                 continue
-            if command.startswith("ray::") or "/ray/" in command:
-                found[int(folder.name)] = command
     return found
+
+
+def is_ours(folder):
+    """Whether a process descends from this one, or was given the token of this test's cluster; others may run, too."""
+    if os.environ["RAY_AUTH_TOKEN"].encode() in (folder / "environ").read_bytes():
+        return True
+    number = int(folder.name)
+    while number > 1:
+        number = int(Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[1])
+        if number == os.getpid():
+            return True
+    return False
 
 
 def workers():
@@ -209,10 +211,15 @@ def test_nothing_is_printed_by_a_training_that_prints(executor):
     assert files_with(b"a sample in the log") == []
 
 
+NAMED = "a-user-whom-a-command-line-names"
+
+
 def test_commands_train_on_a_cluster(address, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     draw = np.random.default_rng(3)
-    np.savez("data.npz", x=draw.normal(size=(60, 8)), y=draw.integers(3, size=60), users=np.repeat(["a", "b", "c"], 20))
+    np.savez(
+        "data.npz", x=draw.normal(size=(60, 8)), y=draw.integers(3, size=60), users=np.repeat(["a", NAMED, "c"], 20)
+    )
 
     def cause(*arguments):
         done = subprocess.run(
@@ -225,9 +232,59 @@ def test_commands_train_on_a_cluster(address, tmp_path, monkeypatch):
     for home, where in (("plain", ()), ("spread", ("--ray", address))):
         subprocess.run([sys.executable, "-m", "cause", "init", home, *init], check=True, capture_output=True)
         assert cause("learn", home, "data.npz", *where, "--json")["waiting"] == []
-        assert cause("forget", home, "--user", "b", *where, "--json")["waiting"] == []
-        verified = cause("verify", "--home", home, "--json")
+        assert cause("forget", home, "--user", NAMED, *where, "--json")["waiting"] == []
+        verified = cause("verify", "--home", home, *where, "--json")
         assert (verified["mismatched"], verified["identical"] > 0) == (0, True)
+        named = [body["cluster"]["lease_s"] for body in cause("receipts", home, "--json")["receipts"] if where]
+        assert named == [5.0] * 2 * bool(where)
+    if readable():
+        needles = [Needles({"name": NAMED.encode()})]
+        assert {pid: command for pid, command in ray_processes().items() if search(pid, needles, alone=True)} == {}
+    assert files_with(NAMED.encode()) == []
+
+
+def test_another_version_of_ray_is_one_line(address):
+    program = (
+        "import sys, ray\nray.__version__ = '2.59.0'\nfrom cause.executors.cluster import RayExecutor\n"
+        "from cause.errors import InputError\n"
+        "try:\n    RayExecutor(sys.argv[1])\nexcept InputError as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, address], capture_output=True, text=True, timeout=120)
+    assert "another version of Ray or Python" in done.stdout
+    assert "2.59.0" in done.stdout
+    assert len((done.stdout + done.stderr).splitlines()) == 1
+
+
+def test_a_command_shows_workers_and_their_leases(address, executor):
+    assert list(executor.train(CountingLearner(), shard_work(0), lambda *_: None)) == [b"9"]
+    command = [sys.executable, "-m", "cause", "cluster", "status", "--ray", address]
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=120, check=True)
+    found = json.loads(done.stdout)
+    (worker,) = found["workers"]
+    assert worker["lease_s"] == LEASE_S
+    assert worker["pid"] in workers()
+    assert worker["node"] in {node["id"] for node in found["nodes"]}
+    assert worker["device"].endswith(f"process {os.getpid()}")
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert f"worker {worker['pid']} of device" in shown
+    executor.cancel([0])
+    wait_until(lambda: not workers(), 5)
+
+
+def test_a_worker_that_needs_a_card_or_more_memory_than_there_is_waits_for_it(address):
+    for needs in ({"cpus": 1, "gpus": 1}, {"memory": 1 << 50}):
+        with RayExecutor(address, per_worker=needs, lease=LEASE_S) as executor:
+            assert executor.workers == 1
+            thread = threading.Thread(
+                target=lambda: list(executor.train(CountingLearner(), shard_work(0), lambda *_: None))
+            )
+            thread.start()
+            wait_until(lambda: executor._busy, 30)
+            pass_time(1.0)
+            assert not executor._busy[0].ready
+            executor.cancel()
+            thread.join(30)
+            assert not thread.is_alive()
 
 
 def test_a_command_shows_the_nodes(address):

@@ -17,7 +17,7 @@ OWN = "own"
 """The value of `form` in a receipt for users; receipts in the log have no such field."""
 FIELDS = (
     "format", "kind", "request", "received", "deadline", "released", "in_effect", "repaired", "samples", "recipe",
-    "environment", "software", "nonce_sha256",
+    "environment", "software", "nonce_sha256", "cluster",
 )  # fmt: skip
 """Fields of a receipt that do not depend on other users."""
 

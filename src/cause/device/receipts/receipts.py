@@ -28,6 +28,7 @@ from cause.device.receipts.log import Log, time_text
 from cause.device.receipts.own_form import entry_of, own_form
 from cause.device.store.database import Database
 from cause.device.store.layout import DEVICE_KEY
+from cause.device.store.leases import Leases
 from cause.device.store.queries import Queries
 from cause.device.store.sealed_store import SealedStore
 from cause.device.store.seals import open_identity
@@ -46,6 +47,10 @@ SALT_BYTES = 16
 """Random bytes in each receipt, so that nobody can guess the contents of an entry of which only the hash is known."""
 NONCE = b"cause: nonce of a request\0"
 """The prefix of a nonce when it is hashed."""
+
+
+OUTSIDE = "a machine that was frozen as a whole: suspended, paused, or copied while it ran"
+"""What the bound of a lease does not cover, as receipts say it."""
 
 
 def nonce_digest(nonce: str | None) -> str | None:
@@ -155,6 +160,8 @@ class Receipts(Log):
         Returns the time.
     trained
         Returns what the device trains with; it is known once the device has loaded the home.
+    leases
+        Knows which shards were sent to other machines.
     """
 
     def __init__(
@@ -165,10 +172,11 @@ class Receipts(Log):
         shelf: HomeShelf,
         clock: Callable[[], float],
         trained: Callable[[], Trained],
+        leases: Leases,
     ) -> None:
         super().__init__(database, lambda: store.vault.key(DEVICE_KEY))
         self._store, self._queries, self._ledger, self._shelf = store, Queries(database), ledger, shelf
-        self._clock, self._trained = clock, trained
+        self._clock, self._trained, self._leases = clock, trained, leases
 
     # Collecting the contents of a receipt
 
@@ -191,7 +199,8 @@ class Receipts(Log):
                 evidence.old.append(before)
             head = memory.head(plan.shard)
             shards.append(
-                {
+                ({"cluster": True} if self._leases.was_sent(plan.shard) else {})
+                | {
                     "shard": plan.shard,
                     "samples": plan.forgotten,
                     "restart": None if plan.restart is None else list(plan.restart),
@@ -212,6 +221,9 @@ class Receipts(Log):
             "round": self._ledger.round,
             "touched": shards,
         }
+        longest = self._leases.longest()
+        if longest is not None:
+            evidence.covered["cluster"] = {"lease_s": longest, "outside": OUTSIDE}
         return evidence
 
     def replace_keys(self, request: str, evidence: Evidence) -> None:
@@ -277,6 +289,8 @@ class Receipts(Log):
         }
         if served.nonce is not None:
             body["nonce_sha256"] = served.nonce
+        if "cluster" in covered:
+            body["cluster"] = covered["cluster"]
         if kind == "effect":
             touched, exports = covered["touched"], covered["exports"]
             return body | {"shards": touched, "tainted_exports": exports, "rsn_planned": covered["rsn"]}

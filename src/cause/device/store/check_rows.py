@@ -11,6 +11,7 @@ from cause.device.store import checksum
 from cause.device.store.age import SUPERSEDES
 from cause.device.store.database import CHANGE, Database
 from cause.device.store.layout import DEVICE_KEY
+from cause.device.store.leases import LEASES, is_record
 from cause.device.vault import Vault
 from cause.errors import LogError
 
@@ -41,6 +42,7 @@ META: dict[str, Callable[[Any], bool]] = {
     ACCEPTED: _sealed,
     PENDING: _sealed,
     SUPERSEDES: _sealed,
+    LEASES: is_record,
 }
 """What each row of `meta` must be like. Rows of other names are covered by the sum of the rows alone."""
 
@@ -53,7 +55,7 @@ def row_problems(database: Database, vault: Vault) -> Iterator[str]:
     for name, value in database.rows("SELECT name, value FROM meta ORDER BY name"):
         try:
             fine = META.get(name, lambda value: True)(value)
-        except (ValueError, TypeError, RecursionError):
+        except (ValueError, TypeError, LookupError, RecursionError):
             fine = False
         if not fine:
             yield f"the row {name!r} of the table 'meta' makes no sense: {str(value)[:40]!r}"

@@ -9,7 +9,7 @@ import json
 import os
 import struct
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
@@ -35,6 +35,7 @@ from cause.device.store.gc import clean
 from cause.device.store.inbox import Called, Inbox
 from cause.device.store.ingest import Ingest
 from cause.device.store.layout import DEVICE_KEY, Layout
+from cause.device.store.leases import Leases
 from cause.device.store.ledger import HomeLedger
 from cause.device.store.listing import Listing
 from cause.device.store.loading import Loader
@@ -164,7 +165,8 @@ class Home(Journal):
         self.inbox = Inbox(store, tables, self._reserve, self.time)
         ingest = Ingest(store, tables, self.directory, self.inbox, self._reserve, self.time)
         self.ledger = HomeLedger(store, tables, self.directory, ingest, self.clock)
-        self.receipts = Receipts(store, database, self.ledger, self.shelf, self.clock, self._trained)
+        self.leases = Leases(database, read_only=read_only)
+        self.receipts = Receipts(store, database, self.ledger, self.shelf, self.clock, self._trained, self.leases)
         self.listing = Listing(self.ledger, self.inbox, tables.samples)
         self._pending = Pending(store, tables, self.directory, self.receipts, self.time)
         self._sub_models = StoredSubModels(store, tables, self.shelf)
@@ -406,6 +408,19 @@ class Home(Journal):
     def trained(self, segment: SegmentKey, evicted: Sequence[SegmentKey] = (), retrained: int = 0) -> None:
         """Record a new sub-model, and delete evicted ones; see `Journal.trained`."""
         self._sub_models.trained(self.memory, segment, self.ledger.round, retrained)
+
+    def sending(self, shard: int, seconds: float) -> None:
+        """Record that samples of a shard leave this machine; see `cause.device.store.leases`."""
+        self.leases.sending(shard, seconds)
+
+    def await_workers(self, shards: Collection[int]) -> None:
+        """Wait until no worker of an earlier process can hold samples of these shards any more."""
+        self.leases.wait(shards)
+
+    def workers_ended(self) -> None:
+        """Record that all workers of this process have ended; if it cannot be written, the next erasure waits."""
+        with suppress(HomeError):
+            self.leases.ended()
 
     def discarded(self, key: SegmentKey) -> None:
         """Delete a damaged sub-model; its shard waits for training from now on."""

@@ -9,10 +9,13 @@ from typing import Any
 from cause.engine.learner import Learner
 from cause.errors import InputError
 from cause.executors.cluster.connection import join, require_protection
+from cause.executors.cluster.environments import difference
+from cause.executors.cluster.lease import LEAST_S, MOST_S
 from cause.executors.cluster.leased_pool import LeasedPool
 from cause.executors.cluster.listener import Listener
 from cause.executors.cluster.remote import RemoteProcess
 from cause.executors.cluster.resources import actor_options, room
+from cause.executors.cluster.status import worker_name
 from cause.executors.pool import Worker
 
 LEASE_S = 5.0
@@ -37,7 +40,7 @@ class RayExecutor(LeasedPool):
         The address of the cluster (`HOST:PORT`), `"auto"` for the one that runs on this machine, or `"local"` to start
         one here.
     workers
-        The number of workers at one time; as many as the cluster has room for by default.
+        The number of workers at one time; by default as many as the cluster has room for when a training begins.
     per_worker
         What each worker needs: `cpus`, `gpus` (also parts), `memory` in bytes. One CPU by default.
     lease
@@ -63,18 +66,19 @@ class RayExecutor(LeasedPool):
         lease: float = LEASE_S,
         port: int = 0,
     ) -> None:
-        if not 1.0 <= lease <= 600.0:
-            raise InputError(f"the lease of a worker must be from 1 to 600 seconds, not {lease:g}")
-        self.address, self.lease = address, lease
+        if not LEAST_S <= lease <= MOST_S:
+            raise InputError(f"the lease of a worker must be from {LEAST_S:g} to {MOST_S:g} seconds, not {lease:g}")
+        self.address = address
         self._options = actor_options(per_worker or {"cpus": 1})
         self._ray = join(address)
         nodes = [node for node in self._ray.nodes() if node["Alive"]]
         require_protection(address, [node["NodeManagerAddress"] for node in nodes])
+        self._follows = workers is None  # nodes that join later are used by the next training
         if workers is None:
-            workers = room(nodes, self._options)
+            workers = min(room(nodes, self._options), MOST_CLUSTER_WORKERS)
         if not 1 <= workers <= MOST_CLUSTER_WORKERS:
             raise InputError(f"the number of workers must be from 1 to {MOST_CLUSTER_WORKERS}, not {workers}")
-        super().__init__(workers)
+        super().__init__(workers, lease)
         self._listener = Listener(self._ray.util.get_node_ip_address(), port)
         self._environment = ""
         self._others: dict[str, str] = {}  # nodes of another environment, with it
@@ -82,6 +86,9 @@ class RayExecutor(LeasedPool):
 
     def _prepare(self, learner: Learner, shards: int) -> None:
         self._environment = learner.environment
+        if self._follows:
+            nodes = [node for node in self._ray.nodes() if node["Alive"]]
+            self.workers = min(room(nodes, self._options), MOST_CLUSTER_WORKERS)
 
     def _start(self) -> Worker:
         with self._others_lock:
@@ -120,6 +127,7 @@ class RayActor:
         from cause.executors.cluster.actor import TrainingWorker
 
         options: dict[str, Any] = {"max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
+        options["name"] = worker_name(seconds)
         if self._without:
             options["label_selector"] = {"ray.io/node-id": f"!in({','.join(self._without)})"}
         cls = self._ray.remote(TrainingWorker).options(**options, **self._options)
@@ -140,15 +148,3 @@ class RayActor:
         if self._handle is not None:
             with contextlib.suppress(Exception):
                 self._ray.kill(self._handle, no_restart=True)
-
-
-def difference(ours: str, theirs: str) -> str:
-    """Return in what two environments differ.
-
-    >>> difference("torch 2.6, cpu, 1 threads", "torch 2.5, cpu, 1 threads")
-    'torch 2.5 there, torch 2.6 here'
-    """
-    mine, other = ours.split(", "), theirs.split(", ")
-    there = ", ".join(part for part in other if part not in mine)
-    here = ", ".join(part for part in mine if part not in other)
-    return f"{there or 'nothing more'} there, {here or 'nothing more'} here"

@@ -16,6 +16,12 @@ from cause.errors import InputError
 
 CLOCK = time.CLOCK_BOOTTIME if hasattr(time, "CLOCK_BOOTTIME") else time.CLOCK_MONOTONIC
 """The clock that goes on while the machine sleeps."""
+LEAST_S, MOST_S = 1.0, 600.0
+"""The shortest and the longest lease."""
+MARGIN = 1.02
+"""Two machines' clocks run alike to a part in fifty at least; usually to one in ten thousand."""
+GRACE_S = 0.25
+"""A killed process is gone once a processor has had time to free its memory, also on a busy machine."""
 _ABSOLUTE = 1  # TIMER_ABSTIME
 _BY_SIGNAL = 0  # SIGEV_SIGNAL
 
@@ -79,6 +85,15 @@ class Lease:
         if result:
             number = ctypes.get_errno()
             raise InputError(f"cannot set the timer of a lease: {os.strerror(number)}")
+
+
+def longest_life(seconds: float) -> float:
+    """Return after how many seconds of this machine's clock a worker without a renewal has ended.
+
+    >>> longest_life(5.0)
+    5.35
+    """
+    return seconds * MARGIN + GRACE_S
 
 
 def now() -> float:

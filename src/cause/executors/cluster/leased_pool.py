@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from cause.engine.learner import Learner
 from cause.executors.cluster.remote import RemoteProcess
 from cause.executors.pool import Worker, WorkerPool
 
@@ -17,10 +18,13 @@ class LeasedPool(WorkerPool):
     ----------
     workers
         The number of workers at one time.
+    lease
+        The seconds that a worker may live without the device.
     """
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, lease: float) -> None:
         super().__init__(workers)
+        self.lease = lease
         # workers that were told to end and may not have done it yet, with the shards whose samples they received
         self._dying: list[tuple[RemoteProcess, set[int]]] = []
 
@@ -31,10 +35,22 @@ class LeasedPool(WorkerPool):
         with self._lock:
             self._dying = [each for each in self._dying if not each[0].has_ended] + [(worker.process, worker.seen)]
 
+    def _send(self, worker: Worker, learner: Learner) -> None:
+        """Let the home record that samples leave this machine, and send them."""
+        assert worker.shard is not None
+        worker.shard.before_sending(self.lease)
+        super()._send(worker, learner)
+
     def cancel(self, shards: Collection[int] | None = None) -> None:
-        """End the workers that train these shards, or all; wait until their memory is gone, or their lease is over."""
+        """End the workers that hold samples of these shards, or all; wait for each of them, or until its lease is over.
+
+        Idle ones end as well: a receipt that is signed afterwards is right to say that the samples are destroyed.
+        """
         super().cancel(shards)
-        self._await(shards)
+        if shards is None:
+            self._await(None)
+        else:
+            self.retire(shards)
 
     def retire(self, shards: Collection[int]) -> None:
         """End every worker that received samples of these shards, also one that trains another shard now."""

@@ -14,14 +14,13 @@ from typing import Protocol
 
 from cause.executors import wire
 from cause.executors.cluster.channel import Channel, new_key
+from cause.executors.cluster.lease import longest_life
 from cause.executors.cluster.listener import LEASE_BYTES, Listener
 from cause.executors.cluster.messages import NUMBER, Kind, Order, decode
 from cause.executors.worker import Assignment
 
 START_S = 60.0
 """How long a worker that runs may take to connect: it imports a learning library."""
-MARGIN = 1.02
-"""Two machines' clocks run alike to a part in fifty at least; usually to one in ten thousand."""
 
 
 class Actor(Protocol):
@@ -184,7 +183,7 @@ class RemoteProcess:
         with self._lock:
             answered_at = self._answered_at
         if answered_at is not None:
-            time.sleep(max(0.0, answered_at + self._seconds * MARGIN - time.monotonic()))
+            time.sleep(max(0.0, answered_at + longest_life(self._seconds) - time.monotonic()))
 
     def pack(self, assignment: Assignment) -> "PackedOrder":
         """Pickle an assignment; raise whatever pickling raises."""

@@ -1,12 +1,15 @@
 """Where cells run: the data, the device and the workers of this machine. They do not change the results."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
+from typing import Protocol
 
 from cause.engine.executor import MOST_WORKERS, Executor
 from cause.errors import InputError
 from cause.executors import Here, Processes
+from cause.lab.reproduce.cell import Cell, Done
 from cause.lab.reproduce.data import Split, load_split
 
 
@@ -14,6 +17,17 @@ def check_processes(processes: int) -> None:
     """Raise an `InputError` if so many processes cannot run at once."""
     if not 1 <= processes <= MOST_WORKERS:
         raise InputError(f"the number of processes must be from 1 to {MOST_WORKERS}, not {processes}")
+
+
+class Cluster(Protocol):
+    """Several machines that make runs; see `cause.lab.reproduce.on_cluster`."""
+
+    @property
+    def nodes(self) -> int:
+        """The number of machines, or of nodes on them."""
+
+    def run(self, cells: "Sequence[Cell]", place: "Place", until: float | None) -> "Iterator[Done]":
+        """Make runs, and yield each when it ends."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +39,8 @@ class Place:
     workers: int = 1
     together: int = 1
     """Trainings at once, except those that measure energy or time."""
+    cluster: "Cluster | None" = None
+    """A Ray cluster that makes all runs but those that measure energy or time."""
 
     def data(self, name: str) -> Split:
         """Return a data set; the last one stays in memory."""

@@ -245,6 +245,8 @@ def _run(
 ) -> Iterator[Done]:
     """Run simulations several at once, then measurements one by one, then the other trainings, until time is up.
 
+    On a cluster, simulations and trainings run on its nodes.
+
     An error is passed to `failed`, and the other runs go on.
     """
     source = provenance()
@@ -252,16 +254,24 @@ def _run(
         import torch
 
         source["machine"]["card"] = torch.cuda.get_device_name(place.device)
+    cluster = place.cluster
+    if cluster is not None:
+        there = {**source, "machine": {**source["machine"], "ray_nodes": cluster.nodes}}
     light = [cell for cell in missing if not kinds.TRAINS[cell.kind]]
     alone = [cell for cell in missing if kinds.measures(cell.kind, cell.settings)]
     heavy = sorted((c for c in missing if c not in light and c not in alone), key=_longest_first)
     try:
         for cells, at_once in ((light, place.workers), (alone, 1), (heavy, place.together)):
-            several = min(at_once, len(cells)) > 1
-            ran = _several(cells, place, at_once, until) if several else _one_by_one(cells, place, until)
+            on_cluster = cluster is not None and cells is not alone  # what is measured is measured on this machine
+            if cluster is not None and on_cluster:
+                ran = cluster.run(cells, place, until)
+            elif min(at_once, len(cells)) > 1:
+                ran = _several(cells, place, at_once, until)
+            else:
+                ran = _one_by_one(cells, place, until)
             try:
                 for done in ran:
-                    yield Done(done.cell, done.result, done.seconds, source)
+                    yield Done(done.cell, done.result, done.seconds, there if on_cluster else source)
             except Exception as error:
                 failed(error)
     finally:

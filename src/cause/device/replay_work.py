@@ -1,0 +1,124 @@
+"""Replays shards on an executor, and so also on several machines, and compares the sub-models with the stored ones."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cause.engine.chain import Chain
+from cause.engine.executor import Executor, ShardError, ShardWork, Task
+from cause.engine.samples import SegmentKey
+from cause.errors import ChangedError
+
+if TYPE_CHECKING:
+    from cause.device.view import DeviceView
+
+
+@dataclass(frozen=True)
+class Run:
+    """Segments of a shard that are trained one after the other, and what is stored of them."""
+
+    parent: bytes | None
+    """Where the first one starts from; None from scratch."""
+    tasks: tuple[Task, ...]
+    stored: tuple[bytes | None, ...]
+    """The stored bytes of each segment's sub-model; None where none is stored."""
+
+
+def runs_of(chain: Chain) -> tuple[list[Run], list[SegmentKey]]:
+    """Return what a replay of a shard trains, and the segments that cannot be compared here.
+
+    A sub-model of another environment is not trained again; the segments after it start from its stored bytes, as they
+    did when they were trained. Segments right before it that have nothing to compare with are left out.
+    """
+    runs, unverifiable = list[Run](), list[SegmentKey]()
+    parent: bytes | None = None
+    tasks, stored_bytes = list[Task](), list[bytes | None]()
+
+    def end_run() -> None:
+        while stored_bytes and stored_bytes[-1] is None:
+            stored_bytes.pop()
+        if stored_bytes:
+            runs.append(Run(parent, tuple(tasks[: len(stored_bytes)]), tuple(stored_bytes)))
+        tasks.clear()
+        stored_bytes.clear()
+
+    for lesson, seed, stored in chain.lessons:
+        if stored is not None and stored[0] != chain.learner.environment:
+            end_run()
+            unverifiable.append(lesson.segment)
+            parent = stored[1]
+            continue
+        tasks.append(Task(lesson, seed))
+        stored_bytes.append(None if stored is None else stored[1])
+    end_run()
+    return runs, unverifiable
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """The result of the replay of one shard."""
+
+    identical: list[SegmentKey]
+    mismatched: list[SegmentKey]
+    unverifiable: list[SegmentKey]
+
+
+def replay_on(executor: Executor, device: "DeviceView", chains: Sequence[Chain], since: int) -> Iterator[Replayed]:
+    """Train shards from scratch on an executor, and compare each sub-model with the stored one.
+
+    Parameters
+    ----------
+    executor
+        Where the shards are trained.
+    device
+        The device that they belong to.
+    chains
+        The shards.
+    since
+        The number of the device's changes when the chains were read.
+
+    Yields
+    ------
+    Replayed
+        The result of each chain, in order.
+
+    Raises
+    ------
+    ChangedError
+        If something of a shard was forgotten meanwhile.
+    """
+    planned = [runs_of(chain) for chain in chains]
+    work = [
+        ShardWork(chain.shard, _returning(run.parent), run.tasks, _current(device, chain.shard, since), sending)
+        for chain, (runs, _) in zip(chains, planned, strict=True)
+        for sending in (device.held.sending(chain.shard),)
+        for run in runs
+    ]
+    learner = device.learner
+    with (
+        device.engine.replaying(executor, [chain.shard for chain in chains]),
+        closing(executor.train(learner, work, lambda *_: None)) as blobs,
+    ):
+        try:
+            for runs, unverifiable in planned:
+                result = Replayed([], [], unverifiable)
+                for run in runs:
+                    for task, stored in zip(run.tasks, run.stored, strict=True):
+                        blob = next(blobs)
+                        if blob is None:
+                            raise ChangedError("something was forgotten during the replay: verify again")
+                        if stored is not None:
+                            compared = result.identical if blob == stored else result.mismatched
+                            compared.append(task.lesson.segment)
+                yield result
+        except ShardError as error:
+            raise error.cause from error
+
+
+def _returning(blob: bytes | None) -> Callable[[], bytes | None]:
+    return lambda: blob
+
+
+def _current(device: "DeviceView", shard: int, since: int) -> Callable[[], bool]:
+    return lambda: device.current(shard, since)

@@ -1,0 +1,48 @@
+"""The workers of a cluster, of all devices that train on it, as Ray knows them."""
+
+import re
+from secrets import token_hex
+from typing import Any
+
+_NAME = re.compile(r"cause-worker-[0-9a-f]+-lease-([0-9.]+)s")
+_STARTING, _RUNNING = ("DEPENDENCIES_UNREADY", "PENDING_CREATION"), "ALIVE"
+
+
+def worker_name(seconds: float) -> str:
+    """Return a name for a new worker's actor, which tells its lease and nothing else."""
+    return f"cause-worker-{token_hex(8)}-lease-{seconds:g}s"
+
+
+def workers_of(ray: Any) -> list[dict[str, Any]]:
+    """Return the workers that run or start on a cluster.
+
+    Parameters
+    ----------
+    ray
+        The module `ray`, which has joined the cluster.
+
+    Returns
+    -------
+    list of dict
+        `node` (None while it starts), `pid`, `lease_s`, and `device`: the address and process of the device that it
+        trains for, as Ray knows it.
+    """
+    from ray._private import state  # `ray.util.state` needs Ray's dashboard; the version of Ray is pinned
+
+    jobs = {job["JobID"]: job for job in state.jobs()}
+    found = []
+    for actor in state.actors().values():
+        match = _NAME.fullmatch(actor["Name"] or "")
+        if match is None or actor["State"] not in (_RUNNING, *_STARTING):
+            continue
+        running = actor["State"] == _RUNNING
+        job = jobs.get(actor["JobID"], {})
+        found.append(
+            {
+                "node": actor["Address"]["NodeID"] if running else None,
+                "pid": actor["Pid"] if running else None,
+                "lease_s": float(match[1]),
+                "device": f"{job.get('DriverIPAddress', '?')}, process {job.get('DriverPid', '?')}",
+            }
+        )
+    return sorted(found, key=lambda worker: (worker["node"] or "", worker["pid"] or 0))
