@@ -43,7 +43,10 @@ class Search:
                     found += self._in_shared(pid, start, end, name)
                     continue
                 for piece_start, piece in _resident(pid, memory.fileno(), start, end):
-                    found += [f"{each} at {piece_start + at:#x} {name}" for each, at in self._hits(piece)]
+                    found += [
+                        f"{each} at {piece_start + at:#x} {name} after {piece[max(0, at - 48) : at].hex()}"
+                        for each, at in self._hits(piece)
+                    ]
         return found
 
     def in_folder(self, folder: Path) -> list[str]:
