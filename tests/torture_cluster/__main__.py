@@ -6,6 +6,7 @@ each forget plus the lease plus a second nothing forgotten may be left anywhere.
 
 import argparse
 import json
+import math
 import os
 import platform
 import shutil
@@ -26,7 +27,7 @@ from tests.torture_cluster.life import Life, Tally
 from tests.torture_cluster.nodes import ROOT, Cluster
 
 NODES = 3
-FORGETS_PER_LIFE = 40
+FORGETS_PER_LIFE = 60
 
 
 def why_not() -> str | None:
@@ -38,15 +39,14 @@ def why_not() -> str | None:
     return network.why_not()
 
 
-def run(forgets: int, seed: int, lease: float, tally: Tally, show: Any = print) -> None:
-    """Run lives until so many forgets have returned."""
+def run(forgets: int, seed: int, lease: float, tally: Tally, show: Any = print, minutes: float = math.inf) -> None:
+    """Run lives until so many forgets have returned, or the time is over."""
     os.environ["CAUSE_TEST_KEY"] = MASTER
     os.environ["OMP_NUM_THREADS"] = "1"
-    folder = Path(tempfile.mkdtemp(prefix="ct"))
+    folder, start = Path(tempfile.mkdtemp(prefix="ct")), time.monotonic()
     try:
         with network.Network(NODES, os.getpid() % 200 + 20) as made, Cluster(made, folder) as cluster:
-            start = time.monotonic()
-            while tally.forgets < forgets:
+            while tally.forgets < forgets and time.monotonic() < start + 60 * minutes:
                 life_folder = folder / f"life{seed}"
                 life_folder.mkdir()
                 before = len(tally.violations)
@@ -59,9 +59,8 @@ def run(forgets: int, seed: int, lease: float, tally: Tally, show: Any = print) 
                 if len(tally.violations) == before and not os.environ.get("KEEP"):
                     shutil.rmtree(life_folder)
                 seed += 1
-                minutes = (time.monotonic() - start) / 60
                 show(
-                    f"{minutes:5.1f} min  {tally.lives} lives, {tally.forgets:,} of {forgets:,} forgets, "
+                    f"{(time.monotonic() - start) / 60:5.1f} min  {tally.lives} lives, {tally.forgets:,} of {forgets:,} forgets, "
                     f"{sum(tally.faults.values()):,} faults, {len(tally.violations)} violations"
                 )
                 for violation in tally.violations[before:]:
@@ -119,6 +118,7 @@ def main() -> int:
     parser.add_argument("--forgets", type=int, default=1000, metavar="N", help="how many (default: 1000)")
     parser.add_argument("--seed", type=int, default=0, help="of the first life (default: 0)")
     parser.add_argument("--lease", type=float, default=1.0, help="seconds of a lease (default: 1)")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no life after so many minutes")
     parser.add_argument("--json", metavar="FILE", help="write a summary to this file; - for the standard output")
     options = parser.parse_args()
     reason = why_not()
@@ -130,6 +130,7 @@ def main() -> int:
     run(
         options.forgets, options.seed, options.lease, tally,
         lambda line: print(line, file=sys.stderr if options.json == "-" else sys.stdout, flush=True),
+        options.minutes,
     )  # fmt: skip
     text = json.dumps(summary(options, tally, time.monotonic() - start), indent=1)
     if options.json and options.json != "-":

@@ -20,9 +20,9 @@ WEIGHTS = {
     "stop a worker and continue it": 8,
     "cut a link for less than a lease": 12,
     "cut a link for longer than a lease": 10,
-    "cut all links": 2,
-    "cut a link until the node is dead": 0.5,
-    "kill a node": 1.5,
+    "cut all links": 1,
+    "cut a link until the node is dead": 0.3,
+    "kill a node": 1,
     "kill the device": 1.5,
 }
 
@@ -121,7 +121,7 @@ class Faults:
             if "continue" in what:
                 self._continue_at[pid] = time.monotonic() + self._draw.uniform(0.05, 2 * self._lease)
         elif what == "cut all links":
-            self._cut(whole, self._draw.uniform(0.2, 3.0) * self._lease)
+            self._cut(whole, self._draw.uniform(0.2, 2.0) * self._lease)
         elif what.startswith("cut"):
             if len(whole) < 2:
                 return

@@ -152,8 +152,8 @@ class Life:
         if self._disturbed:
             faults.on()
         calls: list[Call] = []
-        for _ in range(min(most, self._draw.randint(6, 14))):
-            self._killing.wait(self._draw.choice((0.0, 0.05, 0.2, 0.8)))
+        for _ in range(min(most, self._draw.randint(10, 24))):
+            self._killing.wait(self._draw.choice((0.0, 0.0, 0.05, 0.2, 0.8)))
             calls += self._forget(calls)
             waits = calls and calls[-1].command["repair"] == "later" and self._draw.random() < 0.6
             if self._killing.is_set() or (waits and not self._ended(calls[-1:])):
@@ -191,7 +191,7 @@ class Life:
     def _learn(self) -> bool:
         """Record a round of new users and some who come again; False if the device was killed meanwhile."""
         round_ = self._round + 1
-        users = [f"user-{self._draw.getrandbits(480):0120x}" for _ in range(self._draw.randint(9, 14))]
+        users = [f"user-{self._draw.getrandbits(480):0120x}" for _ in range(self._draw.randint(18, 26))]
         earlier = sorted({user for users in self._kept.values() for user in users})
         users += self._draw.sample(earlier, min(2, len(earlier)))
         uploads = {}
@@ -226,7 +226,7 @@ class Life:
                 user=user,
                 rounds=self._draw.choice((None, [round_])),
                 request=f"{self._draw.getrandbits(128):032x}",
-                repair=self._draw.choice(("later",) * 7 + ("now",)),
+                repair=self._draw.choice(("later",) * 11 + ("now",)),
             )
         ]
 

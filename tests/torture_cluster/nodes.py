@@ -22,8 +22,13 @@ HEALTH = {
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "4000",
     "RAY_health_check_failure_threshold": "3",
+    "RAY_gcs_server_request_timeout_seconds": "10",
+    "RAY_gcs_grpc_max_reconnect_backoff_ms": "1000",
+    "RAY_raylet_rpc_server_reconnect_timeout_max_s": "5",
+    "RAY_core_worker_rpc_server_reconnect_timeout_max_s": "5",
 }
-"""A node that is cut off for about 15 s is dead for Ray; by default that takes a minute."""
+"""A node that is cut off for about 15 s is dead for Ray, which by default takes a minute, as does Ray's recovery from a
+cut in the moment at which it starts an actor."""
 
 
 class Cluster:
