@@ -59,8 +59,9 @@ def run(forgets: int, seed: int, lease: float, tally: Tally, show: Any = print, 
                 if len(tally.violations) == before and not os.environ.get("KEEP"):
                     shutil.rmtree(life_folder)
                 seed += 1
+                spent = (time.monotonic() - start) / 60
                 show(
-                    f"{(time.monotonic() - start) / 60:5.1f} min  {tally.lives} lives, {tally.forgets:,} of {forgets:,} forgets, "
+                    f"{spent:5.1f} min  {tally.lives} lives, {tally.forgets:,} of {forgets:,} forgets, "
                     f"{sum(tally.faults.values()):,} faults, {len(tally.violations)} violations"
                 )
                 for violation in tally.violations[before:]:
@@ -95,6 +96,8 @@ def summary(options: argparse.Namespace, tally: Tally, seconds: float) -> dict[s
         "errors_answered_and_retried": dict(tally.errors.most_common()),
         "checks": tally.checks,
         "processes_searched": tally.processes_searched,
+        "checks_with_hits_in_the_device_after_5_s": tally.late,
+        "load_average_at_the_end": [round(each, 1) for each in os.getloadavg()],
         "forget_later_s": {
             "count": len(times),
             "median": round(times[len(times) // 2], 3) if times else None,
