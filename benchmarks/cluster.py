@@ -1,7 +1,7 @@
 """Workers on Ray nodes beside workers of this machine. `python -m benchmarks.cluster [--json FILE]`.
 
-Both sides run in turns in one process, so that other programs on the machine disturb both alike; compare the ratios, not
-the seconds. `benchmarks.cluster_costs` has the costs of one message, one renewal, one segment.
+Both sides run in turns in one process, so that other programs on the machine disturb both alike; compare the ratios,
+not the seconds. `benchmarks.cluster_costs` has the costs of one message, one renewal, one segment.
 """
 
 import argparse

@@ -145,12 +145,13 @@ def fake_workers(pipe: Connection, count: int) -> None:
         rate, seconds = order
         start, asked = time.monotonic(), 0
         while (now := time.monotonic()) < start + seconds:
-            while asked < (now - start) * rate:
+            if asked < (now - start) * rate:
                 end = ends[asked % count]
                 end.send(Kind.RENEW, NUMBER.pack(asked))
                 end.receive()
                 asked += 1
-            time.sleep(0.001)
+            else:
+                time.sleep(0.001)
         pipe.send(asked)
 
 
@@ -161,7 +162,7 @@ def renewals(seconds: float = 10.0) -> dict[str, float]:
     process = spawn.Process(target=fake_workers, args=(theirs, CONNECTIONS), daemon=True)
     process.start()
     listener = Listener("127.0.0.1")
-    threads, memory, descriptors = threading.active_count(), _resident(), len(os.listdir("/proc/self/fd"))
+    threads, memory, descriptors = threading.active_count(), _resident(), len(list(Path("/proc/self/fd").iterdir()))
     workers = []
     for _ in range(CONNECTIONS):
         worker = RemoteProcess(FakeActor(ours), listener, 600.0, lambda environment: None)
@@ -172,7 +173,7 @@ def renewals(seconds: float = 10.0) -> dict[str, float]:
         "connections": float(CONNECTIONS),
         "threads_per_worker": (threading.active_count() - threads) / CONNECTIONS,
         "memory_per_worker_bytes": (_resident() - memory) / CONNECTIONS,
-        "descriptors_per_worker": (len(os.listdir("/proc/self/fd")) - descriptors) / CONNECTIONS,
+        "descriptors_per_worker": (len(list(Path("/proc/self/fd").iterdir())) - descriptors) / CONNECTIONS,
     }
     for name, rate in (("at_the_default_lease", CONNECTIONS * PARTS / LEASE_S), ("as_fast_as_it_goes", 1e9)):
         cpu, start = time.process_time(), time.monotonic()

@@ -11,7 +11,6 @@ import os
 import platform
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,11 +19,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from cause.lab.provenance import commit
 from tests.device.homes import MASTER
 from tests.process_memory import readable
 from tests.torture_cluster import network
 from tests.torture_cluster.life import Life, Tally
-from tests.torture_cluster.nodes import ROOT, Cluster
+from tests.torture_cluster.nodes import Cluster
 
 NODES = 3
 FORGETS_PER_LIFE = 60
@@ -73,14 +73,13 @@ def run(forgets: int, seed: int, lease: float, tally: Tally, show: Any = print, 
             show(f"homes, logs and stacks of the lives with violations are in {folder}")
 
 
-def summary(options: argparse.Namespace, tally: Tally, seconds: float) -> dict[str, Any]:
+def summary(options: argparse.Namespace, tally: Tally, seconds: float, at_commit: str) -> dict[str, Any]:
     """Return what is written as JSON."""
     times = sorted(tally.forget_s)
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=ROOT, check=False)
     return {
         "command": f"python -m tests.torture_cluster --forgets {options.forgets} --seed {options.seed} "
         f"--lease {options.lease:g}",
-        "commit": commit.stdout.strip(),
+        "commit": at_commit,
         "date": datetime.now(UTC).date().isoformat(),
         "hardware": f"{_processor()}, {os.cpu_count()} CPUs, shared with other work",
         "system": platform.platform(),
@@ -129,13 +128,13 @@ def main() -> int:
         print(f"skipped: {reason}")
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # processes and namespaces are removed all the same
-    tally, start = Tally(), time.monotonic()
+    tally, start, began_with = Tally(), time.monotonic(), commit()
     run(
         options.forgets, options.seed, options.lease, tally,
         lambda line: print(line, file=sys.stderr if options.json == "-" else sys.stdout, flush=True),
         options.minutes,
     )  # fmt: skip
-    text = json.dumps(summary(options, tally, time.monotonic() - start), indent=1)
+    text = json.dumps(summary(options, tally, time.monotonic() - start, began_with), indent=1)
     if options.json and options.json != "-":
         Path(options.json).write_text(text + "\n")
     else:

@@ -5,6 +5,8 @@ import gc
 import time
 from pathlib import Path
 
+import numpy as np
+
 from cause.engine.progress import silent
 from cause.executors.cluster import actor, lease
 from cause.learners.sklearn import SklearnLearner
@@ -57,4 +59,16 @@ class Printing(Slow):
         for number, piece in enumerate(lesson.pieces):
             rows = piece.upload.arrays(piece.positions)[0]
             Path(self.folder, f"{seed}-{number}.out").write_bytes(rows.tobytes())
+        return super().train(parent, lesson, seed, tick)
+
+
+class Putting(Slow):
+    """A fault to be detected: it puts samples into Ray's object store."""
+
+    def train(self, parent, lesson, seed, tick=silent):
+        import ray
+
+        for piece in lesson.pieces:
+            rows = piece.upload.arrays(piece.positions)[0]
+            KEPT.append(ray.put(np.tile(rows, (400, 1))))  # small objects are not shared
         return super().train(parent, lesson, seed, tick)
