@@ -27,7 +27,7 @@ from tests.torture_cluster.life import Life, Tally
 from tests.torture_cluster.nodes import Cluster
 
 NODES = 3
-FORGETS_PER_LIFE = 60
+FORGETS_PER_LIFE = 80
 
 
 def why_not() -> str | None:

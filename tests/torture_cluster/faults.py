@@ -22,7 +22,7 @@ WEIGHTS = {
     "cut a link for longer than a lease": 10,
     "cut all links": 1,
     "cut a link until the node is dead": 0.3,
-    "kill a node": 1,
+    "kill a node": 0.7,
     "kill the device": 1.5,
 }
 

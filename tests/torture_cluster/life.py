@@ -55,6 +55,12 @@ class Tally:
     violations: list[str] = field(default_factory=list)
 
 
+def _is_central(command: str) -> bool:
+    """Return whether a process of Ray comes into touch with what workers do: not its agents and monitors."""
+    program = command.split(" ")[0]
+    return command.startswith("ray::") and "Agent" not in command or program.endswith(("/raylet", "/gcs_server"))
+
+
 class Life:
     """A device from its first round to its end.
 
@@ -133,8 +139,8 @@ class Life:
         try:
             while self.tally.forgets - start < forgets:
                 self._burst(faults, forgets - (self.tally.forgets - start))
-                faults.off()
-                self._check()
+                last = self.tally.forgets - start >= forgets
+                self._check(all_processes=last or self._draw.random() < 0.3)
         finally:
             faults.close()
             self.tally.faults += faults.counts
@@ -155,7 +161,7 @@ class Life:
         if self._disturbed:
             faults.on()
         calls: list[Call] = []
-        for _ in range(min(most, self._draw.randint(10, 24))):
+        for _ in range(min(most, self._draw.randint(16, 30))):
             self._killing.wait(self._draw.choice((0.0, 0.0, 0.05, 0.2, 0.8)))
             calls += self._forget(calls)
             waits = calls and calls[-1].command["repair"] == "later" and self._draw.random() < 0.6
@@ -194,7 +200,7 @@ class Life:
     def _learn(self) -> bool:
         """Record a round of new users and some who come again; False if the device was killed meanwhile."""
         round_ = self._round + 1
-        users = [f"user-{self._draw.getrandbits(480):0120x}" for _ in range(self._draw.randint(18, 26))]
+        users = [f"user-{self._draw.getrandbits(480):0120x}" for _ in range(self._draw.randint(24, 34))]
         earlier = sorted({user for users in self._kept.values() for user in users})
         users += self._draw.sample(earlier, min(2, len(earlier)))
         uploads = {}
@@ -310,8 +316,14 @@ class Life:
 
     # what is looked at
 
-    def _check(self) -> None:
-        """After the lease and a second: nothing forgotten in processes, shared memory, Ray's folders and the home."""
+    def _check(self, *, all_processes: bool = True) -> None:
+        """After the lease and a second: nothing forgotten in processes, shared memory, Ray's folders and the home.
+
+        Parameters
+        ----------
+        all_processes
+            Search all of Ray's processes, not only workers, raylets and the head's server.
+        """
         if not self._forgotten:
             return
         self.tally.checks += 1
@@ -323,6 +335,8 @@ class Life:
         gone, everything = Search(self._needles(forgotten, [])), Search(self._needles([*forgotten, *kept], names))
         processes = self._cluster.processes() | dict.fromkeys(self._cluster.network.processes(), "")
         processes.pop(self._driver.pid, None)
+        if not all_processes:
+            processes = {pid: each for pid, each in processes.items() if _is_central(each)}
         for pid, command in processes.items():
             found = (gone if is_worker(command) else everything).in_process(pid)
             if found and is_worker(command_of(pid)):  # it has become one since

@@ -54,6 +54,7 @@ class Cluster:
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+            "RAY_worker_niceness": "0",  # by default workers get what all others leave: nothing, on a busy machine
             "OMP_NUM_THREADS": "1",
             "PYTHONPATH": os.pathsep.join(paths),
             MARK: self.mark,
