@@ -58,7 +58,7 @@ class Tally:
 def _is_central(command: str) -> bool:
     """Return whether a process of Ray comes into touch with what workers do: not its agents and monitors."""
     program = command.split(" ")[0]
-    return command.startswith("ray::") and "Agent" not in command or program.endswith(("/raylet", "/gcs_server"))
+    return (command.startswith("ray::") and "Agent" not in command) or program.endswith(("/raylet", "/gcs_server"))
 
 
 class Life:
