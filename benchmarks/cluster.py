@@ -41,7 +41,7 @@ def shards_of(count: int, samples: int) -> list[ShardWork]:
         upload = ArrayUpload(f"user {shard}", 1, x, y)
         piece = Piece(upload, upload.positions)
         lesson = Lesson(SegmentKey(shard, 1), (piece,), samples)
-        work.append(ShardWork(shard, lambda: None, (Task(lesson, shard),)))
+        work.append(ShardWork(shard, lambda: None, (Task(lesson, shard),), lambda: True))
     return work
 
 

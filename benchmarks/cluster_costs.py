@@ -35,7 +35,7 @@ PARTS = 4
 def all_costs() -> dict[str, float]:
     """Measure everything."""
     found: dict[str, float] = {}
-    for measure in (round_trips, sealing, renewals, segments):
+    for measure in (round_trips, sealing, renewals, segments, transactions):
         print(f"{measure.__name__} …", flush=True)
         found |= measure()
     return found
@@ -252,6 +252,24 @@ def segments(rounds: int = 10, shards: int = 4, samples: int = 400) -> dict[str,
         "bytes_on_the_network_per_segment": sent["bytes"] / trained,
         "cpu_of_the_device_per_segment_s": cpu / trained,
     }
+
+
+def transactions(count: int = 200) -> dict[str, float]:
+    """Measure a small durable transaction of a home's database, which waits for the disk."""
+    from cause.device.store.database import Database
+
+    taken = []
+    with tempfile.TemporaryDirectory() as folder:
+        database = Database(Path(folder) / "ledger.db", create=True)
+        cpu = time.process_time()
+        for number in range(count):
+            start = time.perf_counter()
+            with database.transaction():
+                database.set("benchmark", number)
+            taken.append(time.perf_counter() - start)
+        cpu = time.process_time() - cpu
+        database.close()
+    return {"transaction_median_s": statistics.median(taken), "transaction_cpu_s": cpu / count}
 
 
 def _resident() -> float:
