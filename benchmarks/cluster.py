@@ -127,7 +127,7 @@ def main() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(
         [str(root / "src"), str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
     )
-    os.environ["RAY_worker_niceness"] = "0"  # 15 by default: beside local workers they would get what these leave
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  # 15 by default: beside local workers they would get what these leave
     costs = all_costs()
     with local_cluster(nodes=NODES) as address:
         pairs = compare(address, options.turns)
