@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-long test-browser test-cluster test-data cluster screenshots exactness additive portable torture fuzz generated-client load image test-image style lint format bench results docs dist clean
+.PHONY: demo test test-long test-browser test-cluster test-data cluster screenshots exactness additive portable torture torture-cluster fuzz generated-client load image test-image style lint format bench results docs dist clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -58,6 +58,11 @@ torture: $(STAMP)  ## kill, cut the power, fill the disk and go on, thousands of
 		--processes 60 --full-disk --old-states 60 --guesses 2 --flips 1000 \
 		--migrations 100
 	$(BIN)/python -m pytest tests/torture --long --hypothesis-profile deep
+
+torture-cluster: $(STAMP)  ## 1,000 forgets among trainings on three Ray nodes that are killed, stopped and cut off; needs root
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
+	$(BIN)/python -m pytest --long tests/torture_cluster
+	$(BIN)/python -m tests.torture_cluster --forgets 1000
 
 fuzz: $(STAMP)  ## schemathesis over the whole schema of the service, with all checks
 	$(BIN)/python -m tests.service.fuzz --examples 200

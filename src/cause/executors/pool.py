@@ -10,6 +10,7 @@ from pickle import PicklingError
 from threading import Lock
 from typing import Any, Protocol, Self
 
+from cause.common.zeroize import flush_allocator_caches
 from cause.engine.executor import OnEpoch, ShardError, ShardWork
 from cause.engine.learner import Learner
 from cause.engine.samples import SegmentKey
@@ -255,6 +256,9 @@ class WorkerPool(ABC):
                 self._handle_death(worker)
             else:
                 self._replace(worker)
+        finally:
+            del packed
+            flush_allocator_caches()  # this thread may wait for long, and small samples may be forgotten meanwhile
 
     def _listen(self, on_epoch: OnEpoch) -> None:
         """Wait until a worker sends a message or dies, and handle all messages."""

@@ -61,11 +61,14 @@ class LocalCluster(LeasedPool):
             self.environment = learner.environment
 
     def _start(self) -> Worker:
-        actor = LocalActor()
+        actor = self._actor()
         self.actors.append(actor)
         process = RemoteProcess(actor, self._listener, self.lease, self.environments.append)
         process.environment = self.environment
         return Worker(process, process.pipe, pack=process.pack)
+
+    def _actor(self) -> LocalActor:
+        return LocalActor()
 
     def close(self) -> None:
         super().close()

@@ -47,6 +47,18 @@ def test_a_cluster_that_takes_commands_without_a_token_is_refused(monkeypatch):
     require_protection("auto", [ELSEWHERE])
 
 
+def test_a_cluster_that_refused_is_not_tried_again_for_every_worker(monkeypatch):
+    tried = []
+    monkeypatch.setenv("RAY_USE_TLS", "1")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setattr("cause.executors.cluster.connection._refusing", set())
+    monkeypatch.setattr("cause.executors.cluster.connection._refuses", lambda address: tried.append(address) or True)
+    for _ in range(3):
+        require_protection("one", [ELSEWHERE])
+    require_protection("other", [ELSEWHERE])
+    assert tried == ["one", "other"]
+
+
 @pytest.mark.parametrize("text", ["", "cpus", "cpus=", "cpus=-1", "disks=1", "cpus=1;gpus=1", "cpus=nan"])
 def test_what_a_worker_needs_is_checked(text):
     with pytest.raises(InputError):

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
@@ -151,13 +152,37 @@ def is_here(address: str) -> bool:
 
 
 def accepts_strangers(address: str) -> bool:
-    """Return whether a process without a token can join the cluster, by trying it."""
-    program = "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False, logging_level='ERROR')"
+    """Return whether a process without a token can talk to the cluster, by trying it.
+
+    A cluster that refused once is not tried again by this process: every start of a worker would cost a second.
+    """
+    with _refusing_lock:
+        if address not in _refusing and not _refuses(address):
+            return True
+        _refusing.add(address)
+        return False
+
+
+_refusing: set[str] = set()  # the clusters that refused a process without a token
+_refusing_lock = threading.Lock()
+_REFUSED = 7
+_STRANGER = f"""
+import sys
+from ray._raylet import GcsClient  # `ray.init` would take 20 s to say the same
+try:
+    GcsClient(address=sys.argv[1])
+except Exception:
+    sys.exit({_REFUSED})
+"""
+
+
+def _refuses(address: str) -> bool:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH_")}
     try:
         tried = subprocess.run(
-            [sys.executable, "-c", program, address], env=environment, capture_output=True, timeout=JOIN_S, check=False
-        )
+            [sys.executable, "-c", _STRANGER, address],
+            env=environment, capture_output=True, timeout=JOIN_S, check=False,
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return False
-    return tried.returncode == 0
+        return True
+    return tried.returncode == _REFUSED

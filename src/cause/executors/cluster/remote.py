@@ -5,6 +5,8 @@ import os
 import pickle
 import queue
 import secrets
+import socket
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -100,7 +102,7 @@ class RemoteProcess:
                 while True:
                     outbox.get_nowait()
             outbox.put(None)  # ends the thread that sends
-            self._inner.close()  # the pool tries the segment on another worker
+            self._close_pipe()
             if not goodbye:
                 self._wait_for_lease()
             if self._channel is not None:
@@ -121,6 +123,11 @@ class RemoteProcess:
                 os.close(self._alive)
                 self._ended.set()
 
+    def _close_pipe(self) -> None:
+        """Let the pool try the segment on another worker."""
+        with self._lock:
+            self._inner.close()
+
     def __del__(self) -> None:
         with contextlib.suppress(OSError, AttributeError):
             os.close(self.sentinel)
@@ -133,6 +140,7 @@ class RemoteProcess:
         worker_key = self._actor.public_key()
         self._actor.run()
         connection = self._expected.result(self._seconds + START_S)
+        _wait_no_longer(connection, longest_life(self._seconds))
         channel = Channel(connection, key, worker_key, self._lease, is_device=True)
         with self._lock:
             # its lease began before it connected, and it has no samples yet
@@ -242,6 +250,18 @@ class RemoteProcess:
     def join(self) -> None:
         """Wait until the worker's memory is gone: it said so, or its lease has run out."""
         self._ended.wait()
+
+
+def _wait_no_longer(connection: socket.socket, seconds: float) -> None:
+    """Let receiving fail after so long without a byte.
+
+    A worker asks for renewals all the time. One that is silent for longer than its lease has ended, also if its machine
+    or the network vanished, so that nothing ever ends the connection.
+    """
+    whole = int(seconds)
+    connection.setsockopt(
+        socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", whole, int((seconds - whole) * 1e6))
+    )
 
 
 class PackedOrder:

@@ -1,0 +1,99 @@
+"""Nodes that vanish: nobody waits for them longer than a lease."""
+
+import socket
+import sys
+import threading
+import time
+from contextlib import closing
+
+import pytest
+
+from cause.executors.cluster.channel import Channel, new_key
+from cause.executors.cluster.listener import Listener
+from cause.executors.cluster.messages import NUMBER, Kind
+from cause.executors.cluster.remote import RemoteProcess
+from cause.learners import CountingLearner
+from tests.executors.cluster.local_actor import LocalActor, LocalCluster
+from tests.executors.test_processes import shard_work
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="leases need Linux")
+LEASE_S = 1.0
+
+
+class SilentWorker:
+    """A worker that connects, asks once for a renewal, and is never heard of again; its connection stays open."""
+
+    def __init__(self) -> None:
+        self._key, self.connection = new_key(), socket.socket()
+
+    def start(self, host, port, device_key, lease, seconds) -> None:
+        self._address, self._device_key, self._lease = (host, port), device_key, lease
+
+    def public_key(self) -> bytes:
+        return self._key.public_key().public_bytes_raw()
+
+    def run(self) -> None:
+        self.connection.connect(self._address)
+        self.connection.sendall(self._lease)
+        channel = Channel(self.connection, self._key, self._device_key, self._lease, is_device=False)
+        channel.send(Kind.RENEW, NUMBER.pack(0))
+
+    def remove(self) -> None:
+        pass
+
+
+def test_a_worker_that_is_not_heard_of_has_ended_for_the_device_after_its_lease():
+    actor = SilentWorker()
+    with closing(Listener("127.0.0.1")) as listener, closing(actor.connection):
+        process = RemoteProcess(actor, listener, LEASE_S, lambda environment: None)
+        wait_until(lambda: process._channel is not None)
+        began = time.monotonic()
+        wait_until(lambda: process.has_ended, 10)
+        assert time.monotonic() - began > LEASE_S / 2, "it may live so long"
+        with process.pipe, pytest.raises(EOFError):
+            process.pipe.recv_bytes()  # the pool tries the segment on another worker
+
+
+class NeverPlaced(LocalActor):
+    """An actor that Ray never places: its node was lost meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.placed = threading.Event()
+
+    def start(self, *arguments: object) -> None:
+        pass
+
+    def public_key(self) -> bytes:
+        self.placed.wait()
+        raise ConnectionError
+
+
+class LostCluster(LocalCluster):
+    """Its first worker is never placed."""
+
+    def _actor(self) -> LocalActor:
+        return LocalActor() if self.actors else NeverPlaced()
+
+
+def test_an_erasure_does_not_wait_for_a_worker_that_never_started():
+    forgotten: list[int] = []
+    with closing(LostCluster(lease=LEASE_S)) as cluster:
+        cluster.environment = CountingLearner().environment
+        got: list[bytes | None] = []
+        work = shard_work(0, forgotten=forgotten)
+        thread = threading.Thread(
+            target=lambda: got.extend(cluster.train(CountingLearner(), work, lambda *_: None)), daemon=True
+        )
+        thread.start()
+        wait_until(lambda: cluster._busy)
+        forgotten.append(0)
+        cancelled = threading.Thread(target=cluster.cancel, args=([0],), daemon=True)
+        cancelled.start()
+        cancelled.join(10)
+        late = cancelled.is_alive()
+        thread.join(10)
+        cluster.actors[0].placed.set()
+        assert not late, "the erasure waits for Ray"
+        assert got == [None]

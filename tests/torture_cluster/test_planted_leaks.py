@@ -1,0 +1,115 @@
+"""The torture of the cluster detects what it is for: each planted leak is reported, and nothing without one."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.device.homes import MASTER
+from tests.torture_cluster.life import Life, Tally
+from tests.torture_cluster.network import Network
+from tests.torture_cluster.nodes import Cluster
+from tests.waiting import wait_until
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.filterwarnings("default::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+LEASE_S = 1.0
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    folder = Path(tempfile.mkdtemp(prefix="ct"))  # short: it holds the sockets of Ray
+    with Network(1, os.getpid() % 200 + 20) as network, Cluster(network, folder) as made:
+        yield made
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def begin(cluster, tmp_path, monkeypatch):
+    """Return a function that makes a device with a learner, which trains a round."""
+    monkeypatch.setenv("CAUSE_TEST_KEY", MASTER)
+    begun = []
+
+    def make(learner: str) -> Life:
+        life = Life(cluster, tmp_path, 1, LEASE_S, Tally(), learner, faults=False)
+        begun.append(life)
+        assert life._learn()
+        return life
+
+    yield make
+    for life in begun:
+        life.abandon()
+    for link in cluster.network.links:
+        cluster.network.mend(link)
+
+
+def forget_and_check(life: Life) -> list[str]:
+    """Forget somebody, look at everything, and return the violations."""
+    (call,) = life._forget([])
+    call.wait(60)
+    life._note(call)
+    life._check()
+    assert life.tally.forgets == life.tally.checks == 1
+    return life.tally.violations
+
+
+def test_nothing_is_reported_without_a_leak(begin):
+    life = begin("Slow")
+    life._driver.send(do="train").wait(120)
+    assert forget_and_check(life) == []
+    life._finish()
+    assert life.tally.violations == []
+
+
+def test_a_worker_that_outlives_its_lease_is_reported(begin, cluster):
+    life = begin("Stubborn")
+    life._driver.send(do="train").wait(120)
+    (link,) = cluster.network.links
+    cluster.network.cut(link)  # else Ray ends the worker, too
+    violations = forget_and_check(life)
+    assert any("TrainingWorker" in each for each in violations), violations
+
+
+def test_samples_in_rays_object_store_are_reported(begin):
+    life = begin("Putting")
+    life._driver.send(do="train").wait(120)
+    violations = forget_and_check(life)
+    assert any("the memory of" in each and "raylet" in each for each in violations), violations
+
+
+def test_samples_in_rays_folder_are_reported(begin, cluster):
+    life = begin(f"Printing:{cluster.folder / 'ray'}")
+    life._driver.send(do="train").wait(120)
+    violations = forget_and_check(life)
+    assert any("Ray's folder" in each for each in violations), violations
+
+
+def test_a_lost_request_and_other_bits_are_reported(begin):
+    life = begin("Slow")
+    life._driver.send(do="train").wait(120)
+    assert forget_and_check(life) == []
+    life._accepted.add("0" * 32)  # as if it had been accepted
+    life._kept[1].pop()  # as if it had been forgotten
+    life._finish()
+    assert any("accepted requests are lost" in each for each in life.tally.violations)
+    assert any("clean room" in each for each in life.tally.violations)
+
+
+def test_a_cut_link_lets_nothing_pass_and_a_mended_one_does(cluster):
+    (link,) = cluster.network.links
+
+    def reachable() -> bool:
+        return os.system(f"ping -c 1 -W 1 {link.address} >/dev/null 2>&1") == 0
+
+    if shutil.which("ping") is None:
+        pytest.skip("the command `ping` is missing")
+    wait_until(reachable, 20)
+    cluster.network.cut(link)
+    assert not reachable()
+    cluster.network.mend(link)
+    wait_until(reachable, 20)
