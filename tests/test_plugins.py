@@ -145,6 +145,7 @@ def test_a_home_with_a_head_of_a_package_opens_by_its_name(installed, tmp_path, 
         device.learn(data())
         device.forget("bob")
     with Cause(tmp_path / "home") as device:
+        assert isinstance(device.learner, AdditiveLearner)
         assert type(device.learner.head).__name__ == "Means"
         assert device.verify().holds
     monkeypatch.setattr(HEADS, "_loaded", {})
