@@ -37,7 +37,7 @@ def samples(user: str, round_: int, count: int):
     return draw.normal(size=(count, FEATURES)).astype(np.float32), draw.integers(CLASSES, size=count)
 
 
-def opened(folder, learner=None, kind: str = "bayes", **settings) -> Cause:
+def opened(folder, learner=None, kind: Any = "bayes", **settings) -> Cause:
     """A home in this folder, made if it is not there."""
     make, system, shards = LEARNERS[kind]
     settings = {"system": system, "shards": shards, "slots": 8, **settings}
