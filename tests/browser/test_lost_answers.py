@@ -149,3 +149,19 @@ def test_a_step_of_a_forget_that_cannot_be_shown_stops_nothing(page, device):
     page.until(lambda: f"{samples}" in page.text("figures") and not page.shown("banner"), 30)
     device.api.erase("cyd", rounds=[1], count=2)
     page.until(lambda: f"{samples - 2}" in page.text("figures"), 30)
+
+
+def test_a_page_whose_parts_did_not_all_arrive_is_loaded_again(page, device):
+    """As where a phone changes its network: one missing file would leave the page blank."""
+    page.driver.execute_cdp_cmd("Network.enable", {})
+    try:
+        page.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/js/texts.js"]})
+        page.driver.get(device.url + "healthz")
+        page.run("sessionStorage.clear()")
+        page.driver.get(device.url)
+        assert not page.shown("sign-in")
+        assert not page.shown("board")
+    finally:
+        page.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+        page.driver.execute_cdp_cmd("Network.disable", {})
+    page.until(lambda: page.run("return document.getElementById('sign-in')?.hidden === false"), 30)

@@ -5,3 +5,6 @@ try {
 } catch {
   // storage is switched off: the system's colours then
 }
+
+// A part of the page that did not arrive, as where a phone changes its network, would leave it blank: load it again.
+addEventListener("error", ({ target }) => target instanceof HTMLScriptElement && setTimeout(() => location.reload(), 3000), true);
