@@ -16,20 +16,20 @@ async function call(method, path, body, headers = {}) {
     headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json", ...headers },
     body: body === undefined ? undefined : JSON.stringify(body),
   });
-  const told = await answer.json();
-  if (!answer.ok) throw new Error(`${method} ${path}: ${told.status} ${told.detail}`); // problem+json
-  return told;
+  const payload = await answer.json();
+  if (!answer.ok) throw new Error(`${method} ${path}: ${payload.status} ${payload.detail}`); // problem+json
+  return payload;
 }
 
 async function until(path, done) {
   for (;;) {
-    const told = await call("GET", path);
-    if (done(told)) return told;
+    const payload = await call("GET", path);
+    if (done(payload)) return payload;
     await new Promise((next) => setTimeout(next, 50));
   }
 }
 
-// A receipt is a signed note (C2SP): a text, an empty line, signatures. Its leaf lies in a Merkle tree (RFC 6962).
+// A receipt is a signed note (C2SP): a text, an empty line, signatures. Its hash is a leaf of a Merkle tree (RFC 6962).
 
 const sha256 = (...parts) => parts.reduce((hash, part) => hash.update(part), createHash("sha256")).digest();
 
@@ -67,13 +67,13 @@ function rootFrom(leaf, number, size, proof) {
 }
 
 function checked(bundle, key) {
-  const told = JSON.parse(opened(bundle.receipt, key));
+  const receipt = JSON.parse(opened(bundle.receipt, key));
   const [, size, root] = opened(bundle.checkpoint, key).split("\n");
   const leaf = sha256(Buffer.from([0]), Buffer.from(bundle.receipt));
   const proof = bundle.proof.map((each) => Buffer.from(each, "base64"));
-  const found = rootFrom(leaf, bundle.number, Number(size), proof).toString("base64");
-  if (found !== root) throw new Error("the log does not contain this receipt");
-  return told;
+  const computed = rootFrom(leaf, bundle.number, Number(size), proof).toString("base64");
+  if (computed !== root) throw new Error("the log does not contain this receipt");
+  return receipt;
 }
 
 // What a device does
@@ -89,7 +89,7 @@ for (const user of ["alice", "bob"]) {
   console.log(`${user} uploaded ${staged.samples} samples`);
 }
 const round = await call("POST", "/v1/rounds");
-await until(`/v1/rounds/${round.round}`, (told) => told.state === "trained");
+await until(`/v1/rounds/${round.round}`, (payload) => payload.state === "trained");
 console.log(`round ${round.round} is trained`);
 
 const { labels } = await call("POST", "/v1/predictions", { inputs: [sample(0), sample(1)] });
@@ -99,13 +99,13 @@ const once = { "Idempotency-Key": `erase-alice-${round.round}` }; // may be sent
 const request = await call("POST", "/v1/users/alice/erasures", {}, once);
 const again = await call("POST", "/v1/users/alice/erasures", {}, once);
 if (again.id !== request.id) throw new Error("the same request was served twice");
-const effect = await until(`/v1/requests/${request.id}`, (told) => told.state !== "accepted");
+const effect = await until(`/v1/requests/${request.id}`, (payload) => payload.state !== "accepted");
 console.log(`${effect.samples} samples of alice are gone`);
-await until(`/v1/requests/${request.id}`, (told) => told.state === "repaired");
+await until(`/v1/requests/${request.id}`, (payload) => payload.state === "repaired");
 
 const key = publicKey((await call("GET", "/v1/log")).verifier);
 const { receipts } = await call("GET", `/v1/requests/${request.id}/receipts`);
 for (const bundle of receipts) {
-  const told = checked(bundle, key);
-  console.log(`receipt ${bundle.number} (${told.kind}) is signed and in the log`);
+  const receipt = checked(bundle, key);
+  console.log(`receipt ${bundle.number} (${receipt.kind}) is signed and in the log`);
 }

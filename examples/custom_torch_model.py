@@ -28,7 +28,7 @@ ROUNDS, SAMPLES = 2, 900
 
 
 def run(home: Path) -> bool:
-    """Learn, forget, and compare with a device that never met the data; whether all of it is the same."""
+    """Learn, forget, and compare with a device trained without the data; return whether all bits are the same."""
     if home.exists():
         raise InputError(f"{str(home)!r} is there already: name a new folder")
     images, y = load_digits()
@@ -55,15 +55,16 @@ def run(home: Path) -> bool:
         )
         print(f"{(device.predict(x_test) == y_test).mean():.0%} of new digits are right.")
 
-        found = device.verify(forgotten.ids[0], processes=0)
-        print(f"Trained again from what is retained: {len(found.identical)} of {found.sub_models} are the same bits.")
+        verification = device.verify(forgotten.ids[0], processes=0)
+        identical, all_ = len(verification.identical), verification.sub_models
+        print(f"Trained again from what is retained: {identical} of {all_} are the same bits.")
         clean = clean_room(device, learner, uploads_of(rounds), seed=0)
         same = compare(device, clean)
         print(
-            "A device that never met them, with the same users in the same shards: "
+            "A device trained without them, with the same users in the same shards: "
             f"{len(same.identical)} of {same.sub_models} sub-models are the same bits."
         )
-        return found.holds and same.holds and bool(found.identical) and bool(same.identical)
+        return verification.holds and same.holds and bool(verification.identical) and bool(same.identical)
 
 
 def tell_sizes(device: Cause) -> None:
@@ -89,10 +90,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line. 1 if a sub-model is not what it should be."""
     parser = argparse.ArgumentParser(prog="custom_torch_model", description=__doc__.splitlines()[0])
     parser.add_argument("--home", type=Path, help="a new folder for the device, which stays (default: a temporary one)")
-    wanted = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        if wanted.home is not None:
-            return 0 if run(wanted.home) else 1
+        if options.home is not None:
+            return 0 if run(options.home) else 1
         with tempfile.TemporaryDirectory() as folder:
             return 0 if run(Path(folder) / "device") else 1
     except CauseError as error:

@@ -31,11 +31,11 @@ def run(home: Path) -> bool:
 
     learner = SklearnLearner(SGDClassifier(loss="log_loss"), classes=10, features=64, epochs=10)
     device = Cause(home, learner=learner, system="frugal", shards=2, slots=8)
-    print(f"A device lives in {home}: 2 shards, room for 8 sub-models. Its key lies beside it, not in it.")
+    print(f"A device lives in {home}: 2 shards, room for 8 sub-models. Its key is beside it, not in it.")
     for t, rows in enumerate(np.split(np.arange(SAMPLES), ROUNDS), start=1):
         done = device.learn({user: (x[own], y[own]) for user, own in zip(USERS, np.split(rows, 4), strict=True)})
-        told = f"{len(done.trained)} shards trained; {right(device, x_test, y_test)} of new digits are right"
-        print(f"Round {t}: {done.samples} digits of {len(USERS)} users, {told}.")
+        summary = f"{len(done.trained)} shards trained; {right(device, x_test, y_test)} of new digits are right"
+        print(f"Round {t}: {done.samples} digits of {len(USERS)} users, {summary}.")
 
     (now,) = device.forget("bob")
     print(
@@ -57,11 +57,11 @@ def run(home: Path) -> bool:
 
     held = True
     for user, request in (("bob", now.ids[0]), ("carol", later.ids[0])):
-        found = device.verify(request)  # in a fresh process
-        held = held and found.holds and bool(found.identical)
+        verification = device.verify(request)  # in a fresh process
+        held = held and verification.holds and bool(verification.identical)
         print(
             f"{user}'s receipt is signed and in the log. Training again from what is retained gives "
-            f"{len(found.identical)} of {found.sub_models} stored sub-models of the shard, bit for bit."
+            f"{len(verification.identical)} of {verification.sub_models} stored sub-models of the shard, bit for bit."
         )
     device.close()
     return held
@@ -76,10 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line. 1 if a receipt does not hold."""
     parser = argparse.ArgumentParser(prog="digits_on_a_device", description=__doc__.splitlines()[0])
     parser.add_argument("--home", type=Path, help="a new folder for the device, which stays (default: a temporary one)")
-    wanted = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        if wanted.home is not None:
-            return 0 if run(wanted.home) else 1
+        if options.home is not None:
+            return 0 if run(options.home) else 1
         with tempfile.TemporaryDirectory() as folder:
             return 0 if run(Path(folder) / "device") else 1
     except CauseError as error:

@@ -1,8 +1,8 @@
-"""Can anybody tell forgotten samples from samples that were never there? An audit on scikit-learn's digits.
+"""Can an attacker distinguish forgotten samples from samples that were never learned? An audit on the digits.
 
-Mislabelled images (canaries) can only be known by memorising them. They come in pairs: two images of the same digit,
-with the same wrong label, of the same user and round. A coin decides which of the two is uploaded among honest images,
-learned, and then forgotten; the other is never seen. Two attacks try to tell them apart on the device before
+Mislabelled images (canaries) can only be predicted by memorising them. They come in pairs: two images of the same
+digit, with the same wrong label, of the same user and round. A coin decides which of the two is uploaded among honest
+images, learned, and then forgotten; the other is never seen. Two attacks try to tell them apart on the device before
 forgetting, after it, and on one that was retrained without them.
 
     python examples/membership_audit.py [--seed 0] [--seeds 1] [--json] [--out FILE]
@@ -98,7 +98,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Record:
-    """What the audit found."""
+    """The results of the audit."""
 
     seed: int
     forgotten: int
@@ -180,9 +180,9 @@ def judge(scene: Scene, shards: NDArray[np.int64], answers: Mapping[str, Answers
     rows = []
     for model, attacks in scores.items():
         for name, scored in attacks.items():
-            found = finding(scored, scene.member)
+            result = finding(scored, scene.member)
             gap = auc_difference(scored, scores["retrained"][name], scene.member)
-            rows.append(Row(model, name, found.auc, found.tpr, gap))
+            rows.append(Row(model, name, result.auc, result.tpr, gap))
     return rows, problems(scores["before"], scores["after"], scores["retrained"], scene.member)
 
 
@@ -300,28 +300,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=1, help="how many audits")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--out", type=Path, help="write the result with command, commit, machine and date")
-    wanted = parser.parse_args(arguments)
-    if wanted.seeds < 1 or wanted.seed < 0:
-        parser.error(f"seeds are numbers from 0 and at least one audit is needed, not {wanted.seed}, {wanted.seeds}")
+    options = parser.parse_args(arguments)
+    if options.seeds < 1 or options.seed < 0:
+        parser.error(f"seeds are numbers from 0 and at least one audit is needed, not {options.seed}, {options.seeds}")
     try:
-        if wanted.out:
-            check_writable(wanted.out)
-        records = audits(range(wanted.seed, wanted.seed + wanted.seeds))
+        if options.out:
+            check_writable(options.out)
+        records = audits(range(options.seed, options.seed + options.seeds))
     except CauseError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    told = asdict(records[0])
-    if wanted.seeds > 1:
-        told = {"summary": summary(records), "records": [asdict(record) for record in records]}
-    if wanted.json:
-        print_json(told)
-    elif wanted.seeds == 1:
+    payload = asdict(records[0])
+    if options.seeds > 1:
+        payload = {"summary": summary(records), "records": [asdict(record) for record in records]}
+    if options.json:
+        print_json(payload)
+    elif options.seeds == 1:
         show(records[0])
     else:
         show_many(records)
-    if wanted.out:
-        write_result(wanted.out, told, program=("python", "examples/membership_audit.py"))
-    wrong = not all(record.identical for record in records) or (wanted.seeds == 1 and bool(records[0].problems))
+    if options.out:
+        write_result(options.out, payload, program=("python", "examples/membership_audit.py"))
+    wrong = not all(record.identical for record in records) or (options.seeds == 1 and bool(records[0].problems))
     return 1 if wrong else 0
 
 

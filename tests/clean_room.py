@@ -1,4 +1,4 @@
-"""Runs of a trace that watch themselves, and the clean room to compare with."""
+"""Runs of a trace that record what is retained, and the clean room to compare them with."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -129,21 +129,21 @@ def _with_shards(upload: TraceUpload, homes: dict[Sample, int]) -> tuple[Part, .
 
 def differences(a: Cause, b: Cause) -> list[str]:
     """What two devices disagree on: retained data, heads, and every sub-model that both hold."""
-    found = []
+    problems = []
     for shard in sorted(set(a.ledger.shards()) | set(b.ledger.shards())):
         mine, theirs = (
             {segment.key: segment.manifest for segment in device.ledger.lineage(shard)} for device in (a, b)
         )
         if mine != theirs:
-            found.append(f"shard {shard}: other data")
+            problems.append(f"shard {shard}: other data")
     if a.heads() != b.heads():
-        found.append("other heads")
+        problems.append("other heads")
     for key in set(a.memory.stored()) & set(b.memory.stored()):
         if a.memory[key].identity != b.memory[key].identity:
-            found.append(f"sub-model {key}: other identity")
+            problems.append(f"sub-model {key}: other identity")
         if a.memory.shelf.get(key) != b.memory.shelf.get(key):
-            found.append(f"sub-model {key}: other bytes")
-    return found
+            problems.append(f"sub-model {key}: other bytes")
+    return problems
 
 
 def seen(device: Cause, key: SegmentKey) -> set[Sample]:

@@ -77,7 +77,7 @@ def starts_late(item: pytest.Item) -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with what takes longest. Leave out what takes long, unless it is asked for: `make test-long`."""
+    """Run the slowest tests first, and skip the tests marked `long` unless `--long` is given (`make test-long`)."""
     items.sort(key=starts_late)
     if config.getoption("--long"):
         return

@@ -27,7 +27,7 @@ AROUND = {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "Makefile", 
 def run(*command: str | Path, cwd: Path = ROOT) -> str:
     """Run a command, show it and what it prints, and end where it fails."""
     print("$", *(Path(command[0]).name, *command[1:]), flush=True)
-    # nothing of this tree may be found by accident
+    # nothing may be imported from this tree by accident
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     done = subprocess.run(
         command, cwd=cwd, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

@@ -1,4 +1,4 @@
-"""Searches the memory of a running process and its children, as somebody with root's rights would."""
+"""Searches the memory of a running process and its children, as root could."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -24,20 +24,20 @@ def readable() -> bool:
 
 def family(pid: int) -> list[int]:
     """A process and its descendants."""
-    found = [pid]
+    pids = [pid]
     for thread in Path(f"/proc/{pid}/task").iterdir():
         try:
             children = (thread / "children").read_text().split()
         except OSError:
             continue
-        found += [each for child in children for each in family(int(child))]
-    return found
+        pids += [each for child in children for each in family(int(child))]
+    return pids
 
 
 class Needles:
     """Byte strings to look for, all at least 32 bytes long and all of about one length.
 
-    A needle that lies anywhere in memory covers, at one of `stride` offsets, a word at a multiple of `stride`. So only
+    A needle anywhere in memory covers, at one of `stride` offsets, a word at a multiple of `stride`. So only
     every `stride`-th byte of the memory is compared, with the words of all needles at all offsets.
     """
 
@@ -68,8 +68,8 @@ class Needles:
 
 
 def search(pid: int, groups: Iterable[Needles], *, alone: bool = False) -> dict[str, list[str]]:
-    """Where in the writable memory of a process and its descendants (not if `alone`) each needle lies."""
-    found: dict[str, list[str]] = {}
+    """Return where each needle is in the writable memory of a process and, unless `alone`, of its descendants."""
+    hits: dict[str, list[str]] = {}
     groups = list(groups)
     for each in [pid] if alone else family(pid):
         for start, name, memory in _contents(each):
@@ -77,8 +77,8 @@ def search(pid: int, groups: Iterable[Needles], *, alone: bool = False) -> dict[
                 for needle, at in needles.found_in(memory):
                     before = bytes(memory[max(0, at - 48) : at]).hex()
                     where = f"{'worker' if each != pid else 'process'} {name} {start + at:#x} after {before}"
-                    found.setdefault(needle, []).append(where)
-    return found
+                    hits.setdefault(needle, []).append(where)
+    return hits
 
 
 def _mixed(words: "np.ndarray") -> "np.ndarray":

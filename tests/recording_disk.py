@@ -63,8 +63,8 @@ class Names:
     """A change of names: some go, some come. A folder is an entry without an inode."""
 
     folder: Path
-    gone: tuple[Path, ...] = ()
-    came: tuple[tuple[Path, int | None], ...] = ()
+    removed: tuple[Path, ...] = ()
+    added: tuple[tuple[Path, int | None], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,17 +95,17 @@ class State:
         elif isinstance(operation, Truncate):
             self.inodes[operation.inode] = self.inodes.get(operation.inode, b"")[: operation.size]
         elif isinstance(operation, Names):
-            for path in operation.gone:
+            for path in operation.removed:
                 self.names.pop(path, None)
-            self.names.update(operation.came)
+            self.names.update(operation.added)
 
     def files(self) -> dict[Path, bytes]:
         """What can be reached: a name whose folder's name was lost cannot."""
-        found = {}
+        reachable = {}
         for path, inode in self.names.items():
             if inode is not None and all(parent in self.names for parent in path.parents if parent != Path()):
-                found[path] = self.inodes.get(inode, b"")
-        return found
+                reachable[path] = self.inodes.get(inode, b"")
+        return reachable
 
     def write_to(self, folder: Path) -> None:
         """Make the state real."""
@@ -130,8 +130,8 @@ class RecordingFile(OpenFile):
     def read_at(self, *where: int) -> bytes:
         """Where open files can be read."""
         self.disk.reading(self.path)
-        found: bytes = super().read_at(*where)  # type: ignore[misc]
-        return found
+        data: bytes = super().read_at(*where)  # type: ignore[misc]
+        return data
 
     def size(self) -> int:
         self.disk.reading(self.path)
@@ -141,7 +141,7 @@ class RecordingFile(OpenFile):
 class RecordingDisk(Disk):
     """A disk below a root, on which everything is done for real, except that nothing waits for the device.
 
-    What lies below the root at the start is durable. With `fail_at` the n-th change raises `OSError(error)`: once, or
+    What is below the root at the start is durable. With `fail_at` the n-th change raises `OSError(error)`: once, or
     with `for_good` also all that follow, with `same_file` those of the same kind on the same file only; a write that
     fails leaves its first half behind. `fail_read_at` is the same
     for reads, with `read_error` and `reads_for_good`.
@@ -237,12 +237,12 @@ class RecordingDisk(Disk):
     def make_folder(self, folder: Path) -> None:
         path = self._relative(folder)
         self._notice(path.parent)
-        self.step(Names(path.parent, came=((path, None),)))
+        self.step(Names(path.parent, added=((path, None),)))
         super().make_folder(folder)
 
     def remove_folder(self, folder: Path) -> None:
         path = self._relative(folder)
-        self.step(Names(path.parent, gone=(path,)))
+        self.step(Names(path.parent, removed=(path,)))
         super().remove_folder(folder)
 
     def create(self, path: Path) -> OpenFile:
@@ -250,15 +250,15 @@ class RecordingDisk(Disk):
             raise FileExistsError(path)
         relative, inode = self._relative(path), self.new_inode()
         self._notice(relative.parent)
-        self.step(Names(relative.parent, came=((relative, inode),)))
+        self.step(Names(relative.parent, added=((relative, inode),)))
         return RecordingFile(super().create(path), self, inode)
 
     def _notice(self, folder: Path) -> None:
-        """What somebody removed from a folder without this disk: it may come back, nothing made it durable."""
-        gone = [path for path in self.now.names if path.parent == folder and not (self.root / path).exists()]
-        for path in gone:
+        """Record files that were removed without this disk: nothing has made their removal durable."""
+        removed = [path for path in self.now.names if path.parent == folder and not (self.root / path).exists()]
+        for path in removed:
             below = tuple(each for each in self.now.names if path in each.parents)
-            self.step(Names(folder, gone=(*below, path)))
+            self.step(Names(folder, removed=(*below, path)))
 
     def open(self, path: Path) -> OpenFile:
         self.reading(path)
@@ -273,14 +273,14 @@ class RecordingDisk(Disk):
 
     def rename(self, old: Path, new: Path) -> None:
         before, after = self._relative(old), self._relative(new)
-        self.step(Names(after.parent, gone=(before,), came=((after, self.now.names[before]),)))
+        self.step(Names(after.parent, removed=(before,), added=((after, self.now.names[before]),)))
         super().rename(old, new)
 
     def unlink(self, path: Path) -> None:
         if not path.exists():
             raise FileNotFoundError(path)
         relative = self._relative(path)
-        self.step(Names(relative.parent, gone=(relative,)))
+        self.step(Names(relative.parent, removed=(relative,)))
         super().unlink(path)
 
     def sync_folder(self, folder: Path) -> None:

@@ -40,9 +40,9 @@ def test_links_and_pictures_exist(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_in_the_docs_exist(page):
-    known = {"cause", *cast(click.Group, typer.main.get_command(app)).commands}
+    commands = {"cause", *cast(click.Group, typer.main.get_command(app)).commands}
     for command in re.findall(r"^(?:\$ )?cause ([a-z]+)\b", page.read_text(encoding="utf-8"), re.MULTILINE):
-        assert command in known, command
+        assert command in commands, command
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "RESULTS.md"], ids=lambda page: page.name)
@@ -105,3 +105,14 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tm
     reference = (tmp_path / "reference" / "cause.html").read_text(encoding="utf-8")
     for name in ("forget", "learn", "verify", "close_round"):
         assert f'id="cause.device.device.Cause.{name}"' in reference
+
+
+def blocks(page: str) -> list[str]:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("block", blocks("two-ways-to-forget.md"))
+def test_the_python_of_a_page_runs(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, "two-ways-to-forget.md", "exec"), {"__name__": "page"})

@@ -1,4 +1,4 @@
-"""The examples run as they are, and say so when something does not hold."""
+"""The examples run as they are, and fail when a result is not exact."""
 
 from functools import cache
 from itertools import count

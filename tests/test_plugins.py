@@ -18,6 +18,8 @@ from cause.engine.presets import System, refuse_taken
 from cause.engine.vote_proba import shares
 from cause.engine.voting import VOTES
 from cause.errors import InputError
+from cause.learners.additive import AdditiveLearner
+from cause.learners.additive.heads import HEADS
 from cause.learners.described import LEARNERS, build
 from cause.learners.sklearn import SklearnLearner
 
@@ -52,7 +54,7 @@ class Bayes(SklearnLearner):
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
     """Installs a package of a name, with some code and entry points, for this test alone."""
-    for registry in (PARTITIONERS, POLICIES, VOTES, LEARNERS):
+    for registry in (PARTITIONERS, POLICIES, VOTES, LEARNERS, HEADS):
         monkeypatch.setattr(registry, "_loaded", {})
 
     def install(package, groups, code=CODE):
@@ -127,6 +129,30 @@ def test_a_home_with_a_learner_and_a_policy_of_a_package_opens_with_it_and_names
         build({"kind": "bayes", "classes": 2, "features": 4})
 
 
+HEAD = """
+from cause.learners.additive.heads.class_means import ClassMeans
+
+
+class Means(ClassMeans):
+    \"\"\"A head of a package.\"\"\"
+"""
+
+
+def test_a_home_with_a_head_of_a_package_opens_by_its_name(installed, tmp_path, monkeypatch):
+    folder = installed("other", [("cause.heads", "means", "Means")], HEAD)
+    learner = AdditiveLearner(features=4, scale=(-4, 4), classes=2, head="means")
+    with Cause(tmp_path / "home", learner=learner) as device:
+        device.learn(data())
+        device.forget("bob")
+    with Cause(tmp_path / "home") as device:
+        assert type(device.learner.head).__name__ == "Means"  # type: ignore[attr-defined]
+        assert device.verify().holds
+    monkeypatch.setattr(HEADS, "_loaded", {})
+    monkeypatch.setattr(sys, "path", [part for part in sys.path if part != str(folder)])
+    with pytest.raises(InputError, match=r"unknown head 'means'.*cause\.heads"):
+        Cause(tmp_path / "home")
+
+
 def test_wrong_settings_of_a_learner_are_one_line(installed):
     installed("other", [("cause.learners", "bayes", "Bayes")])
     with pytest.raises(InputError, match=r"not settings of a learner of kind 'bayes': .*'colour'"):
@@ -164,7 +190,7 @@ def test_a_home_of_ours_opens_beside_a_package_with_its_name(installed, tmp_path
         ("np.ndarray", CODE, "is no policy: <class 'numpy.ndarray'>"),
     ],
 )
-def test_a_package_that_cannot_be_used_fails_only_where_its_name_is_asked_for(installed, what, code, message):
+def test_a_package_that_cannot_be_used_fails_only_where_its_name_is_used(installed, what, code, message):
     installed("broken", [("cause.policies", "second", what)], code)
     assert POLICIES["fifo"].__name__ == "Fifo"
     assert "second" in POLICIES
@@ -275,8 +301,8 @@ with Cause(sys.argv[1], learner=learner, system=system, shards=3, slots=6) as de
     assert device.ledger.placement("smith/ann") == device.ledger.placement("smith/bob")
     device.forget("smith/ann")
 with Cause(sys.argv[1]) as device:
-    found = device.verify(processes=1)
-    assert found.identical and not found.mismatched, found
+    verification = device.verify(processes=1)
+    assert verification.identical and not verification.mismatched, verification
 """
     )
     done = run(script, tmp_path / "device", folder=example)

@@ -45,8 +45,8 @@ def test_a_workflow_with_a_wrong_key_is_noticed(tmp_path):
 
 
 def test_every_form_and_workflow_has_a_schema():
-    found = {str(path.relative_to(ROOT)) for path in (ROOT / ".github").rglob("*.yml")}
-    assert found == {path for path in SCHEMAS if path.startswith(".github")}
+    present = {str(path.relative_to(ROOT)) for path in (ROOT / ".github").rglob("*.yml")}
+    assert present == {path for path in SCHEMAS if path.startswith(".github")}
 
 
 def test_the_workflow_runs_what_make_and_the_scripts_offer():

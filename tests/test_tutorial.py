@@ -15,16 +15,16 @@ PAGE = Path(__file__).parents[1] / "docs" / "device.md"
 
 def steps(text):
     """Each command of the page, with the lines that it must print: in order, others may lie between."""
-    found = []
+    blocks = []
     for block in re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         for line in block.splitlines():
             if line.startswith("$ "):
-                found.append(([line[2:]], []))
+                blocks.append(([line[2:]], []))
             elif line.startswith("> "):
-                found[-1][0].append(line[2:])
+                blocks[-1][0].append(line[2:])
             else:
-                found[-1][1].append(line)
-    return [("\n".join(command), expected) for command, expected in found]
+                blocks[-1][1].append(line)
+    return [("\n".join(command), expected) for command, expected in blocks]
 
 
 def plain(line):

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 FIRST_INTERVAL_S, LONGEST_INTERVAL_S = 0.002, 0.03
-"""Soon at first, and then less often: what is asked takes time from what is waited for."""
+"""Pauses between two checks: short at first, then longer, since checking slows down what is waited for."""
 
 
 def wait_until(

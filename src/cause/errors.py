@@ -31,7 +31,7 @@ class BudgetError(CauseError):
 
 
 class LearnerError(CauseError):
-    """A learner that cannot do what was asked of it. `Cause.repair` finishes what it interrupted."""
+    """A learner failed to train, store or predict. `Cause.repair` finishes a call that this interrupted."""
 
 
 class DivergedError(LearnerError):
@@ -63,8 +63,8 @@ def is_passing(error: BaseException) -> bool:
         return True
     if isinstance(error, HomeError | VaultError) or "OutOfMemory" in type(error).__name__:
         return True
-    told = str(error).lower()
-    return isinstance(error, RuntimeError) and ("out of memory" in told or "allocate memory" in told)
+    message = str(error).lower()
+    return isinstance(error, RuntimeError) and ("out of memory" in message or "allocate memory" in message)
 
 
 def error_name(error: BaseException) -> str:
@@ -130,4 +130,4 @@ class Cancelled(CauseError):
 
 
 class ChangedError(CauseError):
-    """What was being looked at is not what is there any more: something of it was forgotten, or found damaged."""
+    """Data changed while it was read: some of it was forgotten, or turned out to be damaged."""

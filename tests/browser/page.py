@@ -65,6 +65,7 @@ class Page:
         self.driver.get(url + "healthz")  # of the same origin, and loads nothing
         self.run("sessionStorage.clear(); localStorage.clear()")
         self.driver.get(url)
+        self.until(lambda: self.shown("sign-in"))
         self.driver.get_log("browser")
 
     def sign_in(self, url: str, secret: str) -> None:

@@ -3,6 +3,7 @@
 FOLDER holds the home of `tests.browser.large`, and is made where it is missing.
 """
 
+import os
 import sys
 import tempfile
 import threading
@@ -70,6 +71,19 @@ def timed(page: Page) -> tuple[list[float], list[float]]:
     return sorted(paints), sorted(boards)
 
 
+def cpu_s(device: Device) -> float:
+    """CPU seconds of the service so far, without its workers."""
+    assert device.process is not None
+    fields = Path(f"/proc/{device.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def page_cpu_s(page: Page) -> float:
+    """CPU seconds of the page's main thread since it was loaded."""
+    metrics = page.driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+    return next(each["value"] for each in metrics if each["name"] == "TaskDuration")
+
+
 def main(folder: Path) -> int:
     why = missing()
     if why is not None:
@@ -79,17 +93,32 @@ def main(folder: Path) -> int:
     with tempfile.TemporaryDirectory() as profile, LargeDevice(folder) as device:
         page = Page(Path(profile))
         try:
+            page.driver.execute_cdp_cmd(
+                "Performance.enable", {"timeDomain": "threadTicks"}
+            )  # not the time that it waits
             page.look_like((1440, 900))
             page.sign_in(device.url, device.secret)
             page.until(lambda: page.text("baselines") and "simulated…" not in page.text("baselines"), 120)
             for name in ("alone", f"beside {RATE:.0f} predictions a second"):
+                before = cpu_s(device)
                 if name == "alone":
                     paints, boards = timed(page)
+                    reload_cpu_s = (cpu_s(device) - before) / TIMES
+                    rows.append(
+                        [
+                            "CPU of a reload",
+                            f"service {1e3 * reload_cpu_s:.0f} ms, page {1e3 * page_cpu_s(page):.0f} ms",
+                        ]
+                    )
                 else:
                     with predicting(device) as took:
                         start = time.perf_counter()
                         paints, boards = timed(page)
                         elapsed, answered = time.perf_counter() - start, len(took)
+                        spent = cpu_s(device) - before - TIMES * reload_cpu_s
+                    rows.append(
+                        ["CPU of a prediction", f"service {1e3 * spent / max(1, answered):.1f} ms, beside the page"]
+                    )
                     # those that were under way at the end were asked for in time, too: one for each thread at most
                     rate, slow = answered / elapsed, sorted(took)[int(0.95 * len(took))]
                     asked = f"{answered} answered of {RATE * elapsed:.0f} asked for"
@@ -98,6 +127,7 @@ def main(folder: Path) -> int:
                 rows.append([f"the board, {name}", f"median {boards[TIMES // 2]:.0f} ms, most {boards[-1]:.0f} ms"])
         finally:
             page.close()
+    rows.append(["load average", f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"])
     print_table("The page at real size", ["what", "time after the reload begins"], rows, names=2)
     return 0
 

@@ -5,8 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cause.device.device import Cause
 from tests.cli.test_device import cause, place, refused, upload
 from tests.device.homes import CLASSES, FEATURES, samples
+from tests.learners.additive.cases import state_of
+from tests.learners.additive.test_backbones import exported
 
 __all__ = ["cause", "place", "refused"]
 ADDITIVE = ["--learner", "additive", "--features", FEATURES, "--scale=-3,3", "--classes", CLASSES]
@@ -89,3 +92,33 @@ def test_a_network_starts_from_converted_public_weights(cause, refused):
     assert "no layer 'stem'" in refused("init", "other", *network, "--freeze", "stem")
     Path("public.safetensors").unlink()
     assert "cannot be read" in refused("learn", "home", upload("r1.npz", 1, alice=40))
+
+
+@pytest.mark.parametrize("harm", ["another file", "no file"])
+def test_a_home_forgets_and_verifies_without_its_backbone(cause, refused, harm):
+    """Stored features are subtracted: an erasure needs no backbone. New inputs do, and lose nothing."""
+    exported(Path("linear.onnx"))
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(60, 12))
+    np.savez("data.npz", x=x, y=(x[:, 0] > 0).astype(int), users=np.array(["ann", "bob", "cem"] * 20))
+    for home in ("home", "beside"):
+        cause("init", home, "--learner", "additive", "--backbone", "linear.onnx", "--classes", 2, "--json")
+        cause("learn", home, "data.npz", "--json")
+    backbone = Path("linear.onnx").read_bytes()
+    cause("forget", "beside", "--user", "ann", "--json")
+    if harm == "no file":
+        Path("linear.onnx").unlink()
+    else:
+        exported(Path("linear.onnx"), seed=1)
+    message = {"no file": "cannot be read", "another file": "has the digest"}[harm]
+    assert cause("forget", "home", "--user", "ann", "--json")["rsn"] == 0
+    assert cause("verify", "--home", "home", "--json")["identical"] == 1
+    assert cause("accuracy", "home", "--json")["samples"] == 40
+    refused(message, "learn", "home", "data.npz")
+    refused(message, "predict", "home", "data.npz")
+    assert cause("status", "home", "--json")["samples"] == 40
+    Path("linear.onnx").write_bytes(backbone)
+    answers = [cause("predict", home, "data.npz", "--json") for home in ("home", "beside")]
+    assert answers[0] == answers[1]
+    with Cause("home") as device, Cause("beside") as beside:
+        assert state_of(device) == state_of(beside)

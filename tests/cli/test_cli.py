@@ -321,7 +321,7 @@ def test_links_are_followed_and_a_neighbour_is_left_alone(capsys, tmp_path):
     assert (tmp_path / "link.part").read_text() == "mine"
 
 
-def test_an_output_that_cannot_be_written_is_told_in_one_line():
+def test_an_output_that_cannot_be_written_is_an_error_of_one_line():
     with open("/dev/full", "w") as full:  # noqa: PTH123
         done = subprocess.run(
             [sys.executable, "-c", "from cause.cli import main; main()", "systems"],

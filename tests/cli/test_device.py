@@ -31,7 +31,7 @@ def place(tmp_path, monkeypatch):
 
 @pytest.fixture
 def cause(capsys):
-    """Run a command that must succeed: what it prints, as JSON where that was asked for."""
+    """Run a command that must succeed, and return its output, parsed if it is JSON."""
 
     def run(*args, code=0):
         with pytest.raises(SystemExit) as ended:
@@ -83,8 +83,8 @@ def device(cause):
 
 def contents(folder):
     """All bytes of a home, besides what SQLite puts beside a ledger for its readers."""
-    found = {path: path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
-    return {path: data for path, data in found.items() if not path.name.endswith("-shm") and data}
+    files = {path: path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
+    return {path: data for path, data in files.items() if not path.name.endswith("-shm") and data}
 
 
 def test_init_shows_what_is_in_force_and_config_shows_it_again(cause):
@@ -134,7 +134,7 @@ def test_a_network_learns_and_answers(cause):
     assert sorted(result["files"]) == ["ensemble.json", *(f"shard-{k[0]}.safetensors" for k in sorted(result["heads"]))]
 
 
-def test_a_network_is_tried_before_its_home_is_made_and_what_cannot_be_pruned_is_told(cause, refused, monkeypatch):
+def test_a_network_is_tried_before_its_home_is_made_and_a_note_names_what_cannot_be_pruned(cause, refused, monkeypatch):
     Path("nets.py").write_text(
         "from torch import nn\n"
         "def narrow(classes, shape):\n    return nn.Sequential(nn.Flatten(), nn.Linear(6, classes))\n"
@@ -163,8 +163,8 @@ def test_a_file_is_refused_before_the_learner_is_loaded_and_a_module_that_is_not
     )
     options = ["--model", "late:net", "--shape", FEATURES, "--classes", CLASSES]
     assert "the current folder, which is searched with PYTHONPATH=." in refused("init", "home", *options)
-    with monkeypatch.context() as found:
-        found.syspath_prepend(str(Path.cwd()))
+    with monkeypatch.context() as patched:
+        patched.syspath_prepend(str(Path.cwd()))
         cause("init", "home", *options)
         del sys.modules["late"]
     Path("late.py").unlink()
@@ -183,8 +183,8 @@ def test_learn_says_how_many_samples_retention_deleted(cause):
 def test_status_says_how_many_shards_take_new_data(cause):
     cause("init", "home", *SMALL, "--shards", "4", "--slots", "8", "--system", "cause", "--key-env", "CAUSE_TEST_KEY")
     assert "3 of 4 shards (the shard controller" in cause("status", "home")
-    found = cause("status", "home", "--json")
-    assert (found["active_shards"], found["most_shards"]) == (3, 4)
+    status = cause("status", "home", "--json")
+    assert (status["active_shards"], status["most_shards"]) == (3, 4)
 
 
 @pytest.mark.usefixtures("one_process_trial")
@@ -245,7 +245,7 @@ def test_learn_reads_npz_tables_and_folders_of_pictures(cause):
         assert device.ledger.rounds_of("u9") == [3]
 
 
-def test_folders_with_names_of_their_own_need_to_be_told_the_order(cause, refused):
+def test_folders_named_otherwise_than_by_numbers_need_class_names(cause, refused):
     from PIL import Image
 
     cause("init", "home", "--estimator", "GaussianNB", "--features", 16, "--classes", 2, "--shards", 1, "--slots", 4)
@@ -291,8 +291,8 @@ def test_a_plan_tells_seconds_and_joules_from_a_calibration(cause, device):
 def test_forget_takes_rounds_and_samples(cause, device):
     assert cause("forget", "home", "--user", "alice", "--samples", "1:0,2:3", "--json")["samples"] == 2
     assert cause("forget", "home", "--user", "bob", "--rounds", "1,2", "--json")["samples"] == 42
-    with Cause("home", read_only=True) as found:
-        assert found.ledger.rounds_of("bob") == []
+    with Cause("home", read_only=True) as reader:
+        assert reader.ledger.rounds_of("bob") == []
 
 
 def test_forget_later_falls_back_and_repair_ends_where_forget_now_does(cause, device):
@@ -393,8 +393,8 @@ def test_a_trace_of_the_home_can_be_simulated(cause, device, monkeypatch):
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
     result = cause("simulate", "--trace", "-", "--system", "frugal", "--partition", "given", "--slots", 8, "--json")
-    with Cause("home", read_only=True) as found:
-        assert result["stored"] == [list(key[:2]) for key in found.memory.stored()]
+    with Cause("home", read_only=True) as reader:
+        assert result["stored"] == [list(key[:2]) for key in reader.memory.stored()]
 
 
 def test_backup_and_restore_by_command(cause, device, monkeypatch):
@@ -414,8 +414,8 @@ def test_backup_and_restore_by_command(cause, device, monkeypatch):
     for path in Path("home").glob("ledger.db*"):
         path.unlink()
     assert "left out: 20 samples" in cause("restore", "b.tar", "home")
-    with Cause("home", read_only=True) as found:
-        assert found.ledger.rounds_of("carol") == []
+    with Cause("home", read_only=True) as reader:
+        assert reader.ledger.rounds_of("carol") == []
 
 
 def test_readers_work_while_another_process_holds_the_home(cause, refused, device):
@@ -431,8 +431,8 @@ def test_readers_work_while_another_process_holds_the_home(cause, refused, devic
 
 
 def test_a_damaged_head_does_not_keep_readers_from_answering(cause, device):
-    with Cause("home", read_only=True) as found:
-        name = found.home.shelf.names[found.memory.stored()[-1]]
+    with Cause("home", read_only=True) as reader:
+        name = reader.home.shelf.names[reader.memory.stored()[-1]]
     path = Path("home/sub-models") / name.hex()
     path.write_bytes(path.read_bytes()[:-1])
     before = contents("home")

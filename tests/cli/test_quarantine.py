@@ -1,4 +1,4 @@
-"""The commands around an upload that no training can bear."""
+"""The commands for an upload on which every training fails."""
 
 import json
 
@@ -32,10 +32,10 @@ def run(capsys, *args, code=0):
 def test_it_is_named_learned_around_and_dropped(home, capsys):
     result = run(capsys, "learn", home, "round.npz")
     assert "6 samples of user 'bob' are in quarantine" in " ".join(result.split())
-    found = run(capsys, "status", home, "--json")
-    (aside,) = found["quarantined"]
+    status = run(capsys, "status", home, "--json")
+    (aside,) = status["quarantined"]
     assert (aside["user"], aside["round"], aside["shard"], aside["samples"]) == ("bob", 1, 0, 6)
-    assert found["samples"] == 6
+    assert status["samples"] == 6
     assert "In quarantine" in run(capsys, "status", home)
     assert "no upload 77 in quarantine" in run(capsys, "drop", home, "--upload", 77, code=2)
     done = run(capsys, "drop", home, "--upload", aside["upload"], "--json")
@@ -45,7 +45,7 @@ def test_it_is_named_learned_around_and_dropped(home, capsys):
     assert run(capsys, "status", home, "--json")["quarantined"] == []
 
 
-def test_settings_of_inputs_are_asked_of_files(home, capsys):
+def test_files_must_have_the_inputs_that_the_settings_name(home, capsys):
     run(capsys, "config", home, "input_dtype=float32", "input_shape=6", "--yes")
     result = run(capsys, "learn", home, "round.npz", code=2)
     assert "inputs of user 'bob': row 4 holds 1e+300, which float32 cannot hold" in " ".join(result.split())

@@ -1,4 +1,4 @@
-"""The right sample goes: handles and contents in the commands, names, and errors after effect."""
+"""Forgetting by handles and by contents with the commands: exactly the named samples are deleted."""
 
 import csv
 import json
@@ -14,13 +14,13 @@ from tests.device.homes import samples
 
 def held(user, home="home"):
     """Inputs by handle."""
-    found = {}
+    samples = {}
     with Cause(home, read_only=True) as opened:
         for t in opened.ledger.rounds_of(user):
             own = opened.home.ledger.upload(user, t)
             handles = [handle.tobytes().hex() for handle in own.handles(own.positions)]
-            found |= zip(handles, own.arrays(own.positions)[0].tolist(), strict=True)
-    return found
+            samples |= zip(handles, own.arrays(own.positions)[0].tolist(), strict=True)
+    return samples
 
 
 def test_learning_answers_with_a_handle_for_each_row_in_the_order_of_the_files(cause, device):  # noqa: F811
@@ -171,7 +171,7 @@ def test_names_in_files_are_normalised_and_bad_ones_refused(cause, refused, devi
     assert cause("forget", "home", "--user", "zo\u00e9", "--json")["samples"] == 4
 
 
-def test_forgetting_somebody_of_whom_nothing_is_held_says_so(refused, device):  # noqa: F811
+def test_forgetting_a_user_without_samples_says_so(refused, device):  # noqa: F811
     assert "unknown user 'nobody': nothing of theirs is retained" in refused("forget", "home", "--user", "nobody")
 
 

@@ -1,4 +1,4 @@
-"""Names: one way to write each, and which written names are the same."""
+"""Users' names: their normal form, and which spellings are the same name."""
 
 import unicodedata
 
@@ -34,7 +34,7 @@ def test_an_ordinary_name_stays_as_it_is(name):
 
 
 @pytest.mark.parametrize("name", [" zoe", "zoe ", "zoe\u00a0", "\u3000zoe", "zoe\t", *UNSEEN])
-def test_edge_white_space_and_what_nobody_sees_are_refused(name):
+def test_edge_white_space_and_invisible_characters_are_refused(name):
     with pytest.raises(InputError, match=r"white space|invisible character U\+"):
         normal_name(name)
     assert fold(name) == "zoe"

@@ -1,4 +1,4 @@
-"""A picture is refused that would keep its decoder busy for hours: its size in pixels does not tell."""
+"""Pictures that would take hours to decode are refused, even if they have few pixels."""
 
 import io
 import re
@@ -24,7 +24,7 @@ def saved(form, **options):
 def scans(count):
     """A progressive JPEG whose last scan comes so often."""
     data = saved("JPEG", progressive=True)
-    last = data[[found.start() for found in re.finditer(b"\xff\xda", data)][-1] : -2]
+    last = data[[match.start() for match in re.finditer(b"\xff\xda", data)][-1] : -2]
     return data[:-2] + last * count + data[-2:]
 
 

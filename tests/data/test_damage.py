@@ -1,4 +1,4 @@
-"""Files that nobody vouches for: refused in one line that names them, and nothing else ever comes out."""
+"""Damaged or malicious files are refused with one line that names them; no other error is raised."""
 
 import functools
 import gzip
@@ -190,7 +190,7 @@ def test_a_mat_file_that_claims_more_than_it_holds(tmp_path):
     assert "says it has the shape" in refused(tmp_path / "t.mat")
 
 
-def test_a_mat_file_of_zeros_is_not_gone_through(tmp_path):
+def test_a_mat_file_of_zeros_is_refused(tmp_path):
     path = tmp_path / "train_32x32.mat"
     dataset_files.svhn_file(path)
     path.write_bytes(gzip.compress(path.read_bytes()[:128] + bytes(80)))
@@ -200,8 +200,8 @@ def test_a_mat_file_of_zeros_is_not_gone_through(tmp_path):
 def test_a_mat_file_that_is_cut_where_nothing_is_wanted(tmp_path):
     from scipy.io import savemat
 
-    wanted = {"X": dataset_files.images(1).transpose(1, 2, 3, 0), "y": np.array([[1]], np.uint8)}
-    savemat(tmp_path / "t.mat", {**wanted, "other": np.zeros(100)})
+    arrays = {"X": dataset_files.images(1).transpose(1, 2, 3, 0), "y": np.array([[1]], np.uint8)}
+    savemat(tmp_path / "t.mat", {**arrays, "other": np.zeros(100)})
     whole = (tmp_path / "t.mat").read_bytes()
     (tmp_path / "t.mat").write_bytes(whole[:-8])
     assert "damaged or cut off" in refused(tmp_path / "t.mat")

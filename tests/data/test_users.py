@@ -1,4 +1,4 @@
-"""Real samples in the hands of the workload's users."""
+"""Real samples, distributed over the users of the workload."""
 
 import pickle
 
@@ -25,8 +25,8 @@ def without_labels(trace):
 
 def test_users_sizes_rounds_and_requests_are_those_of_the_workload():
     shared = share_out(X, Y, classes=10, users=20, rounds=4, rho=0.5, seed=3)
-    wanted = Workload(users=20, rounds=4, samples=3000, rho=0.5, seed=3).trace()
-    assert without_labels(shared.trace) == without_labels(wanted)
+    workload = Workload(users=20, rounds=4, samples=3000, rho=0.5, seed=3).trace()
+    assert without_labels(shared.trace) == without_labels(workload)
     assert shared.trace.requests > 0
 
 
@@ -45,23 +45,23 @@ def test_every_sample_is_given_once_with_the_label_that_the_trace_says():
 
 def test_fewer_samples_than_there_are_meet_more_wishes():
     def share(samples):
-        wanted = Workload(users=20, rounds=4, samples=samples, seed=1).trace()
-        return unmet(share_out(X, Y, classes=10, users=20, rounds=4, samples=samples, seed=1), wanted) / samples
+        workload = Workload(users=20, rounds=4, samples=samples, seed=1).trace()
+        return unmet(share_out(X, Y, classes=10, users=20, rounds=4, samples=samples, seed=1), workload) / samples
 
     assert 0 == share(600) < share(3000) < 0.3
 
 
 def test_wishes_beyond_the_supply_get_what_is_left_and_nothing_else_changes():
     y = np.zeros(1000, dtype=np.int64)
-    y[:100] = 1  # whoever wants more of class 1 gets class 0
-    wanted = Workload(users=10, rounds=2, samples=1000, classes=2, seed=5).trace()
+    y[:100] = 1  # users whose workload has more of class 1 than there is get class 0
+    workload = Workload(users=10, rounds=2, samples=1000, classes=2, seed=5).trace()
     shared = share_out(np.zeros((1000, 1)), y, classes=2, users=10, rounds=2, seed=5)
-    wish = sum(dict(a.part.labels).get(1, 0) for r in wanted.rounds for a in r.adds)
+    wish = sum(dict(a.part.labels).get(1, 0) for r in workload.rounds for a in r.adds)
     got = sum(dict(a.part.labels).get(1, 0) for r in shared.trace.rounds for a in r.adds)
     assert got == 100 < wish
-    assert unmet(shared, wanted) == wish - 100
-    for mine, asked in zip(shared.trace.rounds, wanted.rounds, strict=True):
-        for a, b in zip(mine.adds, asked.adds, strict=True):
+    assert unmet(shared, workload) == wish - 100
+    for mine, theirs in zip(shared.trace.rounds, workload.rounds, strict=True):
+        for a, b in zip(mine.adds, theirs.adds, strict=True):
             assert dict(a.part.labels).get(1, 0) <= dict(b.part.labels).get(1, 0)
 
 

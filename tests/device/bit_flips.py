@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cause.cli import main
-from tests.device.homes import CLASSES, FEATURES, MASTER, learn, opened
+from tests.device.homes import CLASSES, FEATURES, LEARNERS, MASTER, learn, opened
 
 LEFT_OUT = ("lock", "ledger.db-shm", "reserve")
 """SQLite makes its shared index anew; the others hold nothing."""
@@ -40,17 +40,17 @@ class Tally:
     failures: list[str] = field(default_factory=list)
 
 
-def make(folder: Path) -> Path:
+def make(folder: Path, kind: str = "bayes") -> Path:
     """A home whose process was killed, with a write-ahead log, receipts, something staged and a repair that waits."""
     os.environ["CAUSE_TEST_KEY"] = MASTER
     home = folder / "made"
-    device = opened(home)
+    device = opened(home, kind=kind)
     learn(device, a=150, b=40, c=20)
     learn(device, a=30, d=25)
     device.forget("b", repair="later")
     device.repair()
     device.close()
-    device = opened(home)
+    device = opened(home, kind=kind)
     learn(device, c=15, e=10)
     device.forget("a", rounds=[1], count=7, repair="later")
     device.stage("f", [[0.5] * FEATURES] * 3, [0, 1, CLASSES - 1], call="call")
@@ -76,23 +76,25 @@ def run(command: list[str], home: Path) -> tuple[int, str, str]:
 
 def seen(home: Path) -> tuple[dict[str, str], str | None]:
     """What can be seen of a home by reading, and the first thing that was reported."""
-    found: dict[str, str] = {}
+    outputs: dict[str, str] = {}
     for command in COMMANDS:
         code, out, err = run(command, home)
         if code == 99 or err.count("\n") > 1:
             raise AssertionError(f"{command[0]}: {err}")
         if code:
-            return found, f"{command[0]}: {err or out}"
+            return outputs, f"{command[0]}: {err or out}"
         output: Any = json.loads(out) if out.startswith("{") and "--json" in command else out
         if command[0] == "log":
             output.pop("checkpoint", None)  # signed anew each time
-        found[command[0]] = json.dumps(output, sort_keys=True)
-    return found, None
+        if command[0] == "status" and output.get("expected_accuracy"):
+            output["expected_accuracy"] = output["expected_accuracy"]["accuracy"]  # beside it: when, and how long
+        outputs[command[0]] = json.dumps(output, sort_keys=True)
+    return outputs, None
 
 
-def contents(home: Path) -> dict[str, str]:
+def contents(home: Path, kind: str = "bayes") -> dict[str, str]:
     """What a writer finds: the retained samples and the sub-models."""
-    with opened(home) as device:
+    with opened(home, kind=kind) as device:
         samples = {
             f"{piece.upload.user} {piece.upload.round} {segment.key}": [
                 part.tobytes().hex()
@@ -115,7 +117,9 @@ def flip(path: Path, draw: random.Random) -> int:
     return place
 
 
-def attempt(home: Path, scratch: Path, draw: random.Random, expected: dict[str, str], tally: Tally) -> None:
+def attempt(
+    home: Path, scratch: Path, draw: random.Random, expected: dict[str, str], tally: Tally, kind: str = "bayes"
+) -> None:
     """One flip, in a copy."""
     shutil.rmtree(scratch, ignore_errors=True)
     shutil.copytree(home, scratch)
@@ -128,11 +132,11 @@ def attempt(home: Path, scratch: Path, draw: random.Random, expected: dict[str, 
         code, out, err = run(["doctor", "--home", "{}", "--json"], scratch)
         if code == 99 or (code == 2 and err.count("\n") != 1):
             raise AssertionError(f"doctor: {err}")
-        found, report = seen(scratch)
+        outputs, report = seen(scratch)
         if code:
             report = report or f"doctor: {out or err}"
         if report is None:
-            found |= contents(scratch)
+            outputs |= contents(scratch, kind)
     except AssertionError as error:
         tally.failures.append(f"{where}: {error}")
         return
@@ -141,25 +145,25 @@ def attempt(home: Path, scratch: Path, draw: random.Random, expected: dict[str, 
         return
     if report is not None:
         tally.reported += 1
-    elif found == expected:
+    elif outputs == expected:
         tally.unseen += 1
     else:
-        names = [name for name in expected if found.get(name) != expected[name]]
+        names = [name for name in expected if outputs.get(name) != expected[name]]
         tally.failures.append(f"{where}: silent, but {names} differ")
 
 
-def flips(count: int, seed: int = 0) -> Tally:
-    """So many flips, one after the other."""
+def flips(count: int, seed: int = 0, kind: str = "bayes") -> Tally:
+    """So many flips in copies of a home with a learner of this kind, one after the other."""
     tally, draw = Tally(), random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
-        home = make(Path(folder))
+        home = make(Path(folder), kind)
         copy = Path(folder) / "copy"
         shutil.copytree(home, copy)
         expected, report = seen(copy)
         assert report is None, report
-        expected |= contents(copy)
+        expected |= contents(copy, kind)
         for _ in range(count):
-            attempt(home, Path(folder) / "flipped", draw, expected, tally)
+            attempt(home, Path(folder) / "flipped", draw, expected, tally, kind)
     return tally
 
 
@@ -168,8 +172,9 @@ def command() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--flips", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kind", choices=LEARNERS, default="bayes", help="the learner of the home")
     given = parser.parse_args()
-    tally = flips(given.flips, given.seed)
+    tally = flips(given.flips, given.seed, given.kind)
     for failure in tally.failures:
         print(failure)
     print(f"{given.flips} flips: {tally.reported} reported, {tally.unseen} change nothing that can be seen, ", end="")

@@ -20,16 +20,28 @@ def bayes():
     return SklearnLearner(GaussianNB(), classes=CLASSES, features=FEATURES)
 
 
+def adding():
+    """An additive learner that keeps inputs, so that samples can be recognised."""
+    from cause.learners.additive import AdditiveLearner
+
+    return AdditiveLearner(features=FEATURES, scale=(-3, 3), classes=CLASSES, keep="samples")
+
+
+LEARNERS: dict[str, Any] = {"bayes": (bayes, "frugal", 2), "additive": (adding, "additive", 1)}
+"""Makes a learner; its system and shards."""
+
+
 def samples(user: str, round_: int, count: int):
-    """What a user uploads in a round, whoever asks."""
+    """Return the samples that a user uploads in a round, the same at each call."""
     draw = np.random.default_rng([ord(c) for c in user] + [round_, count])
     return draw.normal(size=(count, FEATURES)).astype(np.float32), draw.integers(CLASSES, size=count)
 
 
-def opened(folder, learner=None, **settings) -> Cause:
+def opened(folder, learner=None, kind: str = "bayes", **settings) -> Cause:
     """A home in this folder, made if it is not there."""
-    settings = {"system": "frugal", "shards": 2, "slots": 8, **settings}
-    return Cause(folder, learner=learner or bayes(), key={"env": "CAUSE_TEST_KEY"}, **settings)
+    make, system, shards = LEARNERS[kind]
+    settings = {"system": system, "shards": shards, "slots": 8, **settings}
+    return Cause(folder, learner=learner or make(), key={"env": "CAUSE_TEST_KEY"}, **settings)
 
 
 def fixed_permutation(count: int):
@@ -61,4 +73,4 @@ def killed(work) -> None:
 
 
 ERASE: dict[str, Any] = {"repair": "later", "together": False, "lenient": True}
-"""How the service forgets: each request for itself, at once, and without telling whether there was anything."""
+"""Arguments of `serve` as the service uses them: requests one by one, and no error for a user without samples."""

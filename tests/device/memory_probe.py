@@ -2,7 +2,7 @@
 
     python -m tests.device.memory_probe FOLDER MODEL WORKERS REPAIR
 
-Rows are mapped from files, so that what is found in the memory of the process are copies that the device made. After
+Rows are mapped from files, so that every copy in the memory of the process was made by the device. After
 each step it says so in a line and waits for the next line.
 """
 

@@ -1,4 +1,4 @@
-"""What a copy of a ledger tells whoever has some keys."""
+"""Reads all values of a copied ledger, as an attacker could who has some of the keys."""
 
 import shutil
 import sqlite3
@@ -15,8 +15,8 @@ from cause.device.vault.sealing import derive
 _SEALED_BYTES = 1 + 12 + 16  # of what is sealed, beside what it holds
 
 
-def told_by(ledger: Path, keys: Mapping[bytes, bytes]) -> list[bytes]:
-    """Every value in its tables: as it is, and what each key and each joint key of an upload makes of it.
+def readable_values(ledger: Path, keys: Mapping[bytes, bytes]) -> list[bytes]:
+    """Return every value of the tables, raw and decrypted with each key and each joint key of an upload.
 
     Tags and places are ignored, and an upload's joint key is also made of those of its keys that are left.
     """
@@ -33,14 +33,14 @@ def told_by(ledger: Path, keys: Mapping[bytes, bytes]) -> list[bytes]:
 
 
 def _opened(ledger: Path) -> "closing[sqlite3.Connection]":
-    """A copy of it in memory."""
+    """Open a copy of a ledger in memory."""
     with tempfile.TemporaryDirectory() as folder:
         for path in ledger.parent.glob(ledger.name + "*"):
             shutil.copy(path, folder)
-        found = sqlite3.connect(":memory:")
+        opened = sqlite3.connect(":memory:")
         with closing(sqlite3.connect(Path(folder) / ledger.name)) as copy:
-            copy.backup(found)
-    return closing(found)
+            copy.backup(opened)
+    return closing(opened)
 
 
 def _rows(database: sqlite3.Connection) -> Iterator[tuple[object, ...]]:

@@ -11,7 +11,7 @@ from cause.device.backup.restore import restore
 from cause.device.exports.export import export
 from cause.device.fsck import examine_home
 from cause.engine.adding import Adding
-from cause.errors import HomeError, InputError
+from cause.errors import CauseError, HomeError, InputError
 from tests.device.homes import CLASSES, FEATURES, MASTER, samples
 
 
@@ -227,10 +227,21 @@ def test_a_home_keeps_its_rule_for_lambda(tmp_path):
     with opened(tmp_path / "home", additive(expand=64)) as device:
         assert device.learner.described()["regularization"] == 0.1
         assert device.votes(x)[1].tobytes() == before
-    with opened(tmp_path / "home", additive(expand=64, regularization="gcv")) as device:  # asked for by name
+    with opened(tmp_path / "home", additive(expand=64, regularization="gcv")) as device:  # set explicitly
         assert device.votes(x)[1].tobytes() != before
     with opened(tmp_path / "new", additive(expand=64)) as device:
         learn(device, ann=30)
     assert 'regularization = "gcv"' in (tmp_path / "new" / "cause.toml").read_text()
     with Cause(tmp_path / "new") as device:
         assert device.learner.described()["regularization"] == "gcv"
+
+
+def test_a_home_with_a_rule_for_lambda_is_opened_with_another_solver(tmp_path):
+    """The solver is no part of the recipe; a portable solution has a constant λ."""
+    with opened(tmp_path / "home", additive(expand=16)) as device:
+        learn(device, ann=30, bob=20)
+    with opened(tmp_path / "home", additive(expand=16, solve="portable")) as device:
+        assert device.learner.described()["regularization"] == 0.1
+        assert device.verify().holds
+    with pytest.raises(CauseError, match="recipe"):
+        opened(tmp_path / "home", additive(expand=16, head="class-means"))

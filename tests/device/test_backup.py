@@ -69,9 +69,9 @@ def checked(home) -> Cause:
     assert examine_home(home).problems == []
     device = Cause(home)
     device.repair()
-    found = verify(device, processes=0)
-    assert found.identical == device.memory.stored()
-    assert found.sub_models > 0
+    verification = verify(device, processes=0)
+    assert verification.identical == device.memory.stored()
+    assert verification.sub_models > 0
     return device
 
 
@@ -130,14 +130,16 @@ def test_the_same_backup_beside_an_old_copy_of_the_vault_would_bring_it_back(hom
 
 def test_no_key_of_the_live_vault_opens_anything_forgotten_in_the_archive(home):
     with Cause(home) as device:
-        doomed = {name for t in device.ledger.rounds_of("b") for name in device.home.ledger.upload("b", t).blocks.names}
+        to_delete = {
+            name for t in device.ledger.rounds_of("b") for name in device.home.ledger.upload("b", t).blocks.names
+        }
     archive = saved(home)
     with Cause(home) as device:
         device.forget("b")
         alive = device.home.vault.names()
-    with Archive(archive) as found:
-        assert doomed <= found.sealed("blocks")
-    assert not doomed & alive
+    with Archive(archive) as entries:
+        assert to_delete <= entries.sealed("blocks")
+    assert not to_delete & alive
 
 
 def test_of_a_block_that_was_rewritten_since_the_backup_nothing_comes_back(home):
@@ -151,11 +153,11 @@ def test_of_a_block_that_was_rewritten_since_the_backup_nothing_comes_back(home)
     assert done.lost.samples == 128
     with checked(home) as device:
         (piece,) = [held for _, held in device.ledger.pieces_of("a", 1)]
-        assert piece == range(128, 300)  # and whose they are is known from another upload of theirs
+        assert piece == range(128, 300)  # the user's name comes from another upload of theirs
         assert device.predict(device.ledger.lineage(0).after(None)[0].pieces[0].upload.arrays(range(128, 130))[0]).size  # type: ignore[attr-defined]
 
 
-def test_an_upload_whose_owner_nobody_can_read_any_more_is_left_out(tmp_path):
+def test_an_upload_whose_user_cannot_be_read_any_more_is_left_out(tmp_path):
     device = opened(tmp_path / "home")
     learn(device, a=300, b=40)
     device.close()
@@ -250,8 +252,8 @@ def test_a_backup_can_be_taken_while_another_process_works(home):
     with Cause(home) as writer:
         archive = saved(home)
         learn(writer, f=10)
-    with Archive(archive) as found:
-        assert found.manifest.round == 3
+    with Archive(archive) as entries:
+        assert entries.manifest.round == 3
 
 
 def test_a_backup_overwrites_nothing_and_does_not_lie_in_its_home(home):
@@ -555,7 +557,7 @@ def test_a_log_that_lost_entries_never_passes_for_the_one_that_had_them(home, ta
     proved(home, later)
 
 
-def test_a_restored_log_keeps_its_name_and_a_receipt_from_before_is_told_of_the_restore(home):
+def test_a_restored_log_keeps_its_name_and_the_check_of_an_older_receipt_names_the_restore(home):
     archive = saved(home)  # with an empty log
     with_receipts(home, ("a", 2))
     with Cause(home, read_only=True) as device:

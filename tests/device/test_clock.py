@@ -34,12 +34,12 @@ class Machine:
 
 @pytest.fixture
 def machine(monkeypatch):
-    found = Machine()
-    monkeypatch.setitem(Home.__init__.__kwdefaults__, "clock", lambda: found.time)
-    monkeypatch.setattr(Clock.__init__, "__defaults__", (lambda: found.time,))
-    monkeypatch.setitem(Clock.__init__.__kwdefaults__, "counter", lambda: found.counted)
-    monkeypatch.setitem(Clock.__init__.__kwdefaults__, "boot", lambda: found.boot)
-    return found
+    board = Machine()
+    monkeypatch.setitem(Home.__init__.__kwdefaults__, "clock", lambda: board.time)
+    monkeypatch.setattr(Clock.__init__, "__defaults__", (lambda: board.time,))
+    monkeypatch.setitem(Clock.__init__.__kwdefaults__, "counter", lambda: board.counted)
+    monkeypatch.setitem(Clock.__init__.__kwdefaults__, "boot", lambda: board.boot)
+    return board
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_a_clock_that_was_wrong_from_the_start_can_be_put_right(tmp_path, machin
         assert device.ledger.rounds_of("alice") == []
 
 
-def test_a_long_life_in_one_boot_needs_nobody(tmp_path, machine):
+def test_a_long_uptime_needs_no_confirmation_of_the_clock(tmp_path, machine):
     with opened(tmp_path / "home", retain="90 days") as device:
         learn(device, alice=20)
     machine.passes(200 * DAY)

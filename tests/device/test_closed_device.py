@@ -21,12 +21,12 @@ def public_calls() -> list[str]:
 
 
 def arguments(name: str) -> tuple:
-    known = {
+    examples = {
         "drop": (1,), "forget": ("a",), "load": (None,), "match": ("a", samples("a", 1, 2)[0]), "serve": ([],),
         "predict": (samples("a", 1, 2)[0],), "votes": (samples("a", 1, 2)[0],), "samples_of": ("a",),
         "stage": ("a", *samples("a", 1, 2)), "stage_all": ({"a": samples("a", 1, 2)},),
     }  # fmt: skip
-    return known.get(name, ())
+    return examples.get(name, ())
 
 
 @pytest.mark.parametrize("name", public_calls())

@@ -1,4 +1,4 @@
-"""Whoever looks at a device while another thread changes it sees one moment of it."""
+"""A reader sees a consistent state of a device while another thread changes it."""
 
 import threading
 
@@ -36,7 +36,7 @@ def device(tmp_path):
 
 
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
-def test_whoever_looks_waits_while_something_is_changed(device, look):
+def test_a_read_waits_while_something_is_changed(device, look):
     seen = threading.Event()
     with device.lock:
         reader = threading.Thread(target=lambda: (look(device), seen.set()))
@@ -128,7 +128,7 @@ def test_a_reader_that_was_idle_verifies_what_is_there_now(device, beside):
 
 
 def test_a_reader_does_not_miss_what_is_evicted_while_it_verifies(device, beside):
-    """A round of somebody else evicts, and leaves all that is retained as it was."""
+    """A round of another process evicts sub-models; the retained samples do not change."""
     get, learned = beside.memory.shelf.get, []
 
     def meanwhile(key):
@@ -138,10 +138,10 @@ def test_a_reader_does_not_miss_what_is_evicted_while_it_verifies(device, beside
 
     beside.memory.shelf.get = meanwhile
     before = set(device.memory.stored())
-    found = beside.verify(processes=0)
+    verification = beside.verify(processes=0)
     assert before - set(device.memory.stored()), "something was evicted"
-    assert found.holds
-    assert found.identical
+    assert verification.holds
+    assert verification.identical
 
 
 def test_a_readers_verification_names_what_is_damaged(device, beside, tmp_path):

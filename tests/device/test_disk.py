@@ -30,7 +30,7 @@ def test_an_existing_file_is_not_created_again(tmp_path):
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
 
 
-def test_an_error_of_any_of_several_files_is_told(tmp_path):
+def test_an_error_of_any_of_several_files_is_raised(tmp_path):
     disk = Disk()
     good, bad = disk.create(tmp_path / "good"), disk.create(tmp_path / "bad")
     disk.sync(good, bad)
@@ -106,8 +106,10 @@ def test_a_whole_write_survives_every_power_loss_as_the_old_or_the_new(tmp_path)
     (tmp_path / "a").write_bytes(b"old")
     disk = RecordingDisk(tmp_path)
     disk.write_whole(tmp_path / "a", b"new contents")
-    found = {state.files().get(path) for _, state in crash_states(disk) for path in state.files() if path.name == "a"}
-    assert found == {b"old", b"new contents"}
+    contents = {
+        state.files().get(path) for _, state in crash_states(disk) for path in state.files() if path.name == "a"
+    }
+    assert contents == {b"old", b"new contents"}
     last = [state.files() for done, state in crash_states(disk) if done == len(disk.operations)]
     assert [list(files.values()) for files in last] == [[b"new contents"]]
 

@@ -58,11 +58,11 @@ class Earlier:
 
     def check_verified(self, device: Cause) -> None:
         """Every stored sub-model is what the retained samples give; in another environment nobody can know."""
-        found = device.verify(processes=0)
-        assert (found.mismatched, found.wrong) == ([], [])
-        assert found.sub_models == len(device.memory)
+        verification = device.verify(processes=0)
+        assert (verification.mismatched, verification.wrong) == ([], [])
+        assert verification.sub_models == len(device.memory)
         if self.same_bits(device):
-            assert not found.unverifiable
+            assert not verification.unverifiable
 
 
 QUICK = [
@@ -118,10 +118,10 @@ def test_opens_with_all_that_it_held_and_verifies(any_earlier, request):
         assert problems(any_earlier.home) == []
     for _ in range(2):  # what the first opening made of it can be opened, too
         with closing(any_earlier.opened()) as device:
-            found = json.loads(json.dumps(described(device, any_earlier.inputs)))
+            description = json.loads(json.dumps(described(device, any_earlier.inputs)))
             if not any_earlier.same_bits(device):
-                found["predictions"] = expected["predictions"]  # sums may be rounded otherwise
-            assert found == {name: expected[name] for name in found}
+                description["predictions"] = expected["predictions"]  # sums may be rounded otherwise
+            assert description == {name: expected[name] for name in description}
             assert {user: device.home.staged(user) for user in expected["staged"]} == expected["staged"]
             assert device.home.receipts.size == expected["log_size"]
             any_earlier.check_verified(device)

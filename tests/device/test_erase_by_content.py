@@ -19,11 +19,11 @@ def device(tmp_path):
 
 
 def left(device, user: str) -> set[bytes]:
-    found = set()
+    rows = set()
     for t in device.ledger.rounds_of(user):
         upload = device.home.ledger.upload(user, t)
-        found |= {row.tobytes() for row in upload.arrays(upload.positions)[0]}
-    return found
+        rows |= {row.tobytes() for row in upload.arrays(upload.positions)[0]}
+    return rows
 
 
 def test_the_rows_given_go_and_no_other_and_the_rest_is_as_if_they_had_never_come(device):
@@ -81,8 +81,8 @@ def test_how_many_rows_match_nothing_is_said_and_nothing_at_all_is_an_error(devi
 def test_rows_of_another_type_or_shape_are_equal_if_their_values_are(device, stored, given):
     x = np.arange(4 * FEATURES).reshape(4, FEATURES) % 200
     device.learn({"a": (x.astype(stored), [0, 1, 2, 3])})
-    found = device.match("a", x[1:3].astype(given).reshape(2, 2, FEATURES // 2))
-    assert len(found.handles) == 2
+    matched = device.match("a", x[1:3].astype(given).reshape(2, 2, FEATURES // 2))
+    assert len(matched.handles) == 2
 
 
 def test_a_fraction_is_no_byte_and_minus_zero_is_zero(device):

@@ -58,7 +58,7 @@ def digits():
 
 
 def learned(rounds, keep=lambda t, user: True, **settings) -> CauseClassifier:
-    """A classifier that met those of the samples that are kept: an empty round counts."""
+    """Return a classifier that learned the kept samples only; rounds without any are counted."""
     model = CauseClassifier(**{"system": HASH, "shards": 3, "classes": NAMES, **settings})
     for t, (x, y, users) in enumerate(rounds, start=1):
         kept = np.array([keep(t, user) for user in users])
@@ -84,7 +84,7 @@ def learned(rounds, keep=lambda t, user: True, **settings) -> CauseClassifier:
 @pytest.mark.parametrize(
     "estimator", [pytest.param(None, id="sgd", marks=pytest.mark.long), pytest.param(GaussianNB(), id="bayes")]
 )
-def test_after_forgetting_it_is_a_classifier_that_never_met_the_samples(digits, estimator, request_, keep):
+def test_after_forgetting_it_is_a_classifier_trained_without_the_samples(digits, estimator, request_, keep):
     rounds, x, _ = digits
     model, clean = learned(rounds, estimator=estimator), learned(rounds, keep, estimator=estimator)
     assert differences(model.device_, clean.device_)  # before: the comparison can fail
@@ -122,9 +122,9 @@ def test_every_preset_is_exact_given_the_partition(digits, system):
         [ArrayUpload(u, t, x[users == u], [codes[name] for name in y[users == u]]) for u in USERS]
         for t, (x, y, users) in enumerate(rounds, start=1)
     ]
-    found = compare(model.device_, clean_room(model.device_, model.device_.learner, uploads, seed=0))
-    assert found.mismatched == []
-    assert len(found.identical) == len(model.device_.memory.stored()) > 1
+    comparison = compare(model.device_, clean_room(model.device_, model.device_.learner, uploads, seed=0))
+    assert comparison.mismatched == []
+    assert len(comparison.identical) == len(model.device_.memory.stored()) > 1
 
 
 def test_named_samples_go_and_no_others(digits):
@@ -171,7 +171,7 @@ def test_a_whole_number_is_a_user(digits):
     assert list(model.device_.ledger.rounds_of("1")) == [1]
 
 
-def test_a_class_that_came_from_the_data_and_lost_its_samples_is_told(digits):
+def test_a_class_that_came_from_the_data_and_lost_its_samples_is_a_warning(digits):
     (x, y, _), *_ = digits[0]
     users = np.where(y == "nine", "nina", "others")
     with pytest.warns(UserWarning, match="no sample of class 'nine' is left"):
@@ -180,7 +180,7 @@ def test_a_class_that_came_from_the_data_and_lost_its_samples_is_told(digits):
 
 
 def test_named_classes_do_not_depend_on_whose_data_is_there(digits):
-    """Neither do their numbers: forgetting the only one who had a class is having never met her."""
+    """The number of classes stays too: forgetting the only user of a class gives the model without that user."""
     (x, y, _), *_ = digits[0]
     users = np.where(y == "five", "nina", np.where(y < "s", "otto", "paul"))
     model, clean = (CauseClassifier(system=HASH, shards=2, classes=NAMES) for _ in range(2))

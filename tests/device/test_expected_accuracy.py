@@ -29,6 +29,19 @@ def test_few_samples_are_all_predicted():
     assert (quick.samples, quick.correct, quick.held) == (whole.samples, whole.correct, 100)
 
 
+def test_inputs_of_several_types_are_kept_beside_each_other():
+    """With `keep="samples"` a row ends with the input, so rows of float32 and of float64 have different lengths."""
+    device, plain = (Cause(learner=learner(keep=keep)) for keep in ("samples", "features"))
+    for each in (device, plain):
+        for kind in (np.float32, np.float64, np.int8):
+            x, y = upload(30, 0)
+            each.learn({"ann": (x.astype(kind), y)})
+    whole, quick, expected = expected_accuracy(device), quick_estimate(device), quick_estimate(plain)
+    assert quick is not None
+    assert expected is not None
+    assert (quick.samples, quick.correct) == (whole.samples, whole.correct) == (90, expected.correct)
+
+
 def test_of_many_samples_some_are_drawn_and_say_about_the_same():
     device = Cause(learner=learner())
     for t in range(20):

@@ -22,11 +22,11 @@ def home(tmp_path):
 
 def problems(home):
     before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
-    found = examine_home(home)
+    health = examine_home(home)
     assert {path: path.read_bytes() for path in before if path.name not in ("ledger.db-shm", "ledger.db-wal")} == {
         path: data for path, data in before.items() if path.name not in ("ledger.db-shm", "ledger.db-wal")
     }
-    return [each.what for each in found.problems]
+    return [each.what for each in health.problems]
 
 
 def first(folder):
@@ -34,8 +34,8 @@ def first(folder):
 
 
 def test_a_whole_home_has_no_problem(home):
-    found = examine_home(home)
-    assert (found.problems, found.notes, found.blocks, found.sub_models) == ([], [], 4, 3)
+    health = examine_home(home)
+    assert (health.problems, health.notes, health.blocks, health.sub_models) == ([], [], 4, 3)
 
 
 def test_files_that_are_lost_or_damaged_are_named_one_by_one(home):
@@ -44,10 +44,10 @@ def test_files_that_are_lost_or_damaged_are_named_one_by_one(home):
     data = bytearray(sub_model.read_bytes())
     data[60] ^= 1
     sub_model.write_bytes(data)
-    found = problems(home)
-    assert len(found) == 2
-    assert block.name in found[0]
-    assert "do not open" in found[1]
+    sentences = problems(home)
+    assert len(sentences) == 2
+    assert block.name in sentences[0]
+    assert "do not open" in sentences[1]
 
 
 @pytest.mark.parametrize("cut", [0, 3, 30, 200])
@@ -69,9 +69,9 @@ def test_a_damaged_ledger_is_named_with_the_way_out(home):
     data = bytearray(ledger.read_bytes())
     data[4096:12_288] = b"\xff" * 8192
     ledger.write_bytes(data)
-    found = examine_home(home)
-    assert found.problems
-    assert all("restore" in problem.remedy for problem in found.problems)
+    health = examine_home(home)
+    assert health.problems
+    assert all("restore" in problem.remedy for problem in health.problems)
 
 
 def test_a_ledger_and_keys_that_do_not_fit_together_are_found(home):
@@ -79,9 +79,9 @@ def test_a_ledger_and_keys_that_do_not_fit_together_are_found(home):
     (name, *_) = device.home.ledger.upload("a", 1).blocks.names
     device.home.vault.erase([name])
     device.close()
-    found = problems(home)
-    assert any("key is gone" in problem for problem in found)
-    assert any("the user of upload" in problem for problem in found)
+    sentences = problems(home)
+    assert any("key is gone" in problem for problem in sentences)
+    assert any("the user of upload" in problem for problem in sentences)
 
 
 def test_samples_that_the_ledger_has_and_no_block_are_found(home):
@@ -95,13 +95,13 @@ def test_samples_that_the_ledger_has_and_no_block_are_found(home):
 
 def test_what_a_crash_left_behind_is_only_a_note(home):
     (home / "blocks" / ("ab" * 16)).write_bytes(b"left over")
-    found = examine_home(home)
-    assert found.problems == []
-    assert "1 files that nothing uses" in found.notes[0]
+    health = examine_home(home)
+    assert health.problems == []
+    assert "1 files that nothing uses" in health.notes[0]
 
 
-def test_what_a_writer_lets_go_of_meanwhile_is_no_problem(home):
-    ended, found = threading.Event(), []
+def test_what_a_writer_deletes_meanwhile_is_no_problem(home):
+    ended, reported = threading.Event(), []
 
     def work():
         with Cause(home) as device:
@@ -116,10 +116,10 @@ def test_what_a_writer_lets_go_of_meanwhile_is_no_problem(home):
     writer.start()
     looks = 0
     while not ended.is_set():
-        found += examine_home(home).problems
+        reported += examine_home(home).problems
         looks += 1
     writer.join()
-    assert found == []
+    assert reported == []
     assert looks > 3
 
 

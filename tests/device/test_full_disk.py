@@ -73,7 +73,7 @@ def held(device, user):
 
 
 @pytest.mark.parametrize("filler", [False, True], ids=["home alone", "with a filler"])
-def test_a_full_disk_forgets_everything_it_is_asked_to(small, filler):
+def test_a_full_disk_serves_every_request(small, filler):
     device, rounds = fill(small, filler)
     device.forget("u1", rounds=held(device, "u1"), count=37, repair="later")
     device.forget("v1", repair="later")

@@ -22,13 +22,13 @@ def device(tmp_path):
 
 def contents(device, user: str) -> dict[str, bytes]:
     """The inputs behind each handle of a user."""
-    found = {}
+    rows = {}
     for t in device.ledger.rounds_of(user):
         upload = device.home.ledger.upload(user, t)
         x, _ = upload.arrays(upload.positions)
         handles = upload.handles(upload.positions)
-        found |= {handle.tobytes().hex(): row.tobytes() for handle, row in zip(handles, x, strict=True)}
-    return found
+        rows |= {handle.tobytes().hex(): row.tobytes() for handle, row in zip(handles, x, strict=True)}
+    return rows
 
 
 def test_learning_answers_with_a_handle_for_each_row_in_the_order_given(device):
@@ -88,7 +88,7 @@ def test_forgetting_the_same_handle_again_touches_nothing(device):
     assert contents(device, "a") == before
 
 
-def test_a_handle_of_somebody_else_is_no_handle(device):
+def test_a_handle_of_another_user_is_refused(device):
     done = device.learn({"a": samples("a", 1, 10), "b": samples("b", 1, 10)})
     with pytest.raises(RequestError, match="no sample with the handle"):
         device.forget("a", handles=[done.handles["b"][0]])
@@ -121,10 +121,10 @@ def test_random_positions_change_no_bit(tmp_path, name):
         for t in (1, 2):
             given = {user: samples(user, t, count) for user, count in (("a", 200), ("b", 30))}
             handles = device.learn(given).handles
-            gone = [handles["a"][i] for i in range(0, 200, 7)]
-            device.forget("a", handles=gone)
+            forgotten = [handles["a"][i] for i in range(0, 200, 7)]
+            device.forget("a", handles=forgotten)
             for user, (x, y) in given.items():
-                stays = np.array([handle not in gone for handle in handles[user]])
+                stays = np.array([handle not in forgotten for handle in handles[user]])
                 kept[user, t] = x[stays], y[stays]
         remaining = [{user: kept[user, t] for user in "ab"} for t in (1, 2)]
         clean = trained_on(remaining, bayes(), device.system, shards=2, slots=8)

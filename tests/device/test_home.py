@@ -72,7 +72,7 @@ def test_a_device_opened_again_between_any_two_calls_is_the_same(tmp_path, polic
         device.close()
         return Cause(tmp_path / "home")  # all it needs to know is there
 
-    settings = {"system": f"cause:policy={policy},partition=uniform", "slots": 5}
+    settings: dict[str, Any] = {"system": f"cause:policy={policy},partition=uniform", "slots": 5}
     device, plain = story(opened(tmp_path / "home", **settings), again), story(in_memory(**settings))
     assert differences(device, plain) == []
     assert device.memory.stored() == plain.memory.stored()
@@ -292,16 +292,16 @@ def test_samples_that_cannot_be_read_any_more_can_be_forgotten_with_their_round_
         assert list((tmp_path / "home" / "blocks").iterdir()) == []
 
 
-def test_of_a_block_that_is_forgotten_while_somebody_reads_it_nothing_stays_in_memory(tmp_path, monkeypatch):
+def test_a_block_that_is_forgotten_while_it_is_read_leaves_nothing_in_memory(tmp_path, monkeypatch):
     with opened(tmp_path / "home") as device:
         learn(device, a=5, b=5)
         store, (name,) = device.home.store.blocks, device.home.ledger.upload("a", 1).blocks.names
         store.drop(name)
         read = store.files.read
 
-        def meanwhile(wanted):
-            data = read(wanted)
-            if wanted == name:
+        def meanwhile(requested):
+            data = read(requested)
+            if requested == name:
                 store.files.read = read
                 device.forget("a", repair="later")  # another thread's, while a worker's lesson is read
             return data
@@ -312,7 +312,7 @@ def test_of_a_block_that_is_forgotten_while_somebody_reads_it_nothing_stays_in_m
         assert name not in store._metas
 
 
-def test_an_erasure_that_could_not_be_accepted_can_be_asked_for_again_under_its_id(tmp_path, monkeypatch):
+def test_an_erasure_that_could_not_be_accepted_can_be_repeated_with_its_id(tmp_path, monkeypatch):
     with opened(tmp_path / "home") as device:
         learn(device, a=5)
         with monkeypatch.context() as broken:
@@ -325,7 +325,7 @@ def test_an_erasure_that_could_not_be_accepted_can_be_asked_for_again_under_its_
         assert bytes.fromhex("ab" * 16) not in device.home.vault
 
 
-def test_no_receipt_says_that_samples_are_gone_before_their_key_is(tmp_path, monkeypatch):
+def test_no_receipt_says_that_samples_are_deleted_before_their_key_is_destroyed(tmp_path, monkeypatch):
     with opened(tmp_path / "home") as device:
         learn(device, a=5, b=5)
         (name,) = device.home.ledger.upload("a", 1).blocks.names
@@ -378,7 +378,7 @@ def test_samples_expire_by_days(tmp_path):
 
 
 class Eager:
-    """A lock whose every release somebody else waits for."""
+    """A lock for which another thread waits at every release."""
 
     def __init__(self, lock, somebody_else):
         self.lock, self.depth, self.somebody_else = lock, 0, somebody_else
@@ -397,7 +397,7 @@ class Eager:
 
 
 @pytest.mark.parametrize("repair", ["now", "later"])
-def test_samples_that_somebody_forgets_while_they_expire_are_gone_and_nobody_is_hurt(tmp_path, repair):
+def test_a_request_for_samples_that_are_just_expiring_is_refused_and_changes_nothing(tmp_path, repair):
     device = opened(tmp_path / "home", shards=1, retain="2 rounds")
     for _ in range(2):
         learn(device, a=20, b=10)
@@ -419,7 +419,7 @@ def test_samples_that_somebody_forgets_while_they_expire_are_gone_and_nobody_is_
     device.close()
 
 
-def test_what_was_asked_for_before_an_error_and_expired_since_is_served_once(tmp_path, monkeypatch):
+def test_a_request_from_before_an_error_whose_samples_expired_since_is_served_once(tmp_path, monkeypatch):
     device = opened(tmp_path / "home", shards=1, retain="2 rounds")
     for _ in range(2):
         learn(device, a=20, b=10)
@@ -433,8 +433,8 @@ def test_what_was_asked_for_before_an_error_and_expired_since_is_served_once(tmp
     device.close()
 
 
-@pytest.mark.parametrize("asked", [{"rounds": (1, 2)}, {"samples": ((1, 0), (1, 4), (2, 0), (2, 1), (2, 2))}])
-def test_an_accepted_request_of_which_others_took_a_part_still_takes_the_rest_after_a_crash(tmp_path, asked):
+@pytest.mark.parametrize("named", [{"rounds": (1, 2)}, {"samples": ((1, 0), (1, 4), (2, 0), (2, 1), (2, 2))}])
+def test_an_accepted_request_of_which_others_took_a_part_still_takes_the_rest_after_a_crash(tmp_path, named):
     device = opened(tmp_path / "home", system="cause", repair="now")
     learn(device, a=5, b=5, c=5)
     learn(device, a=3, b=5, c=5)
@@ -446,7 +446,7 @@ def test_an_accepted_request_of_which_others_took_a_part_still_takes_the_rest_af
 
     device.watch = crash
     with pytest.raises(KeyboardInterrupt):
-        device.serve([Request("b"), Request("a", **asked)])
+        device.serve([Request("b"), Request("a", **named)])
     assert device.ledger.rounds_of("a") == [2]
     device.close()
     with opened(tmp_path / "home", system="cause", repair="now") as again:
@@ -513,8 +513,8 @@ def test_no_table_that_names_keys_is_left_out_when_a_home_is_cleaned(tmp_path):
 
 def modes(folder) -> dict[str, int]:
     """Of what is not its owner's alone."""
-    found = {str(path.relative_to(folder)): path.stat().st_mode & 0o777 for path in folder.rglob("*")}
-    return {name: mode for name, mode in found.items() if mode & 0o077}
+    all_modes = {str(path.relative_to(folder)): path.stat().st_mode & 0o777 for path in folder.rglob("*")}
+    return {name: mode for name, mode in all_modes.items() if mode & 0o077}
 
 
 @pytest.fixture

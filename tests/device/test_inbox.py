@@ -45,7 +45,7 @@ def test_a_round_of_staged_uploads_is_the_round_that_learn_makes(device, tmp_pat
         assert differences(device, other) == []
 
 
-def test_what_waits_survives_the_process_and_is_not_part_of_a_round_that_somebody_else_learns(device, tmp_path):
+def test_staged_samples_survive_the_process_and_are_not_part_of_a_round_of_learn(device, tmp_path):
     device.stage("a", *samples("a", 1, 7), call="one")
     device.close()
     with opened(tmp_path / "home") as again:
@@ -66,13 +66,13 @@ def test_the_same_call_twice_changes_nothing(device):
     assert device.close_round(call="two").round == device.close_round(call="two").round == 1
 
 
-def test_forgetting_a_user_destroys_what_waits_of_them_and_of_nobody_else(device, tmp_path):
+def test_forgetting_a_user_destroys_their_staged_samples_and_no_others(device, tmp_path):
     learn(device, a=5, b=5)
     for user in ("a", "b", "c"):
         device.stage(user, *samples(user, 2, 4))
     device.forget("a", rounds=[1])
     assert staged(device) == {"a": 4, "b": 4, "c": 4}, "a round was named, and what waits belongs to none yet"
-    (done,) = device.forget("c")  # known only by what waits
+    (done,) = device.forget("c")  # this user has staged samples only
     assert staged(device) == {"a": 4, "b": 4}
     (count,) = device.home.database.row("SELECT samples FROM requests WHERE id=?", [done.ids[0]])
     assert count == 4
@@ -107,10 +107,10 @@ def test_a_request_that_cannot_take_effect_does_not_hold_up_the_others(device, m
     effect = device.home.effect
     ids = [each for each, _ in device.home.accepted()]
 
-    def only_the_second(asked, *more):
-        if asked == ids[:1]:
+    def only_the_second(served, *more):
+        if served == ids[:1]:
             raise HomeError("a block is damaged")
-        effect(asked, *more)
+        effect(served, *more)
 
     with monkeypatch.context() as broken:
         broken.setattr(device.home, "effect", only_the_second)
@@ -175,7 +175,7 @@ def test_a_backup_holds_what_waits_and_a_restored_one_opens(device, tmp_path):
         assert verify(again, processes=0).mismatched == []
 
 
-def test_a_lost_file_of_what_waits_is_told(device, tmp_path):
+def test_a_lost_file_of_staged_samples_is_reported(device, tmp_path):
     device.stage("a", *samples("a", 1, 4))
     (tmp_path / "home" / "blocks" / device.home.inbox.uploads()[0].names[0].hex()).unlink()
     assert "staged samples" in examine_home(tmp_path / "home").problems[0].what
@@ -192,9 +192,9 @@ def test_a_ledger_of_the_third_format_knows_when_what_waits_arrived(device, tmp_
         ledger.execute("PRAGMA user_version=3")
         ledger.commit()
     with closing(Database(path, vault=device.home.vault)) as database:
-        found = dict(database.rows("SELECT upload, arrived FROM staged"))
-        assert found["b"] == 1_000.0
-        assert time.time() - found["c"] == pytest.approx(7 * DAY, abs=60)  # longer ago than calls are remembered
+        arrived = dict(database.rows("SELECT upload, arrived FROM staged"))
+        assert arrived["b"] == 1_000.0
+        assert time.time() - arrived["c"] == pytest.approx(7 * DAY, abs=60)  # longer ago than calls are remembered
         assert database.row("SELECT arrived FROM uploads") == (500.0,)
 
 
@@ -237,7 +237,7 @@ def test_what_waits_for_longer_than_samples_are_kept_is_destroyed(keeping, tmp_p
     loot = attack(tmp_path / "home")
     for user, there in (("a", False), ("b", True)):
         assert all(loot.contains(row.tobytes()) == there for row in samples(user, 1, 4)[0])
-    assert keeping.home.receipts.size == 0, "nobody asked for it, and nothing had learned from it"
+    assert keeping.home.receipts.size == 0, "no request named it, and nothing had learned from it"
 
 
 def test_samples_that_waited_do_not_get_younger_when_a_round_takes_them_in(keeping):

@@ -68,8 +68,8 @@ def test_a_restore_that_is_cut_off_can_be_run_again(tmp_path, older):
             opened(home, shards=1).close()
         except CauseError:
             restore(archive, home, discard_later=True)
-        found, entries = retained(home)
-        assert found == samples
+        held, entries = retained(home)
+        assert held == samples
         assert entries[: len(kinds) - 1] == kinds[:-1]
         assert RESTORE in entries
         assert examine_home(home).problems == []

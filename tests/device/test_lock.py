@@ -54,7 +54,7 @@ def test_what_is_no_plain_file_is_refused(tmp_path):
         assert "No such device or address" in refusal(tmp_path / "socket")
 
 
-def test_a_lock_that_somebody_holds_keeps_what_it_says(tmp_path):
+def test_a_held_lock_keeps_its_contents(tmp_path):
     first = Lock(tmp_path / "lock")
     before = (tmp_path / "lock").read_bytes()
     refusal(tmp_path / "lock")
@@ -85,19 +85,19 @@ def forked(work):
             signal.alarm(60)
             os.close(reading)
             try:
-                found = repr(work())
+                outcome = repr(work())
             except (HomeError, VaultError) as error:
-                found = f"refused: {error}"
+                outcome = f"refused: {error}"
             except BaseException as error:
-                found = f"{type(error).__name__}: {error}"
-            os.write(writing, found.encode())
+                outcome = f"{type(error).__name__}: {error}"
+            os.write(writing, outcome.encode())
         finally:
             os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        found = pipe.read().decode()
+        outcome = pipe.read().decode()
     os.waitpid(child, 0)
-    return found
+    return outcome
 
 
 def test_a_forked_process_does_not_keep_the_lock(tmp_path):

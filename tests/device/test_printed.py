@@ -1,4 +1,4 @@
-"""Homes of the systems as printed: heads that have no slot are found again."""
+"""Homes of the systems as printed in the paper: heads without a slot are restored when a home is opened."""
 
 import pytest
 

@@ -49,23 +49,23 @@ def keys_in(folder: Path) -> dict[bytes, bytes]:
     copy = folder / "copy of the vault"
     shutil.copytree(folder / "home" / "vault", copy)
     with Vault.open(copy, EnvKeySource("CAUSE_TEST_KEY"), read_only=True) as vault:
-        found = {name: vault.key(name) for name in vault.names()}
+        keys = {name: vault.key(name) for name in vault.names()}
     shutil.rmtree(copy)
-    return found
+    return keys
 
 
 def left_after(pid: int, needles: list[Needles]) -> dict[str, list[str]]:
     """What is still in memory when the time is over; nothing as soon as there is nothing."""
     end = time.monotonic() + WITHIN_S
     while True:
-        found = search(pid, needles)
-        if not found or time.monotonic() > end:
-            return found
+        hits = search(pid, needles)
+        if not hits or time.monotonic() > end:
+            return hits
 
 
-def report(found: dict[str, list[str]]) -> str:
-    places = [f"{name}: {place}" for name, where in found.items() for place in where]
-    return "\n".join([f"{len(found)} are still in memory, at {len(places)} places", *places[:20]])
+def report(hits: dict[str, list[str]]) -> str:
+    places = [f"{name}: {place}" for name, where in hits.items() for place in where]
+    return "\n".join([f"{len(hits)} are still in memory, at {len(places)} places", *places[:20]])
 
 
 class Measured:
@@ -125,8 +125,8 @@ def test_no_forgotten_sample_and_no_destroyed_key_is_left_in_memory(tmp_path, mo
         measured.wait_for("forgot")
         destroyed = {f"key {n.hex()}": before[n] for n in before.keys() - keys_in(tmp_path).keys()}
         assert destroyed
-        found = left_after(measured.process.pid, [*needles_of(uploads["alice"][0]), Needles(destroyed)])
-        assert not found, report(found)
+        hits = left_after(measured.process.pid, [*needles_of(uploads["alice"][0]), Needles(destroyed)])
+        assert not hits, report(hits)
 
 
 @pytest.fixture
@@ -174,5 +174,5 @@ def test_a_service_holds_nothing_of_what_it_forgot(tmp_path, service):
         assert destroyed
         written = Needles({f"row {i} as text": text_of(row) for i, row in enumerate([*texts, *single])})
         needles = [*needles_of(np.concatenate([arrays, texts, single])), written, Needles(destroyed)]
-        found = left_after(service.process.pid, needles)
-        assert not found, report(found)
+        hits = left_after(service.process.pid, needles)
+        assert not hits, report(hits)

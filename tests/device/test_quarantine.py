@@ -1,4 +1,4 @@
-"""Samples that are set aside in a home: they last, they are named, they can be erased, and they harm nobody."""
+"""Samples in quarantine in a home are durable, named in the status, erasable, and affect no other user."""
 
 import contextlib
 import os
@@ -49,8 +49,8 @@ def handle_of(device, user, t, value):
 
 def whole(folder) -> None:
     """The home passes the doctor."""
-    found = examine_home(folder)
-    assert found.problems == []
+    health = examine_home(folder)
+    assert health.problems == []
 
 
 def test_it_lasts_and_the_rest_is_as_without_it(tmp_path):
@@ -110,9 +110,9 @@ def test_a_receipt_from_before_is_superseded_not_wrong(tmp_path):
         device.learn(GIVEN[0])
         (done,) = device.forget("ann", rounds=[1])
         device.learn(GIVEN[1])
-        found = device.verify(device.home.receipts.numbers(done.ids[0])[0], processes=0)
-        assert found.holds
-        assert "data of shard 0" in found.superseded
+        verification = device.verify(device.home.receipts.numbers(done.ids[0])[0], processes=0)
+        assert verification.holds
+        assert "data of shard 0" in verification.superseded
 
 
 def test_a_kill_between_the_verdict_and_its_commit_changes_nothing(tmp_path, monkeypatch):
@@ -163,20 +163,20 @@ def test_an_upload_that_spreads_over_shards_loses_only_the_part_that_fails(tmp_p
         held = dict(device.ledger.pieces_of("bob", 2))[aside.segment]
         x, _ = device.ledger.upload("bob", 2).arrays(held)  # type: ignore[attr-defined]
         rows = {row.tobytes() for row in x}
-        gone = [("bob", 2, i) for i, row in enumerate(given[1]["bob"][0]) if row.tobytes() in rows]
-        assert 0 < len(gone) < 12
-        same(device, lived(given, gone, shards=2, system=system))
+        left_out = [("bob", 2, i) for i, row in enumerate(given[1]["bob"][0]) if row.tobytes() in rows]
+        assert 0 < len(left_out) < 12
+        same(device, lived(given, left_out, shards=2, system=system))
         other = next(key for key, _ in device.ledger.pieces_of("bob", 2) if key.shard != aside.segment.shard)
         position = int(dict(device.ledger.pieces_of("bob", 2))[other][0])
         taken = device.ledger.upload("bob", 2).arrays(range(position, position + 1))[0].tobytes()  # type: ignore[attr-defined]
         device.forget("bob", samples=[(2, position)])
         assert device.ledger.quarantined() == [aside], "its own part did not change"
-        gone += [("bob", 2, i) for i, row in enumerate(given[1]["bob"][0]) if row.tobytes() == taken]
-        same(device, lived(given, gone, shards=2, system=system))
+        left_out += [("bob", 2, i) for i, row in enumerate(given[1]["bob"][0]) if row.tobytes() == taken]
+        same(device, lived(given, left_out, shards=2, system=system))
     whole(tmp_path / "home")
     with device_at(tmp_path / "home", system=system, shards=2) as device:
         assert device.ledger.quarantined() == [aside]
-        same(device, lived(given, gone, shards=2, system=system))
+        same(device, lived(given, left_out, shards=2, system=system))
 
 
 def test_a_whole_segment_that_is_set_aside_comes_back_when_it_is_fine(tmp_path):
@@ -194,8 +194,8 @@ def test_what_is_too_old_goes_from_quarantine_too(tmp_path):
     with lived_at(tmp_path / "home", GIVEN, retain="2 rounds") as device:
         device.learn({u: drawn(u, 4) for u in USERS})
         assert device.ledger.quarantined() == []
-        gone = [each for u in USERS for t in (1, 2) for each in all_of(u, t)]
-        assert not differences(device, lived([*GIVEN, {u: drawn(u, 4) for u in USERS}], gone))
+        expired = [each for u in USERS for t in (1, 2) for each in all_of(u, t)]
+        assert not differences(device, lived([*GIVEN, {u: drawn(u, 4) for u in USERS}], expired))
 
 
 def test_a_backup_brings_it_back(tmp_path):
@@ -216,10 +216,10 @@ def test_a_backup_brings_it_back(tmp_path):
 
 def test_status_names_it_and_the_shard_that_fails(tmp_path):
     with lived_at(tmp_path / "home", GIVEN) as device:
-        found = status(device)
-        (aside,) = found.quarantined
+        shown = status(device)
+        (aside,) = shown.quarantined
         assert (aside.user, aside.round, aside.segment.shard, aside.samples) == ("bob", 2, 0, 6)
-        assert found.samples == 84
+        assert shown.samples == 84
         bad = {"ann": drawn("ann", 4, {0: SALT}), "bob": drawn("bob", 4, {0: PEPPER})}
         with contextlib.suppress(ValueError):
             device.learn(bad)

@@ -17,21 +17,21 @@ SCAN = re.compile(
 
 @pytest.fixture
 def statements(monkeypatch):
-    """What is asked of the ledger, while somebody listens."""
-    asked: dict[str, None] = {}
+    """Record all SQL statements that a test runs."""
+    traced: dict[str, None] = {}
     for name in ("run", "many", "rows"):
         original = getattr(Database, name)
 
         def listening(self, statement, *args, original=original):
-            asked[statement] = None
+            traced[statement] = None
             return original(self, statement, *args)
 
         monkeypatch.setattr(Database, name, listening)
-    return asked
+    return traced
 
 
 def scans(device, statements) -> list[str]:
-    found = []
+    full_scans = []
     for statement in statements:
         if not statement.lstrip().upper().startswith(("SELECT", "UPDATE", "DELETE", "INSERT", "WITH")):
             continue
@@ -40,8 +40,8 @@ def scans(device, statements) -> list[str]:
             for *_, step in plan:
                 scanned = SCAN.match(step)
                 if scanned and scanned.group(1) in GROWING:
-                    found.append(f"{step}: {statement}")
-    return found
+                    full_scans.append(f"{step}: {statement}")
+    return full_scans
 
 
 @pytest.mark.parametrize("arguments", [{}, {"rounds": [1]}, {"rounds": [1], "count": 2}])

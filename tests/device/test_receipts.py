@@ -95,17 +95,17 @@ def test_a_receipt_whose_shard_changed_later_is_superseded_not_wrong(device):
     effect = device.verify(0, processes=0)
     assert [each for each in effect.superseded if "data" in each] == []
     device.forget("alice", rounds=[1], count=5)
-    found = device.verify(0, processes=0)
-    assert any("data of shard" in each for each in found.superseded)
-    assert found.holds
+    verification = device.verify(0, processes=0)
+    assert any("data of shard" in each for each in verification.superseded)
+    assert verification.holds
 
 
 def test_new_rounds_do_not_supersede_what_a_receipt_says_of_the_data(device):
     device.forget("alice", rounds=[1], count=5)
     learn(device, alice=7, bob=7)
-    found = device.verify(0, processes=0)
-    assert found.holds
-    assert [each for each in found.superseded if "data" in each] == []
+    verification = device.verify(0, processes=0)
+    assert verification.holds
+    assert [each for each in verification.superseded if "data" in each] == []
 
 
 def test_data_that_is_not_what_the_receipt_commits_to_is_wrong(device):
@@ -133,10 +133,10 @@ def test_receipts_name_nobody_and_hold_no_digest_of_data_or_weights(device):
     manifests += [device.home.receipts.manifest(shard, 2).hex() for shard in device.ledger.shards()]
     text = json.dumps(device.home.receipts.listed())
     assert "alice" not in text
-    known = {device.learner.recipe_digest.hex(), *(each["request"] for each in device.home.receipts.listed())}
-    found = set(re.findall(r"[0-9a-f]{32,}", text)) - known
-    assert found
-    assert not found & {*identities, *manifests}
+    expected = {device.learner.recipe_digest.hex(), *(each["request"] for each in device.home.receipts.listed())}
+    others = set(re.findall(r"[0-9a-f]{32,}", text)) - expected
+    assert others
+    assert not others & {*identities, *manifests}
 
 
 def test_the_keys_of_what_a_receipt_commits_to_go_with_it(device):
@@ -230,8 +230,8 @@ def test_requests_that_are_served_together_have_their_own_nonces(tmp_path):
     with opened(tmp_path / "home", system="frugal:requests=coalesced") as device:
         learn(device, alice=40, bob=30)
         device.serve([Request("alice", nonce="one"), Request("bob", nonce="two")], repair="later")
-        found = [each["nonce_sha256"] for each in device.home.receipts.listed()]
-        assert found == [nonce_digest("one"), nonce_digest("two")]
+        nonces = [each["nonce_sha256"] for each in device.home.receipts.listed()]
+        assert nonces == [nonce_digest("one"), nonce_digest("two")]
 
 
 def test_samples_that_expire_have_no_nonce(tmp_path):

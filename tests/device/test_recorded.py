@@ -12,7 +12,7 @@ from cause.learners.sklearn import SklearnLearner
 
 
 class Failing(SklearnLearner):
-    """Raises what it is told to."""
+    """A learner that raises a given error."""
 
     raising: BaseException | None = None
 

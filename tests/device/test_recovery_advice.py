@@ -139,7 +139,7 @@ def test_an_older_backup_does_not_destroy_what_a_newer_one_holds(aged, lose):
 
 
 @pytest.mark.parametrize("lose", [lose_everything_but_the_keys, lose_the_blocks])
-def test_told_so_an_older_backup_takes_the_place_of_what_is_lost(aged, lose):
+def test_with_discard_later_an_older_backup_replaces_what_is_lost(aged, lose):
     lose(aged)
     key = None if (aged / "cause.toml").exists() else {"env": "CAUSE_TEST_KEY"}
     restore(aged.parent / "older.tar", aged, key=key, discard_later=True)
@@ -154,7 +154,7 @@ def places(home):
     return sorted(path.relative_to(home) for path in home.rglob("*") if path.is_file() and path.name != "lock")
 
 
-def test_a_pipe_in_a_files_place_makes_nobody_wait(tmp_path):
+def test_a_pipe_in_a_files_place_blocks_no_command(tmp_path):
     home = tmp_path / "home"
     with opened(home) as device:
         learn(device, a=20)
@@ -198,7 +198,7 @@ def test_a_link_in_a_files_place_is_not_written_through(tmp_path):
 # What the length of something sealed tells
 
 
-def test_the_length_of_a_name_is_not_told(tmp_path):
+def test_the_length_of_a_name_is_not_revealed(tmp_path):
     lengths = []
     for number, name in enumerate(("bo", "bartholomew the elder")):
         with opened(tmp_path / str(number)) as device:

@@ -1,4 +1,4 @@
-"""A slip deletes nothing: empty rounds are refused, and what retention deletes next is said beforehand."""
+"""Retention: empty rounds are refused by default, and the status shows what is deleted next."""
 
 import json
 
@@ -31,7 +31,7 @@ def test_closing_rounds_without_samples_ages_nothing_away(tmp_path):
         assert (device.ledger.round, held(device)) == (1, 50)
 
 
-def test_an_empty_round_that_was_asked_for_counts_also_in_the_clean_room(tmp_path):
+def test_an_explicit_empty_round_counts_also_in_the_clean_room(tmp_path):
     with opened(tmp_path / "home", retain="2 rounds") as device, opened(tmp_path / "clean") as clean:
         for one in (device, clean):
             learn(one, a=30) if one is device else one.learn(empty=True)
@@ -83,10 +83,10 @@ def test_status_says_what_expires_next_and_when(tmp_path):
         device.stage("b", *samples("b", 2, 4))
         device.home.time.now = lambda: start + 40 * DAY
         learn(device, c=9)
-        found = retention(device.home)
-        assert found.next_round == Expiring()
-        assert (found.retain, found.next.samples, found.next.users, found.next.rounds) == ("90 days", 34, 2, (1,))
-        assert found.next.at == pytest.approx(start + 90 * DAY, abs=1.0)
+        due = retention(device.home)
+        assert due.next_round == Expiring()
+        assert (due.retain, due.next.samples, due.next.users, due.next.rounds) == ("90 days", 34, 2, (1,))
+        assert due.next.at == pytest.approx(start + 90 * DAY, abs=1.0)
         device.home.time.now = lambda: start + 90 * DAY + 60
         assert retention(device.home).next_round.samples == 30
 
@@ -95,8 +95,8 @@ def test_a_clock_that_is_not_believed_deletes_nothing_and_says_nothing(tmp_path,
     with opened(tmp_path / "home", retain="90 days") as device:
         learn(device, a=30)
         monkeypatch.setattr(type(device.home.time), "doubt", lambda self: "it jumped")
-        found = retention(device.home)
-        assert (found.next_round, found.next) == (Expiring(), None)
+        due = retention(device.home)
+        assert (due.next_round, due.next) == (Expiring(), None)
 
 
 def receipts_of(device, kind="effect"):

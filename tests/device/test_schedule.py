@@ -47,7 +47,7 @@ def test_an_allowance_counts_what_the_next_segment_will_take():
 
 
 class Clock:
-    """Time that only passes when somebody trains."""
+    """A clock that advances only while a learner trains."""
 
     def __init__(self):
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""A ledger that somebody copied before a forget: with the keys that are left, it confirms no guess."""
+"""A copy of the ledger from before a forget: with the keys that remain, no guess can be confirmed."""
 
 import shutil
 import sqlite3
@@ -17,7 +17,7 @@ from cause.device.verify import verify
 from cause.engine.arrays import ArrayUpload
 from cause.lab.home_trace import history
 from tests.device.homes import MASTER, fixed_permutation, learn, opened, samples
-from tests.device.old_ledger import told_by
+from tests.device.old_ledger import readable_values
 from tests.device.test_earlier_homes import FOLDER, Earlier
 from tests.device.vault.attacker import recoverable
 from tests.fixtures.homes.describe import retained, rows
@@ -32,24 +32,24 @@ FORGETS = {
 
 
 def guesses(device) -> dict[str, bytes]:
-    """What somebody can compute who has the retained data, the recipe, and guessed the samples of the user "a"."""
-    upload, found = ArrayUpload("a", 1, *samples("a", 1, 300)).shuffled(fixed_permutation(300)), {}
+    """Return what an attacker computes who has the retained data, the recipe and a guess of the samples of "a"."""
+    upload, values = ArrayUpload("a", 1, *samples("a", 1, 300)).shuffled(fixed_permutation(300)), {}
     for key, held in device.ledger.pieces_of("a", 1):
-        found[f"digest of {key}"] = digest(upload.names(held))
-        found[f"classes of {key}"] = np.sort(upload.labels(held)).astype("<i8").tobytes()
-    return found | {f"identity of {key}": device.memory[key].identity for key in device.memory.stored()}
+        values[f"digest of {key}"] = digest(upload.names(held))
+        values[f"classes of {key}"] = np.sort(upload.labels(held)).astype("<i8").tobytes()
+    return values | {f"identity of {key}": device.memory[key].identity for key in device.memory.stored()}
 
 
-def confirmed(wanted, values) -> list[str]:
-    return [what for what, needle in wanted.items() if any(needle in value for value in values)]
+def confirmed(needles, values) -> list[str]:
+    return [what for what, needle in needles.items() if any(needle in value for value in values)]
 
 
 def copied(device, tmp_path):
     """A device's folder as it is now; what is guessed; and all keys that there are."""
     home = tmp_path / "home"
-    wanted = guesses(device)
+    needles = guesses(device)
     keys = {name: device.home.vault.key(name) for name in device.home.vault.names()}
-    return shutil.copytree(home, tmp_path / "old"), wanted, keys
+    return shutil.copytree(home, tmp_path / "old"), needles, keys
 
 
 def left(tmp_path) -> dict[bytes, bytes]:
@@ -65,18 +65,22 @@ def test_an_old_copy_of_the_ledger_confirms_no_guess_of_what_was_forgotten(tmp_p
     device = opened(tmp_path / "home", system=system)
     learn(device, a=300, b=40)
     learn(device, a=20, b=30)
-    old, wanted, keys = copied(device, tmp_path)
+    old, needles, keys = copied(device, tmp_path)
     (done,) = device.forget("a", **what, repair="later")
-    gone = {f"identity of {key}" for key in done.dropped} | {each for each in wanted if each.startswith("classes")}
+    forgotten = {f"identity of {key}" for key in done.dropped} | {
+        each for each in needles if each.startswith("classes")
+    }
     now = guesses(device)
-    gone |= {each for each in wanted if each.startswith("digest") and now.get(each) != wanted[each]}
+    forgotten |= {each for each in needles if each.startswith("digest") and now.get(each) != needles[each]}
     keys_left = left(tmp_path)
     for ledger in (old / "ledger.db", tmp_path / "home" / "ledger.db"):
         raw = [path.read_bytes() for path in ledger.parent.glob("ledger.db*")]
-        assert not gone & set(confirmed(wanted, [*raw, *told_by(ledger, keys_left)]))
-    assert confirmed({each: wanted[each] for each in gone}, [lying(tmp_path / "home")]) == []
+        assert not forgotten & set(confirmed(needles, [*raw, *readable_values(ledger, keys_left)]))
+    assert confirmed({each: needles[each] for each in forgotten}, [raw_bytes(tmp_path / "home")]) == []
     assert len(keys_left) > 2
-    assert set(confirmed(wanted, told_by(old / "ledger.db", keys))) == set(wanted)  # with all keys: everything
+    assert set(confirmed(needles, readable_values(old / "ledger.db", keys))) == set(
+        needles
+    )  # with all keys: everything
     device.close()
 
 
@@ -96,10 +100,10 @@ def test_a_ledger_that_is_not_sealed_under_all_keys_would_confirm_it(tmp_path, w
         monkeypatch.setattr(module, name, instead)
     device = opened(tmp_path / "home")
     learn(device, a=300, b=40)
-    old, wanted, _ = copied(device, tmp_path)
+    old, needles, _ = copied(device, tmp_path)
     device.forget("a", samples=[(1, 290)], repair="later")
-    found = confirmed(wanted, told_by(old / "ledger.db", left(tmp_path)))
-    assert {each.split()[0] for each in found} >= what
+    confirmed_guesses = confirmed(needles, readable_values(old / "ledger.db", left(tmp_path)))
+    assert {each.split()[0] for each in confirmed_guesses} >= what
     device.close()
 
 
@@ -136,35 +140,35 @@ def state(device):
 
 @pytest.fixture
 def older(tmp_path):
-    """A home that a program of format 1 made, what it retains, and what lies bare in it."""
-    found = Earlier(FOLDER / "format-1.tar.xz", tmp_path)
-    with closing(sqlite3.connect(found.home / "ledger.db")) as ledger:
+    """A home of format 1, what it retains, and the values that are stored there unsealed."""
+    earlier = Earlier(FOLDER / "format-1.tar.xz", tmp_path)
+    with closing(sqlite3.connect(earlier.home / "ledger.db")) as ledger:
         queries = ("SELECT digest FROM pieces", "SELECT identity FROM sub_models", "SELECT labels FROM history")
         values = [value for query in queries for (value,) in ledger.execute(query) if value is not None]
-    return found, [value.encode() if isinstance(value, str) else value for value in values if len(value) > 8]
+    return earlier, [value.encode() if isinstance(value, str) else value for value in values if len(value) > 8]
 
 
-def lying(folder):
+def raw_bytes(folder):
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
 def test_a_home_of_the_first_format_is_sealed_when_it_is_opened_for_writing(older):
-    found, bare = older
+    earlier, bare = older
     assert len(bare) >= 8
-    assert all(each in lying(found.home) for each in bare)
-    with Cause(found.home) as device:
+    assert all(each in raw_bytes(earlier.home) for each in bare)
+    with Cause(earlier.home) as device:
         before = state(device)
-        assert rows(retained(device)) == rows(found.expected["retained"])
+        assert rows(retained(device)) == rows(earlier.expected["retained"])
         assert device.home.database.row("PRAGMA user_version") == (FORMAT,)
         assert verify(device, processes=0).identical == device.memory.stored()
-    assert not any(each in lying(found.home) for each in bare)
-    assert examine_home(found.home).problems == []
-    with Cause(found.home) as device:
+    assert not any(each in raw_bytes(earlier.home) for each in bare)
+    assert examine_home(earlier.home).problems == []
+    with Cause(earlier.home) as device:
         assert state(device) == before
 
 
 def test_a_migration_that_was_cut_short_leaves_the_older_home(older, monkeypatch):
-    found, _ = older
+    earlier, _ = older
 
     def dies(*_):
         raise KeyboardInterrupt
@@ -172,9 +176,9 @@ def test_a_migration_that_was_cut_short_leaves_the_older_home(older, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr("cause.device.store.migrations.seal_identity", dies)
         with pytest.raises(KeyboardInterrupt):
-            Cause(found.home)
-    with closing(sqlite3.connect(found.home / "ledger.db")) as database:
+            Cause(earlier.home)
+    with closing(sqlite3.connect(earlier.home / "ledger.db")) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (1,)
         assert database.execute("SELECT count(digest) FROM pieces").fetchone()[0] > 4
-    with Cause(found.home) as device:
-        assert rows(retained(device)) == rows(found.expected["retained"])
+    with Cause(earlier.home) as device:
+        assert rows(retained(device)) == rows(earlier.expected["retained"])

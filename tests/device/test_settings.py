@@ -143,7 +143,7 @@ def test_the_place_of_the_key_can_change(home, cause, monkeypatch):
     assert (code, "master key" in err) == (2, True)
 
 
-def test_an_edited_file_is_taken_over_when_asked(home, cause):
+def test_an_edited_file_is_taken_over_with_accept(home, cause):
     edit(home, 'repair = "now"', 'repair = "later"')
     code, out, _ = cause("config", home, "--accept", "--yes")
     assert (code, "repair 'now' -> 'later'" in out) == (0, True)
@@ -156,9 +156,9 @@ def test_an_edited_file_is_taken_over_when_asked(home, cause):
 def test_a_change_that_is_cut_off_anywhere_is_finished_or_never_was(home, tmp_path, thorough):
     disk = RecordingDisk(tmp_path)
     with on(disk):
-        found = Home(home, SOURCE)
-        change(found, changed(found.config, {"retain": "9 rounds"}))
-        found.close()
+        home_to_change = Home(home, SOURCE)
+        change(home_to_change, changed(home_to_change.config, {"retain": "9 rounds"}))
+        home_to_change.close()
     seen = set()
     for _, state in crash_states(disk, most=4 if thorough else 1):
         state.write_to(tmp_path / "state")
@@ -176,15 +176,15 @@ def test_a_change_on_a_disk_that_fails_is_one_line(home, tmp_path):
     while True:
         disk = RecordingDisk(tmp_path)
         with on(disk):
-            found = Home(home, SOURCE)
+            home_to_change = Home(home, SOURCE)
             disk.fail_at, disk.error = len(disk.operations) + number, errno.EIO
             try:
-                change(found, changed(found.config, {"workers": str(number % 2 + 1)}))
+                change(home_to_change, changed(home_to_change.config, {"workers": str(number % 2 + 1)}))
             except CauseError as error:
                 lines.append(str(error))
             reached = len(disk.operations) > disk.fail_at
             disk.fail_at = None
-            found.close()
+            home_to_change.close()
         opened(home).close()
         number += 1
         if not reached:

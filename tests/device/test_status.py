@@ -80,20 +80,20 @@ def test_reading_the_status_changes_nothing(tmp_path):
 )
 def test_the_history_simulated_gives_what_really_happened(tmp_path, system, one_shard_each):
     device = opened(tmp_path / "home", system=system, shards=3, slots=6, seed=5)
-    asked = {1: [("b", [1], 4)], 2: [("a", [1], 3), ("a", [1], 2), ("c", None, None)], 3: []}
+    requests = {1: [("b", [1], 4)], 2: [("a", [1], 3), ("a", [1], 2), ("c", None, None)], 3: []}
     rsn = []
     for users in ({"a": 40, "b": 30, "c": 20, "d": 9}, {"a": 5, "c": 11}, {"b": 6, "e": 8}):
         t = learn(device, **users).round
-        served = [device.forget(user, rounds=rounds, count=count) for user, rounds, count in asked[t]]
+        served = [device.forget(user, rounds=rounds, count=count) for user, rounds, count in requests[t]]
         rsn.append(sum(each.rsn for answers in served for each in answers))
     lines = list(history(device.home).lines())
     assert not any(f'"{user}"' in line for line in lines for user in "abcde")
     trace = parse_trace(lines, partitions=["given"], classes=CLASSES)
     name, parts = parse_system(system)
     given = replace(parts, partition="given")
-    found = simulate(trace, name, given, Setting(shards=3, slots=6, classes=CLASSES, seed=5))
-    assert [tuple(key) for key in found.stored] == [tuple(key[:2]) for key in device.memory.stored()]
-    assert found.rsn_per_round == rsn
+    simulation = simulate(trace, name, given, Setting(shards=3, slots=6, classes=CLASSES, seed=5))
+    assert [tuple(key) for key in simulation.stored] == [tuple(key[:2]) for key in device.memory.stored()]
+    assert simulation.rsn_per_round == rsn
     assert sum(rsn) > 0
     assert (trace.requests == 4) is one_shard_each  # elsewhere a request is one for each shard
     device.close()
@@ -140,12 +140,12 @@ def test_exported_arrays_answer_as_the_device_does_and_hold_no_pickle(tmp_path):
     device = opened(tmp_path / "home")
     learn(device, a=60, b=50)
     export(device, tmp_path / "out")
-    x, found = samples("x", 1, 40)[0], []
+    x, probabilities = samples("x", 1, 40)[0], []
     learner = SklearnLearner(GaussianNB(), classes=CLASSES, features=6)
     for path in sorted((tmp_path / "out").glob("*.npz")):
         with np.load(path, allow_pickle=False) as arrays:
-            found.append(learner.predict(dict(arrays), x))
-    assert (VOTES["majority"](np.stack(found), np.ones(len(found))) == device.predict(x)).all()
+            probabilities.append(learner.predict(dict(arrays), x))
+    assert (VOTES["majority"](np.stack(probabilities), np.ones(len(probabilities))) == device.predict(x)).all()
     device.close()
 
 

@@ -1,4 +1,4 @@
-"""A commit that failed may still have happened: nothing that it would have named is destroyed before that is known."""
+"""A failed commit may have reached the disk: nothing that it names is destroyed until a later commit settles it."""
 
 import contextlib
 import errno
@@ -106,7 +106,7 @@ def test_a_disk_that_fails_for_good_at_a_commit_costs_no_key(tmp_path, call, ski
 
 @pytest.mark.parametrize("call", ["learn", "forget all", "forget some"])
 def test_what_an_opening_reads_is_durable_before_keys_go(tmp_path, call):
-    """The commit that failed lies in the page cache; a fresh process reads it there, and then the power goes."""
+    """The failed commit is in the page cache only; a new process reads it there, and then the power fails."""
     root = tmp_path / "life"
     disk = failed_commit(root, call, skip=1 if call.startswith("forget") else 0)
     assert disk.broken

@@ -40,7 +40,7 @@ def test_all_ways_to_write_a_name_lead_to_one_user(device):
 
 
 @pytest.mark.parametrize("name", ["zoe ", "\u00a0zoe", "zo\u200be", "zoe\x00"])
-def test_a_name_with_what_nobody_sees_is_refused_by_every_call(device, name):
+def test_a_name_with_invisible_characters_is_refused_by_every_call(device, name):
     calls = (
         lambda: device.learn({name: samples("a", 1, 3)}),
         lambda: device.stage(name, *samples("a", 1, 3)),
@@ -89,7 +89,7 @@ def test_rounds_counts_and_handles_reach_them_too_and_a_position_that_is_not_cle
         device.forget(NFC)
 
 
-def test_a_name_that_an_older_home_holds_can_be_asked_for_exactly_as_it_stands_there(device, as_before):
+def test_a_name_that_an_older_home_holds_can_be_given_exactly_as_it_is_stored(device, as_before):
     device.learn({"\u200b": samples("a", 1, 5), "zoe ": samples("b", 1, 5)})
     as_before()
     assert device.forget("\u200b")[0].samples == 5

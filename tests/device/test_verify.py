@@ -18,11 +18,11 @@ def device():
 
 
 def test_every_stored_sub_model_is_identical_in_a_fresh_process(device):
-    found = verify(device, processes=2)
-    assert sorted(found.identical) == device.memory.stored()
-    assert found.sub_models == len(device.memory)
-    assert not found.mismatched
-    assert not found.unverifiable
+    verification = verify(device, processes=2)
+    assert sorted(verification.identical) == device.memory.stored()
+    assert verification.sub_models == len(device.memory)
+    assert not verification.mismatched
+    assert not verification.unverifiable
 
 
 def test_rehearsal_and_slices_are_replayed_too():
@@ -51,6 +51,6 @@ def test_another_environment_is_unverifiable_not_wrong():
     stored = device.memory.stored()
     for key in stored[:2]:
         device.memory._sub_models[key] = replace(device.memory[key], environment="torch 1.0, elsewhere")
-    found = verify(device, processes=0)
-    assert sorted(found.unverifiable) == stored[:2]
-    assert sorted(found.identical) == stored[2:]
+    verification = verify(device, processes=0)
+    assert sorted(verification.unverifiable) == stored[:2]
+    assert sorted(verification.identical) == stored[2:]

@@ -79,7 +79,7 @@ def test_a_key_command_is_run_from_where_it_was_named(tmp_path, monkeypatch):
     assert source.read() == bytes(32)
 
 
-def test_a_relative_path_in_a_folder_that_is_gone_is_refused_in_one_line(tmp_path, monkeypatch):
+def test_a_relative_path_in_a_deleted_folder_is_refused_in_one_line(tmp_path, monkeypatch):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
@@ -88,7 +88,7 @@ def test_a_relative_path_in_a_folder_that_is_gone_is_refused_in_one_line(tmp_pat
 
 
 @pytest.mark.parametrize("part", ["sub-models", ""])
-def test_a_folder_that_is_gone_makes_no_sub_model_count_as_damaged(tmp_path, part):
+def test_a_missing_folder_makes_no_sub_model_count_as_damaged(tmp_path, part):
     with opened(tmp_path / "dev") as device:
         learn(device, ann=20, bob=20)
         stored = device.memory.stored()

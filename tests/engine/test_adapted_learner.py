@@ -119,7 +119,7 @@ def test_what_it_has_besides_is_used():
 
 
 def test_every_member_of_a_learner_is_passed_on():
-    """An object around a learner, as some users have it: all that the learner has is found through it."""
+    """A user's object around a learner, which passes every attribute on."""
     from sklearn.naive_bayes import GaussianNB
 
     class Around:

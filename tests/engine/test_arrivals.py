@@ -97,7 +97,7 @@ def test_flat_and_square_inputs_of_one_shard_are_trained_together(tmp_path, esti
     assert device.votes(x)[1].shape == flat.votes(x)[1].shape
 
 
-def test_a_shape_that_was_set_is_asked_of_all(tmp_path):
+def test_a_shape_that_was_set_is_required_of_all_uploads(tmp_path):
     device = opened(tmp_path / "home", learner=network(), shards=1, input_shape=(8, 8))
     device.learn({"ann": drawn("ann", shape=SHAPE)})
     for give in (lambda data: device.learn({"bob": data}), lambda data: device.stage("bob", *data)):

@@ -75,7 +75,7 @@ def test_weighted_votes_count_the_samples_behind_each_head():
     assert device("weighted").predict(np.zeros((1, 1))).tolist() == [0]
 
 
-def test_nobody_left_to_vote_is_a_clear_error():
+def test_no_head_left_to_vote_is_a_clear_error():
     device = Cause(learner=FrequencyLearner(), shards=1, slots=2)
     with pytest.raises(CauseError, match="nobody can vote"):
         device.predict(np.zeros((1, 1)))

@@ -1,4 +1,4 @@
-"""What no training can bear is set aside, and every other sub-model is that of a device that never had it."""
+"""Samples on which training fails go into quarantine; every sub-model is that of a device without them."""
 
 import numpy as np
 import pytest
@@ -85,8 +85,8 @@ def test_two_of_one_segment_and_a_whole_segment_are_set_aside():
     device = lived(given)
     assert len(device.ledger.quarantined()) == 7
     assert not device.waiting()
-    gone = [each for u in USERS for each in all_of(u, 2)] + all_of("ann", 1) + all_of("dan", 1)
-    same(device, lived(given, without=gone))
+    left_out = [each for u in USERS for each in all_of(u, 2)] + all_of("ann", 1) + all_of("dan", 1)
+    same(device, lived(given, without=left_out))
 
 
 def test_the_first_upload_of_a_shard_may_be_set_aside_and_the_shard_is_then_empty():
@@ -102,7 +102,7 @@ def test_the_first_upload_of_a_shard_may_be_set_aside_and_the_shard_is_then_empt
     same(device, clean)
 
 
-def test_forgetting_somebody_else_keeps_the_verdict():
+def test_forgetting_another_user_keeps_the_verdict():
     given = rounds({("bob", 2): {3: POISON}})
     device = lived(given)
     device.forget("ann", rounds=[1])
@@ -158,7 +158,7 @@ def digest_of(parent, seed, names):
 
 
 @pytest.mark.parametrize("t", [1, 2])
-def test_somebody_who_was_forgotten_does_not_decide_who_else_is_left_out(t):
+def test_a_forgotten_user_does_not_decide_which_others_are_left_out(t):
     """With ann's the segment failed, and bob and cyn failed alone; without ann's it would have been trained on all."""
     given = rounds({("ann", 2): {0: POISON}, ("bob", 2): {0: POISON}, ("cyn", 2): {0: POISON}})
     device = lived(given, learner=Irritable(CLASSES))
@@ -166,8 +166,8 @@ def test_somebody_who_was_forgotten_does_not_decide_who_else_is_left_out(t):
     device.forget("ann", rounds=[2])
     if t == 1:
         device.forget("dan", rounds=[1])
-    gone = all_of("ann", 2) + (all_of("dan", 1) if t == 1 else [])
-    clean = lived(given, learner=Irritable(CLASSES), without=gone)
+    left_out = all_of("ann", 2) + (all_of("dan", 1) if t == 1 else [])
+    clean = lived(given, learner=Irritable(CLASSES), without=left_out)
     assert clean.ledger.quarantined() == []
     assert device.ledger.quarantined() == []
     same(device, clean)
@@ -215,7 +215,7 @@ def test_an_error_of_the_machine_is_no_verdict(error):
     assert device.waiting() == [0]
 
 
-def test_an_error_of_the_machine_while_somebody_is_judged_sets_nobody_aside():
+def test_an_error_of_the_machine_during_a_trial_quarantines_no_user():
     class Tired(FragileLearner):
         def train(self, parent, lesson, seed, tick=None):
             if [piece.upload.user for piece in lesson.pieces] == ["cyn"]:
@@ -244,13 +244,13 @@ def test_the_part_of_an_upload_that_lies_in_a_segment_is_what_is_judged(system):
     assert not device.waiting()
     aside = device.ledger.quarantined()
     assert {(each.user, each.round) for each in aside} == set(bad)
-    gone = []
+    left_out = []
     for each in aside:
         x, _ = given[each.round - 1][each.user]
         piece = device.ledger._aside[each.segment][each.user][0]  # type: ignore[attr-defined]
         out = {row.tobytes() for row in piece.upload.arrays(piece.positions)[0]}
-        gone += [(each.user, each.round, i) for i, row in enumerate(x) if row.tobytes() in out]
-    clean = lived(given, shards=2, system=device_system(system), without=gone)
+        left_out += [(each.user, each.round, i) for i, row in enumerate(x) if row.tobytes() in out]
+    clean = lived(given, shards=2, system=device_system(system), without=left_out)
     same(device, clean)
 
 
@@ -326,7 +326,7 @@ def test_a_learner_error_is_raised_in_its_own_type():
     assert [each.verdict for each in device.ledger.quarantined()] == ["LearnerError"]
 
 
-def test_a_learner_that_fails_on_anything_quarantines_nobody():
+def test_a_learner_that_fails_on_everything_quarantines_no_user():
     given = rounds({})
     learner = FragileLearner(CLASSES)
     device = lived(given[:2], learner=learner)

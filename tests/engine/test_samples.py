@@ -26,12 +26,12 @@ def test_keeping_some_and_then_fewer(upload, data):
     labels = dict(zip(upload.positions, upload.labels(upload.positions).tolist(), strict=True))
     homes = dict(zip(upload.positions, shards(upload), strict=True))
     for _ in range(2):
-        wanted = data.draw(st.sets(st.sampled_from([int(p) for p in upload.positions]), min_size=1))
-        upload = upload.keeping(pos.of(wanted))
-        assert {int(p) for p in upload.positions} == wanted
-        assert upload.labels(upload.positions).tolist() == [labels[p] for p in sorted(wanted)]
-        assert shards(upload) == [homes[p] for p in sorted(wanted)]
-        assert sum(part.count for part in upload.parts) == len(wanted)
+        kept = data.draw(st.sets(st.sampled_from([int(p) for p in upload.positions]), min_size=1))
+        upload = upload.keeping(pos.of(kept))
+        assert {int(p) for p in upload.positions} == kept
+        assert upload.labels(upload.positions).tolist() == [labels[p] for p in sorted(kept)]
+        assert shards(upload) == [homes[p] for p in sorted(kept)]
+        assert sum(part.count for part in upload.parts) == len(kept)
         assert all(sum(n for _, n in part.labels) == part.count for part in upload.parts)
 
 

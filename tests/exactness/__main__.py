@@ -37,7 +37,7 @@ def main() -> int:
     if options.nice:
         os.nice(19)  # the processes it starts inherit it
     chosen = set_ups()
-    random.Random(options.seed).shuffle(chosen)  # so that the time that is left can be told early
+    random.Random(options.seed).shuffle(chosen)  # so that the remaining time can be estimated early
     elsewhere = finished_in(options.without) if options.without else set()
     chosen = [each for each in chosen if str(each) not in elsewhere][: options.sample]
     try:
@@ -56,21 +56,21 @@ def main() -> int:
 
 
 def _run(chosen: Sequence[Case], records: Records, jobs: int, console: Console) -> list[Record]:
-    """What came out of the chosen ones, now or before."""
-    wanted, known = {str(each) for each in chosen}, {one["set_up"] for one in records.finished}
+    """Return the results of the chosen set-ups, of this run or an earlier one."""
+    chosen_names, finished_names = {str(each) for each in chosen}, {one["set_up"] for one in records.finished}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (
         ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool,
         Progress(*columns, TimeRemainingColumn(), console=console) as progress,
     ):
-        task = progress.add_task("set-ups", total=len(chosen), completed=len(wanted & known))
+        task = progress.add_task("set-ups", total=len(chosen), completed=len(chosen_names & finished_names))
         mismatches = 0
-        groups = alike([each for each in chosen if str(each) not in known])
+        groups = alike([each for each in chosen if str(each) not in finished_names])
         for future in as_completed([pool.submit(run, group) for group in groups]):
             records.add(future.result())
             mismatches += sum(len(one["wrong"]) for one in future.result())
             progress.update(task, advance=len(future.result()), description=f"set-ups, {mismatches} mismatches")
-    return [one for one in records.finished if one["set_up"] in wanted]
+    return [one for one in records.finished if one["set_up"] in chosen_names]
 
 
 def _table(finished: Sequence[Record]) -> Table:

@@ -1,4 +1,4 @@
-"""What a clean room has trained, it does not train again: ten sequences of requests leave most segments as they were.
+"""A cache of trained sub-models for clean rooms: most segments are the same after ten sequences of requests.
 
 Training is a pure function, so its arguments name its outcome. Three things keep the comparison independent of this:
 - It belongs to the clean rooms of one process. Devices train in worker processes, each segment anew, and never see it.

@@ -16,7 +16,7 @@ from cause.learners.recipe import Recipe
 from cause.learners.sklearn import SklearnLearner
 from cause.learners.torch import TorchLearner
 from tests.exactness.cached_training import Remembered
-from tests.exactness.clean import Found, clean_room
+from tests.exactness.clean import SubModels, clean_room
 from tests.exactness.dimensions import ADDING, TORCH, Case
 from tests.exactness.observer import CLASSES, ROUNDS, SHAPE, Kept, Observed
 
@@ -33,7 +33,7 @@ class OneSlotEach(TorchLearner):
 
 
 def build_learner(case: Case) -> Learner:
-    """A learner of its own for whoever asks."""
+    """Return a new learner at each call."""
     if case.learner in TORCH:
         model, options = TORCH[case.learner]
         # pruning comes before the second epoch; without it a second one is the first again with other seeds
@@ -53,7 +53,7 @@ def shards_of(case: Case) -> int:
     return 1 if case.learner in ADDING else SHARDS
 
 
-def build_clean_room(case: Case, rounds: Sequence[Sequence[Kept]]) -> Found:
+def build_clean_room(case: Case, rounds: Sequence[Sequence[Kept]]) -> SubModels:
     """The clean room of a case, in whichever process this is called."""
     learner = build_learner(case)
     remembered.recipe = f"{case.learner} {getattr(learner, 'recipe', '')}"
@@ -92,7 +92,7 @@ class Workshop:
             observed.learn(counts)
         return observed
 
-    def clean_room(self, case: Case, rounds: Sequence[Sequence[Kept]]) -> Found:
+    def clean_room(self, case: Case, rounds: Sequence[Sequence[Kept]]) -> SubModels:
         """Every sub-model of the clean room, run where the case says."""
         if case.process == "same":
             return build_clean_room(case, rounds)

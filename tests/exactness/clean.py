@@ -20,12 +20,12 @@ from cause.engine.samples import SegmentKey
 from tests.clean_room import trained_on
 from tests.exactness.observer import Kept
 
-Found = dict[SegmentKey, tuple[bytes, bytes]]
+SubModels = dict[SegmentKey, tuple[bytes, bytes]]
 """Identity and digest of the bytes, of each sub-model."""
 
 
 class Homes(Partitioner):
-    """The shards that the retained samples were found in, by what they are."""
+    """Assigns each sample to the shard in which the device under test holds it, by its contents."""
 
     def __init__(self, rounds: Sequence[Sequence[Kept]]) -> None:
         self._homes = {
@@ -53,8 +53,8 @@ def clean_room(
     classes: int,
     seed: int,
     executor: Executor | None = None,
-) -> Found:
-    """Every sub-model of a device that never had what is forgotten, each sample in the shard where it was found.
+) -> SubModels:
+    """Return all sub-models of a device trained without the forgotten samples, with the same shard for each sample.
 
     Under the additive law it is a device from scratch: there is one sum, and no shard that a sample could be in.
     """
@@ -63,27 +63,27 @@ def clean_room(
     if system.active == IN_TURN:  # a shard's number among the active ones is not its own
         unlimited = replace(unlimited, active=LOWEST, gamma=FIXED)
     homes = None if learner.law == ADDITIVE else Homes(rounds)
-    return found(trained_on(uploads_of(rounds), learner, unlimited, partition=homes, **settings))
+    return sub_models_of(trained_on(uploads_of(rounds), learner, unlimited, partition=homes, **settings))
 
 
 def uploads_of(rounds: Sequence[Sequence[Kept]]) -> list[list[ArrayUpload]]:
-    """The rounds as a device takes them."""
+    """Return the rounds as uploads, for `learn`."""
     return [
         [ArrayUpload(user, t, inputs, labels) for user, inputs, labels, _ in uploads]
         for t, uploads in enumerate(rounds, start=1)
     ]
 
 
-def found(device: Cause) -> Found:
-    """What a device has stored."""
+def sub_models_of(device: Cause) -> SubModels:
+    """Return identity and digest of every sub-model that a device has stored."""
     return {
         key: (device.memory[key].identity, hashlib.sha256(device.memory.shelf.get(key)).digest())
         for key in device.memory.stored()
     }
 
 
-def mismatches(device: Found, clean: Found) -> list[str]:
-    """What differs: a sub-model that should not be there, another identity, other bits, another head."""
+def mismatches(device: SubModels, clean: SubModels) -> list[str]:
+    """Return what differs: a sub-model that should not be there, another identity, other bits, another head."""
     wrong = []
     for key, (identity, bits) in device.items():
         if key not in clean:
@@ -98,6 +98,6 @@ def mismatches(device: Found, clean: Found) -> list[str]:
     return wrong
 
 
-def _heads(stored: Found) -> list[str]:
+def _heads(stored: SubModels) -> list[str]:
     newest = {key.shard: key for key in sorted(stored)}
     return [str(newest[shard]) for shard in sorted(newest)]

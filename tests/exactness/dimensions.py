@@ -70,7 +70,7 @@ def feasible(case: Values) -> bool:
 
 @dataclass(frozen=True)
 class Case:
-    """One combination: what the device is made of, what it is asked to forget, and where it is compared."""
+    """One combination of values: the composition of the device, the requests, and where it is compared."""
 
     preset: str
     learner: str

@@ -18,7 +18,7 @@ CLASSES, SHAPE = 4, (1, 4, 4)
 Array = NDArray[Any]
 Kept = tuple[str, Array, Array, Array]
 """What is left of one upload: user, inputs, labels, and the shard of each sample."""
-# Who uploads matters: with a, b, c / a, c, d / b, d, e the classes were first met in the same order
+# The users of each round matter: with a, b, c / a, c, d / b, d, e the classes would first appear in the same order
 # with and without the forgotten samples, and the leak of numbering them so stayed unseen in test_leaks.py.
 ROUNDS: tuple[Mapping[str, int], ...] = (
     {"a": 5, "b": 4, "d": 3},
@@ -28,7 +28,7 @@ ROUNDS: tuple[Mapping[str, int], ...] = (
 
 
 def picture(user: str, number: int) -> tuple[Array, int]:
-    """A small picture of one of the classes, with no negative pixel; the same whoever asks for it."""
+    """Return a small picture of one of the classes, without negative pixels, the same at each call."""
     draw = np.random.default_rng([ord(user), number])
     label = int(draw.integers(CLASSES))
     pixels = draw.uniform(0, 1, size=SHAPE).astype(np.float32)
@@ -82,7 +82,7 @@ class Observed:
         self.device.serve(requests)
 
     def left(self) -> list[list[Kept]]:
-        """The rounds as a device would have met them that was never given what is forgotten."""
+        """Return the rounds without the forgotten samples."""
         rounds: list[list[Kept]] = []
         for t in range(1, self.round + 1):
             users = sorted({user for user, round_, _ in self.retained if round_ == t})

@@ -30,7 +30,7 @@ def feasible_pairs(dimensions: Mapping[str, Sequence[Any]], feasible: Feasible) 
 
 
 def pairwise(dimensions: Mapping[str, Sequence[Any]], feasible: Feasible) -> Iterator[dict[str, Any]]:
-    """Cases that cover every feasible pair, found greedily and always the same.
+    """Return cases that cover every feasible pair, chosen greedily and deterministically.
 
     >>> [tuple(case.values()) for case in pairwise({"a": "xy", "b": "12", "c": "pq"}, lambda case: True)]
     [('x', '1', 'p'), ('x', '2', 'q'), ('y', '1', 'q'), ('y', '2', 'p')]
@@ -41,8 +41,8 @@ def pairwise(dimensions: Mapping[str, Sequence[Any]], feasible: Feasible) -> Ite
     def gain(case: Values, name: str, value: Any) -> tuple[int, int]:
         """How many open pairs a value would meet; of equals, the value that was used least."""
         together = {each: {**case, name: value}[each] for each in dimensions if each in case or each == name}
-        met = sum(pair in open_pairs for pair in pairs_of(together) if (name, value) in pair)
-        return met, -uses[name, value]
+        covered = sum(pair in open_pairs for pair in pairs_of(together) if (name, value) in pair)
+        return covered, -uses[name, value]
 
     while open_pairs:
         case = dict(next(iter(open_pairs)))
@@ -57,7 +57,7 @@ def pairwise(dimensions: Mapping[str, Sequence[Any]], feasible: Feasible) -> Ite
         yield case
 
 
-def fewest_with(cases: Sequence[Any], wanted: Iterable[Pair]) -> list[Any]:
+def fewest_with(cases: Sequence[Any], required: Iterable[Pair]) -> list[Any]:
     """Some of these cases in which these pairs meet, the case with most of them first.
 
     Parameters
@@ -65,7 +65,7 @@ def fewest_with(cases: Sequence[Any], wanted: Iterable[Pair]) -> list[Any]:
     cases
         Objects whose fields are the dimensions; each of the pairs meets in one of them.
     """
-    open_pairs, chosen = set(wanted), []
+    open_pairs, chosen = set(required), []
     pairs = [set(pairs_of(vars(case))) & open_pairs for case in cases]
     while open_pairs:
         best = max(range(len(cases)), key=lambda i: (len(pairs[i] & open_pairs), -i))

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.exactness.case_runner import Workshop
-from tests.exactness.clean import Found, found, mismatches
+from tests.exactness.clean import SubModels, mismatches, sub_models_of
 from tests.exactness.dimensions import DIMENSIONS, Case, all_cases, feasible
 from tests.exactness.observer import Observed
 from tests.exactness.records import Outcome, Record, record
@@ -49,7 +49,7 @@ def run(set_ups: Sequence[Case]) -> list[Record]:
 
 def compare_all(set_up: Case, workshop: Workshop) -> Iterator[Outcome]:
     """Every case of a set-up."""
-    clean: dict[tuple[str, str], tuple[frozenset[object], Found]] = {}
+    clean: dict[tuple[str, str], tuple[frozenset[object], SubModels]] = {}
     for workers, storage in product(DIMENSIONS["workers"], DIMENSIONS["storage"]):
         with TemporaryDirectory() as folder:
             case = replace(set_up, workers=workers, storage=storage)
@@ -57,7 +57,7 @@ def compare_all(set_up: Case, workshop: Workshop) -> Iterator[Outcome]:
 
 
 def _compare_device(
-    case: Case, folder: Path, workshop: Workshop, clean: dict[tuple[str, str], tuple[frozenset[object], Found]]
+    case: Case, folder: Path, workshop: Workshop, clean: dict[tuple[str, str], tuple[frozenset[object], SubModels]]
 ) -> Iterator[Outcome]:
     observed: Observed | None = None
     failure = ""
@@ -81,4 +81,4 @@ def _compare_device(
             retained, expected = clean[name, process]
             empty = () if expected else ("nothing is left to compare",)
             other = () if retained == observed.retained else ("it retains other samples than its siblings",)
-            yield Outcome(this, (*empty, *other, *mismatches(found(observed.device), expected)))
+            yield Outcome(this, (*empty, *other, *mismatches(sub_models_of(observed.device), expected)))

@@ -1,4 +1,4 @@
-"""What came out of a set-up, as a line of JSON: a run that was killed goes on where its file ends."""
+"""Results of set-ups as lines of JSON: a run that was killed continues where its file ends."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What a device may be asked to forget: each sequence chooses among what is retained, and can follow another."""
+"""Sequences of requests: each one chooses among the retained samples, and can follow another."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""What clean rooms remember saves them work, hides nothing from them, and reaches no device."""
+"""The cache of clean rooms hides no difference, and no device uses it."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from cause.engine.executor import ShardWork, Task
 from cause.engine.samples import Lesson, Piece, SegmentKey
 from tests.exactness.cached_training import Remembered
 from tests.exactness.case_runner import Workshop, build_learner, remembered
-from tests.exactness.clean import found, mismatches
+from tests.exactness.clean import mismatches, sub_models_of
 from tests.exactness.dimensions import DIMENSIONS, Case
 from tests.exactness.product import alike, set_ups
 from tests.exactness.sequences import SEQUENCES
@@ -23,7 +23,7 @@ def piece(user: str = "a", round_: int = 1, pixel: float = 1.0, label: int = 0) 
     return Piece(upload, upload.positions)
 
 
-def asked(
+def work_of(
     *pieces: Piece,
     rehearsed: tuple[Piece, ...] = (),
     parent: bytes | None = None,
@@ -34,24 +34,24 @@ def asked(
     return ShardWork(0, lambda: parent, [Task(lesson, seed)], lambda: True)
 
 
-PARENT = next(Remembered().train(build_learner(CASE), [asked()], lambda *_: None))
+PARENT = next(Remembered().train(build_learner(CASE), [work_of()], lambda *_: None))
 CHANGED = {
-    "pixel": asked(piece(pixel=2.0)),
-    "label": asked(piece(label=1)),
-    "user": asked(piece(user="b")),
-    "round": asked(piece(round_=2)),
-    "one more": asked(piece(), piece("b")),
-    "rehearsed": asked(rehearsed=(piece("b"),)),
-    "parent": asked(parent=PARENT),
-    "seed": asked(seed=b"t" * 32),
-    "segment": asked(key=(0, 1, 1)),
+    "pixel": work_of(piece(pixel=2.0)),
+    "label": work_of(piece(label=1)),
+    "user": work_of(piece(user="b")),
+    "round": work_of(piece(round_=2)),
+    "one more": work_of(piece(), piece("b")),
+    "rehearsed": work_of(rehearsed=(piece("b"),)),
+    "parent": work_of(parent=PARENT),
+    "seed": work_of(seed=b"t" * 32),
+    "segment": work_of(key=(0, 1, 1)),
 }
 
 
 @pytest.mark.parametrize("what", CHANGED)
 def test_the_same_is_trained_once_and_anything_else_anew(what):
     learner, memory = build_learner(CASE), Remembered()
-    for work in (asked(), asked(), CHANGED[what], CHANGED[what]):
+    for work in (work_of(), work_of(), CHANGED[what], CHANGED[what]):
         list(memory.train(learner, [work], lambda *_: None))
     assert len(memory.blobs) == 2
 
@@ -59,7 +59,7 @@ def test_the_same_is_trained_once_and_anything_else_anew(what):
 def test_another_recipe_is_trained_anew():
     memory = Remembered()
     for memory.recipe in ("one", "other"):
-        list(memory.train(build_learner(CASE), [asked()], lambda *_: None))
+        list(memory.train(build_learner(CASE), [work_of()], lambda *_: None))
     assert len(memory.blobs) == 2
 
 
@@ -69,15 +69,15 @@ def test_red_when_what_is_remembered_is_not_what_the_device_trains(tmp_path):
     try:
         observed = workshop.device(CASE, tmp_path)
         SEQUENCES[CASE.sequence](observed)
-        assert mismatches(found(observed.device), workshop.clean_room(CASE, observed.left())) == []
+        assert mismatches(sub_models_of(observed.device), workshop.clean_room(CASE, observed.left())) == []
         honest = dict(remembered.blobs)
         remembered.blobs.update(dict.fromkeys(honest, PARENT))
         again = workshop.device(CASE, tmp_path)
         SEQUENCES[CASE.sequence](again)
-        assert found(again.device) == found(observed.device)
+        assert sub_models_of(again.device) == sub_models_of(observed.device)
         assert any(
             each.endswith("other bits")
-            for each in mismatches(found(again.device), workshop.clean_room(CASE, again.left()))
+            for each in mismatches(sub_models_of(again.device), workshop.clean_room(CASE, again.left()))
         )
     finally:
         remembered.blobs.clear()

@@ -28,7 +28,7 @@ FROM_SCRATCH = {
     "fixed": System(partition="hash", gamma=FIXED),
     "controlled": System(partition="hash"),
     "sliced and rehearsing": System(partition="hash", slices=3, rehearsal=0.5, policy="cost"),
-    "learning": System(partition="hash", gamma=FIXED, policy="adaptive"),  # the clean room has met no request
+    "learning": System(partition="hash", gamma=FIXED, policy="adaptive"),  # the clean room has served no request
     "heads apart": System(partition="hash", policy="fibor-printed", active="in-turn", replays="newest"),
 }
 
@@ -55,14 +55,14 @@ def test_hash_is_history_independent(name: str, trace: Trace, slots: int):
 
 def test_ucdp_is_not_history_independent_which_is_why_both_levels_exist():
     system = System(gamma=FIXED)
-    found = []
+    problems = []
     for seed in range(20):
         sizes = {f"u{i}": 1 + (i * 7 + seed) % 11 for i in range(9)}
         adds = [Add(user, Part(size)) for user, size in sizes.items()]
         trace = Trace([Round(1, adds, [Request("u0")])])
         room = live(trace, system, shards=3, seed=seed)
-        found += differences(room.device, clean_room(room, trace, system, given=False, seed=seed))
-    assert found
+        problems += differences(room.device, clean_room(room, trace, system, given=False, seed=seed))
+    assert problems
 
 
 # What an identity is made of
@@ -197,7 +197,7 @@ def test_nothing_of_the_forgotten_is_left_in_the_records():
     assert device.ledger.rounds_of("a") == []
 
 
-# Who returns, and what is left when all is gone
+# Users who return, and shards without samples
 
 
 def device_with(*rounds, system=PLAIN, shards=2) -> Cause:
@@ -231,11 +231,11 @@ def test_a_user_who_keeps_a_sample_keeps_their_placement():
     assert device.ledger.placement("a") == home
 
 
-def test_a_shard_whose_data_is_all_gone_leaves_the_vote_and_can_start_again():
+def test_a_shard_without_samples_leaves_the_vote_and_can_start_again():
     device = device_with({"a": 3, "b": 4})
-    gone = device.ledger.placement("a")
+    shard = device.ledger.placement("a")
     device.forget("a")
-    assert gone not in device.heads()
+    assert shard not in device.heads()
     device.learn()
     device.learn([TraceUpload("c", 3, (Part(5),)), TraceUpload("d", 3, (Part(5),)), TraceUpload("e", 3, (Part(5),))])
     assert len(device.heads()) == 2

@@ -14,7 +14,7 @@ import pytest
 
 from cause.engine.presets import ADDITIVE_SYSTEM
 from tests.exactness.case_runner import Workshop
-from tests.exactness.clean import found, mismatches
+from tests.exactness.clean import mismatches, sub_models_of
 from tests.exactness.dimensions import ADDING, DIMENSIONS, SKLEARN, TORCH, Case, all_cases, feasible
 from tests.exactness.pairwise import feasible_pairs, fewest_with, pairs_of, pairwise
 from tests.exactness.product import VARIED, compare_all, set_ups
@@ -41,15 +41,15 @@ def workshop() -> Iterator[Workshop]:
 def test_it_has_the_clean_rooms_bits(case: Case, workshop: Workshop, tmp_path: Path):
     observed = workshop.device(case, tmp_path)
     SEQUENCES[case.sequence](observed)
-    stored = found(observed.device)
+    stored = sub_models_of(observed.device)
     assert stored
     assert mismatches(stored, workshop.clean_room(case, observed.left())) == []
 
 
 def test_every_feasible_pair_is_covered():
-    wanted = {pair for case in all_cases() for pair in pairs_of(vars(case))}
-    assert set(feasible_pairs(DIMENSIONS, feasible)) == wanted
-    assert {pair for case in CASES for pair in pairs_of(vars(case))} == wanted
+    expected = {pair for case in all_cases() for pair in pairs_of(vars(case))}
+    assert set(feasible_pairs(DIMENSIONS, feasible)) == expected
+    assert {pair for case in CASES for pair in pairs_of(vars(case))} == expected
     assert all(feasible(vars(case)) for case in CASES)
 
 
@@ -79,6 +79,7 @@ def test_every_learner_is_of_the_table_and_every_field_is_a_dimension():
     assert list(DIMENSIONS) == list(Case.__dataclass_fields__)
 
 
+@pytest.mark.long
 def test_set_ups_and_what_varies_in_them_are_the_full_product(workshop: Workshop):
     cheap = next(case for case in set_ups() if case.learner == "GaussianNB")
     outcomes = list(compare_all(cheap, workshop))
@@ -113,7 +114,7 @@ def test_red_when_one_sample_is_corrupted(learner: str, process: str, workshop: 
     case = plain_case(learner, process=process)
     observed = workshop.device(case, tmp_path)
     SEQUENCES[case.sequence](observed)
-    rounds, stored = observed.left(), found(observed.device)
+    rounds, stored = observed.left(), sub_models_of(observed.device)
     assert mismatches(stored, workshop.clean_room(case, rounds)) == []  # and now the clean room remembers
     rounds[0][0][1][0, 0, 0, 0] = 0.0  # one pixel of one sample of the first round
     head = max(key for key in stored if key.shard == int(rounds[0][0][3][0]))
@@ -126,19 +127,19 @@ def test_red_when_one_bit_of_a_weight_is_corrupted(learner: str, workshop: Works
     case = plain_case(learner, storage="disk")
     observed = workshop.device(case, tmp_path)
     clean = workshop.clean_room(case, observed.left())
-    assert mismatches(found(observed.device), clean) == []
+    assert mismatches(sub_models_of(observed.device), clean) == []
     memory, trainer = observed.device.memory, observed.device.learner
     key = memory.stored()[-1]
     state = trainer.decode(memory.shelf.get(key))
     if learner in ADDING:
         state.samples ^= 1
         memory.shelf.put(key, trainer.encode(state))
-        assert mismatches(found(observed.device), clean) == [f"{key}: other bits"]
+        assert mismatches(sub_models_of(observed.device), clean) == [f"{key}: other bits"]
         return
     name = max(state, key=lambda each: state[each].size if learner in SKLEARN else state[each].numel())
     state[name] = _with_one_bit_changed(state[name])
     memory.shelf.put(key, trainer.encode(state))
-    assert mismatches(found(observed.device), clean) == [f"{key}: other bits"]
+    assert mismatches(sub_models_of(observed.device), clean) == [f"{key}: other bits"]
 
 
 def _with_one_bit_changed(weights):

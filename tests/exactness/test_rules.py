@@ -17,7 +17,7 @@ from cause.learners.torch import TorchLearner
 from cause.learners.torch import learner as torch_learner
 from cause.learners.torch.pruning import one_shot
 from tests.exactness.case_runner import build_learner
-from tests.exactness.clean import clean_room, found, mismatches
+from tests.exactness.clean import clean_room, mismatches, sub_models_of
 from tests.exactness.dimensions import DIMENSIONS, Case, feasible
 from tests.exactness.observer import CLASSES, ROUNDS, SHAPE, Observed, picture
 from tests.exactness.sequences import SEQUENCES
@@ -86,10 +86,10 @@ def test_a_forget_that_leaves_little_never_fails(name, pruning, left):
     kept = kept[:1] if left == "one sample" else kept
     assert left == "one sample" or len(kept) > 1
     observed.learn({"b": 5})
-    doomed = tuple((round_, position) for user, round_, position in labels if (user, round_, position) not in kept)
-    observed.serve(Request("a", samples=doomed))
+    to_delete = tuple((round_, position) for user, round_, position in labels if (user, round_, position) not in kept)
+    observed.serve(Request("a", samples=to_delete))
     clean = clean_room(build_learner(case), case.system, observed.left(), **{**SETTING, "shards": 1})
-    assert mismatches(found(device), clean) == []
+    assert mismatches(sub_models_of(device), clean) == []
 
 
 # Frozen parts
@@ -113,7 +113,7 @@ def frozen_apart() -> list[str]:
         observed.learn(counts)
     SEQUENCES["one-old"](observed)
     clean = clean_room(TorchLearner(recipe), SYSTEM, observed.left(), **SETTING)
-    return mismatches(found(observed.device), clean)
+    return mismatches(sub_models_of(observed.device), clean)
 
 
 def test_a_frozen_backbone_has_the_clean_rooms_bits(monkeypatch):

@@ -24,7 +24,7 @@ from cause.learners.torch import TorchLearner
 from cause.learners.torch import eager_steps as eager_steps_module
 from cause.learners.torch import learner as learner_module
 from tests.clean_room import trained_on
-from tests.exactness.clean import clean_room, found, mismatches, uploads_of
+from tests.exactness.clean import clean_room, mismatches, sub_models_of, uploads_of
 from tests.exactness.observer import CLASSES, ROUNDS, SHAPE, Kept, Observed
 from tests.exactness.sequences import SEQUENCES
 
@@ -54,7 +54,7 @@ def wrong(model: str = "mlp", forget: Forget = forget_some, system: System = SYS
     for counts in ROUNDS:
         observed.learn(counts)
     forget(observed)
-    return mismatches(found(observed.device), clean_room(learner(model), system, observed.left(), **SETTING))
+    return mismatches(sub_models_of(observed.device), clean_room(learner(model), system, observed.left(), **SETTING))
 
 
 def other_bits(found_wrong: list[str]) -> bool:
@@ -372,7 +372,7 @@ def interrupted(fails_at: int) -> tuple[Cause, list[list[Kept]]]:
     device = Cause(learner=trainer, system=SYSTEM, memory="1MB", **SETTING)
     observed = Observed(device)
     taken_up = 0
-    for method in ("learn", "serve"):  # whoever is interrupted repairs before anything else
+    for method in ("learn", "serve"):  # after an interruption both repair first
         honest_method = getattr(device, method)
 
         def repairing(given, honest_method=honest_method, **how):
@@ -394,7 +394,7 @@ def interrupted(fails_at: int) -> tuple[Cause, list[list[Kept]]]:
 @pytest.mark.parametrize("fails_at", [1, 3, 4, 7, 8])
 def test_red_when_it_is_taken_up_again_one_segment_too_late(fails_at, monkeypatch):
     device, left = interrupted(fails_at)
-    assert mismatches(found(device), clean_room(learner(), SYSTEM, left, **SETTING)) == []
+    assert mismatches(sub_models_of(device), clean_room(learner(), SYSTEM, left, **SETTING)) == []
     honest_repair, honest_behind = Cause.repair, Training.behind
     done = set()  # a mark of how far it came, set before the training instead of after it
 
@@ -415,7 +415,7 @@ def test_red_when_it_is_taken_up_again_one_segment_too_late(fails_at, monkeypatc
         patch.setattr(Cause, "repair", repair)
         patch.setattr(Training, "behind", behind)
         device, left = interrupted(fails_at)
-    assert mismatches(found(device), clean_room(learner(), SYSTEM, left, **SETTING))
+    assert mismatches(sub_models_of(device), clean_room(learner(), SYSTEM, left, **SETTING))
 
 
 # 10: the partition
@@ -429,17 +429,17 @@ def wrong_from_scratch() -> list[str]:
         observed.learn(counts)
     SEQUENCES["whole-user"](observed)
     clean = trained_on(uploads_of(observed.left()), learner(), replace(system, policy="unlimited"), **SETTING)
-    return mismatches(found(observed.device), found(clean))
+    return mismatches(sub_models_of(observed.device), sub_models_of(clean))
 
 
-def test_red_when_shards_depend_on_users_who_are_gone(monkeypatch):
+def test_red_when_shards_depend_on_forgotten_users(monkeypatch):
     assert wrong_from_scratch() == []
     honest = Hash.assign
 
     def assign(self, arrivals):
-        met = self.__dict__.setdefault("met", set())
-        met |= set(arrivals.uploads)
-        return {user: (shard + len(met)) % arrivals.shards for user, shard in honest(self, arrivals).items()}
+        seen = self.__dict__.setdefault("seen", set())
+        seen |= set(arrivals.uploads)
+        return {user: (shard + len(seen)) % arrivals.shards for user, shard in honest(self, arrivals).items()}
 
     monkeypatch.setattr(Hash, "assign", assign)
     assert wrong_from_scratch()

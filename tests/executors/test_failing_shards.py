@@ -1,4 +1,4 @@
-"""A shard that cannot be trained is its own affair."""
+"""A shard that cannot be trained does not stop the others."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The trial in fresh processes: state is found wherever a user's code hides it."""
+"""The trial in fresh processes detects state wherever a user's code hides it."""
 
 import pytest
 from torch import nn

@@ -1,4 +1,4 @@
-"""Worker processes: the bits of one, whatever happens to them."""
+"""Worker processes give the same bits as a single process, also when workers die or are cancelled."""
 
 import contextlib
 import gc
@@ -195,7 +195,7 @@ def test_a_worker_that_waits_has_collected_what_lay_in_circles():
         theirs.close()
 
 
-def test_what_a_worker_writes_into_its_learner_reaches_nobody_else(two):
+def test_what_a_worker_writes_into_its_learner_does_not_reach_others(two):
     learner = Noting()
     assert list(two.train(learner, shard_work(0, 1), lambda *_: None)) == [b"9", b"10"]
     assert learner.seen == 0
@@ -230,7 +230,7 @@ def test_what_waits_for_its_turn_goes_at_once_also_while_the_caller_has_the_one_
     waiter.join()
 
 
-def test_what_a_worker_said_last_is_gone_when_it_is_cancelled(two, tmp_path):
+def test_unread_output_of_a_cancelled_worker_is_discarded(two, tmp_path):
     forgotten: list[int] = []
     (tmp_path / "0").touch()
     with closing(two.train(Held(tmp_path), shard_work(0, 1, forgotten=forgotten), lambda *_: None)) as blobs:
@@ -248,7 +248,7 @@ def test_what_a_worker_said_last_is_gone_when_it_is_cancelled(two, tmp_path):
         assert list(blobs) == [None]
 
 
-def test_too_few_open_files_for_a_worker_are_told_in_one_line():
+def test_too_few_open_files_for_a_worker_are_an_error_of_one_line():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with closing(Processes(1)) as one:
         free = os.dup(0)
@@ -262,7 +262,7 @@ def test_too_few_open_files_for_a_worker_are_told_in_one_line():
         assert list(one.train(CountingLearner(), shard_work(0), lambda *_: None)) == [b"9"]
 
 
-def test_too_few_open_files_for_what_a_worker_says_are_told_in_one_line():
+def test_too_few_open_files_for_the_output_of_a_worker_are_an_error_of_one_line():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with closing(Processes(1)) as one:
         learner = Large()
@@ -278,12 +278,12 @@ def test_too_few_open_files_for_what_a_worker_says_are_told_in_one_line():
         assert list(one.train(learner, shard_work(0), lambda *_: None)) == [bytes(1 << 20)]
 
 
-def test_an_answer_that_cannot_be_sent_is_told(two):
+def test_an_answer_that_cannot_be_sent_is_an_error(two):
     with pytest.raises(ShardError, match="training failed in a worker: TypeError"):
         list(two.train(Viewing(), shard_work(0), lambda *_: None))
 
 
-def test_an_error_that_cannot_be_read_is_told(two):
+def test_an_error_that_cannot_be_unpickled_is_reported(two):
     with pytest.raises(ShardError, match="a worker's message cannot be read: TypeError"):
         list(two.train(Fussy(), shard_work(0), lambda *_: None))
 
@@ -306,7 +306,7 @@ def test_what_was_trained_and_waits_for_its_turn_goes_when_its_shard_is_forgotte
 
 
 def shard_work(*shards: int, forgotten: list[int] | None = None) -> list[ShardWork]:
-    """One segment for each of some shards; those in `forgotten` are no longer wanted."""
+    """Return one segment for each of some shards; work of the shards in `forgotten` is no longer current."""
 
     def current(shard: int) -> bool:
         return shard not in (forgotten or ())
@@ -342,7 +342,7 @@ def test_what_is_closed_can_be_used_again(executor):
 
 
 class Reassigned:
-    """Shard 1, for whoever asks; until it answers, there is time for its worker to be done and to get other work."""
+    """Forgotten shards, whose lookup takes so long that the worker of shard 1 can finish and get other work."""
 
     def __init__(self, executor: Processes, folder: Path, forgotten: list[int]) -> None:
         self.executor, self.folder, self.forgotten = executor, folder, forgotten

@@ -1,4 +1,4 @@
-"""Scripts that use workers and verify: they run once, with and without a main guard, or are told what is missing."""
+"""Scripts that use workers and verify run once, with and without a main guard, or fail with a line that says why."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ def indented(text: str) -> str:
 
 
 def run(folder, text: str) -> tuple[subprocess.CompletedProcess, int]:
-    """Start a script; what it said, and how often it ran."""
+    """Run a script, and return its output and how often it ran."""
     (folder / "script.py").write_text(text)
     paths = os.pathsep.join(path for path in sys.path if path)
     done = subprocess.run(
@@ -58,7 +58,7 @@ def test_a_script_runs_once(tmp_path, text):
     assert "identical" in done.stdout
 
 
-def test_a_script_that_defines_its_learner_without_a_guard_is_told_so_in_one_line(tmp_path):
+def test_a_script_that_defines_its_learner_without_a_guard_is_refused_in_one_line(tmp_path):
     done, _ = run(tmp_path, HEAD + OWN + USE.format(learner="Own()"))
     assert done.returncode == 1
     assert done.stdout == ""

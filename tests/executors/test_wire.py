@@ -1,4 +1,4 @@
-"""What passes between processes."""
+"""Messages between processes arrive unchanged and leave no descriptor open."""
 
 import gc
 import multiprocessing
@@ -58,7 +58,7 @@ def no_more_files(spare: int = 0):
 def test_what_arrives_is_what_was_sent(ends, message, unnamed, monkeypatch):
     monkeypatch.setattr(wire, "HAS_MEMFD", unnamed)
     if not unnamed:
-        monkeypatch.setattr(os, "memfd_create", None, raising=False)  # it is not asked for
+        monkeypatch.setattr(os, "memfd_create", None, raising=False)  # it must not be called
     ours, theirs = ends
     if unnamed or len(repr(message)) < 100:
         wire.send(ours, message)
@@ -78,7 +78,7 @@ def test_messages_arrive_in_their_order_and_arrays_with_them(ends):
 
 
 @linux
-def test_nobody_waits_for_the_reader_of_a_sub_model_and_nothing_stays_open(ends):
+def test_sending_a_sub_model_does_not_wait_for_its_reader_and_leaves_nothing_open(ends):
     ours, theirs = ends
     before = open_files()
     sent = [Trained(bytes([number]) * (1 << 22)) for number in range(3)]
@@ -124,7 +124,7 @@ def sent_through_the_pipe(ours, theirs, message) -> None:
             ours.close()  # nobody waits for the rest
             raise
 
-    sending = Thread(target=send)  # a pipe takes it only while somebody reads
+    sending = Thread(target=send)  # the pipe is full until the other end reads
     sending.start()
     assert wire.receive(theirs) == message
     sending.join()

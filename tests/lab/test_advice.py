@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,13 @@ import pytest
 
 from cause.data.dataset import Dataset
 from cause.device.device import Cause
+from cause.engine.training import Training
 from cause.errors import InputError
 from cause.lab.advice import advise, sample_of
 from cause.lab.advice.candidates import ADDITIVE, Candidate, candidates
 from cause.lab.advice.choose import choose
 from cause.lab.advice.kept import Kept
-from cause.lab.advice.measure import Demand, Features, Row, measure
+from cause.lab.advice.measure import Demand, Features, Row, TimeUpError, measure
 from cause.lab.digits import load_digits
 from cause.learners.additive import AdditiveLearner
 from cause.learners.described import build
@@ -94,6 +96,26 @@ def test_what_does_not_fit_the_time_or_the_memory_is_named_and_not_guessed():
     assert two[1].name in stopped.not_measured
 
 
+def test_a_candidate_that_is_given_up_while_it_learns_is_no_failing_training(monkeypatch):
+    """A device looks for the upload that makes a training fail: it trains each alone, which takes long."""
+    searched = []
+    monkeypatch.setattr(Training, "_quarantine", lambda self, *_, **__: searched.append(1) or [])
+    sample = sample_of(digits(table=True), 300)
+    steps = iter(range(1_000_000))
+
+    def clock() -> float:
+        return next(steps) / 100  # the deadline passes at the hundredth look
+
+    candidate = one(sample, "network", "frugal, S = 4")
+    build(candidate.learner)
+    with monkeypatch.context() as patched:
+        patched.setattr("cause.lab.advice.measure.time.monotonic", clock)
+        with pytest.raises(TimeUpError):
+            measure(candidate, sample, DEMAND, Features(), 1.0)
+    assert next(steps) > 100
+    assert searched == []
+
+
 def test_measurements_are_kept_and_not_made_again(tmp_path):
     sample, file = sample_of(digits(table=True), 300), tmp_path / "kept.json"
     two = [one(sample, ADDITIVE, "ridge"), one(sample, "estimator", "GaussianNB, frugal, S = 4")]
@@ -141,17 +163,17 @@ def test_every_printed_command_makes_the_learner_that_was_measured(table, cause,
 def test_the_command_recommends_a_home_that_learns_the_data(cause, refused):
     x, y = load_digits()
     np.savez("digits.npz", x=(x[:300] * 15.9).astype(np.uint8), y=y[:300])
-    told = ["--minutes", 0.2, "--rounds", 2, "--plot", "front.png", "--json"]
-    found = cause("advise", "digits.npz", "--samples", 300, *told)
+    options = ["--minutes", 0.2, "--rounds", 2, "--plot", "front.png", "--json"]
+    advice = cause("advise", "digits.npz", "--samples", 300, *options)
     assert Path("front.png").stat().st_size > 5_000
-    assert found["rows"]
-    assert all(0 <= each["accuracy"] <= 1 for each in found["rows"])
-    command = found["recommended"]["command"]
+    assert advice["rows"]
+    assert all(0 <= each["accuracy"] <= 1 for each in advice["rows"])
+    command = advice["recommended"]["command"]
     assert command.startswith("cause init HOME --learner additive")
     cause("init", "home", *shlex.split(command)[3:])
     cause("learn", "home", "digits.npz", "--user", "ann")  # pictures as (height, width)
     assert cause("predict", "home", "digits.npz", "--json")["samples"] == 300
-    shown = cause("advise", "digits.npz", "--samples", 300, *told[:4])
+    shown = cause("advise", "digits.npz", "--samples", 300, *options[:4])
     assert "recommended: additive" in shown
     assert "--rho is a probability" in refused("advise", "digits.npz", "--rho", 3)
     assert "--minutes must be above 0" in refused("advise", "digits.npz", "--minutes", 0)
@@ -176,9 +198,9 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
     done = subprocess.run(
         [*args, "--minutes", "1e-6", "--json"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    found = json.loads(done.stdout)
-    assert {row["name"] for row in found["rows"]} == {row["name"] for row in kept.values()}
-    assert found["not_measured"]
+    advice = json.loads(done.stdout)
+    assert {row["name"] for row in advice["rows"]} == {row["name"] for row in kept.values()}
+    assert advice["not_measured"]
 
 
 def test_pictures_with_their_channels_last_have_the_features_of_those_with_channels_first():
@@ -193,3 +215,56 @@ def test_pictures_with_their_channels_last_have_the_features_of_those_with_chann
     assert np.array_equal(device.predict(pictures), device.predict(np.moveaxis(pictures, 1, -1)))
     with pytest.raises(InputError, match="takes"):
         device.predict(np.moveaxis(pictures, 1, 2))
+
+
+def units() -> Dataset:
+    """Twelve users; classes differ by a curved border in columns of very different size."""
+    draw = np.random.default_rng(0)
+    z = draw.normal(size=(1_500, 6))
+    y = ((z[:, :3] ** 2).sum(axis=1) > 2.4).astype(np.int64)
+    scales = np.array([1e-3, 1.0, 5e3, 1.0, 1e-3, 5e3])
+    owners = np.array([f"user {row % 12}" for row in range(len(y))])
+    return Dataset((z * scales).astype(np.float32), y, 2, "units", users=owners)
+
+
+def test_where_units_are_mixed_one_range_a_column_is_recommended(cause):
+    sample = sample_of(units(), 1_500)
+    few = [each for each in candidates(sample) if each.kind == ADDITIVE and "units" in each.name]
+    advice = advise(sample, DEMAND, among=few)
+    assert advice.chosen is not None
+    assert advice.command is not None
+    assert advice.chosen.note == "2,048 random units, a range a column"
+    assert "follow from this sample" in advice.reason
+    accuracy = {row.name: row.accuracy for row in advice.rows}
+    constants = [value for name, value in accuracy.items() if name != advice.chosen.name]
+    assert accuracy[advice.chosen.name] > max(constants) + 0.05
+    made = cause(*shlex.split(advice.command.replace("HOME", "home"))[1:], "--json")
+    assert build(made["learner"]).recipe_digest == build(advice.chosen.learner).recipe_digest
+
+
+def test_constants_are_recommended_unless_ranges_of_the_sample_are_clearly_better():
+    rows = [row("constant", 0.900, 0), row("range", 0.908, 0)]
+    assert choose(rows, ["range"])[0].name == "constant"
+    assert choose(rows)[0].name == "range"
+    assert choose([row("constant", 0.900, 0), row("range", 0.915, 0)], ["range"])[0].name == "range"
+
+
+def test_users_are_held_out_whole():
+    data = units()
+    sample = sample_of(data, 1_500)
+    owners = {row.tobytes(): user for row, user in zip(data.x, list(data.users), strict=True)}
+    learned, tested = ({owners[row.tobytes()] for row in part} for part in (sample.x, sample.x_test))
+    assert learned & tested == set()
+    assert (len(learned), len(tested)) == (9, 3)
+    assert set(sample.owners) == learned
+    assert (len(sample.y), len(sample.y_test)) == (1_125, 375)
+    alone = sample_of(replace(data, users=np.array(["ann"] * 1_400 + ["bob"] * 100)), 1_500)
+    assert (len(alone.y), len(alone.y_test)) == (1_200, 300)
+
+
+def test_no_range_is_proposed_for_numbers_that_are_not_finite():
+    data = units()
+    data.x[3, 2] = np.nan
+    names = [each.name for each in candidates(sample_of(data, 1_500))]
+    assert names
+    assert not any("a range a column" in name for name in names)

@@ -24,12 +24,12 @@ def record():
     return example.run(seed=0)
 
 
-def found(record, model):
+def rows_of(record, model):
     return {row.attack: row for row in record.rows if row.model == model}
 
 
 def test_memorised_canaries_are_seen_and_forgotten_ones_are_not(record):
-    before, after, retrained = (found(record, model) for model in ("before", "after", "retrained"))
+    before, after, retrained = (rows_of(record, model) for model in ("before", "after", "retrained"))
     assert before.keys() == after.keys() == retrained.keys() == {"loss", "calibrated"}
     for name in before:
         assert before[name].auc.low > 0.6
@@ -42,8 +42,8 @@ def test_memorised_canaries_are_seen_and_forgotten_ones_are_not(record):
 
 def test_after_forgetting_the_audit_finds_what_it_finds_on_the_retrained_model(record):
     assert record.identical
-    for name, row in found(record, "after").items():
-        retrained = found(record, "retrained")[name]
+    for name, row in rows_of(record, "after").items():
+        retrained = rows_of(record, "retrained")[name]
         assert (row.auc, row.tpr) == (retrained.auc, retrained.tpr)
         assert (row.minus_retrained.low, row.minus_retrained.high) == (0, 0)
     assert record.accuracy["after"] == record.accuracy["retrained"] > 0.9
@@ -139,7 +139,7 @@ def test_the_example_tells_what_it_found(record, capsys, monkeypatch, tmp_path):
     assert example.main([]) == 0
     shown = capsys.readouterr().out
     assert "those of the retrained model, bit for bit" in " ".join(shown.split())
-    assert f"{found(record, 'before')['loss'].auc:.3f}" in shown
+    assert f"{rows_of(record, 'before')['loss'].auc:.3f}" in shown
     assert example.main(["--json"]) == 0
     payload = json.loads(capsys.readouterr().out)
     assert payload["identical"] is True

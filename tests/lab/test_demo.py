@@ -61,8 +61,8 @@ def test_the_clean_room_sees_a_difference():
     assert not compare(device, clean_room(device, TorchLearner(job.recipe()), rounds, job.seed)).mismatched
     shared.x[shared.rows[rounds[0][0].user, 1][0]] += 1
     changed = [shared.uploads(round_) for round_ in shared.trace.rounds]
-    found = compare(device, clean_room(device, TorchLearner(job.recipe()), changed, job.seed))
-    assert {key.shard for key in found.mismatched} == {device.ledger.placement(rounds[0][0].user)}
+    comparison = compare(device, clean_room(device, TorchLearner(job.recipe()), changed, job.seed))
+    assert {key.shard for key in comparison.mismatched} == {device.ledger.placement(rounds[0][0].user)}
     assert compare(device, clean_room(device, TorchLearner(job.recipe()), rounds, job.seed + 1)).identical == []
 
 
@@ -71,7 +71,7 @@ def test_digits_are_shared_out_once_each():
     rows = np.concatenate(list(shared.rows.values()))
     assert len(rows) == len(set(rows.tolist())) == shared.trace.samples
     assert len(rows) + len(shared.y_test) == 1797
-    assert 25 <= len({user for user, _ in shared.rows}) <= 30  # somebody may be left with nothing
+    assert 25 <= len({user for user, _ in shared.rows}) <= 30  # some users may get no samples
     for round_ in shared.trace.rounds:
         for upload in shared.uploads(round_):
             assert (upload.labels(upload.positions) == np.sort(upload.labels(upload.positions))).all()

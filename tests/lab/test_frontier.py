@@ -24,26 +24,26 @@ def described(path: Path) -> str:
 
 
 def test_the_committed_picture_is_drawn_of_the_committed_results(tmp_path):
-    committed, found = ROOT / "docs" / "figures" / "frontier.svg", list(points())
-    assert described(committed) == description(found), "run `python -m benchmarks.frontier draw`"
+    committed, drawn = ROOT / "docs" / "figures" / "frontier.svg", list(points())
+    assert described(committed) == description(drawn), "run `python -m benchmarks.frontier draw`"
     assert committed.stat().st_size < 2**20
     assert "docs/figures/frontier.svg" in (ROOT / "README.md").read_text(encoding="utf-8")
-    draw(found, tmp_path / "frontier.svg")
+    draw(drawn, tmp_path / "frontier.svg")
     marks = (tmp_path / "frontier.svg").read_text(encoding="utf-8").count("<use ")
-    draw(found[:-1], tmp_path / "less.svg")
+    draw(drawn[:-1], tmp_path / "less.svg")
     assert (tmp_path / "less.svg").read_text(encoding="utf-8").count("<use ") < marks
     assert described(tmp_path / "less.svg") != described(committed)
 
 
 def test_every_group_has_points_and_every_file_is_read(tmp_path):
-    found = list(points())
-    assert {point.group for point in found} == set(STYLE)
-    assert all(point.rsn == 0 for point in found if point.group == ADDITIVE)
-    assert [point.accuracy for point in found if point.group == PAPERS] == list(
+    drawn = list(points())
+    assert {point.group for point in drawn} == set(STYLE)
+    assert all(point.rsn == 0 for point in drawn if point.group == ADDITIVE)
+    assert [point.accuracy for point in drawn if point.group == PAPERS] == list(
         paper.CONTROLLER.values["accuracy"]["cause"].values()
     )
-    assert any(100 * point.accuracy < LOWEST for point in found)  # named at the edge, not left out
-    for name in sorted({source for point in found for source in point.sources}):
+    assert any(100 * point.accuracy < LOWEST for point in drawn)  # named at the edge, not left out
+    for name in sorted({source for point in drawn for source in point.sources}):
         folder = tmp_path / name.replace("/", "-")
         shutil.copytree(RESULTS, folder)
         (folder / name).unlink()

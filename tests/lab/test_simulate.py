@@ -23,43 +23,43 @@ def test_equals_the_oracle(policy: str, requests: str, trace: Trace, spare: int,
     lines = [json.loads(line) for line in trace.lines()]
     slots = trace.given_shards + spare
     system = System(partition="given", policy=policy, requests=requests, rehearsal=rehearsal)
-    found = simulate(trace, "x", system, Setting(slots=slots)).as_dict()
+    result = simulate(trace, "x", system, Setting(slots=slots)).as_dict()
     expected = oracle(lines, policy=policy, slots=slots, requests=requests, rehearsal=rehearsal)
     floor = oracle(lines, policy="unlimited", slots=None, requests=requests, rehearsal=rehearsal)
     shown = len(expected["rsn_per_round"])  # the oracle ends at the last line, a trace may end in empty rounds
-    assert found["rsn_per_round"][:shown] == expected["rsn_per_round"]
-    assert not any(found["rsn_per_round"][shown:])
-    assert found["rsn"] == expected["rsn"]
-    assert found["requests"] == expected["requests"]
-    assert found["replays"] == expected["replays"]
-    assert found["stored"] == expected["stored"]
-    assert found["floor_rsn"] == floor["rsn"]
+    assert result["rsn_per_round"][:shown] == expected["rsn_per_round"]
+    assert not any(result["rsn_per_round"][shown:])
+    assert result["rsn"] == expected["rsn"]
+    assert result["requests"] == expected["requests"]
+    assert result["replays"] == expected["replays"]
+    assert result["stored"] == expected["stored"]
+    assert result["floor_rsn"] == floor["rsn"]
 
 
 @pytest.mark.parametrize("name", list(PRESETS))
 @given(trace=traces(), slots=st.integers(4, 12))
 def test_numbers_agree_with_each_other(name: str, trace: Trace, slots: int):
     setting = Setting(slots=slots, classes=4)
-    found = simulate(trace, name, PRESETS[name], setting)
+    result = simulate(trace, name, PRESETS[name], setting)
     endless = simulate(trace, name, System(**{**vars(PRESETS[name]), "policy": "unlimited"}), setting)
-    assert list(found.as_dict()) == FIELDS
-    assert sum(found.rsn_per_round) == found.rsn >= found.floor_rsn == endless.rsn
-    assert len(found.rsn_per_round) == len(trace.rounds)
-    assert found.stored == sorted(found.stored)
+    assert list(result.as_dict()) == FIELDS
+    assert sum(result.rsn_per_round) == result.rsn >= result.floor_rsn == endless.rsn
+    assert len(result.rsn_per_round) == len(trace.rounds)
+    assert result.stored == sorted(result.stored)
 
 
 def test_stored_names_the_slice_when_there_are_slices():
     trace = Workload(users=5, rounds=2, samples=100).trace()
-    found = simulate(trace, "x", System(slices=3), Setting())
-    assert {len(key) for key in found.stored} == {3}
-    assert {key[2] for key in found.stored} == {0, 1, 2}
+    result = simulate(trace, "x", System(slices=3), Setting())
+    assert {len(key) for key in result.stored} == {3}
+    assert {key[2] for key in result.stored} == {0, 1, 2}
 
 
 def test_the_papers_memory_is_67_slots_and_never_binds():
     assert device_for(Trace([]), PRESETS["cause"], Setting()).memory.slots == 67
-    found = simulate(Workload(seed=1).trace(), "cause", PRESETS["cause"])
-    assert len(found.stored) == 22
-    assert found.rsn == found.floor_rsn
+    result = simulate(Workload(seed=1).trace(), "cause", PRESETS["cause"])
+    assert len(result.stored) == 22
+    assert result.rsn == result.floor_rsn
 
 
 def test_given_takes_the_number_of_shards_from_the_trace():

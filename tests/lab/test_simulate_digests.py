@@ -30,8 +30,13 @@ DEVICES = {
     "small memory": ("--memory", "0.5GB", "--submodel-size", "60MB"),
     "slices": ("--slots", "10", "--slices", "2", "--rehearsal", "0.5"),
 }
-SLOW = {f"workload, {preset}, slices" for preset in ("cause-u", "cause-c", "arcane", "omp-70", "omp-95")}
-"""A second each; the other presets do the same in less."""
+SLOW = {f"workload, {preset}, slices" for preset in ("cause-u", "cause-c", "arcane", "omp-70", "omp-95")} | {
+    f"workload, {preset}, {device}"
+    for preset in PRESETS
+    if preset not in ("cause", "sisa", "frugal")
+    for device in ("shards", "coalesced", "small memory")
+}
+"""These take longest; the other cases have every preset and every device."""
 POLICIES = ("fibor", "fifo", "random", "static", "latest", "cost", "unlimited")
 
 

@@ -27,11 +27,11 @@ def test_a_tape_gives_the_rsn_of_a_simulation(base):
         if policy in ("latest", "unlimited"):
             continue
         slots = 7
-        found = play(tape, POLICIES[policy], slots, derive(root_key(2), "policy"))
+        rsn = play(tape, POLICIES[policy], slots, derive(root_key(2), "policy"))
         simulated = simulate(trace, *parse_system(f"{base}{',' if ':' in base else ':'}policy={policy}"),
                              Setting(3, slots=slots, seed=2))  # fmt: skip
-        assert (found, tape.floor_rsn) == (simulated.rsn, simulated.floor_rsn), policy
-        assert found > tape.floor_rsn
+        assert (rsn, tape.floor_rsn) == (simulated.rsn, simulated.floor_rsn), policy
+        assert rsn > tape.floor_rsn
 
 
 def test_a_tape_cannot_be_made_with_rehearsal():

@@ -118,7 +118,7 @@ def problems(*lines, **kwargs):
 
 
 def test_all_problems_of_all_lines_are_listed_at_once():
-    found = problems(
+    listed = problems(
         '{"round": 0, "add": {"user": "", "count": -1, "shard": -1, "labels": {"x": 1}}}',
         "nonsense",
         ADD,
@@ -126,7 +126,7 @@ def test_all_problems_of_all_lines_are_listed_at_once():
         b"\xff",
         '{"round": 1, "forget": {"user": "a", "of_round": 1, "count": 9}}',
     )
-    assert [number for number, _ in found] == [1, 1, 1, 1, 1, 2, 4, 5, 6]
+    assert [number for number, _ in listed] == [1, 1, 1, 1, 1, 2, 4, 5, 6]
 
 
 def test_each_partition_lists_what_it_needs():

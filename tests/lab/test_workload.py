@@ -19,10 +19,10 @@ def ages(round_):
 
 
 def shares_of_ages(**options):
-    """How often each age is asked for in the fourth round, over some 600 requests."""
+    """Return how often requests name each age in the fourth round, over some 600 requests."""
     drawn = [Workload(users=400, rounds=4, rho=0.5, seed=seed, **options).trace() for seed in range(3)]
-    found = [age for trace in drawn for age in ages(trace.rounds[-1])]
-    return np.bincount(found, minlength=4) / len(found)
+    counted = [age for trace in drawn for age in ages(trace.rounds[-1])]
+    return np.bincount(counted, minlength=4) / len(counted)
 
 
 def test_the_papers_defaults():
@@ -49,14 +49,14 @@ def test_requests_come_with_probability_rho(rho):
 
 
 def test_requests_are_for_any_round_so_far_the_current_one_included():
-    asked = [
+    requested = [
         (age, round_.number)
         for seed in range(5)
         for round_ in Workload(rho=0.5, seed=seed).trace().rounds
         for age in ages(round_)
     ]
-    assert min(age for age, _ in asked) == 0
-    assert {age for age, now in asked if now == 10} == set(range(10))
+    assert min(age for age, _ in requested) == 0
+    assert {age for age, now in requested if now == 10} == set(range(10))
 
 
 def test_requests_are_for_a_part_of_any_size():
@@ -85,9 +85,9 @@ def test_user_sizes_follow_the_papers_distribution():
     for round_ in Workload(users=2000, samples=10_000_000, rounds=2).trace().rounds:
         for add in round_.adds:
             sizes[add.user] = sizes.get(add.user, 0) + add.part.count
-    found = np.array(sorted(sizes.values())) / 5000  # the mean weight 5,005 becomes 5,000 samples
-    assert found[1000] == pytest.approx(1.0, abs=0.06)
-    assert found[200] == pytest.approx(0.2, abs=0.05)
+    weights = np.array(sorted(sizes.values())) / 5000  # the mean weight 5,005 becomes 5,000 samples
+    assert weights[1000] == pytest.approx(1.0, abs=0.06)
+    assert weights[200] == pytest.approx(0.2, abs=0.05)
 
 
 def test_recent_ages_fall_by_the_factor():
@@ -111,7 +111,7 @@ def test_ages_can_be_taken_from_a_trace():
 
 def test_a_part_is_a_random_subset_and_not_the_lowest():
     """Positions follow the classes: the lowest ones would be of few classes."""
-    asked, held = np.zeros(10), np.zeros(10)
+    requested, held = np.zeros(10), np.zeros(10)
     for seed in range(10):
         trace = Workload(rho=1, rounds=1, seed=seed).trace()
         for upload in trace.rounds[0].uploads():
@@ -119,9 +119,9 @@ def test_a_part_is_a_random_subset_and_not_the_lowest():
             for request in trace.rounds[0].forgets:
                 if request.user == upload.user and request.samples:
                     chosen = [position for _, position in request.samples]
-                    asked += np.histogram(np.array(chosen) / len(labels), 10, (0, 1))[0]
+                    requested += np.histogram(np.array(chosen) / len(labels), 10, (0, 1))[0]
                     held += len(chosen) / 10
-    assert asked / held == pytest.approx(np.ones(10), abs=0.05)
+    assert requested / held == pytest.approx(np.ones(10), abs=0.05)
 
 
 def test_partial_requests_never_name_a_sample_twice():
@@ -150,10 +150,10 @@ def test_cohorts_upload_once_and_as_many_ask_as_rho_says():
         assert {request.user for request in round_.forgets} <= {add.user for add in round_.adds}
 
 
-def test_old_cohorts_are_asked_for_at_uniform_ages():
+def test_requests_of_cohorts_have_uniform_ages():
     trace = Workload(arrivals="cohorts", rho=0.5, seed=1).trace()
-    found = [age for round_ in trace.rounds for age in ages(round_)]
-    assert set(found) >= set(range(8))
+    requested = [age for round_ in trace.rounds for age in ages(round_)]
+    assert set(requested) >= set(range(8))
 
 
 def test_iid_labels_are_the_same_for_all_users():

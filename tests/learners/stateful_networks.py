@@ -153,12 +153,12 @@ class Tuple(Base):
 class PredictionCounter(Base):
     """Its training is pure, its predictions are not."""
 
-    asked: ClassVar = [0]
+    calls: ClassVar = [0]
 
     def before(self, x):
         if not self.training:
-            self.asked[0] += 1
-            return x + self.asked[0]
+            self.calls[0] += 1
+            return x + self.calls[0]
         return x
 
 

@@ -16,6 +16,7 @@ from cause.lab.trace import Add, Round, Trace
 from cause.learners.torch import TorchLearner
 from tests.clean_room import clean_room, differences, live
 from tests.learners.common_networks import CLASSES, NETWORKS, Network
+from tests.quick import quick_only
 
 SCENE = Trace(
     [
@@ -35,7 +36,7 @@ def learner(name: str) -> TorchLearner:
 
 
 def with_data(network: Network):
-    """Samples that belong to their ids, whoever asks for them."""
+    """Return the samples of some ids, the same at each call."""
 
     def made(upload) -> TraceData:
         rows, labels = [], []
@@ -53,7 +54,7 @@ def with_data(network: Network):
 
 
 @pytest.mark.filterwarnings("ignore:pruning removes", "ignore:no layer of this network")
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", quick_only(NETWORKS, list(NETWORKS)[::2]))
 def test_an_ordinary_network_learns_and_forgets_exactly_with_a_preset_that_prunes(name):
     system, data = PRESETS["frugal"], with_data(NETWORKS[name])
     room = live(SCENE, system, shards=1, slots=12, learner=learner(name), data=data, classes=CLASSES)
@@ -82,7 +83,7 @@ def test_which_layers_are_pruned_does_not_depend_on_seed_or_data():
     assert "whole layers" in one.environment
 
 
-def test_a_note_says_which_layers_are_kept_whole_and_what_was_asked_for():
+def test_a_note_names_the_layers_that_are_kept_whole_and_the_target():
     (note,) = learner("LSTM").composed(PRESETS["frugal"]).notes
     assert note == "pruning removes 27% of the parameters, not 70%: kept whole are 0.layer (LSTM)"
     (note,) = learner("GRU").composed(PRESETS["cause"]).notes

@@ -38,15 +38,15 @@ def test_steps_that_would_remove_nothing_are_left_out(model, monkeypatch):
         "round_to": 1,
     }
     learner = TorchLearner(model, **recipe)
-    asked = []
+    answers = []
     honest = IterativePruner._removes_something
 
     def counted(self, step):
-        asked.append(honest(self, step))
-        return asked[-1]
+        answers.append(honest(self, step))
+        return answers[-1]
 
     monkeypatch.setattr(IterativePruner, "_removes_something", counted)
     quick = learner.encode(learner.train(None, lesson(upload()), b"s" * 32))
-    assert False in asked
+    assert False in answers
     monkeypatch.setattr(IterativePruner, "_removes_something", lambda self, step: True)
     assert learner.encode(learner.train(None, lesson(upload()), b"s" * 32)) == quick

@@ -1,4 +1,4 @@
-"""Depthwise convolutions of our networks meet few sizes of batches on a card, and nothing else notices."""
+"""On a GPU, batches of depthwise convolutions are padded to few sizes, without changing any result."""
 
 import contextlib
 import copy
@@ -26,13 +26,13 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(autouse=True)
 def on_a_processor(monkeypatch):
-    """It is done on cards only; here it is asked for, to be seen without one."""
+    """Pad batches on the CPU too; outside this test they are padded on GPUs only."""
     assert depthwise.DEVICES == ("cuda",)
     monkeypatch.setattr(depthwise, "DEVICES", ("cpu",))
 
 
 class Noted(TorchDispatchMode):
-    """The sizes of batches that convolutions really met, forward and backward, in this thread."""
+    """Records the batch sizes that convolutions computed, forward and backward, in this thread."""
 
     def __init__(self):
         super().__init__()
@@ -87,12 +87,12 @@ def learned(net, x):
 def test_outputs_gradients_and_statistics_are_those_of_the_batch_itself(count, filled, noted):
     one, two = unfilled(), network()
     x = torch.randn(count, 3, 8, 8).contiguous(memory_format=torch.channels_last)
-    wanted = learned(one, x)
+    expected = learned(one, x)
     assert noted.sizes == {count}
     noted.sizes.clear()
     output = learned(two, x)
     assert (noted.sizes, noted.others) == ({filled}, {count})
-    torch.testing.assert_close(output, wanted)
+    torch.testing.assert_close(output, expected)
     for (name, ours), theirs in zip(one.named_parameters(), two.named_parameters(), strict=True):
         assert name == theirs[0]
         torch.testing.assert_close(theirs[1].grad, ours.grad, msg=name, rtol=1e-3, atol=1e-3)
@@ -112,11 +112,11 @@ def test_a_single_picture_and_an_empty_batch_are_as_ever():
 def test_it_may_be_computed_again_on_the_way_back(reentrant):
     """torch compares the sizes of both times."""
     one, two, x = network(), network(), torch.randn(5, 8, 8, 8, requires_grad=True)
-    wanted = one[1](x)
-    wanted.sum().backward()
+    expected = one[1](x)
+    expected.sum().backward()
     output = checkpoint(two[1], x, use_reentrant=reentrant)
     output.sum().backward()
-    assert torch.equal(output, wanted)
+    assert torch.equal(output, expected)
     assert torch.equal(two[1].weight.grad, one[1].weight.grad)
 
 

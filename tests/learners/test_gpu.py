@@ -78,7 +78,7 @@ def with_frozen(classes, shape):
 
 
 class Viewing(nn.Module):
-    """Looks at its memory as it lies there."""
+    """A network that depends on the memory layout of its input (`view`)."""
 
     def __init__(self):
         super().__init__()
@@ -188,8 +188,12 @@ def test_a_replay_in_another_process_has_the_same_bits():
     for t in (1, 2):
         device.learn([upload(user, t) for user in "abcd"])
     device.forget("a", rounds=[1])
-    found = verify(device, processes=1)
-    assert (len(found.identical), found.mismatched, found.unverifiable) == (len(device.memory), [], [])
+    verification = verify(device, processes=1)
+    assert (len(verification.identical), verification.mismatched, verification.unverifiable) == (
+        len(device.memory),
+        [],
+        [],
+    )
     device.engine.executor.close()
 
 

@@ -97,15 +97,15 @@ def test_crops_are_shifted_by_at_most_the_border_and_half_are_mirrored():
     seen = Counter()
     for image, cropped in zip(x, crop_flip_rows(x), strict=True):
         padded = nn.functional.pad(image, (0, 0, PAD, PAD, PAD, PAD))
-        found = [
+        matches = [
             (down, across, mirrored)
             for down in range(2 * PAD + 1)
             for across in range(2 * PAD + 1)
             for mirrored in (False, True)
             if torch.equal(cropped, _cut(padded, down, across, mirrored))
         ]
-        assert found
-        seen.update(found[:1])
+        assert matches
+        seen.update(matches[:1])
     assert {down for down, _, _ in seen} == {across for _, across, _ in seen} == set(range(2 * PAD + 1))
     assert 150 < sum(times for (_, _, mirrored), times in seen.items() if mirrored) < 250
 
@@ -116,7 +116,7 @@ def _cut(padded, down, across, mirrored):
 
 
 class Viewing(nn.Module):
-    """Looks at its memory as it lies there."""
+    """A network that depends on the memory layout of its input (`view`)."""
 
     def __init__(self):
         super().__init__()

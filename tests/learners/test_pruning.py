@@ -1,4 +1,4 @@
-"""Pruning: how much goes, that it stays gone, and that it changes nothing about exactness."""
+"""Pruning: how much is removed, that it stays removed, and that unlearning stays exact."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def test_presets_that_prune_are_bit_exact(name):
 
 
 @pytest.mark.parametrize("importance", ["magnitude", "gradient"])
-def test_filters_are_gone_after_the_first_segment_and_no_more_go_later(importance):
+def test_filters_are_removed_in_the_first_segment_and_never_later(importance):
     trainer = learner(pruning="iterative", importance=importance)
     dense = sum(t.numel() for t in learner().train(None, lesson(upload()), b"s" * 32).values())
     first = trainer.train(None, lesson(upload()), b"s" * 32)
@@ -166,7 +166,7 @@ def test_a_layer_that_cannot_lose_filters_is_kept_whole_and_named():
     assert {name: t.shape for name, t in later.items()} == {name: t.shape for name, t in state.items()}
 
 
-def test_a_pruner_that_is_told_which_layers_to_take_says_where_it_broke():
+def test_a_pruner_with_given_layers_says_where_it_failed():
     pruner = IterativePruner(Stubborn(), torch.zeros(2, *SHAPE), importance="magnitude", round_to=1)
     with pytest.raises(LearnerError, match="cannot prune the network: layer 'first' does not fit"):
         pruner.prune_to(0.7)

@@ -129,7 +129,7 @@ def test_a_system_that_is_not_robust_leaves_an_estimator_as_it_was():
     assert fewer.recipe_digest != robust(SGDClassifier()).recipe_digest
 
 
-def test_others_are_refused_and_told_what_exists():
+def test_other_estimators_are_refused_with_a_list_of_the_supported_ones():
     with pytest.raises(InputError, match="cannot be stored without pickle: one of SGDClassifier"):
         learner(RandomForestClassifier())
     assert {type(estimator).__name__ for estimator in ESTIMATORS} == set(FAMILIES)

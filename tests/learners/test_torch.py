@@ -29,7 +29,7 @@ CLASSES, SHAPE = 4, (1, 8, 8)
 
 
 def image(user: str, round_: int, position: int) -> tuple[np.ndarray, int]:
-    """A small picture that belongs to a sample, whoever asks for it."""
+    """Return the small picture of a sample, the same at each call."""
     draw = np.random.default_rng(abs(hash((len(user), ord(user[-1]), round_, position))) % 2**32)
     label = int(draw.integers(CLASSES))
     picture = draw.normal(size=SHAPE).astype(np.float32)

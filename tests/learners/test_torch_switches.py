@@ -151,10 +151,10 @@ def turned(switch: Turned):
 def test_a_switch_of_the_host_changes_no_bit_and_is_given_back(name, untouched):
     switch = HOST[name]
     with turned(switch):
-        found = bits(learner())
+        trained = bits(learner())
         after = switch.get()
     assert after == switch.value
-    assert found == untouched
+    assert trained == untouched
 
 
 @pytest.mark.parametrize("name", HOST)

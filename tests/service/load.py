@@ -30,6 +30,8 @@ from tests.torture.attack import attack
 from tests.waiting import pass_time, wait_until
 
 UPLOAD = 6
+START_S = 300.0
+"""How long a service may take to start on a busy machine."""
 
 
 @dataclass
@@ -144,7 +146,7 @@ def quantile(values: list[float], share: float) -> float:
 def under_load(folder: Path, count: int, seconds: float) -> Heard:
     """A round trains and repairs are under way; predictions and erasures are timed."""
     users = 200
-    daemon = make_home(folder, "cnn", users).start()
+    daemon = make_home(folder, "cnn", users).start(START_S)
     heard = Heard()
     try:
         secret = daemon.token("operator")
@@ -200,7 +202,7 @@ def under_kills(folder: Path, kills: int, count: int = 8, seed: int = 0) -> list
     secret, heard, draw = daemon.token("operator"), Heard(), random.Random(seed)
     problems: list[str] = []
     for number in range(kills):
-        daemon.start()
+        daemon.start(START_S)
         ended = threading.Event()
         threads = [threading.Thread(target=clients, args=(daemon, secret, heard, count, users, ended.is_set, 0.05, 4))]
         threads[0].start()
@@ -212,7 +214,7 @@ def under_kills(folder: Path, kills: int, count: int = 8, seed: int = 0) -> list
         ended.set()
         threads[0].join()
         problems += readable(folder, heard.gone, number)
-    daemon.start()
+    daemon.start(START_S)
     with daemon.client(secret, timeout_s=60) as client:
         for user, id_ in (heard.gone | heard.accepted).items():
             if not client.request(id_).in_effect:

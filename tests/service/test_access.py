@@ -6,12 +6,14 @@ import json
 import re
 import sqlite3
 import threading
+import time
 from contextlib import closing
 
 import httpx
 import pytest
 
 from cause.errors import InputError
+from cause.service import tokens as tokens_module
 from cause.service.tokens import FILE, Tokens
 from tests.service.services import Running
 from tests.waiting import wait_until
@@ -170,7 +172,7 @@ def test_no_answer_tells_whether_another_user_exists(running):
     running.learn(bob=3)
     for method, path in (("GET", ""), ("POST", "/samples"), ("POST", "/erasures"), ("POST", "/erasures/plan")):
         answers = {
-            (answer.status_code, answer.content, tuple(sorted(answer.headers.items())))
+            (answer.status_code, answer.content, tuple(sorted({**answer.headers, "date": "any"}.items())))
             for user in ("bob", "nobody at all")
             for answer in [
                 running.http.request(method, f"/v1/users/{user}{path}", headers=running.headers("alice"), json={})
@@ -271,6 +273,45 @@ def test_while_the_tokens_are_locked_whoever_comes_is_told_to_come_again(tmp_pat
         assert "the tokens cannot be read: the home cannot be used (HomeError)" in caplog.messages
         other.execute("ROLLBACK")
         assert running.http.get("/v1/token", headers=headers).status_code == 200
+
+
+def test_locked_tokens_hold_up_no_more_than_one_request(tmp_path, monkeypatch):
+    """The file is read where requests arrive: while one waits for it, so does every other, /healthz too."""
+    monkeypatch.setattr(tokens_module, "LOCKED_S", 0.5)
+    with Running(tmp_path / "home") as running, closing(sqlite3.connect(tmp_path / "home" / FILE)) as other:
+        headers = running.headers("operator")
+        waits: list[float] = []
+        tokens, reload = running.service.tokens, running.service.tokens._reload
+
+        def timed() -> None:
+            start = time.perf_counter()
+            try:
+                reload()
+            finally:
+                waits.append(time.perf_counter() - start)
+
+        monkeypatch.setattr(tokens, "_reload", timed)
+        other.execute("BEGIN EXCLUSIVE")
+        assert {running.http.get("/v1/token", headers=headers).status_code for _ in range(6)} == {503}
+        assert sum(wait > 0.4 for wait in waits) == 1, waits
+        other.execute("ROLLBACK")
+        assert running.http.get("/v1/token", headers=headers).status_code == 200
+        (timeout,) = tokens._connection.execute("PRAGMA busy_timeout").fetchone()
+        assert timeout == 500, "a short lock is waited for again"
+
+
+def test_a_stream_ends_in_order_while_the_tokens_are_locked(tmp_path, caplog):
+    with Running(tmp_path / "home") as running, closing(sqlite3.connect(tmp_path / "home" / FILE)) as other:
+        running.service.tokens._connection.execute("PRAGMA busy_timeout=20")
+        with running.http.stream("GET", "/v1/events", headers=running.headers("auditor")) as stream:
+            lines = stream.iter_lines()
+            assert next(lines) == "event: hello"
+            other.execute("BEGIN EXCLUSIVE")
+            running.service.events.publish("upload.staged", samples=1)
+            assert "upload.staged" not in "".join(lines), "and ends"
+        assert not [
+            record for record in caplog.records if record.name == "uvicorn.error" and record.levelname == "ERROR"
+        ]
 
 
 def test_a_users_token_fills_the_log_only_so_fast_and_an_operators_as_fast_as_it_likes(tmp_path):

@@ -36,7 +36,7 @@ def test_an_upload_and_an_erasure_are_in_effect_when_they_are_answered(adding):
     assert erased.status_code in (200, 201, 202), erased.text
     assert device.waiting() == []
     status = adding.get("/v1/status").json()
-    assert (status["samples"], status["requests"]["open"]) == (4, 0)
+    assert (status["samples"], status["requests"]["open"], status["training"]) == (4, 0, None)
     clean = Cause(learner=AdditiveLearner(features=FEATURES, scale=(-3, 3), classes=CLASSES))
     clean.learn({})
     clean.learn({"bob": samples("bob", 2, 4)})
@@ -44,6 +44,41 @@ def test_an_upload_and_an_erasure_are_in_effect_when_they_are_answered(adding):
     assert head is not None
     assert device.memory.shelf.get(head.key) == clean.memory.shelf.get(head.key)
     assert adding.post("/v1/predictions", body={"inputs": inputs(3)}).status_code == 200
+
+
+def test_an_upload_is_answered_as_learned_and_its_round_is_published(adding):
+    body = rows("cyd", 1, 3)
+    key = {"Idempotency-Key": "once"}
+    first = adding.post("/v1/users/cyd/samples", body=body, **key).json()
+    number = adding.service.device.ledger.round
+    assert (first["state"], first["round"], first["samples"], len(first["handles"])) == ("learned", number, 3, 3)
+    again = adding.post("/v1/users/cyd/samples", body=body, **key).json()
+    assert (again["state"], again["round"], again["samples"]) == ("learned", number, 3)
+    assert adding.service.device.ledger.round == number
+    both = {"samples": [{"x": row, "y": 0, "user": user} for row, user in zip(inputs(2), ("dan", "eve"), strict=True)]}
+    answer = adding.post("/v1/samples", body=both).json()
+    assert {each["state"] for each in answer["uploads"]} == {"learned"}
+    closed = [event.data for event in adding.service.events._kept if event.kind == "round.closed"]
+    assert [(each["round"], each["samples"], each["users"]) for each in closed[-2:]] == [
+        (number, 3, 1), (number + 1, 2, 2),
+    ]  # fmt: skip
+
+
+def test_each_upload_deletes_what_is_too_old_by_then(tmp_path, monkeypatch):
+    monkeypatch.setenv("CAUSE_TEST_KEY", MASTER)
+    learner = AdditiveLearner(features=FEATURES, scale=(-3, 3), classes=CLASSES)
+    Cause(tmp_path / "home", learner=learner, key={"env": "CAUSE_TEST_KEY"}, retain="2 rounds").close()
+    with Running(tmp_path / "home") as running:
+        for number, user in enumerate(("ann", "bob", "cyd"), 1):
+            running.post(f"/v1/users/{user}/samples", body=rows(user, number, 4))
+        assert running.get("/v1/users/ann").json()["samples"] == 0, "it is older than two rounds"
+        assert running.get("/v1/status").json()["samples"] == 8
+        clean = Cause(learner=AdditiveLearner(features=FEATURES, scale=(-3, 3), classes=CLASSES))
+        clean.learn({})
+        clean.learn({"bob": samples("bob", 2, 4)})
+        clean.learn({"cyd": samples("cyd", 3, 4)})
+        kept, new = running.service.device.memory.head(0), clean.memory.head(0)
+        assert running.service.device.memory.shelf.get(kept.key) == clean.memory.shelf.get(new.key)
 
 
 def expected(running, samples):

@@ -49,6 +49,8 @@ ROW = ",".join(["1"] * FEATURES)
         ("samples", table("ann", 2), "column 'user'"),
         ("users/ann/samples", table("ann", 2, label=False), "one is 'label'"),
         ("predictions", table("ann", 2), "leave out the column 'label'"),
+        ("users/ann/samples", f"User,{GOOD[3:]}\n{ROW},0\n".encode(), "is it the column 'user'"),
+        ("users/ann/samples/matching", f"LABEL,{GOOD[3:-6]}\n{ROW}\n".encode(), "is it the column 'label'"),
         ("users/ann/samples", b"", "one is 'label'"),
         ("users/ann/samples", f"{GOOD}\n".encode(), "no rows"),
         ("users/ann/samples", f"{GOOD}\n{ROW}\n".encode(), "line 2"),

@@ -39,6 +39,9 @@ def test_a_missing_or_doubled_host_is_refused(running):
         ("POST /v1/samples?label=1&label=2 HTTP/1.1",),
         ("GET /v1/requests?state=repaired&%73tate=open HTTP/1.1",),
         ("GET /v1/user?user=ann&user=bob HTTP/1.1",),
+        ("POST /v1/users/ann/erasures?user=bob HTTP/1.1",),
+        ("GET /v1/users/ann?%75ser=bob HTTP/1.1",),
+        ("GET /v1%2Fusers/ann?user=bob HTTP/1.1",),
     ],
 )
 def test_a_header_or_parameter_that_is_named_twice_is_refused(running, lines):
@@ -61,6 +64,20 @@ def test_other_hosts_than_the_allowed_ones_are_refused(tmp_path):
         }.items():  # fmt: skip
             assert ask(device, "GET /healthz HTTP/1.1", f"Host: {host}") == status, host
         assert ask(device, "GET /healthz HTTP/1.0") == 400
+
+
+@pytest.mark.parametrize("hosts", ["a.local b.local", "https://a.local", "a.local/", "[::1"])
+def test_hosts_that_no_request_could_name_are_refused(hosts):
+    """Otherwise a slip in the file would refuse every request from elsewhere."""
+    with pytest.raises(InputError, match="hosts are names and addresses with commas between them"):
+        ServeSettings(hosts=hosts)
+
+
+@pytest.mark.parametrize(
+    "hosts", ["a.local", "A_1.local:8470, 10.0.0.5", "[fe80::1]:8470,[::ffff:10.0.0.5]", "a.local,", ""]
+)
+def test_names_and_addresses_with_and_without_a_port_are_hosts(hosts):
+    assert ServeSettings(hosts=hosts).allowed_hosts
 
 
 @pytest.mark.parametrize(

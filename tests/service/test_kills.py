@@ -7,7 +7,7 @@ from tests.service.load import make_home, readable, under_kills
 
 
 def test_no_promise_is_broken_by_kills(tmp_path, thorough):
-    assert under_kills(tmp_path / "home", 5 if thorough else 2) == []
+    assert under_kills(tmp_path / "home", 5 if thorough else 1) == []
 
 
 def test_a_sample_that_can_still_be_read_would_be_seen(tmp_path, monkeypatch):

@@ -4,13 +4,14 @@ import multiprocessing
 
 import pytest
 
+from cause.cli import main
 from cause.client import Client
 from cause.device.device import Cause
 from cause.engine.requests import Request
 from cause.engine.samples import Part, TraceUpload
 from cause.service.events import Events
 from cause.service.verifications import Verifications
-from tests.device.homes import ERASE
+from tests.device.homes import ERASE, opened, samples
 from tests.executors.worker_learners import Held
 from tests.service.services import Running
 from tests.waiting import wait_until
@@ -72,3 +73,14 @@ def test_a_verification_without_sub_models_does_not_say_that_it_holds(tmp_path):
         assert client.verify().state == "holds"
         request = client.erase("ann")
         assert client.verify(request.receipts[0]).state == "nothing"
+
+
+def test_the_command_says_so_where_there_is_nothing_to_replay(tmp_path, capsys):
+    with opened(tmp_path / "home") as device:
+        device.learn({"ann": samples("ann", 1, 4)})
+        device.forget("ann")
+    for receipt, text in (([], "compare\n"), (["0"], "compare; the receipt is signed by the device and in its log\n")):
+        with pytest.raises(SystemExit) as ended:
+            main(["verify", *receipt, "--home", str(tmp_path / "home"), "--processes", "0"])
+        assert not ended.value.code
+        assert capsys.readouterr().out.endswith(f"nothing was replayed: there is no sub-model to {text}")

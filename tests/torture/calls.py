@@ -113,11 +113,11 @@ class Book:
                 self.staged = set()
         elif isinstance(call, Forget):
             for request in call.requests:
-                gone = meant(request, self.retained)
-                self.retained -= gone
+                deleted = meant(request, self.retained)
+                self.retained -= deleted
                 waiting = {s for s in self.staged if s[0] == request.user and request.everything}
                 self.staged -= waiting
-                self.forgotten |= gone | waiting
+                self.forgotten |= deleted | waiting
 
     @classmethod
     def after(cls, calls: Iterable[Call]) -> "Book":
@@ -129,7 +129,7 @@ class Book:
 
 @dataclass(frozen=True)
 class Traces:
-    """The bytes by which a sample could be known again."""
+    """The bytes that would identify a sample."""
 
     x: bytes
     digest: bytes
@@ -144,15 +144,15 @@ def traces(user: str, round_: int, count: int) -> tuple[Traces, ...]:
     x, _ = upload.arrays(upload.positions)
     digests = upload.twins(upload.positions)
     ids = [upload.names(pos.of([each]))[-ID_BYTES:] for each in pos.array(upload.positions).tolist()]
-    found = {row.tobytes(): Traces(row.tobytes(), *own) for row, *own in zip(x, digests, ids, strict=True)}
-    return tuple(found[row.tobytes()] for row in rows)
+    by_row = {row.tobytes(): Traces(row.tobytes(), *own) for row, *own in zip(x, digests, ids, strict=True)}
+    return tuple(by_row[row.tobytes()] for row in rows)
 
 
-def traces_of(calls: Sequence[Call], wanted: Iterable[Sample]) -> dict[Sample, Traces]:
+def traces_of(calls: Sequence[Call], samples: Iterable[Sample]) -> dict[Sample, Traces]:
     """Those of some samples."""
     counts = {(user, call.round): count for call in calls if isinstance(call, Learn) for user, count in call.uploads}
     counts |= {(call.user, call.round): call.count for call in calls if isinstance(call, Stage)}
-    return {(user, t, n): traces(user, t, counts[user, t])[n] for user, t, n in wanted}
+    return {(user, t, n): traces(user, t, counts[user, t])[n] for user, t, n in samples}
 
 
 def random_case(seed: int, learner: str = "bayes") -> Case:

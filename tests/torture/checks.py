@@ -32,10 +32,10 @@ def nothing_comes_back(
 ) -> list[str]:
     """With the master key, every byte under the home and older copies of its sealed files and its ledger: no forgotten
     sample, no sub-model that saw one, and no digest by which a guess of either could be checked."""
-    gone_users = _all_gone(case, forgotten)
-    loot = attack(folder, gone_users, backups=backups, thorough=thorough)
-    found = _samples_in(loot, case, forgotten) + _tainted_in(loot, forgotten, provenance)
-    return found + _digests_in(loot, forgotten, provenance) + _texts_in(loot, gone_users)
+    former_users = _users_without_samples(case, forgotten)
+    loot = attack(folder, former_users, backups=backups, thorough=thorough)
+    problems = _samples_in(loot, case, forgotten) + _tainted_in(loot, forgotten, provenance)
+    return problems + _digests_in(loot, forgotten, provenance) + _texts_in(loot, former_users)
 
 
 def _samples_in(loot: Loot, case: Case, forgotten: Collection[Sample]) -> list[str]:
@@ -63,15 +63,15 @@ def _hits(needles: Mapping[bytes, Hit], haystack: Collection[bytes]) -> Iterator
 
 
 def _tainted_in(loot: Loot, forgotten: Collection[Sample], provenance: Provenance) -> list[str]:
-    found = []
+    problems = []
     for each in loot.found:
         if each.kind == "sub-model":
             seen = provenance.get(blob_name(each.plain))
             if seen is None:
-                found.append(f"{each.path} opens to a sub-model that nobody wrote")
+                problems.append(f"{each.path} opens to a sub-model that nobody wrote")
             elif seen & set(forgotten):
-                found.append(f"{each.path} opens to a sub-model that saw {min(seen & set(forgotten))}")
-    return found
+                problems.append(f"{each.path} opens to a sub-model that saw {min(seen & set(forgotten))}")
+    return problems
 
 
 def _digests_in(loot: Loot, forgotten: Collection[Sample], provenance: Provenance) -> list[str]:
@@ -81,23 +81,23 @@ def _digests_in(loot: Loot, forgotten: Collection[Sample], provenance: Provenanc
     return [f"{what} of what {sample} was part of can be read" for what, sample in _hits(needles, haystack)]
 
 
-def _texts_in(loot: Loot, gone_users: Collection[str]) -> list[str]:
+def _texts_in(loot: Loot, former_users: Collection[str]) -> list[str]:
     """Users of whom nothing is retained: neither their names nor their requests can be read."""
-    found = [f"the name {user!r} can be read" for user in gone_users if loot.contains(user.encode())]
+    problems = [f"the name {user!r} can be read" for user in former_users if loot.contains(user.encode())]
     for each in loot.found:
-        if each.kind == "text" and any(user.encode().startswith(each.plain[:8]) for user in gone_users):
-            found.append(f"{each.path} opens to the name of a user who is gone")
-    return found
+        if each.kind == "text" and any(user.encode().startswith(each.plain[:8]) for user in former_users):
+            problems.append(f"{each.path} opens to the name of a user who is gone")
+    return problems
 
 
-def _all_gone(case: Case, forgotten: Collection[Sample]) -> list[str]:
+def _users_without_samples(case: Case, forgotten: Collection[Sample]) -> list[str]:
     """Users with something forgotten and nothing retained, if everything else was kept."""
     book = Book.after(case.calls)
     retained = {user for user, _, _ in book.retained | book.staged}
-    asked = {request.user for call in case.calls if isinstance(call, Forget) for request in call.requests}
-    everything = {s for s in _uploaded(case) if s[0] in asked}
+    requested = {request.user for call in case.calls if isinstance(call, Forget) for request in call.requests}
+    everything = {s for s in _uploaded(case) if s[0] in requested}
     return sorted(
-        user for user in asked - retained if {s for s in everything if s[0] == user} <= set(forgotten)
+        user for user in requested - retained if {s for s in everything if s[0] == user} <= set(forgotten)
     )  # fmt: skip
 
 
@@ -123,19 +123,19 @@ def held(device: Cause) -> set[Sample]:
 
 def whole(device: Cause, retained: Collection[Sample], provenance: Provenance) -> list[str]:
     """The device holds exactly this, within its memory, and nothing that its ledger does not name."""
-    found = []
+    problems = []
     here = held(device)
     if here != retained:
         lost, extra = set(retained) - here, here - set(retained)
-        found.append(f"retained: {len(lost)} lost {sorted(lost)[:3]}, {len(extra)} too many {sorted(extra)[:3]}")
+        problems.append(f"retained: {len(lost)} lost {sorted(lost)[:3]}, {len(extra)} too many {sorted(extra)[:3]}")
     memory = device.memory
     if memory.used_bytes > memory.budget_bytes or len(memory) > memory.slots:
-        found.append(f"over budget: {memory.used_bytes} bytes, {len(memory)} sub-models")
+        problems.append(f"over budget: {memory.used_bytes} bytes, {len(memory)} sub-models")
     for key in memory.stored():
         blob = memory.shelf.get(key)
         if provenance.get(blob_name(blob)) != seen_by(device.ledger, key):
-            found.append(f"sub-model {key} has not seen exactly what is retained up to it")
-    return found + only_what_is_named(device) + all_in_the_log(device)
+            problems.append(f"sub-model {key} has not seen exactly what is retained up to it")
+    return problems + only_what_is_named(device) + all_in_the_log(device)
 
 
 def all_in_the_log(device: Cause) -> list[str]:
@@ -144,16 +144,16 @@ def all_in_the_log(device: Cause) -> list[str]:
     assert home is not None
     waiting = [each for (each,) in home.database.rows("SELECT id FROM requests WHERE effective IS NULL")]
     without = home.database.rows("SELECT id FROM requests WHERE id NOT IN (SELECT request FROM leaves)")
-    found = [f"request {each} is not in effect" for each in waiting]
-    found += [f"request {each} has no receipt" for (each,) in without if each not in waiting]
+    problems = [f"request {each} is not in effect" for each in waiting]
+    problems += [f"request {each} has no receipt" for (each,) in without if each not in waiting]
     for number in range(home.receipts.size):
         home.receipts.bundle(number).check(home.receipts.verifier)
-    return found
+    return problems
 
 
 def only_what_is_named(device: Cause) -> list[str]:
     """No key and no file but those that the ledger names."""
-    home, found = device.home, []
+    home, problems = device.home, []
     assert home is not None
     named = {
         table: {bytes(key) for (key,) in home.database.rows(f"SELECT key FROM {table} WHERE key IS NOT NULL")}
@@ -162,14 +162,14 @@ def only_what_is_named(device: Cause) -> list[str]:
     keys = home.vault.names() - home.garbage  # what the next erasure will take along
     keys -= home.shelf.all_names() - named["sub_models"]  # of a state that is in memory alone, or was replaced there
     if keys != named_keys(home.database):
-        found.append(f"{len(keys)} keys, but { ({table: len(own) for table, own in named.items()}) }")
+        problems.append(f"{len(keys)} keys, but { ({table: len(own) for table, own in named.items()}) }")
     blocks = named["blocks"] | named["staged"]
     for folder, own in ((home.layout.blocks, blocks), (home.layout.sub_models, named["sub_models"])):
         if {path.name for path in folder.iterdir()} != {name.hex() for name in own}:
-            found.append(f"{folder.name} holds other files than the ledger names")
+            problems.append(f"{folder.name} holds other files than the ledger names")
     strays = {path.name for path in home.layout.folder.iterdir() if path.is_file()} - KNOWN
     strays |= {path.name for path in home.layout.folder.rglob("*.part")}
-    return found + [f"stray file {name}" for name in sorted(strays)]
+    return problems + [f"stray file {name}" for name in sorted(strays)]
 
 
 def exact(device: Cause) -> list[str]:

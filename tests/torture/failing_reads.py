@@ -15,7 +15,7 @@ from tests.device.homes import samples
 from tests.recording_disk import RecordingDisk
 from tests.torture.attack import keys_of
 from tests.torture.kills import Torture, forked
-from tests.torture.life import Report, open_device, perform, tell
+from tests.torture.life import Report, open_device, perform, report_changes
 from tests.torture.recorded_home import on
 from tests.torture.recovery import Story, aftermath
 
@@ -60,7 +60,7 @@ def _stage(tortured: Torture, call: int) -> tuple[Path, RecordingDisk]:
 def _without_errors(tortured: Torture, call: int) -> Survivors:
     folder, disk = _stage(tortured, call)
     before = frozenset(keys_of(folder))
-    tell(lambda line: None)
+    report_changes(lambda line: None)
     with on(disk):
         device = open_device(folder, tortured.case)
         _work(device, tortured, call)
@@ -84,7 +84,7 @@ def _fail(
     case, problems = tortured.case, []
     folder, disk = _stage(tortured, call)
     story = Story(call - 1, call - 1, provenance=dict(tortured.reference["provenance"]))
-    tell(lambda line: story.hear([line]))
+    report_changes(lambda line: story.hear([line]))
     disk.fail_read_at, disk.read_error, disk.reads_for_good = number, error, for_good
     with on(disk):
         device = None

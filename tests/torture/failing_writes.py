@@ -15,7 +15,7 @@ from tests.recording_disk import Operation, RecordingDisk, Sync, SyncFolder
 from tests.torture import checks
 from tests.torture.calls import Book, Case
 from tests.torture.kills import Torture, forked
-from tests.torture.life import Report, open_device, perform, seeded, tell
+from tests.torture.life import Report, open_device, perform, report_changes, seeded
 from tests.torture.recorded_home import on
 from tests.torture.recovery import Story, aftermath, promised
 from tests.torture.reopening import reopened_and_cut
@@ -66,7 +66,7 @@ def _stage(tortured: Torture, call: int, **failure: Any) -> tuple[Path, Recordin
 def _changes(tortured: Torture, call: int) -> list[Operation]:
     """What one call does to the disk."""
     folder, disk = _stage(tortured, call)
-    tell(lambda line: None)
+    report_changes(lambda line: None)
     with on(disk):
         device = open_device(folder, tortured.case)
         before = len(disk.operations)
@@ -80,7 +80,7 @@ def _fail(tortured: Torture, call: int, number: int, how: tuple[int, bool, bool]
     case = tortured.case
     folder, disk = _stage(tortured, call)
     story = Story(call - 1, call - 1, provenance=dict(tortured.reference["provenance"]))
-    tell(lambda line: story.hear([line]))
+    report_changes(lambda line: story.hear([line]))
     problems = []
     with on(disk):
         device = open_device(folder, case)
@@ -110,8 +110,8 @@ def _fail(tortured: Torture, call: int, number: int, how: tuple[int, bool, bool]
     problems += promised(crashed, case, then, backups)
     for cut in range(cuts):
         draw = seeded("failing", call, number, how, cut)
-        found = reopened_and_cut(tortured, disk, done, replace(then, provenance=dict(then.provenance)), draw)
-        problems += [f"opened again and cut: {problem}" for problem in found]
+        more = reopened_and_cut(tortured, disk, done, replace(then, provenance=dict(then.provenance)), draw)
+        problems += [f"opened again and cut: {problem}" for problem in more]
     try:
         problems += aftermath(crashed, case, then, tortured.reference, lambda line: None, backups)
     except Exception as failure:
@@ -146,5 +146,5 @@ def _goes_on(device: Cause, case: Case, story: Story, folder: Path, backups: Seq
     except Exception as failure:
         return [f"going on: {type(failure).__name__}: {failure}"]
     forgotten = everything | Book.after(case.calls[: story.begun]).forgotten
-    found = checks.nothing_comes_back(folder, case, forgotten, story.provenance, backups=backups)
-    return [f"having gone on and forgotten: {problem}" for problem in found]
+    problems = checks.nothing_comes_back(folder, case, forgotten, story.provenance, backups=backups)
+    return [f"having gone on and forgotten: {problem}" for problem in problems]

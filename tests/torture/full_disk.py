@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cause.device.device import Cause
 from cause.errors import CauseError
-from tests.device.homes import bayes, samples
+from tests.device.homes import LEARNERS, samples
 from tests.torture.images import Image
 from tests.torture.kills import forked, scratch_folder
 from tests.torture.life import KEY, Report
@@ -58,7 +58,7 @@ def no_tmpfs() -> str | None:
         return f"a tmpfs cannot be mounted: {getattr(error, 'stderr', '') or error}".strip()
 
 
-def full_disk(disk: AbstractContextManager[Path], how: str) -> tuple[int, list[str]]:
+def full_disk(disk: AbstractContextManager[Path], how: str, kind: str = "bayes") -> tuple[int, list[str]]:
     """Fill a disk, forget everybody on it, open it again: how many forgets there were, and what was wrong.
 
     The disk is filled by uploads until one of a single sample is refused; "filled by others" takes the room that is
@@ -66,26 +66,27 @@ def full_disk(disk: AbstractContextManager[Path], how: str) -> tuple[int, list[s
     """
     with disk as folder:
         works: list[Callable[[Report], None]] = [
-            lambda report: _fill(folder, how, report, go_on=how != "opened again")
+            lambda report: _fill(_opened(folder, kind), folder, how, report, go_on=how != "opened again")
         ]  # fmt: skip
         if how == "opened again":
-            works.append(lambda report: _forget(_opened(folder), report))
-        works.append(lambda report: _look(folder, report))
+            works.append(lambda report: _forget(_opened(folder, kind), report))
+        works.append(lambda report: _look(folder, kind, report))
         lines = []
         for number, work in enumerate(works):
-            said, killed = forked(work)
-            lines += [*said, *([{"problem": f"process {number} was ended by a signal"}] if killed else [])]
+            reports, killed = forked(work)
+            lines += [*reports, *([{"problem": f"process {number} was ended by a signal"}] if killed else [])]
     problems = [line["problem"] for line in lines if "problem" in line]
     problems += [line["failed"].splitlines()[-1] for line in lines if "failed" in line]
     return sum("forgotten" in line for line in lines), [f"{how}: {problem}" for problem in dict.fromkeys(problems)]
 
 
-def _opened(folder: Path) -> Cause:
-    return Cause(folder / "home", learner=bayes(), key=KEY, system="frugal", shards=2, slots=3)
+def _opened(folder: Path, kind: str) -> Cause:
+    make, system, shards = LEARNERS[kind]
+    return Cause(folder / "home", learner=make(), key=KEY, system=system, shards=shards, slots=3)
 
 
-def _fill(folder: Path, how: str, report: Report, *, go_on: bool) -> None:
-    device, sizes = _opened(folder), iter(ROWS)
+def _fill(device: Cause, folder: Path, how: str, report: Report, *, go_on: bool) -> None:
+    sizes = iter(ROWS)
     rows = next(sizes)
     for number in range(MOST_ROUNDS):
         user, t = f"user {number}", device.ledger.round + 1
@@ -134,9 +135,9 @@ def _forget(device: Cause, report: Report) -> None:
         report({"problem": f"closing: {type(error).__name__}: {error}"})
 
 
-def _look(folder: Path, report: Report) -> None:
+def _look(folder: Path, kind: str, report: Report) -> None:
     try:
-        with _opened(folder) as device:
+        with _opened(folder, kind) as device:
             if device.ledger.shards():
                 report({"problem": "something is still held"})
     except CauseError as error:

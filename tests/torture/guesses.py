@@ -22,7 +22,7 @@ from cause.device.store.layout import BLOCKS, LEDGER
 from cause.engine.arrays import ArrayUpload
 from cause.engine.requests import Request
 from tests.device.homes import CLASSES, FEATURES, samples
-from tests.device.old_ledger import told_by
+from tests.device.old_ledger import readable_values
 from tests.torture.attack import keys_of
 from tests.torture.calls import Case, Learn
 from tests.torture.life import open_device
@@ -36,7 +36,7 @@ ODDS = 1e-6
 
 @dataclass(frozen=True)
 class Row:
-    """A retained sample as the attacker sees it: its digest, and where it lies."""
+    """A retained sample as the attacker sees it: its digest, and its position."""
 
     digest: bytes
     label: int
@@ -134,7 +134,7 @@ def _blocks(home: Path) -> list[tuple[int, bytes]]:
 
 def _classes(home: Path, keys: dict[bytes, bytes], count: int) -> Counter[int] | None:
     """Anything in the tables that opens to as many labels as there were samples."""
-    for plain in told_by(home / LEDGER, keys):
+    for plain in readable_values(home / LEDGER, keys):
         if len(plain) == 8 * count:
             labels = np.frombuffer(plain, dtype="<i8")
             if labels.min() >= 0 and labels.max() < CLASSES:
@@ -145,8 +145,8 @@ def _classes(home: Path, keys: dict[bytes, bytes], count: int) -> Counter[int] |
 def _digests(user: str, round_: int, candidates: Sequence[Candidate]) -> list[bytes]:
     x, y = np.stack([each for each, _ in candidates]), np.array([label for _, label in candidates])
     upload = ArrayUpload(user, round_, x, y)
-    found, _ = upload.arrays(upload.positions)
-    by_content = dict(zip((row.tobytes() for row in found), upload.twins(upload.positions), strict=True))
+    inputs, _ = upload.arrays(upload.positions)
+    by_content = dict(zip((row.tobytes() for row in inputs), upload.twins(upload.positions), strict=True))
     return [by_content[row.tobytes()] for row in x]
 
 
@@ -165,7 +165,7 @@ def guessed(scratch: Path, rows: int, uploads: int, *, wrong: int = 20, seed: in
         device.learn({user: samples(user, 1, rows) for user in users}, repair="later")
         for user, row in chosen.items():
             device.serve(translated(device.ledger, [Request(user, samples=((1, row),))]), repair="later")
-    found: dict[str, list[list[bool]]] = {name: [] for name in TESTS}
+    fitting: dict[str, list[list[bool]]] = {name: [] for name in TESTS}
     for user, row in chosen.items():
         x, y = samples(user, 1, rows)
         candidates = [(x[row], int(y[row]))]
@@ -174,8 +174,8 @@ def guessed(scratch: Path, rows: int, uploads: int, *, wrong: int = 20, seed: in
         ]
         fits = confirmed_guesses(scratch / "home", user, 1, candidates, rows)
         for name in TESTS:
-            found[name].append([each[name] for each in fits])
-    return found
+            fitting[name].append([each[name] for each in fits])
+    return fitting
 
 
 def told_apart(fits: Sequence[Sequence[bool]]) -> str | None:
@@ -198,9 +198,9 @@ def told_apart(fits: Sequence[Sequence[bool]]) -> str | None:
 
 def problems(scratch: Path, rows: int, uploads: int, seed: int = 0) -> list[str]:
     """The tests by which the home tells true guesses from wrong ones."""
-    found = []
+    differences = []
     for name, fits in guessed(scratch, rows, uploads, seed=seed).items():
         difference = told_apart(fits)
         if difference is not None:
-            found.append(f"guesses in uploads of {rows:,}, by {name}: {difference}")
-    return found
+            differences.append(f"guesses in uploads of {rows:,}, by {name}: {difference}")
+    return differences

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.torture.kills import Outcome, Torture, forked, scratch_folder
-from tests.torture.life import Report, live, open_device, perform, seeded, tell
+from tests.torture.life import Report, live, open_device, perform, report_changes, seeded
 from tests.torture.recovery import Story, aftermath, promised, reached
 from tests.torture.steps import Steps, install
 
@@ -94,11 +94,11 @@ def cut_image(tortured: Torture, seed: int) -> Outcome:
         return Steps(die)
 
     def life(report: Report) -> None:
-        tell(report)
+        report_changes(report)
         live(home, case, 0, report, lambda: install(dying(report, moment)))
 
     def second(report: Report) -> None:
-        tell(report)
+        report_changes(report)
         install(dying(report, last))
         device = open_device(home, case)
         report({"opened": True})
@@ -111,9 +111,9 @@ def cut_image(tortured: Torture, seed: int) -> Outcome:
 
     def after(report: Report) -> None:
         backups = sorted(tortured.scratch.glob("before-*"))
-        found = promised(home, case, story, backups)
-        found += aftermath(home, case, story, tortured.reference, report, backups)
-        report({"problems": found})
+        problems = promised(home, case, story, backups)
+        problems += aftermath(home, case, story, tortured.reference, report, backups)
+        report({"problems": problems})
 
     with scratch_folder() as scratch:
         image = template(tortured).copied(Path(scratch) / "live")
@@ -145,11 +145,11 @@ def _moments(tortured: Torture) -> list[str]:
         shutil.copytree(tortured.scratch / "before-0", home)
 
         def life(report: Report) -> None:
-            tell(lambda line: None)
-            found: list[str] = []
-            steps = Steps(lambda number, what: found.append(what))
+            report_changes(lambda line: None)
+            calls: list[str] = []
+            steps = Steps(lambda number, what: calls.append(what))
             live(home, tortured.case, 0, lambda line: None, lambda: install(steps)).close()
-            path.write_text("\n".join(found))
+            path.write_text("\n".join(calls))
 
         forked(life)
     return path.read_text().splitlines()

@@ -15,8 +15,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.torture.calls import Case, Reopen, random_case
-from tests.torture.life import Report, dump, learner_of, live, open_device, perform, seeded, tell
+from tests.torture.calls import Case, Reopen
+from tests.torture.life import Report, dump, learner_of, live, open_device, perform, report_changes, seeded
 from tests.torture.recovery import Story, aftermath, promised
 from tests.torture.steps import Steps, install
 
@@ -76,7 +76,7 @@ class Torture:
         """The end of a life without kills; before each call its home is put aside, and moments are counted."""
 
         def work(report: Report) -> None:
-            tell(report)
+            report_changes(report)
             steps = Steps(lambda number, what: None)
             install(steps)
             folder, moments = self.scratch / "home", []
@@ -116,7 +116,7 @@ class Torture:
         fatal: list[str] = []
 
         def life(report: Report) -> None:
-            tell(report)
+            report_changes(report)
             steps = Steps(lambda number, what: self._die(report, what) if number == moment else None)
 
             def opened() -> None:
@@ -125,13 +125,13 @@ class Torture:
             live(folder, self.case, call, report, opened).close()
 
         def opening(report: Report) -> None:
-            tell(report)
+            report_changes(report)
             install(Steps(lambda number, what: self._die(report, what) if number == again else None))
             open_device(folder, self.case).close()
 
         def afterwards(report: Report) -> None:
-            found = aftermath(folder, self.case, story, self.reference, report, self._backups(), thorough=thorough)
-            report({"problems": found})
+            problems = aftermath(folder, self.case, story, self.reference, report, self._backups(), thorough=thorough)
+            report({"problems": problems})
 
         lines, killed = forked(life, self._sabotage)
         story.hear(lines)
@@ -172,9 +172,9 @@ def torture(case: Case, sabotage: Sabotage | None = None, *, lasting: bool = Fal
         yield Torture(case, Path(folder), sabotage, lasting)
 
 
-def random_kills(seed: int, learner: str, count: int) -> list[Outcome]:
-    """Kills of one random trace."""
-    with torture(random_case(seed, learner)) as tortured:
+def random_kills(case: Case, seed: int, count: int) -> list[Outcome]:
+    """Kills of one trace at random moments."""
+    with torture(case) as tortured:
         return [random_kill(tortured, seed, number) for number in range(count)]
 
 
@@ -184,8 +184,8 @@ def spread(work: Callable[[T], Outcome | list[Outcome]], items: Iterable[T], lan
 
     def lane(number: int, report: Report) -> None:
         for item in items[number::lanes]:
-            found = work(item)
-            for outcome in found if isinstance(found, list) else [found]:
+            outcomes = work(item)
+            for outcome in outcomes if isinstance(outcomes, list) else [outcomes]:
                 report({"outcome": asdict(outcome)})
 
     with ThreadPoolExecutor(lanes) as pool:

@@ -1,4 +1,4 @@
-"""The life of a device under torture: it does what a trace says, and tells of each thing it does."""
+"""The life of a device under torture: it performs the calls of a trace, and reports each of them."""
 
 import hashlib
 import os
@@ -14,8 +14,7 @@ from cause.device.store.home import Home
 from cause.device.store.ingest import Ingest
 from cause.device.store.shelf import HomeShelf
 from cause.engine.samples import SegmentKey
-from cause.learners.additive import AdditiveLearner
-from tests.device.homes import CLASSES, FEATURES, MASTER, bayes, samples
+from tests.device.homes import CLASSES, FEATURES, MASTER, adding, bayes, samples
 from tests.small_learners import Sample
 from tests.torture.calls import Call, Case, Forget, Learn, Reopen, Repair, Stage
 from tests.torture.sample_ids import contents, translated
@@ -29,8 +28,8 @@ NETWORK_BYTES = 900
 def learner_of(kind: str):
     if kind == "bayes":
         return bayes()
-    if kind == "additive":  # inputs are kept, so that samples can be known again
-        return AdditiveLearner(features=FEATURES, scale=(-3, 3), classes=CLASSES, keep="samples")
+    if kind == "additive":  # inputs are kept, so that samples can be identified
+        return adding()
     from cause.learners.torch import TorchLearner
 
     # Each sample must leave its mark in the bits: Adam looks at little but signs, and bf16 rounds small steps away, so
@@ -95,51 +94,51 @@ def live(folder: Path, case: Case, first: int, report: Report, opened: Callable[
 
 
 _listener: list[Report] = []
-_told: list[bool] = []
+_patched: list[bool] = []
 
 
-def tell(report: Report) -> None:
-    """Let homes tell what they accept, and of which samples the sub-models and digests are that they will write.
+def report_changes(report: Report) -> None:
+    """Patch homes to report the requests they accept, and the samples of each sub-model and digest they will write.
 
-    It changes the classes, so it is for a process that will not live long; told again, it tells the new listener only.
+    It patches the classes themselves, so call it in a short-lived process; a second call replaces the listener.
     """
     _listener[:] = [report]
-    if len(_told):
+    if len(_patched):
         return
-    _told.append(True)
+    _patched.append(True)
     accept, put, load, put_later = Home.accept, HomeShelf.put, Home.load, HomeShelf.put_later
     record, effect, trained = Ingest.record, Home.effect, Home.trained
 
     def provide(mark, seen):
         _listener[0]({"digest": mark, "seen": packed(seen)})
 
-    def telling_record(self, round_, segments, intake):
+    def reporting_record(self, round_, segments, intake):
         for pieces in segments.values():
             for piece in pieces:
                 provide(digest(piece.upload.names(piece.positions)).hex(), contents([piece]))
         return record(self, round_, segments, intake)
 
-    def telling_effect(self, asked, selection, plans, dropped):
+    def reporting_effect(self, ids, selection, plans, dropped):
         for user, round_ in selection:
             for key, _ in self.ledger.pieces_of(user, round_):
                 segment = self.ledger.lineage(key.shard)[key]
                 provide(segment.piece_digest(user).hex(), contents([segment.piece(user)]))
-        return effect(self, asked, selection, plans, dropped)
+        return effect(self, ids, selection, plans, dropped)
 
-    def telling_trained(self, segment, evicted=(), retrained=0):
+    def reporting_trained(self, segment, evicted=(), retrained=0):
         provide(self.memory[segment].identity.hex(), seen_by(self.ledger, segment))
         trained(self, segment, evicted, retrained)
 
-    def telling_accept(self, requests, ids=None):
+    def reporting_accept(self, requests, ids=None):
         accepted = accept(self, requests, ids)
         _listener[0]({"accepted": accepted})
         return accepted
 
-    def telling_put(self, key, blob):
+    def reporting_put(self, key, blob):
         provide(blob_name(blob), seen_by(self.home.ledger, key))
         put(self, key, blob)
 
-    def telling_put_later(self, key, encode):
+    def reporting_put_later(self, key, encode):
         provide(blob_name(encode()), seen_by(self.home.ledger, key))
         put_later(self, key, encode)
 
@@ -147,19 +146,21 @@ def tell(report: Report) -> None:
         self.shelf.home = self
         load(self, memory)
 
-    Home.accept, HomeShelf.put, Home.load = telling_accept, telling_put, load_and_be_known
-    HomeShelf.put_later = telling_put_later
-    Ingest.record, Home.effect, Home.trained = telling_record, telling_effect, telling_trained
+    Home.accept, HomeShelf.put, Home.load = reporting_accept, reporting_put, load_and_be_known
+    HomeShelf.put_later = reporting_put_later
+    Ingest.record, Home.effect, Home.trained = reporting_record, reporting_effect, reporting_trained
 
 
 def marks(device: Cause) -> dict[str, set[Sample]]:
     """Digests of all that a device holds, and of what samples they are."""
     memory, ledger = device.memory, device.ledger
-    found = {memory[key].identity.hex(): seen_by(ledger, key) for key in memory.stored()}
-    found |= {blob_name(memory.shelf.get(key)): seen_by(ledger, key) for key in memory.stored()}
+    samples_by_mark = {memory[key].identity.hex(): seen_by(ledger, key) for key in memory.stored()}
+    samples_by_mark |= {blob_name(memory.shelf.get(key)): seen_by(ledger, key) for key in memory.stored()}
     for segment in (segment for shard in ledger.shards() for segment in ledger.lineage(shard)):
-        found |= {segment.piece_digest(piece.upload.user).hex(): contents([piece]) for piece in segment.pieces}
-    return found
+        samples_by_mark |= {
+            segment.piece_digest(piece.upload.user).hex(): contents([piece]) for piece in segment.pieces
+        }
+    return samples_by_mark
 
 
 def seen_by(ledger: Any, key: SegmentKey) -> set[Sample]:
@@ -195,10 +196,10 @@ def dump(device: Cause) -> dict[str, Any]:
 
 def differences(mine: dict[str, Any], reference: dict[str, Any]) -> list[str]:
     """What the two dumps disagree on; which sub-models are kept beside the heads may differ."""
-    found = [f"other {part}" for part in ("round", "manifests", "heads") if mine[part] != reference[part]]
+    problems = [f"other {part}" for part in ("round", "manifests", "heads") if mine[part] != reference[part]]
     common = set(mine["blobs"]) & set(reference["blobs"])
     other = [key for key in sorted(common) if mine["blobs"][key] != reference["blobs"][key]]
-    return found + [f"sub-model {key}: other bytes" for key in other]
+    return problems + [f"sub-model {key}: other bytes" for key in other]
 
 
 def seeded(*parts: Any) -> random.Random:

@@ -161,21 +161,21 @@ def judge(scratch: Path, kept: list[Path], change: Change, seed: int) -> Judgeme
         device.close()
 
     lines, _ = forked(look)
-    said = {name: value for line in lines for name, value in line.items()}
-    if "failed" in said:
-        problems.append(f"a traceback: {said['failed'].splitlines()[-1]}")
+    reported = {name: value for line in lines for name, value in line.items()}
+    if "failed" in reported:
+        problems.append(f"a traceback: {reported['failed'].splitlines()[-1]}")
     forgets = sum(isinstance(each, Forget) for each in CASE.calls[: call + 1])
-    intact = "held" in said and (
-        {tuple(each) for each in said["held"]} == book.retained and said["round"] == book.round
+    intact = "held" in reported and (
+        {tuple(each) for each in reported["held"]} == book.retained and reported["round"] == book.round
     )  # fmt: skip
-    if "held" in said and not intact:
-        problems.append(f"round {said['round']} instead of {book.round} is taken for the newest")
-    if "held" in said and said["log"] < forgets:
-        problems.append(f"the log has {said['log']} entries, and had {forgets} at least")
-    if not intact and said.get("healthy"):
+    if "held" in reported and not intact:
+        problems.append(f"round {reported['round']} instead of {book.round} is taken for the newest")
+    if "held" in reported and reported["log"] < forgets:
+        problems.append(f"the log has {reported['log']} entries, and had {forgets} at least")
+    if not intact and reported.get("healthy"):
         problems.append("doctor says whole")
-    if "refused" in said and "\n" in said["refused"]:
+    if "refused" in reported and "\n" in reported["refused"]:
         problems.append("a message of several lines")
     if not intact and (lost := (there & before) - frozenset(keys_of(home))):
         problems.append(f"{len(lost)} keys that the newest state knew were destroyed")
-    return Judgement("held" in said, tuple(f"after call {call}: {problem}" for problem in problems))
+    return Judgement("held" in reported, tuple(f"after call {call}: {problem}" for problem in problems))

@@ -9,7 +9,7 @@ from typing import Any
 from tests.recording_disk import RecordingDisk, State, crash_states
 from tests.torture.calls import Case, Reopen
 from tests.torture.kills import Sabotage, Torture, forked
-from tests.torture.life import Report, open_device, perform, seeded, tell
+from tests.torture.life import Report, open_device, perform, report_changes, seeded
 from tests.torture.recorded_home import on
 from tests.torture.recovery import Story, aftermath, promised
 
@@ -50,7 +50,7 @@ def power_losses(
             if "accepted" in line:
                 note()
 
-        tell(listener)
+        report_changes(listener)
         with on(disk):
             _record(root / "home", case, story, note)
         chosen = _chosen(disk, most, each, seed)
@@ -60,15 +60,17 @@ def power_losses(
             folder = scratch / "state"
             state.write_to(folder)
             backups = sorted(scratch.glob("before-*"))
-            found = promised(folder / "home", case, heard, backups)
+            problems = promised(folder / "home", case, heard, backups)
             try:
                 quiet, thorough = (lambda line: None), number % 20 == 0
-                found += aftermath(folder / "home", case, heard, reference, quiet, backups, thorough=thorough)
+                problems += aftermath(folder / "home", case, heard, reference, quiet, backups, thorough=thorough)
             except Exception as error:
-                found.append(f"{type(error).__name__}: {error}")
-            report({"state": done, "problems": [f"after {done} writes, in call {heard.begun}: {one}" for one in found]})
+                problems.append(f"{type(error).__name__}: {error}")
+            report(
+                {"state": done, "problems": [f"after {done} writes, in call {heard.begun}: {one}" for one in problems]}
+            )
             shutil.rmtree(folder)
-            if found and sabotage:
+            if problems and sabotage:
                 break  # it is caught
         report({"writes": len(disk.operations)})
 
@@ -98,9 +100,9 @@ def _record(folder: Path, case: Case, story: Story, note: Callable[[], None]) ->
 def _chosen(disk: RecordingDisk, most: int, each: int, seed: int) -> list[tuple[int, State]]:
     """All states are made one after the other; a drawn part of them is kept."""
     draw, kept = seeded("power", seed), []
-    for number, found in enumerate(crash_states(disk, most=each)):
+    for number, crash_state in enumerate(crash_states(disk, most=each)):
         if len(kept) < most:
-            kept.append(found)
+            kept.append(crash_state)
         elif (place := draw.randint(0, number)) < most:
-            kept[place] = found
+            kept[place] = crash_state
     return sorted(kept, key=lambda pair: pair[0])

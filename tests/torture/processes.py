@@ -39,14 +39,14 @@ def cut_into_processes(case: Case, seed: int = 0) -> list[str]:
         whole = _lived(case, Path(scratch) / "one", [False] * len(case.calls))
         if "failed" in whole:
             return [f"in one process: {whole['failed'].splitlines()[-1]}"]
-        found = []
+        problems = []
         for name, cut in cuts.items():
             other = _lived(case, Path(scratch) / name.split()[0], cut)
             if "failed" in other:
-                found.append(f"{name}: {other['failed'].splitlines()[-1]}")
+                problems.append(f"{name}: {other['failed'].splitlines()[-1]}")
             else:
-                found += [f"{name}: other {part}" for part in whole if whole[part] != other[part]]
-        return found
+                problems += [f"{name}: other {part}" for part in whole if whole[part] != other[part]]
+        return problems
 
 
 def _lived(case: Case, folder: Path, cut: list[bool]) -> dict[str, Any]:

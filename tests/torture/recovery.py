@@ -1,4 +1,4 @@
-"""After a life that ended in the middle: what was promised holds, and the trace can be finished as if nothing were."""
+"""Checks after an interrupted life: all promises hold, and the trace can be continued as if nothing had happened."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from cause.errors import CauseError
 from tests.small_learners import Sample
 from tests.torture import checks
 from tests.torture.calls import Book, Case, Learn, Stage
-from tests.torture.life import Report, differences, dump, open_device, perform, tell, unpacked
+from tests.torture.life import Report, differences, dump, open_device, perform, report_changes, unpacked
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Story:
 def promised(
     folder: Path, case: Case, story: Story, backups: Sequence[Path] = (), *, thorough: bool = False
 ) -> list[str]:
-    """While nobody has opened it again: what was forgotten by a call that returned is gone already."""
+    """Return what is wrong before the home is opened again: samples forgotten by a finished call must not be there."""
     forgotten = Book.after(case.calls[: story.done + 1]).forgotten
     return checks.nothing_comes_back(folder, case, forgotten, story.provenance, backups=backups, thorough=thorough)
 
@@ -61,7 +61,7 @@ def aftermath(
         story.hear([line])
         report(line)
 
-    tell(heard)
+    report_changes(heard)
     device = open_device(folder, case)
     last = reached(device, case, story)
     book = Book.after(case.calls[: last + 1])
@@ -86,15 +86,15 @@ def aftermath(
 
 def _staged(device: Cause, case: Case, story: Story, book: Book) -> list[str]:
     """What waits is what was uploaded and neither learned nor forgotten; of a round that was cut short, maybe less."""
-    found = checks.waiting(device)
+    staged = checks.waiting(device)
     calls = [call for call in case.calls if isinstance(call, Stage)]
     expected = {c.id: c.count for c in calls if {(c.user, c.round, n) for n in range(c.count)} <= book.staged}
     may = {}
     for begun in case.calls[story.done + 1 : story.begun + 1]:
         if isinstance(begun, Learn) and begun.staged and book.round < begun.round:
             may |= {each.id: each.count for each in (Stage(begun.round, *upload) for upload in begun.uploads)}
-    extra = {each: n for each, n in found.items() if each not in expected}
-    lost = {each: n for each, n in expected.items() if found.get(each) != n}
+    extra = {each: n for each, n in staged.items() if each not in expected}
+    lost = {each: n for each, n in expected.items() if staged.get(each) != n}
     wrong = {each: n for each, n in extra.items() if may.get(each) != n}
     return [f"staged: lost {lost}, too many {wrong}"] if lost or wrong else []
 

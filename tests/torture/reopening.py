@@ -1,6 +1,6 @@
-"""Kill or cut the power, open again, and cut the power: what one process left not durable meets what the next one does.
+"""Kill a process or cut the power, open the home again, and cut the power: writes of both processes may be lost.
 
-A chain of events on a recorded disk. At each event the process that was there is gone, killed (the kernel still holds
+A chain of events on a recorded disk. At each event the process before it has ended, killed (the kernel still holds
 all that it wrote) or with the power (of what was not durable some is there, some not, some torn); the next one opens
 the home and perhaps does one call. In the end the power goes, and the home is opened on a good disk and looked at.
 """
@@ -17,7 +17,7 @@ from cause.errors import CauseError
 from tests.recording_disk import RecordingDisk, State, Sync, SyncFolder, cut_states
 from tests.torture.calls import Case, Reopen
 from tests.torture.kills import Torture, forked
-from tests.torture.life import Report, open_device, perform, seeded, tell
+from tests.torture.life import Report, open_device, perform, report_changes, seeded
 from tests.torture.power_loss import Losses
 from tests.torture.recorded_home import on
 from tests.torture.recovery import Story, aftermath, promised, reached
@@ -110,7 +110,7 @@ def _recorded(tortured: Torture, *, creation: bool) -> Life:
         open_device(root / "home", case).close()
     life = Life(RecordingDisk(root), Story(provenance=dict(tortured.reference["provenance"])))
     life.note()
-    tell(life.hear)
+    report_changes(life.hear)
     with on(life.disk):
         device = open_device(root / "home", case)
         for number, call in enumerate(case.calls):
@@ -177,20 +177,20 @@ def after_the_cut(
     shutil.rmtree(folder, ignore_errors=True)
     state.write_to(folder)
     home = folder / "home"
-    found = promised(home, tortured.case, story, backups) if home.exists() else []
+    problems = promised(home, tortured.case, story, backups) if home.exists() else []
     try:
-        found += aftermath(
+        problems += aftermath(
             home, tortured.case, story, tortured.reference, lambda line: None, backups, thorough=thorough
         )
     except Exception as error:
-        found.append(f"{type(error).__name__}: {error}")
-    return list(dict.fromkeys(found))
+        problems.append(f"{type(error).__name__}: {error}")
+    return list(dict.fromkeys(problems))
 
 
 def _process(life: Life, case: Case, draw: random.Random, *, calls: bool) -> str:
     """A process opens the home, perhaps does the next call, and perhaps closes it; what it did, in words."""
     folder, did = life.disk.root / "home", ", opened"
-    tell(life.hear)
+    report_changes(life.hear)
     with on(life.disk):
         device = open_device(folder, case)
         try:

@@ -45,7 +45,7 @@ def contents(pieces: Iterable[Piece]) -> set[Sample]:
 def translated(ledger: Ledger, requests: Sequence[Request]) -> list[Request]:
     """The requests with positions in place of rows; a count means the lowest rows, by name."""
     taken: set[Sample] = set()
-    found = []
+    translations = []
     for request in requests:
         rounds = ledger.rounds_of(request.user)
         held = {(t, row): at for t in rounds for row, at in _where(ledger, request.user, t).items()}
@@ -61,14 +61,14 @@ def translated(ledger: Ledger, requests: Sequence[Request]) -> list[Request]:
             missing = [each for each in mine if each not in held]
             assert not missing, f"{request.user} has no sample {missing[0]}"
             request = Request(request.user, samples=tuple(sorted((t, held[t, row]) for t, row in mine)))
-        found.append(request)
-    return found
+        translations.append(request)
+    return translations
 
 
 def _where(ledger: Ledger, user: str, round_: int) -> dict[int, int]:
     """The positions of a user's samples by their rows."""
-    found: dict[int, int] = {}
+    positions_by_row: dict[int, int] = {}
     for key, positions in ledger.pieces_of(user, round_):
         piece = ledger.lineage(key.shard)[key].piece(user)
-        found |= dict(zip(rows_of(piece), pos.array(positions).tolist(), strict=True))
-    return found
+        positions_by_row |= dict(zip(rows_of(piece), pos.array(positions).tolist(), strict=True))
+    return positions_by_row

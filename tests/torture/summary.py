@@ -50,11 +50,11 @@ class Summary:
         for kind, why in self.skipped.items():
             table.add_row(kind, "skipped", why, "")
         console.print(table)
-        for kind, found in self.problems.items():
-            for problem in found[:SHOWN]:
+        for kind, problems in self.problems.items():
+            for problem in problems[:SHOWN]:
                 console.print(f"[red]{kind}[/red]: {problem}", highlight=False, markup=True)
-            if len(found) > SHOWN:
-                console.print(f"[red]{kind}[/red]: and {len(found) - SHOWN:,} more")
+            if len(problems) > SHOWN:
+                console.print(f"[red]{kind}[/red]: and {len(problems) - SHOWN:,} more")
 
 
 def run(jobs: Iterable[Job], processes: int, console: Console) -> Summary:
@@ -75,17 +75,17 @@ def run(jobs: Iterable[Job], processes: int, console: Console) -> Summary:
         for future in as_completed(futures):
             job = futures[future]
             try:
-                took, tries, found = future.result()
+                took, tries, problems = future.result()
             except Exception as error:
-                took, tries, found = 0.0, 0, [f"{type(error).__name__}: {str(error).strip().splitlines()[-1]}"]
+                took, tries, problems = 0.0, 0, [f"{type(error).__name__}: {str(error).strip().splitlines()[-1]}"]
             summary.tries[job.kind] += tries
             summary.seconds[job.kind] += took
-            if found:
-                summary.problems.setdefault(job.kind, []).extend(f"{job.name}: {problem}" for problem in found)
+            if problems:
+                summary.problems.setdefault(job.kind, []).extend(f"{job.name}: {problem}" for problem in problems)
             wrong = len(summary.problems.get(job.kind, []))
             description = f"{job.kind}, {wrong} violations" if wrong else job.kind
             progress.update(bars[job.kind], advance=job.tries, description=description)
-            for problem in found:
+            for problem in problems:
                 progress.console.print(f"[red]{job.kind}[/red]: {job.name}: {problem}", highlight=False)
             if not console.is_terminal:  # a bar cannot be seen there
                 console.print(f"{description}: {summary.tries[job.kind]:,} of {totals[job.kind]:,}", highlight=False)
@@ -94,5 +94,5 @@ def run(jobs: Iterable[Job], processes: int, console: Console) -> Summary:
 
 def _timed(job: Job) -> tuple[float, int, list[str]]:
     start = time.perf_counter()
-    tries, found = job.work(*job.arguments)
-    return time.perf_counter() - start, tries, found
+    tries, problems = job.work(*job.arguments)
+    return time.perf_counter() - start, tries, problems

@@ -23,7 +23,7 @@ from tests.torture.test_kills import EVICTING, SHORT
         pytest.param(SHORT, errno.ENOSPC, True, id="short-full"),
         pytest.param(SHORT, errno.EIO, False, id="short-broken", marks=pytest.mark.long),
         pytest.param(EVICTING, errno.ENOSPC, True, id="evicting-full", marks=pytest.mark.long),
-        pytest.param(EVICTING, errno.EIO, False, id="evicting-broken"),
+        pytest.param(EVICTING, errno.EIO, False, id="evicting-broken", marks=pytest.mark.long),
     ],
 )
 def test_a_write_that_fails_does_no_harm(case, error, for_good, deep):
@@ -48,7 +48,7 @@ def test_a_file_whose_syncs_fail_for_good_loses_nothing(call, deep):
     assert failures > 3
 
 
-def test_a_leftover_that_nobody_destroys_is_caught(monkeypatch):
+def test_a_leftover_that_is_never_destroyed_is_caught(monkeypatch):
     def put(self, key, blob):
         name = os.urandom(16)
         self._store.vault.new_key(name)

@@ -1,4 +1,4 @@
-"""A read that fails in passing costs nothing."""
+"""A read that fails temporarily costs no sample and no sub-model."""
 
 import errno
 

@@ -1,4 +1,4 @@
-"""The home does not tell a true guess of what was forgotten from a wrong one."""
+"""A home confirms no guess of what was forgotten: true and wrong guesses fit equally often."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def test_wrong_guesses_fit_as_often_as_the_true_one(rows, uploads, scratch):
     assert problems(scratch, rows, uploads) == []
 
 
-def test_a_true_guess_that_always_fits_is_told_apart_and_one_that_fits_as_others_do_is_not():
+def test_a_true_guess_that_always_fits_is_detected_and_one_that_fits_as_others_do_is_not():
     assert told_apart([[True, *[False] * 20]] * 6) is not None
     assert told_apart([[False, *[True] * 20]] * 6) is not None
     assert told_apart([[True] * 21] * 6) is None

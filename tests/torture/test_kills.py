@@ -1,4 +1,4 @@
-"""Killed at many moments of a trace and at random moments of random ones, a device loses nothing and gives nothing."""
+"""A device that is killed at any moment of a trace loses nothing, and nothing that was forgotten comes back."""
 
 from itertools import chain
 
@@ -11,7 +11,7 @@ from cause.device.store.inbox import Inbox
 from cause.device.store.shelf import HomeShelf
 from cause.device.vault import Vault
 from cause.engine.requests import Request
-from tests.torture.calls import Case, Forget, Learn, Repair, Stage
+from tests.torture.calls import Case, Forget, Learn, Repair, Stage, random_case
 from tests.torture.kills import random_kills, spread, torture
 
 ANN, BOB, EVE = "ann of aachen", "bob of berlin", "eve of exeter"
@@ -68,30 +68,30 @@ def moments_of(tortured, step):
 
 def test_a_kill_at_any_moment_of_a_trace_does_no_harm(deep):
     with torture(SHORT) as tortured:
-        every = moments_of(tortured, 1 if deep else 29)
+        every = moments_of(tortured, 1 if deep else 43)
         outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
     assert wrong(outcomes) == []
     assert all(outcome.killed for outcome in outcomes)
-    assert len(outcomes) > 15
+    assert len(outcomes) > 10
 
 
 def test_a_kill_at_any_moment_neither_loses_nor_doubles_what_waits_for_its_round(deep):
     with torture(STAGED) as tortured:
-        every = moments_of(tortured, 1 if deep else 83)
+        every = moments_of(tortured, 1 if deep else 131)
         outcomes = spread(lambda at: tortured.kill(*at, thorough=at[1] % 10 == 0), every)
     assert wrong(outcomes) == []
-    assert len(outcomes) > 10
+    assert len(outcomes) > 6
 
 
 def test_kills_at_random_moments_of_random_traces_do_no_harm(thorough):
     kills = 6 if thorough else 2
-    outcomes = spread(lambda seed: random_kills(seed, "bayes", kills), range(4 if thorough else 3))
+    outcomes = spread(lambda seed: random_kills(random_case(seed), seed, kills), range(4 if thorough else 3))
     assert wrong(outcomes) == []
     assert sum(outcome.killed for outcome in outcomes) >= 3 * kills - 3
 
 
 def test_a_network_survives_kills_too(thorough):
-    assert wrong(random_kills(1, "mlp", 4 if thorough else 2)) == []
+    assert wrong(random_kills(random_case(1, "mlp"), 1, 4 if thorough else 2)) == []
 
 
 def keys_are_not_destroyed():
@@ -103,14 +103,14 @@ def files_are_not_removed():
 
 
 def answered_before_it_is_durable():
-    telling, effect = Home.accept, Home.effect
+    accept, effect = Home.accept, Home.effect
 
     def hasty(self, requests, ids=None):
         self.promised = requests
         return ["00" * 16 for _ in requests]
 
     def late(self, ids, *rest):
-        effect(self, telling(self, self.promised), *rest)
+        effect(self, accept(self, self.promised), *rest)
 
     Home.accept, Home.effect = hasty, late
 
@@ -161,12 +161,12 @@ def test_a_device_that_does_not_keep_its_promises_is_caught(sabotage, lasting, s
 def test_digests_that_old_copies_of_the_ledger_would_give_away_are_found(instead, monkeypatch):
     for name, broken in instead.items():
         monkeypatch.setattr(seals, name, broken)
-    found = False
+    readable = False
     for row in range(290, 298):  # one of those that do not lie in the first block
         case = Case((Learn(1, ((ANN, 300),)), Forget((Request(ANN, samples=((1, row),)),), "later")), "frugal", 1, 2)
         with torture(case) as tortured:
             outcome = tortured.kill(1, tortured.moments[1], thorough=True)
-        found = found or f"a digest of what {(ANN, 1, row)} was part of can be read" in outcome.problems
-        if found:
+        readable = readable or f"a digest of what {(ANN, 1, row)} was part of can be read" in outcome.problems
+        if readable:
             break
-    assert found
+    assert readable

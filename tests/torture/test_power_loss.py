@@ -9,6 +9,7 @@ from cause.device.store.forgetting import Forgetting
 from cause.device.store.ingest import Ingest
 from cause.device.store.sealed_store import SealedStore
 from cause.errors import HomeError
+from tests.quick import quick_only
 from tests.recording_disk import RecordingDisk, crash_states
 from tests.torture.calls import random_case
 from tests.torture.kills import torture
@@ -99,13 +100,16 @@ def a_round_is_recorded_before_it_is_written():
 
 @pytest.mark.parametrize(
     "sabotage",
-    [
-        files_are_not_synced,
-        folders_are_not_synced,
-        the_ledger_is_not_synced,
-        keys_go_before_the_ledger_lets_go,
-        a_round_is_recorded_before_it_is_written,
-    ],
+    quick_only(
+        [
+            files_are_not_synced,
+            folders_are_not_synced,
+            the_ledger_is_not_synced,
+            keys_go_before_the_ledger_lets_go,
+            a_round_is_recorded_before_it_is_written,
+        ],
+        [files_are_not_synced, a_round_is_recorded_before_it_is_written],
+    ),
 )
 def test_an_order_of_writes_that_is_not_safe_is_caught(sabotage):
     with torture(SHORT) as tortured:

@@ -1,4 +1,4 @@
-"""Whoever opens a home for each call gets what one process gets."""
+"""A home that is opened anew for each call ends in the same state as one that stays open."""
 
 import pytest
 

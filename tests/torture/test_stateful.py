@@ -76,12 +76,12 @@ class Device(RuleBasedStateMachine):
     @rule(user=st.sampled_from(USERS), count=st.integers(200, 300))
     def ask_for_too_much(self, user, count):
         before = self.device.home.database.row("SELECT count(*) FROM requests")
-        for asked in (Request(user, rounds=(1,), count=count), Request(user, rounds=(99,)), Request("nobody")):
+        for request in (Request(user, rounds=(1,), count=count), Request(user, rounds=(99,)), Request("nobody")):
             try:
-                self.device.serve([asked])
+                self.device.serve([request])
             except RequestError:
                 continue
-            raise AssertionError(f"{asked} was served")
+            raise AssertionError(f"{request} was served")
         assert self.device.home.database.row("SELECT count(*) FROM requests") == before
 
     @rule(segments=st.one_of(st.none(), st.integers(1, 3)))
@@ -150,7 +150,7 @@ def request(draw, left):
     return Request(user, samples=tuple(draw(st.sets(st.sampled_from(mine), min_size=1, max_size=4))))
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of an estimator that has not met every class
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of an estimator that has not seen every class
 def test_the_whole_interface_in_any_order(deep):
     run_state_machine_as_test(
         Device,

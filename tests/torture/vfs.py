@@ -28,7 +28,7 @@ class RecordingVFS(apsw.VFS):
         path = self.relative(filename)
         if path not in self.disk.now.names:
             raise apsw.IOError("no such file")
-        self.step(Names(path.parent, gone=(path,)))
+        self.step(Names(path.parent, removed=(path,)))
         super().xDelete(filename, False)
         if syncdir:
             self.step(SyncFolder(path.parent))
@@ -56,7 +56,7 @@ class RecordingVFSFile(apsw.VFSFile):
         self._vfs, self._path = vfs, vfs.relative(filename)
         vfs.reading(self._path, opening=True)
         if self._path not in vfs.disk.now.names:
-            vfs.step(Names(self._path.parent, came=((self._path, vfs.disk.new_inode()),)))
+            vfs.step(Names(self._path.parent, added=((self._path, vfs.disk.new_inode()),)))
         # SQLite makes the name of a journal or log that it may have made durable together with its first sync
         self._unsynced_name = not flags[0] & apsw.SQLITE_OPEN_MAIN_DB
         inode = vfs.disk.now.names[self._path]

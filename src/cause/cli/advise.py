@@ -24,7 +24,7 @@ def advise(
     memory: Annotated[str, typer.Option(help="What the device has for sub-models, as 2GB.")] = "2GB",
     rho: Annotated[float, typer.Option(help="How likely a user asks to forget in a round.")] = 0.1,
     samples: Annotated[int, typer.Option(help="How many samples are drawn of the data.")] = 5_000,
-    minutes: Annotated[float, typer.Option(help="How long to measure; what does not fit is named.")] = 10.0,
+    minutes: Annotated[float, typer.Option(help="How long to measure; what does not fit is named.")] = 9.5,
     rounds: Annotated[int, typer.Option(help="Rounds in which the data arrives.")] = 10,
     users: Annotated[int, typer.Option(help="Users, where the data names none.")] = 100,
     data_root: Annotated[Path | None, typer.Option("--data", help="The folder of named data sets.")] = None,

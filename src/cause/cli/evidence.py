@@ -66,6 +66,9 @@ def verify(
         print_table(
             "Replayed from the retained data", list(counts), [[str(value) for value in counts.values()]], names=0
         )
+        if not report.sub_models:
+            signed = "" if receipt is None else "; the receipt is signed by the device and in its log"
+            print(f"nothing was replayed: there is no sub-model to compare{signed}")
         for name in (*map(str, report.mismatched), *report.wrong):
             print(f"mismatched: {name}")
         for name in report.superseded:
@@ -115,11 +118,8 @@ def receipts(
     home: HomeFolder,
     number: Annotated[int | None, typer.Argument(help="One of them, with its proof.", show_default=False)] = None,
     out: Annotated[Path | None, typer.Option(help="Write it to a file, to be checked elsewhere.")] = None,
-    first: Annotated[int | None, typer.Option(min=0, help="List from this number on.", show_default=False)] = None,
-    most: Annotated[
-        int | None,
-        typer.Option(min=1, help="List so many: by default the newest 50, with --json all.", show_default=False),
-    ] = None,
+    first: o.First = None,
+    most: o.Most = None,
     json: o.AsJson = False,
 ) -> None:
     """List the receipts of a home, or give one with its proof."""

@@ -76,7 +76,7 @@ PerWorker = Annotated[
 
 
 def executor_of(ray: str | None, per_worker: str | None) -> "RayExecutor | None":
-    """Return the executor that a command asked for; None to train as the home is configured."""
+    """Return the executor that the options of a command name; None to train as the home is configured."""
     if ray is None:
         if per_worker is not None:
             raise InputError("--per-worker says what a worker of a cluster needs: name the cluster with --ray")
@@ -179,7 +179,9 @@ def _opened(
 
     def open_device() -> "Cause":
         try:
-            learner = recorded_learner(home) if without_learner else deferred_learner(home) if deferred else None
+            learner = additive_learner(home)
+            if learner is None and (without_learner or deferred):
+                learner = recorded_learner(home) if without_learner else deferred_learner(home)
             with upgrade_status(home, read_only):
                 return Cause(home, learner=learner, read_only=read_only, watch=watch, executor=executor)
         except ModuleNotFoundError as error:
@@ -215,16 +217,28 @@ def key_files(home: Path) -> list[Path]:
     return [source.path] if isinstance(source, FileKeySource | RotatingFileKeySource) else []
 
 
-def recorded_learner(home: Path) -> "Learner | None":
-    """Return a stand-in with the learner's recorded properties; None for homes of early versions without them.
+def additive_learner(home: Path) -> "Learner | None":
+    """Return the learner of an additive home; None for other homes, and if it cannot be made.
 
-    An additive learner is returned itself: it is made in milliseconds, and says that its home obeys the additive law.
+    It is made without its backbone where that is missing or another one: recorded samples are forgotten and verified
+    all the same, and new inputs are refused.
     """
-    if (described := config_of(home).learner or {}).get("kind") == "additive":
-        from cause.learners.described import build
+    described = config_of(home).learner or {}
+    if described.get("kind") != "additive":
+        return None
+    from cause.learners.additive import AdditiveLearner
+    from cause.learners.described import build
 
-        with suppress(CauseError):  # its backbone may be missing, and the home can be looked at all the same
-            return build(described)
+    try:
+        return build(described)
+    except InputError as error:
+        with suppress(CauseError):
+            return AdditiveLearner.without_backbone(described, str(error))
+    return None
+
+
+def recorded_learner(home: Path) -> "Learner | None":
+    """Return a stand-in with the learner's recorded properties; None for homes of early versions without them."""
     from cause.learners.recorded import RecordedLearner
 
     recipe, size, _ = _recorded(home)
@@ -236,8 +250,8 @@ def deferred_learner(home: Path) -> "DeferredLearner | None":
     from cause.learners.deferred import DeferredLearner
 
     (recipe, size, environment), described = _recorded(home), config_of(home).learner
-    if described is not None and described.get("kind") == "additive":
-        return None  # made in milliseconds, and to forget is to subtract, which needs it
+    if (described or {}).get("kind") == "additive":
+        return None  # to forget is to subtract, which needs the learner
     if recipe is None or size is None or environment is None or described is None:
         return None
 
@@ -301,7 +315,7 @@ def trains_on(home: Path) -> str:
 def repair_of(home: Path, option: str | None) -> str:
     """Return when to repair, now or later: as the option says, or else as the home is configured."""
     from cause.common.registry import check_choice
-    from cause.device.config import REPAIRS
+    from cause.engine.arguments import REPAIRS
 
     if option is None:
         return config_of(home).settings.repair

@@ -86,11 +86,16 @@ Rounds = Annotated[int | None, typer.Option(help="Rounds to draw. [default: 10]"
 Samples = Annotated[int | None, typer.Option(help="Samples to draw. [default: 50000]")]
 Rho = Annotated[float | None, typer.Option(help="ρ: how likely a user asks in a round. [default: 0.1]")]
 Alpha = Annotated[float | None, typer.Option(help="α: how even a user's labels are. [default: 0.5]")]
+First = Annotated[int | None, typer.Option(min=0, help="List from this number on.", show_default=False)]
+Most = Annotated[
+    int | None,
+    typer.Option(min=1, help="List so many: by default the newest 50, with --json all.", show_default=False),
+]
 Ages = Annotated[
     str | None,
     typer.Option(
-        help="Age of what is asked for, in rounds: uniform, current, recent:FACTOR (P(age a) ∝ FACTOR^a, with "
-        "0 < FACTOR ≤ 1), weights:N,N,… by age, or trace:FILE as often as in that trace. [default: uniform]"
+        help="Age of the data that requests name, in rounds: uniform, current, recent:FACTOR (P(age a) ∝ FACTOR^a, "
+        "with 0 < FACTOR ≤ 1), weights:N,N,… by age, or trace:FILE as often as in that trace. [default: uniform]"
     ),
 ]
 Scope = Annotated[

@@ -16,11 +16,8 @@ def samples(
     home: h.HomeFolder,
     user: Annotated[str, typer.Option(help="Whose samples.")],
     round_: Annotated[int | None, typer.Option("--round", min=1, help="Only those of this round.")] = None,
-    first: Annotated[int | None, typer.Option(min=0, help="List from this number on.", show_default=False)] = None,
-    most: Annotated[
-        int | None,
-        typer.Option(min=1, help="List so many: by default the newest 50, with --json all.", show_default=False),
-    ] = None,
+    first: o.First = None,
+    most: o.Most = None,
     json: o.AsJson = False,
 ) -> None:
     """List what is held of a user: each sample's round, handle, label, and when it arrived.

@@ -1,16 +1,12 @@
 """`cause workload`."""
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from cause.cli import options as o
-from cause.cli.output import check_files, print_json, progress_bar
+from cause.cli import trace_output
+from cause.cli.output import check_files, progress_bar
 
 
 def workload(
-    out: Annotated[Path | None, typer.Option("--out", help="The file to write; without it, standard output.")] = None,
+    out: trace_output.Out = None,
     users: o.Users = None,
     rounds: o.Rounds = None,
     samples: o.Samples = None,
@@ -22,16 +18,10 @@ def workload(
     labels: o.Labels = None,
     classes: o.Classes = 10,
     seed: o.Seed = 0,
-    json: Annotated[
-        bool, typer.Option("--json", help="With --out: print one JSON object that says what was written.")
-    ] = False,
+    json: trace_output.AsJson = False,
 ) -> None:
     """Draw the paper's synthetic workload and write it as a trace (JSON lines)."""
-    from cause.errors import InputError
-    from cause.lab.trace import write_trace
-
-    if json and out is None:
-        raise InputError("--json tells what was written to a file: give --out too (a trace itself is JSON lines)")
+    trace_output.check_options(out, json=json)
     check_files(None, out)
     drawn = o.drawn_of(
         classes,
@@ -48,13 +38,4 @@ def workload(
     )
     with progress_bar("drawing a workload") as progress:
         trace = drawn.trace(progress)
-    if out is None:
-        for line in trace.lines():
-            print(line)
-        return
-    write_trace(trace, out)
-    summary = {"file": str(out), "rounds": len(trace.rounds), "samples": trace.samples, "requests": trace.requests}
-    if json:
-        print_json(summary)
-    else:
-        print("wrote {file}: {rounds} rounds, {samples:,} samples, {requests:,} requests".format(**summary))
+    trace_output.deliver(trace, out, json=json)

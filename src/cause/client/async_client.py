@@ -1,4 +1,4 @@
-"""The same client for programs with an event loop."""
+"""The asynchronous client, for programs with an event loop."""
 
 import asyncio
 import json

@@ -74,11 +74,6 @@ class Call(Generic[T]):
         """The headers of the call, without the token."""
         return {name: value for name, value in (("Content-Type", self.kind), ("Idempotency-Key", self.key)) if value}
 
-    @property
-    def repeatable(self) -> bool:
-        """Whether the call may be sent again although nobody knows whether it arrived."""
-        return self.method == "GET" or self.key is not None
-
 
 def upload(user: str, x: ArrayLike, y: ArrayLike, key: str | None) -> Call[Upload]:
     """Return the call that uploads samples of a user."""

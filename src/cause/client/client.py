@@ -37,7 +37,7 @@ WAIT_S = 600.0
 LONGEST_PAUSE_S = 10.0
 """A call is not sent again if the service asks for a longer pause."""
 LOOK_S = 0.1
-"""Seconds between two looks at something that is waited for."""
+"""Seconds between two requests for the state of work that a call waits for."""
 
 
 class Client:

@@ -73,9 +73,9 @@ class Request:
     staged: int
     receipts: list[int]
     shards: list[int] = field(default_factory=list)
-    """The shards that it touched; a user's own token is not told."""
+    """The shards that the request touched; a user's own token gets an empty list."""
     rsn_planned: int | None = None
-    """Samples to train again; a user's own token is not told."""
+    """The number of samples to train again; a user's own token gets None."""
     note: str | None = None
     """Tells an operator that nothing was held of the user."""
 

@@ -1,1 +1,1 @@
-"""Small parts that every package uses: units, names, hashes. It imports nothing of the other packages."""
+"""Small modules that every package uses: units, names, hashes. They import nothing of the other packages."""

@@ -1,4 +1,4 @@
-"""Absolute paths, and files that are written whole or not at all."""
+"""Absolute paths, and atomic writing of files."""
 
 import os
 import sys

@@ -41,12 +41,12 @@ def pack_digests(digests: Sequence[bytes]) -> bytes:
 
 
 def digest(*parts: Part) -> bytes:
-    """Collision-resistant digest (SHA-256) of the parts: what identities are made of."""
+    """Return a collision-resistant digest (SHA-256) of the parts; identities are such digests."""
     return hashlib.sha256(pack(*parts)).digest()
 
 
 def root_key(seed: int) -> bytes:
-    """The key from which every other one is derived."""
+    """Return the key of a seed from which all other keys are derived."""
     return digest("cause root", seed)
 
 
@@ -56,17 +56,17 @@ def derive(key: bytes, *parts: Part) -> bytes:
 
 
 def training_seed(key: bytes, shard: int, round_: int, slice_: int) -> bytes:
-    """The seed of a sub-model's training: a replay gets the same one again."""
+    """Return the seed of a sub-model's training; a replay gets the same one."""
     return hashlib.blake2b(b"%d/%d/%d" % (shard, round_, slice_), key=key, digest_size=32).digest()
 
 
 def keyed_int(key: bytes, *parts: Part) -> int:
-    """A number below 2^64 that only the holder of the key can predict."""
+    """Return a number below 2^64 that only the holder of the key can predict."""
     return int.from_bytes(hashlib.blake2b(pack(*parts), key=key, digest_size=8).digest(), "big")
 
 
 def scatter(base: int, positions: NDArray[np.int64]) -> Hashes:
-    """Keyed hashes of many positions at once, from one keyed number: the finaliser of splitmix64.
+    """Return hashes of many positions at once from one keyed number, by the finaliser of splitmix64.
 
     >>> [int(h) % 4 for h in scatter(7, np.arange(6))] == [int(h) % 4 for h in scatter(7, np.arange(6))]
     True

@@ -1,4 +1,4 @@
-"""Freed memory goes back to the system: a device that idles holds no more than it needs."""
+"""Returning freed memory to the system, so that an idle device holds no more than it needs."""
 
 import ctypes
 import sys
@@ -6,7 +6,7 @@ from contextlib import suppress
 
 
 def return_freed_memory() -> None:
-    """Let the allocator return what is free, where it can (glibc); elsewhere do nothing.
+    """Let glibc's allocator return freed memory to the system; do nothing with other C libraries.
 
     Arrays of some megabytes that were freed stay with the process otherwise, since glibc expects to need them again.
 

@@ -1,4 +1,4 @@
-"""Which folder is a home: what is written beside it must not be written into it."""
+"""Finding out whether a path is inside a home, where no other files may be written."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Functions of a user's own, named so that a configuration can say which: `package.module:function`."""
+"""Importing users' own functions by a name that a configuration can hold: `package.module:function`."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -18,7 +18,7 @@ def imported(name: str, what: str) -> Callable[..., Any]:
     name
         `package.module:function`.
     what
-        What it is, for messages: "model", "loss".
+        The word for the function in error messages: "model", "loss".
 
     Raises
     ------
@@ -57,7 +57,7 @@ def _hint(module: str, error: Exception) -> str:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The name under which a function may be imported.
+    """Return the name by which a function can be imported.
 
     >>> import math
     >>> name_of(math.sqrt)
@@ -67,7 +67,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def check_importable_elsewhere(name: str, what: str) -> None:
-    """Refuse a function of the script that is running: another program cannot import it.
+    """Raise an `InputError` for a function of the running script: another program cannot import it.
 
     >>> check_importable_elsewhere("__main__:network", "model")
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""What this machine is and has. Nothing heavy is imported to find out."""
+"""The hardware and the installed software of this machine, without importing heavy packages."""
 
 import os
 import platform
@@ -27,12 +27,12 @@ SOFTWARE = (
 
 
 def software() -> list[dict[str, Any]]:
-    """The packages that CAUSE uses: name, version or None, what each is for, and how to get it."""
+    """Return the packages that CAUSE uses: name, version (None: missing), purpose, and how to install each."""
     return [_package(*entry) for entry in SOFTWARE]
 
 
 def hardware() -> dict[str, Any]:
-    """The machine in a few words, without its name."""
+    """Return a description of the machine, without its host name."""
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
     return {
         "cause": __version__,
@@ -45,7 +45,7 @@ def hardware() -> dict[str, Any]:
 
 
 def cores() -> int:
-    """The cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -1,4 +1,4 @@
-"""Names of users: one way to write each, and which written names are the same.
+"""Users' names: their normal form, and which spellings are the same name.
 
 Two names that look alike must not be two users: an erasure of the one would miss the other. So a name is kept in
 Unicode's normal form C, and one with white space at an edge or with invisible characters is refused. Homes of
@@ -23,7 +23,7 @@ UNSEEN = frozenset(
 
 
 def is_unseen(character: str) -> bool:
-    r"""Whether a character is a control character or invisible; a space is neither.
+    r"""Return whether a character is a control character or invisible; a space is neither.
 
     >>> is_unseen("\u200b"), is_unseen("e"), is_unseen(" ")
     (True, False, False)
@@ -32,7 +32,7 @@ def is_unseen(character: str) -> bool:
 
 
 def check_user(user: Any) -> None:
-    """Refuse what cannot be a user's id at all: no text, empty, too long, or not to be written in UTF-8."""
+    """Raise an `InputError` for what cannot be a user's id: no text, empty, too long, or impossible in UTF-8."""
     if not isinstance(user, str) or not 1 <= len(user) <= LONGEST_USER_ID:
         seen = f"one of {len(user)}" if isinstance(user, str) else repr(user)
         raise InputError(f"a user id is a text of 1 to {LONGEST_USER_ID} characters, not {seen}")
@@ -41,7 +41,7 @@ def check_user(user: Any) -> None:
 
 
 def normal_name(user: Any) -> str:
-    r"""A user's id as it is kept: in Unicode's normal form C.
+    r"""Return a user's id in Unicode's normal form C, in which it is stored.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def normal_name(user: Any) -> str:
 
 
 def fold(user: str) -> str:
-    r"""What all names that are the same share; of a name as `normal_name` returns it, the name itself.
+    r"""Return a form that all spellings of one name share; a name that `normal_name` returned stays as it is.
 
     >>> {fold(name) for name in ("zoé", "zoe\u0301", "zoé ", "zo\u200bé", "\u2060zoé")} == {"zoé"}
     True

@@ -1,6 +1,6 @@
-"""Strategies that other packages bring: entry points, looked up when a name is not ours and loaded when it is used.
+"""Strategies of other packages, by entry points: looked up when a name is not ours, loaded when it is used.
 
-A package names them in its `pyproject.toml`, by group; nothing here has to know it:
+A package registers them in its `pyproject.toml`, by group; nothing here has to be changed:
 
     [project.entry-points."cause.policies"]
     crowded = "my_package:Crowded"
@@ -17,40 +17,40 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""What a name may be, so that `policy=name,…` can be read."""
+"""The names that a strategy may have, so that `policy=name,…` can be parsed."""
 
 
 def entry_points_of(group: str) -> "tuple[EntryPoint, ...]":
-    """The entry points of a group, of all packages that are installed; nothing of them is imported.
+    """Return the entry points of a group, of all installed packages; nothing is imported.
 
     >>> entry_points_of("cause.no-such-group")
     ()
     """
-    return _found(group, tuple(sys.path))
+    return _installed(group, tuple(sys.path))
 
 
 @lru_cache
-def _found(group: str, path: tuple[str, ...]) -> "tuple[EntryPoint, ...]":
-    """What there is on a path, read once: it takes some milliseconds."""
+def _installed(group: str, path: tuple[str, ...]) -> "tuple[EntryPoint, ...]":
+    """Read the entry points on a path, once: it takes some milliseconds."""
     from importlib.metadata import entry_points  # slow to import on a small board, and seldom needed
 
     return tuple(entry_points(group=group))
 
 
 def package_of(entry: "EntryPoint") -> str:
-    """The name of the package that brings an entry point."""
+    """Return the name of the package that an entry point belongs to."""
     return entry.dist.name if entry.dist is not None else entry.module
 
 
 def load(kind: str, name: str, entries: "list[EntryPoint]") -> Any:
-    """What an entry point names.
+    """Import the object that an entry point names.
 
     Parameters
     ----------
     kind, name
-        Of the strategy, for messages.
+        The kind and the name of the strategy, for error messages.
     entries
-        The entry points of that name: one, or the name does not say which is meant.
+        The entry points with that name; if there are several, it is not clear which is meant.
 
     Raises
     ------

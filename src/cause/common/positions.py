@@ -1,7 +1,7 @@
-"""Sets of positions within one upload, small while they are runs: most uploads are whole or lost their head.
+"""Sets of positions within one upload. A run of positions takes little memory, and most sets are runs.
 
-A `range` (step 1) stands for a run, a sorted integer array for anything else. Both mean the same set; everything
-here treats them alike, and `runs` names a set the same way whichever holds it.
+A set is a `range` (step 1) if it is a run, else a sorted integer array. A run may be given as an array too: all
+functions here treat both alike, and `runs` returns the same bytes for both.
 """
 
 import re
@@ -17,14 +17,14 @@ _ITEM = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15}))?", re.ASCII)
 
 
 def array(positions: Positions) -> Array:
-    """The set as a sorted array."""
+    """Return a set as a sorted array."""
     if isinstance(positions, range):
         return np.arange(positions.start, positions.stop, dtype=np.int64)
     return positions
 
 
 def of(values: Iterable[int]) -> Positions:
-    """The set of these values.
+    """Return the set of these values.
 
     >>> of([3, 1, 2, 2]), of([5, 1])
     (range(1, 4), array([1, 5]))
@@ -40,7 +40,7 @@ def _lean(values: Array) -> Positions:
 
 
 def common(a: Positions, b: Positions) -> Positions:
-    """What both hold.
+    """Return the intersection of two sets.
 
     >>> common(range(0, 8), range(5, 20)), common(range(0, 4), of([1, 3, 9]))
     (range(5, 8), array([1, 3]))
@@ -57,7 +57,7 @@ def common(a: Positions, b: Positions) -> Positions:
 
 
 def minus(a: Positions, b: Positions) -> Positions:
-    """What `a` holds and `b` does not.
+    """Return the positions in `a` that are not in `b`.
 
     >>> minus(range(0, 10), range(0, 4)), minus(range(0, 5), range(2, 3)), minus(range(3), range(3))
     (range(4, 10), array([0, 1, 3, 4]), range(0, 0))
@@ -76,7 +76,7 @@ def minus(a: Positions, b: Positions) -> Positions:
 
 
 def union(parts: Sequence[Positions]) -> Positions:
-    """What any of the (disjoint) parts holds.
+    """Return the union of disjoint sets.
 
     >>> union([range(0, 2), range(2, 4)]), union([])
     (range(0, 4), range(0, 0))
@@ -91,7 +91,7 @@ def union(parts: Sequence[Positions]) -> Positions:
 
 
 def lowest(positions: Positions, count: int) -> Positions:
-    """The lowest `count` of them.
+    """Return the lowest `count` positions of a set.
 
     >>> lowest(range(4, 9), 2), lowest(of([1, 5, 9]), 2)
     (range(4, 6), array([1, 5]))
@@ -100,7 +100,7 @@ def lowest(positions: Positions, count: int) -> Positions:
 
 
 def count_below(positions: Positions, bounds: Sequence[int]) -> list[int]:
-    """How many of them lie below each bound.
+    """Return how many positions are below each bound.
 
     >>> count_below(range(4, 9), [0, 6, 20]), count_below(of([1, 5, 9]), [5, 6])
     ([0, 2, 5], [1, 2])
@@ -112,7 +112,7 @@ def count_below(positions: Positions, bounds: Sequence[int]) -> list[int]:
 
 
 def split(positions: Positions, codes: NDArray[np.integer]) -> dict[int, Positions]:
-    """Cut a set by a code for each of its members (a shard, a slice).
+    """Split a set by a code for each of its members, such as a shard or a slice; return the parts by code.
 
     >>> split(range(4), np.array([1, 0, 1, 1]))
     {0: range(1, 2), 1: array([0, 2, 3])}
@@ -127,7 +127,7 @@ def split(positions: Positions, codes: NDArray[np.integer]) -> dict[int, Positio
 
 
 def runs(positions: Positions) -> bytes:
-    """The one name of a set, as runs.
+    """Return a set as bytes, a list of runs; equal sets give equal bytes.
 
     >>> runs(range(2, 5)), runs(np.array([2, 3, 4])), runs(of([0, 1, 7]))
     (b'2-5', b'2-5', b'0-2,7-8')
@@ -143,7 +143,7 @@ def runs(positions: Positions) -> bytes:
 
 
 def from_runs(name: bytes) -> Positions:
-    """The set of that name.
+    """Return the set of which `runs` returned these bytes.
 
     >>> from_runs(b"2-5"), from_runs(b"0-2,7-8"), from_runs(b"")
     (range(2, 5), array([0, 1, 7]), range(0, 0))
@@ -153,7 +153,7 @@ def from_runs(name: bytes) -> Positions:
 
 
 def to_text(positions: Positions) -> str:
-    """The set as people write it: numbers and ranges, both ends included.
+    """Return a set as text for people: numbers, and ranges with both ends included.
 
     >>> to_text(range(2, 5)), to_text(of([0, 1, 7])), to_text(range(0))
     ('2-4', '0-1,7', '')
@@ -164,7 +164,7 @@ def to_text(positions: Positions) -> str:
 
 
 def from_text(text: str, most: int) -> Positions:
-    """The set that a text of `to_text` describes; a `ValueError` if it is none, or has more than `most` members.
+    """Parse a text of `to_text`; raise a `ValueError` if it is no set, or has more than `most` members.
 
     >>> from_text("0-1,7", most=3)
     array([0, 1, 7])

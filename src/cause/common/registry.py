@@ -1,4 +1,4 @@
-"""Named strategies: one line registers one, other packages bring more, and an unknown name tells what exists."""
+"""Registries of named strategies: ours and those of other packages. An unknown name is an error that lists them."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,18 +11,18 @@ from cause.errors import InputError
 T = TypeVar("T")
 
 
-def nearest(name: object, known: Iterable[str]) -> str:
-    """A hint at the known name that is most like another one; nothing where none is.
+def nearest(name: object, choices: Iterable[str]) -> str:
+    """Return a hint for error messages at the choice most similar to an unknown name; empty if none is similar.
 
     >>> nearest("shard", ["shards", "slots"]), nearest("colour", ["shards", "slots"])
     (" (did you mean 'shards'?)", '')
     """
-    near = get_close_matches(str(name), list(known), n=1)
+    near = get_close_matches(str(name), list(choices), n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def check_choice(kind: str, value: object, choices: Sequence[str]) -> None:
-    """Refuse what is not one of a few words.
+    """Raise an `InputError` unless the value is one of the choices.
 
     >>> check_choice("schedule", "linear", ("constant", "cosine"))
     Traceback (most recent call last):
@@ -38,14 +38,15 @@ class Registry(Mapping[str, T], Generic[T]):
     Parameters
     ----------
     kind
-        What they are, for messages.
+        The word for a strategy in error messages: "policy", "vote".
     entries
-        Ours, by name.
+        The strategies of this package by name.
     group
-        The group of entry points by which other packages bring more; None if there is none. They are searched when a
-        name is not ours or all names are listed, and imported when one is used. A name that is ours stays ours.
+        The group of entry points in which other packages register strategies; None if there is none. They are
+        searched when a name is not in `entries` or all names are listed, and imported when one is used. A name in
+        `entries` cannot be replaced.
     accepts
-        Whether something that a package brings is of this kind.
+        A function that says whether an object of another package is a strategy of this kind.
 
     Examples
     --------
@@ -74,35 +75,36 @@ class Registry(Mapping[str, T], Generic[T]):
         return self._loaded[name]
 
     def _load(self, name: str) -> T:
-        found = self._plugins()
-        if name not in found:
-            known = [*self._entries, *found]
+        plugins = self._plugins()
+        if name not in plugins:
+            names = [*self._entries, *plugins]
             missing = "" if self.group is None else f"; a package that brings it as {self.group!r} is not installed"
             raise InputError(
-                f"unknown {self.kind} {name!r}{nearest(name, known)}: one of {', '.join(sorted(known))}{missing}"
+                f"unknown {self.kind} {name!r}{nearest(name, names)}: one of {', '.join(sorted(names))}{missing}"
             )
-        made: T = load(self.kind, name, found[name])
-        if not self._accepts(made):
+        strategy: T = load(self.kind, name, plugins[name])
+        if not self._accepts(strategy):
             raise InputError(
-                f"the {self.kind} {name!r} of the package {package_of(found[name][0])!r} is no {self.kind}: {made!r}"
+                f"the {self.kind} {name!r} of the package {package_of(plugins[name][0])!r} is no {self.kind}: "
+                f"{strategy!r}"
             )
-        return made
+        return strategy
 
     def _plugins(self) -> dict[str, list[Any]]:
-        """The entry points of other packages, by name; none is loaded."""
-        found: dict[str, list[Any]] = {}
+        """Return the entry points of other packages by name; none is loaded."""
+        plugins: dict[str, list[Any]] = {}
         for entry in entry_points_of(self.group) if self.group is not None else ():
             if entry.name not in self._entries:
-                found.setdefault(entry.name, []).append(entry)
-        return found
+                plugins.setdefault(entry.name, []).append(entry)
+        return plugins
 
     def taken(self) -> dict[str, str]:
-        """Names of ours that a package has, too: package by name. They are not used."""
+        """Return our names that another package registers too, with its name; its strategies are not used."""
         entries = entry_points_of(self.group) if self.group is not None else ()
         return {entry.name: package_of(entry) for entry in entries if entry.name in self._entries}
 
     def refuse_taken(self, name: str) -> None:
-        """Refuse a name of ours that another package has, too: the caller may mean the other one."""
+        """Raise an `InputError` if another package registers one of our names: the caller may mean its strategy."""
         if name in (taken := self.taken()):
             raise InputError(
                 f"the {self.kind} {name!r} is ours, and the package {taken[name]!r} brings another of that name: "
@@ -110,7 +112,7 @@ class Registry(Mapping[str, T], Generic[T]):
             )
 
     def get(self, name: str, default: Any = None) -> Any:
-        """As of any mapping: the default for an unknown name."""
+        """Return a strategy by name, or the default for an unknown name."""
         if name not in self:
             return default
         return self[name]
@@ -125,11 +127,11 @@ class Registry(Mapping[str, T], Generic[T]):
         return len(self._entries) + len(self._plugins())
 
     def summary(self, name: str) -> str:
-        """The first line of the strategy's docstring."""
+        """Return the first line of a strategy's docstring."""
         return (inspect.getdoc(self[name]) or "").partition("\n")[0]
 
     def summaries(self) -> dict[str, str]:
-        """The first lines of all: of packages too, which are named; of what cannot be used the reason."""
+        """Return the summaries of all strategies: with the package if it is another one, or why one cannot be used."""
         lines = {name: self.summary(name) for name in self._entries}
         for name, entries in sorted(self._plugins().items()):
             try:
@@ -140,7 +142,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
 
 def subclass_of(base: type) -> Callable[[Any], bool]:
-    """Whether something is a class on a base.
+    """Return a function that says whether an object is a subclass of `base`.
 
     >>> subclass_of(int)(bool), subclass_of(int)(7)
     (True, False)

@@ -1,4 +1,4 @@
-"""Means over seeds, and how sure they are."""
+"""Means over seeds, with confidence intervals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Mean:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Mean":
-        """Of these values."""
+        """Return the mean of these values."""
         if len(values) < 2:
             return cls(fmean(values), None)
         return cls(fmean(values), student_t(len(values) - 1) * stdev(values) / len(values) ** 0.5)
@@ -58,7 +58,7 @@ class Mean:
 
 
 def student_t(freedom: int) -> float:
-    """The 97.5 % quantile of Student's t distribution (Cornish-Fisher expansion).
+    """Return the 97.5 % quantile of Student's t distribution (Cornish-Fisher expansion).
 
     >>> [round(student_t(n), 2) for n in (1, 4, 9, 29)]
     [12.71, 2.78, 2.26, 2.05]

@@ -1,4 +1,4 @@
-"""Sizes in bytes, as people write them. GB is 2^30, as in the paper's "2 GB"."""
+"""Parsing and formatting sizes in bytes. GB is 2^30, as in the paper's "2 GB"."""
 
 import math
 import re
@@ -10,7 +10,7 @@ _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?I?B|[KMGT]|)\s*", re.IGN
 
 
 def parse_bytes(text: str | int) -> int:
-    """Read a size.
+    """Parse a size, such as 2GB, 512MB or a number of bytes; raise an `InputError` if it is none.
 
     >>> parse_bytes("2GB") == 2 * 2**30, parse_bytes("30.15 MB"), parse_bytes(512)
     (True, 31614566, 512)
@@ -29,7 +29,7 @@ def parse_bytes(text: str | int) -> int:
 
 
 def format_bytes(size_bytes: int) -> str:
-    """Write a size.
+    """Format a number of bytes with a unit.
 
     >>> format_bytes(2 * 2**30), format_bytes(31614566), format_bytes(512)
     ('2.00 GB', '30.15 MB', '512 B')

@@ -57,7 +57,7 @@ def inputs_of(x: NDArray[Any], path: Path) -> NDArray[Any]:
     return x.astype(x.dtype.newbyteorder("="), copy=False) if unchanged else x.astype(np.float32)
 
 
-def refuse_unknown(arrays: Iterable[str], path: Path | IO[bytes], known: Sequence[str] | None = None) -> None:
+def refuse_unknown(arrays: Iterable[str], path: Path | IO[bytes], allowed: Sequence[str] | None = None) -> None:
     """Refuse a file with arrays that nothing would read: one called `Users` or `owners` says whose the samples are.
 
     Parameters
@@ -66,7 +66,7 @@ def refuse_unknown(arrays: Iterable[str], path: Path | IO[bytes], known: Sequenc
         The names of the arrays of the file.
     path
         The file, for the error.
-    known
+    allowed
         The names that are read; by default `x`, `y` and `users`, and the same of each split that has inputs.
 
     Raises
@@ -81,11 +81,11 @@ def refuse_unknown(arrays: Iterable[str], path: Path | IO[bytes], known: Sequenc
     cause.errors.InputError: 'a.npz': nothing reads its array 'Users' (did you mean 'users'?): leave it out; ...
     """
     names = list(arrays)
-    if known is None:
-        known = [f"{name}{end}" for end in ("", "_train", "_test") if f"x{end}" in names for name in ARRAYS]
-    unknown = [name for name in names if name not in known]
+    if allowed is None:
+        allowed = [f"{name}{end}" for end in ("", "_train", "_test") if f"x{end}" in names for name in ARRAYS]
+    unknown = [name for name in names if name not in allowed]
     if unknown:
-        which = ", ".join(f"{name!r}{nearest(name.lower(), known)}" for name in unknown[:8])
+        which = ", ".join(f"{name!r}{nearest(name.lower(), allowed)}" for name in unknown[:8])
         more = f" and {len(unknown) - 8} more" if len(unknown) > 8 else ""
         noun, pronoun = ("array", "it") if len(unknown) == 1 else ("arrays", "them")
-        raise bad(path, f"nothing reads its {noun} {which}{more}: leave {pronoun} out; {', '.join(known)} are read")
+        raise bad(path, f"nothing reads its {noun} {which}{more}: leave {pronoun} out; {', '.join(allowed)} are read")

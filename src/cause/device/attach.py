@@ -92,7 +92,7 @@ def attach(
 
 
 def is_home(layout: Layout) -> bool:
-    """Whether a folder is a home; a `HomeError` if it can be none, as the path of a file."""
+    """Return whether a folder is a home; raise a `HomeError` if it cannot be one, as the path of a file."""
     try:
         if layout.config.exists():
             return True

@@ -1,4 +1,4 @@
-"""What a home is composed of: written down when it is made, so that a preset may change and homes do not.
+"""The composition of a home: stored when the home is made, so that later changes of a preset do not affect it.
 
 The table `[composition]` of `cause.toml` holds every part by value. Homes that were made before there was such a table
 have a preset's name alone: it means what it meant then, whatever the preset of that name is by now.
@@ -35,7 +35,7 @@ LATER: dict[str, Any] = {"active": "lowest", "replays": "every"}
 
 
 def composed(system: str, learner: Learner | None, shards: int, memory: str, slots: int | None) -> dict[str, Any]:
-    """The table for a new home: a system by today's presets, with nothing left open.
+    """Return the table of a new home: all parts of its system, with pruning decided.
 
     Parameters
     ----------
@@ -54,12 +54,12 @@ def composed(system: str, learner: Learner | None, shards: int, memory: str, slo
 
 
 def table(system: System) -> dict[str, Any]:
-    """The parts of a system, by name."""
+    """Return the parts of a system by name."""
     return {name: value for name, value in asdict(system).items() if name in PARTS}
 
 
 def system_of(name: str, parts: Mapping[str, Any] | None) -> System:
-    """What a home is composed of: its table, or what the name meant before there were tables.
+    """Return the system of a home: from its table, or for an old home what the preset meant when it was made.
 
     Raises
     ------

@@ -14,12 +14,12 @@ from cause.common.units import parse_bytes
 from cause.device.composition import system_of
 from cause.device.store.disk import open_to_read
 from cause.device.vault import CommandKeySource, EnvKeySource, FileKeySource, KeySource, RotatingFileKeySource
+from cause.engine.arguments import REPAIRS
 from cause.engine.arrivals import setting
 from cause.engine.executor import MOST_WORKERS
 from cause.engine.presets import System, parse_system
 from cause.errors import HomeError, InputError
 
-REPAIRS = ("now", "later")
 TABLES = ("device", "composition", "key", "learner")
 SHORTEST_DEADLINE_DAYS = 1 / 1440
 LARGEST_BYTES = 1 << 20  # of a configuration: anything longer is not one
@@ -27,7 +27,7 @@ LARGEST_BYTES = 1 << 20  # of a configuration: anything longer is not one
 
 @dataclass(frozen=True)
 class Settings:
-    """What a device is made of; the table `[device]`."""
+    """The settings of a device: the table `[device]`."""
 
     system: str = "cause"
     shards: int = 4
@@ -64,7 +64,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Config:
-    """The whole file."""
+    """A whole configuration file."""
 
     settings: Settings
     key: Mapping[str, Any]
@@ -74,29 +74,29 @@ class Config:
 
     @property
     def system(self) -> System:
-        """What the home is composed of."""
+        """The system of the home, from its composition."""
         return system_of(self.settings.system, self.composition)
 
     def source(self, folder: Path) -> KeySource:
-        """Where the master key comes from; a file's path is relative to the home."""
+        """Return the source of the master key; a file's path is relative to the home."""
         return key_source(self.key, folder)
 
     def effective(self) -> dict[str, Any]:
-        """Every value that is in force, defaults included."""
+        """Return all settings in force, defaults included."""
         tables = {"device": asdict(self.settings), "key": dict(self.key), "learner": dict(self.learner or {})}
         return tables | ({} if self.composition is None else {"composition": dict(self.composition)})
 
     def text(self) -> str:
-        """As TOML."""
+        """Return the configuration as TOML."""
         tables = {"device": asdict(self.settings), "composition": self.composition or {}, "key": self.key}
         tables["learner"] = self.learner or {}
         return "\n".join(_table(name, table) for name, table in tables.items() if table)
 
 
 def check_said(config: Config) -> None:
-    """Refuse settings with which no device works, when they are said: at `cause init`, `cause config`, `Cause(…)`.
+    """Raise an `InputError` for new settings with which no device works (`cause init`, `cause config`, `Cause(…)`).
 
-    An opening is more lenient: a home that has such a setting already must still forget (`usable_workers`).
+    Opening a home is more lenient: one that has such a setting already must still forget (`usable_workers`).
 
     Raises
     ------
@@ -145,7 +145,7 @@ def usable_workers(workers: int) -> int:
 
 
 def parse_retain(text: str | None) -> tuple[int | None, float | None]:
-    """How long samples are kept: rounds, or seconds.
+    """Parse how long samples are kept: return the rounds, or the seconds.
 
     >>> parse_retain("30 rounds"), parse_retain("1 day"), parse_retain(None)
     ((30, None), (None, 86400.0), (None, None))
@@ -160,7 +160,7 @@ def parse_retain(text: str | None) -> tuple[int | None, float | None]:
 
 
 def parse_value(name: str, text: str) -> Any:
-    """A setting's value from its text; `none` unsets one.
+    """Parse the value of a setting; `none` unsets it.
 
     >>> parse_value("workers", "2"), parse_value("storage", "none"), parse_value("deadline_days", "7.5")
     (2, None, 7.5)
@@ -181,7 +181,7 @@ def parse_value(name: str, text: str) -> Any:
 
 
 def key_source(table: Mapping[str, Any], folder: Path) -> KeySource:
-    """The source that a table `[key]` names."""
+    """Return the key source that a table `[key]` describes."""
     if len(table) != 1:
         raise InputError(f"the table [key] names one of file, rotating, env or command, not {sorted(table) or 'none'}")
     ((kind, value),) = table.items()
@@ -197,7 +197,7 @@ def key_source(table: Mapping[str, Any], folder: Path) -> KeySource:
 
 
 def read_config(path: Path) -> Config:
-    """Read and check a file."""
+    """Read and check a configuration file."""
     try:
         with open_to_read(path) as file:
             data = file.read(LARGEST_BYTES + 1)
@@ -223,8 +223,8 @@ def parse_config(data: bytes, where: str) -> Config:
         raise InputError(f"{where}: not TOML: {error}") from None
     for name, table in tables.items():
         if name not in TABLES or not isinstance(table, dict):
-            known = ", ".join(f"[{each}]" for each in TABLES)
-            raise InputError(f"{where}: unknown table [{name}]{nearest(name, TABLES)}: there are {known}")
+            allowed = ", ".join(f"[{each}]" for each in TABLES)
+            raise InputError(f"{where}: unknown table [{name}]{nearest(name, TABLES)}: there are {allowed}")
     device = tables.get("device", {})
     kinds = {field_.name: _kind(field_.type) for field_ in fields(Settings)}
     for name, value in device.items():

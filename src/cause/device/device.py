@@ -16,17 +16,8 @@ from cause.device.recorded import round_recorded, saying
 from cause.device.rounds import Rounds
 from cause.device.view import DeviceView
 from cause.engine.adapted_learner import as_learner
-from cause.engine.arguments import (
-    check_device,
-    check_whole,
-    handles_of,
-    requests_of,
-    rounds_of,
-    samples_of,
-    uploads_of,
-)
+from cause.engine.arguments import REPAIRS, check_device, check_whole, request_of, requests_of, uploads_of
 from cause.engine.arrivals import InputSpec
-from cause.engine.engine import Engine
 from cause.engine.executor import Executor
 from cause.engine.journal import Journal
 from cause.engine.learner import LearnerLike, warn_of_notes
@@ -40,18 +31,14 @@ from cause.engine.requests import Request
 from cause.engine.results import Arrived, Forgotten, Learned, Voter
 from cause.engine.samples import SegmentKey, Upload
 from cause.errors import RequestError
-from cause.executors import Here, Processes
 from cause.executors.spawning import refuse_rerun
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from cause.device.store.home import Home
     from cause.device.store.inbox import Called
 
 __all__ = ["ENDLESS", "Arrived", "Cause", "Forgotten", "Learned", "Voter"]
-
-REPAIRS = ("now", "later")
 
 
 class Cause(DeviceView):
@@ -107,9 +94,8 @@ class Cause(DeviceView):
     >>> device = Cause(learner=CountingLearner(), system="cause-no-sc", shards=2, slots=4)
     >>> device.learn([TraceUpload("alice", 1, (Part(30),)), TraceUpload("bob", 1, (Part(20),))]).samples
     50
-    >>> device.learn([TraceUpload("alice", 2, (Part(10),))]).trained == (device.memory.head(
-    ...     device.ledger.placement("alice")).key,)
-    True
+    >>> device.learn([TraceUpload("alice", 2, (Part(10),))]).round
+    2
     >>> device.forget("alice", rounds=[1], count=5)[0].rsn  # the 25 left of round 1, and round 2
     35
     """
@@ -145,44 +131,20 @@ class Cause(DeviceView):
         arguments["input_shape"] = None if input_shape is None else tuple(input_shape)
         trainer = None if learner is None else as_learner(learner)
         parts = parts_of(home, trainer, arguments, bounds, key, read_only=read_only)
-        if parts.home is not None:
-            ledger, shelf, journal = parts.home.ledger, parts.home.shelf, parts.home
         try:
-            engine = Engine(
-                parts.learner,
-                parts.system,
-                executor or (Processes(parts.workers) if parts.workers else Here()),
-                ledger=ledger,
-                shelf=shelf,
-                storage=parts.home,
-                journal=journal,
-                **parts.sizes,
-            )
+            engine = parts.engine(executor, ledger, shelf, journal)
             super().__init__(engine, parts.home)
             self.watch, self._repair = watch, parts.repair
             self._erasures = Erasures(engine, self.home, self._lookup)
             self._rounds = Rounds(engine, self.home, self._erasures, parts.inputs)
             if self.home is not None:
-                self._wake(self.home)
+                self._erasures.load_home(self.home)
             else:
                 warn_of_notes(self.learner, stacklevel=3)
         except BaseException:
             if parts.home is not None:
                 parts.home.close()
             raise
-
-    def _wake(self, home: "Home") -> None:
-        """Load the home, and finish what its last process was stopped in."""
-        home.check_recipe(self.learner)
-        home.memory = self.memory
-        if home.read_only:
-            home.refresh(self.memory)
-            return
-        home.load(self.memory)
-        self._erasures.resume()
-        if not home.accepted():  # requests may name samples by positions that an upgrade changes
-            home.upgrade()
-        self._erasures.expire_staged()
 
     # Algorithm 3, lines 2 to 5: a round of learning
 
@@ -212,7 +174,7 @@ class Cause(DeviceView):
             or until something of the round is forgotten; it goes on with the training instead. The same key with other
             samples is refused.
         empty
-            A device with a home refuses an empty round unless it is asked for: each one makes all samples a round
+            A device with a home refuses an empty round unless this is set: each one makes all samples a round
             older, and `retain="2 rounds"` deletes what is too old. A device in memory keeps everything and takes one.
 
         Returns
@@ -334,8 +296,7 @@ class Cause(DeviceView):
     def catch_up(self, *, stop: Callable[[], bool] | None = None, except_: Sequence[int] = ()) -> tuple[int, int]:
         """Train the shards that wait, once each.
 
-        A shard of which something is forgotten meanwhile is left for the next call; the others are trained to their
-        end.
+        A shard of which something is forgotten meanwhile is left for the next call; the others are trained.
 
         Parameters
         ----------
@@ -373,7 +334,7 @@ class Cause(DeviceView):
         repair: str | None = None,
         nonce: str | None = None,
     ) -> list[Forgotten]:
-        """Forget a user's everything, some rounds, a part of a round, or single samples.
+        """Forget everything of a user, some rounds, a part of a round, or single samples.
 
         When this returns, samples and tainted sub-models are destroyed, and the shards vote with their newest clean
         sub-model, if they have one. An error after the request was accepted says so (`error.recorded`).
@@ -403,8 +364,7 @@ class Cause(DeviceView):
         """
         if matching is not None:
             return forget_matching(self, user, matching, (rounds, count, samples, handles), repair, nonce)
-        named = Request(user, rounds_of(rounds), count, samples_of(samples), handles_of(handles), nonce)
-        return self.serve([named], repair=repair)
+        return self.serve([request_of(user, rounds, count, samples, handles, nonce)], repair=repair)
 
     @device_call
     def serve(
@@ -418,8 +378,7 @@ class Cause(DeviceView):
     ) -> list[Forgotten]:
         """Forget what these requests name. `forget`, `drop` and `expire` call this.
 
-        The requests are recorded durably; then samples and tainted sub-models are deleted; then the shards are trained
-        again.
+        The requests are recorded durably; then samples and tainted sub-models are deleted; then shards are retrained.
 
         Parameters
         ----------
@@ -432,8 +391,7 @@ class Cause(DeviceView):
         ids
             The requests' ids; drawn at random unless they are given.
         lenient
-            Serve a request for everything of an unknown user as any other, so that the answer does not tell whether
-            the device held anything.
+            Serve a request for everything of an unknown user as any other: the answer then reveals no user.
 
         Returns
         -------
@@ -494,8 +452,7 @@ class Cause(DeviceView):
         repair
             "now" retrains what is left at once; "later" leaves that to `repair`.
         trust_clock
-            Accept the wall clock's time after it jumped. Until then (`status().clock` says so) nothing is deleted by
-            its age.
+            Accept the wall clock after it jumped (`status().clock` says so); until then nothing is deleted by its age.
 
         Returns
         -------

@@ -36,6 +36,19 @@ class Erasures:
         self._ledger, self._state = engine.ledger, engine.state
         self._unserved = home is not None and not home.read_only  # an earlier process may have left some
 
+    def load_home(self, home: "Home") -> None:
+        """Load the state of a home that was opened, and finish requests that its last process left unfinished."""
+        home.check_recipe(self._engine.learner)
+        home.memory = self._engine.memory
+        if home.read_only:
+            home.refresh(home.memory)
+            return
+        home.load(home.memory)
+        self.resume()
+        if not home.accepted():  # requests may name samples by positions that an upgrade changes
+            home.upgrade()
+        self.expire_staged()
+
     def serve(
         self, requests: Sequence[Request], *, together: bool, ids: Sequence[str] | None, lenient: bool,
         train: Train | None,
@@ -113,7 +126,7 @@ class Erasures:
         selection
             The samples.
         requested
-            Whether users asked for it; the policy of the memory does not learn from samples that expire.
+            Whether the deletion serves a user's request; the memory's policy does not learn from samples that expire.
         """
         effect, touched = self._engine.delete(ids, selection, requested=requested)
         if self._home is not None and touched:
@@ -163,5 +176,5 @@ class Erasures:
 
 
 def _requested(requests: Sequence[Request]) -> bool:
-    """Return whether a user asked for one of these, and not only the retention period."""
+    """Return whether one of these is a user's request; the others come from the retention period."""
     return not all(request.expiry for request in requests)

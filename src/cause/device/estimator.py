@@ -35,7 +35,7 @@ class LabelError(InputError, ValueError):
 
 
 class CauseClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """A classifier that learns round after round, and forgets exactly what it is asked to.
+    """A classifier that learns round after round, and forgets exactly the samples that a request names.
 
     Each call of `fit` or `partial_fit` gives a round of samples to `cause.Cause`; `fit` begins anew.
 
@@ -51,7 +51,7 @@ class CauseClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         How often an estimator goes through a segment; a learner says so itself.
     classes
         All labels that there will ever be. Without them `fit` takes those of the data (a learner: 0, 1, 2 …), and then
-        a class stays known even when the last sample of it is forgotten, with a warning.
+        a class stays in the model even when its last sample is forgotten, with a warning.
     random_state
         The seed of everything random.
     home
@@ -108,14 +108,14 @@ class CauseClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         """
         x, labels = self._checked(X, y, first=True)
         named = self._named(None)
-        known = self._found(labels) if named is None else named
-        uploads = _by_user(1, x, _numbered(labels, known), users)
+        class_labels = self._classes_of(labels) if named is None else named
+        uploads = _by_user(1, x, _numbered(labels, class_labels), users)
         used = self.home is not None and hasattr(self, "device_")  # and then it is locked
-        device = None if used else self._device(known, self._learner(len(known)))
+        device = None if used else self._device(class_labels, self._learner(len(class_labels)))
         if device is None or device.ledger.round:
             _close(device)
             raise InputError(f"{str(self.home)!r} has learned already: `partial_fit` goes on, a new folder begins anew")
-        return self._with(device, known, uploads, from_data=named is None)
+        return self._with(device, class_labels, uploads, from_data=named is None)
 
     def partial_fit(
         self,
@@ -143,23 +143,23 @@ class CauseClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             self.device_.learn(_by_user(self.device_.ledger.round + 1, x, numbers, users))
             return self
         x, labels = self._checked(X, y, first=True)
-        known = self._named(classes)
-        if known is None:
+        class_labels = self._named(classes)
+        if class_labels is None:
             raise LabelError("the first call of partial_fit needs all classes that there will be: classes=[…]")
-        numbers = _numbered(labels, known)
+        numbers = _numbered(labels, class_labels)
         _names(1, len(numbers), users)  # refuse what is wrong before a home is made
-        device = self._device(known, self._learner(len(known)))
-        return self._with(device, known, _by_user(device.ledger.round + 1, x, numbers, users), from_data=False)
+        device = self._device(class_labels, self._learner(len(class_labels)))
+        return self._with(device, class_labels, _by_user(device.ledger.round + 1, x, numbers, users), from_data=False)
 
     def reopen(self) -> "CauseClassifier":
-        """Go on with a home that exists, as another process left it."""
+        """Open an existing home and continue from its state."""
         if self.home is None:
             raise InputError("only a classifier with a home can be opened again: home='device/'")
-        known = self._named(None)
-        if known is None:
+        class_labels = self._named(None)
+        if class_labels is None:
             raise LabelError("a home keeps no names of classes: name all of them, classes=[…]")
         _close(getattr(self, "device_", None))
-        self._with(self._device(known, self._own_learner()), known, None, from_data=False)
+        self._with(self._device(class_labels, self._own_learner()), class_labels, None, from_data=False)
         features = self.device_.learner.features
         if features is not None:
             self.n_features_in_ = features
@@ -209,7 +209,7 @@ class CauseClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             return _sorted(named)
         return np.arange(own.classes) if own is not None and own.classes is not None else None
 
-    def _found(self, labels: Array) -> Array:
+    def _classes_of(self, labels: Array) -> Array:
         if self.home is not None:
             raise LabelError("a home keeps no names of classes: name all of them, classes=[…]")
         classes = np.unique(labels)
@@ -276,12 +276,12 @@ class CauseClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
     # Answering
 
     def predict(self, X: ArrayLike) -> Array:  # noqa: N803
-        """The label that the heads agree on, for each sample."""
+        """Return the label of each sample, by a vote of the heads."""
         inputs = self._inputs(X)
         return np.asarray(self.classes_[self.device_.predict(inputs)])
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
-        """Each label's share of the vote. One head has one voice: these are no calibrated probabilities."""
+        """Return each label's share of the vote of the heads; these are not calibrated probabilities."""
         inputs = self._inputs(X)
         weights, probabilities = self.device_.votes(inputs)
         return shares(self.device_.system.vote, probabilities, weights)
@@ -305,10 +305,10 @@ class CauseClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
 
 def _sorted(classes: ArrayLike) -> Array:
-    known = np.unique(np.asarray(classes))
-    if len(known) < 2:
-        raise LabelError(f"a classifier needs at least two classes, not {known.tolist()}")
-    return known
+    labels = np.unique(np.asarray(classes))
+    if len(labels) < 2:
+        raise LabelError(f"a classifier needs at least two classes, not {labels.tolist()}")
+    return labels
 
 
 def _listed(classes: ArrayLike) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The accuracy that a device with an additive learner can expect, without data that is held out.
+"""Estimates the accuracy of a device with an additive learner by leave-one-out, without held-out data.
 
 An estimate has seen every sample behind it. So none is ever stored: it lives in the memory of a process, belongs to one
 state, and is of no use once the state has changed.
@@ -47,7 +47,7 @@ class Estimate:
         return self.correct / self.samples
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the estimate for JSON."""
         parts = {name: getattr(self, name) for name in ("accuracy", "samples", "correct", "held", "at", "seconds")}
         return {**parts, "method": "leave-one-out"}
 
@@ -116,7 +116,7 @@ def quick_estimate(device: Cause, most: int = MOST) -> Estimate | None:
         if head is None:
             return None
         identity, sums = head.identity, learner.decode(device.memory.shelf.get(head.key))
-        x, y = _drawn(device, identity, most)
+        x, y = _drawn(device, identity, most, learner.recorded_bytes)
     try:
         scores = leave_one_out_of(learner, sums, [(x, y)])
     finally:
@@ -125,8 +125,11 @@ def quick_estimate(device: Cause, most: int = MOST) -> Estimate | None:
     return Estimate(scores.samples, scores.correct, sums.samples, at, time.perf_counter() - started, identity)
 
 
-def _drawn(device: Cause, identity: bytes, most: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Copy recorded samples of segments in a random order, until there are enough."""
+def _drawn(device: Cause, identity: bytes, most: int, width: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Copy the first `width` bytes of recorded samples, without their inputs, until there are enough.
+
+    The segments are in a random order. Inputs that are kept may be of several types, and so of several lengths.
+    """
     segments = list(device.ledger.lineage(0))
     order = np.random.default_rng(int.from_bytes(identity[:8], "big")).permutation(len(segments))
     parts: list[tuple[NDArray[Any], NDArray[np.int64]]] = []
@@ -136,7 +139,7 @@ def _drawn(device: Cause, identity: bytes, most: int) -> tuple[NDArray[Any], NDA
             chosen = pos.array(piece.positions)[:missing]
             if len(chosen):
                 x, y = arrays_of(piece.upload, chosen)
-                parts.append((np.array(x), np.array(y)))
+                parts.append((np.array(x[:, :width]), np.array(y)))
                 missing -= len(chosen)
         if not missing:
             break

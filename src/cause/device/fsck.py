@@ -1,4 +1,4 @@
-"""Whether a home is whole: every key has its file, every file opens, and the ledger agrees. Changes nothing."""
+"""Checks whether a home is whole: every key has its file, every file opens, and the ledger agrees. Only reads."""
 
 import contextlib
 import struct
@@ -148,10 +148,10 @@ def _age(vault: Vault, database: Database, anchor: _AnchorState) -> list[Problem
 def _settings(database: Database, vault: Vault, config: Config) -> list[Problem]:
     """Whether `cause.toml` says what was accepted."""
     texts = [recorded(database, vault, name) for name in (ACCEPTED, PENDING)]
-    known = [parse_config(text, "the ledger") for text in texts if text is not None]
-    if not known or any(not differences(text, config) for text in known):
+    accepted = [parse_config(text, "the ledger") for text in texts if text is not None]
+    if not accepted or any(not differences(text, config) for text in accepted):
         return []
-    edited = f"cause.toml was edited: {shown(differences(known[0], config))}"
+    edited = f"cause.toml was edited: {shown(differences(accepted[0], config))}"
     return [Problem(edited, "put it back, or take it over with `cause config HOME --accept`")]
 
 
@@ -250,12 +250,12 @@ class _Look:
                 yield Problem(f"request {id_} is not in effect and cannot be read any more", "ask for it again")
 
     def strays(self) -> Iterator[str]:
-        """What nothing uses: left by a crash, or evicted and not yet taken along by an erasure."""
+        """Yield notes on keys and files that nothing uses: left by a crash, or of evicted sub-models."""
         named = named_keys(self.database)
         keys = self.vault.names() - named
-        known = {name.hex() for name in named}
+        in_use = {name.hex() for name in named}
         present = [files for files in self.files.values() if files.folder.exists()]
-        strange = [files.folder / name for files in present for name in files.names() if name not in known]
+        strange = [files.folder / name for files in present for name in files.names() if name not in in_use]
         folders = [path for path in strange if path.is_dir() and not path.is_symlink()]
         unknown = len(strange) - len(folders)
         if keys:

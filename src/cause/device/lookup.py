@@ -1,4 +1,4 @@
-"""Finding what requests name: users' names as they are stored, and samples by round, position or handle."""
+"""Looks up what requests name: users by their stored names, and samples by round, position or handle."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ class Lookup:
         self._state, self._ledger, self._home = state, state.ledger, home
 
     def selections(self, requests: Sequence[Request], *, lenient: bool = False) -> list[Selection]:
-        """The samples that each request names; none for a request that only staged samples answer.
+        """Return the samples that each request names; none for a request that names staged samples only.
 
         Raises
         ------
@@ -59,7 +59,7 @@ class Lookup:
         return not rest
 
     def name_of(self, user: str) -> str:
-        """A user's name as the device stores it: in normal form, or as written if an older home holds that."""
+        """Return a user's name as the device stores it: in normal form, or as written if an older home holds that."""
         check_user(user)
         held = bool(self._ledger.rounds_of(user)) if self._home is None else self._home.holds_name(user)
         return user if held else normal_name(user)

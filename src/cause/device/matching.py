@@ -1,4 +1,4 @@
-"""Samples by their contents: which of a user's stored samples equal given rows.
+"""Finds the stored samples of a user that equal given rows.
 
 The rows are compared with the stored samples and kept nowhere: the request that follows names handles or positions.
 """
@@ -45,7 +45,7 @@ class Matched:
     """Numbers of the given rows that equal no sample of the user."""
 
     def request(self, nonce: str | None = None) -> Request:
-        """What forgets all of them; an error if there are none."""
+        """Return the request that forgets all of these samples; raise an error if there are none."""
         if not self.handles and not self.samples:
             raise RequestError(
                 f"none of the {self.rows:,} rows equals a sample that is held of user {self.user!r}: nothing to forget"
@@ -54,7 +54,7 @@ class Matched:
 
 
 class RowIndex:
-    """Rows to look for, by a keyed hash of their values that only this object can make.
+    """An index of rows by a hash of their values, whose random key only this object has.
 
     A row equals a sample if an upload of it would have been stored with the same values: numbers of another type are
     converted to that of the sample, which must lose nothing unless the sample's are floats.
@@ -69,7 +69,7 @@ class RowIndex:
         self._tables: dict[np.dtype[Any], dict[bytes, list[int]]] = {}
 
     def equal(self, x: NDArray[Any], labels: NDArray[np.int64]) -> Iterator[tuple[int, list[int]]]:
-        """The place of each of these samples that equals some of the rows, with the numbers of those rows."""
+        """Return the places of the samples that equal some of the rows, each with the numbers of those rows."""
         flat = x.reshape(len(x), -1)
         if flat.shape[1] != self._x.shape[1]:
             return

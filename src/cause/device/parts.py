@@ -1,4 +1,4 @@
-"""What a device is put together from: the arguments of `Cause`, or the settings of its home."""
+"""The parts of a device, from the arguments of `Cause` or from the settings of its home."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,11 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from cause.engine.arguments import DEVICE_ARGUMENTS, refuse_unknown
 from cause.engine.arrivals import InputSpec, setting
-from cause.engine.engine import MEMORY
+from cause.engine.engine import MEMORY, Engine
+from cause.engine.executor import Executor
+from cause.engine.journal import Journal
 from cause.engine.law import default_shards, default_system
 from cause.engine.learner import Learner
+from cause.engine.ledger import Ledger
+from cause.engine.memory import Shelf
 from cause.engine.presets import System, parse_system
 from cause.errors import InputError
+from cause.executors import Here, Processes
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -32,6 +37,31 @@ class Parts:
     """Whether a call trains what waits before it returns, unless it says otherwise: "now" or "later"."""
     sizes: Mapping[str, Any]
     """Arguments of the engine: `shards`, `memory`, `slots`, `classes` and `seed`."""
+
+    def engine(
+        self, executor: Executor | None, ledger: Ledger | None, shelf: Shelf | None, journal: Journal | None
+    ) -> Engine:
+        """Return the engine of these parts.
+
+        Parameters
+        ----------
+        executor
+            Trains segments; None for worker processes, or for this process if there are none.
+        ledger, shelf, journal
+            Those of a device in memory; a home has its own.
+        """
+        if self.home is not None:
+            ledger, shelf, journal = self.home.ledger, self.home.shelf, self.home
+        return Engine(
+            self.learner,
+            self.system,
+            executor or (Processes(self.workers) if self.workers else Here()),
+            ledger=ledger,
+            shelf=shelf,
+            storage=self.home,
+            journal=journal,
+            **self.sizes,
+        )
 
 
 def parts_of(

@@ -49,7 +49,7 @@ class _Spending:
             self._running = self._stack.enter_context(self.meter.measure())
 
     def segment(self, samples: int) -> None:
-        """A segment of so many samples has ended."""
+        """Record that a segment of so many samples has ended."""
         self.samples, self.trained = self.samples + samples, self.trained + 1
         self.close()
         self._measure()
@@ -75,7 +75,7 @@ class _Spending:
         return self.model.joules(self.samples, self.trained)
 
     def next(self, samples: int) -> tuple[float, float]:
-        """Seconds and joules that the next segment is expected to take."""
+        """Return the seconds and joules that the next segment is expected to take."""
         seconds = expected(self.seconds, self.samples, samples)
         joules = expected(self.joules or 0.0, self.samples, samples)
         if self.model is not None and not self.trained:
@@ -120,7 +120,7 @@ def repair(
     """Train what waits, segment after segment, while the allowance lasts.
 
     A segment is begun only if it is expected to fit: from a calibration, or from what those before it took. The first
-    one without a calibration is always begun. `busy` is asked after each segment, too.
+    one without a calibration is always begun. `busy` is called after each segment, too.
 
     Parameters
     ----------

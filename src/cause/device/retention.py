@@ -1,4 +1,4 @@
-"""What the home's retention (`retain`) will delete next. Only reads."""
+"""Computes which samples the home's retention period (`retain`) will delete next. Only reads."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class ExpiringAt(Expiring):
 
 @dataclass(frozen=True)
 class Retention:
-    """What retention will delete next."""
+    """The samples that the retention period will delete next."""
 
     retain: str | None
     """The setting: "2 rounds", "90 days", or None where samples are kept for ever."""
@@ -45,7 +45,7 @@ class Retention:
 
 
 def retention(home: "Home") -> Retention:
-    """What is deleted next, as the settings of the home are now.
+    """Return which samples are deleted next under the current settings of the home.
 
     While the wall clock is not believed, nothing is deleted by its age: "N days" then shows nothing.
     """
@@ -60,7 +60,7 @@ def retention(home: "Home") -> Retention:
 
 
 def expiring(home: "Home", rule: Rule) -> Expiring:
-    """What the next round would delete if samples were kept for so long."""
+    """Return which samples the next round would delete under this rule."""
     rounds, seconds = rule
     if rounds is not None:
         last = float(home.database.get("round", 0) + 1 - rounds)
@@ -95,7 +95,7 @@ def _staged(home: "Home", before: float | None) -> Iterator[tuple[str, int]]:
 
 
 def _text(rule: Rule) -> str:
-    """As the setting is written.
+    """Return a rule as the setting is written.
 
     >>> _text((1, None)), _text((None, 90 * DAY_S))
     ('1 rounds', '90 days')

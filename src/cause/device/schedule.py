@@ -1,4 +1,4 @@
-"""When to repair: small rules over plain numbers. Clocks, meters and load averages come in from outside."""
+"""Rules for when to repair, as pure functions: clocks, meters and load averages are arguments."""
 
 import math
 import re
@@ -17,7 +17,7 @@ _JOULES = {"J": 1.0, "kJ": 1e3, "MJ": 1e6, "Wh": 3.6e3, "kWh": 3.6e6}
 
 
 def parse_duration(text: str) -> float:
-    """Seconds.
+    """Parse a duration, and return its seconds.
 
     >>> parse_duration("10m"), parse_duration("1.5 h"), parse_duration("7d")
     (600.0, 5400.0, 604800.0)
@@ -29,7 +29,7 @@ def parse_duration(text: str) -> float:
 
 
 def parse_energy(text: str) -> float:
-    """Joules.
+    """Parse an amount of energy, and return its joules.
 
     >>> parse_energy("500J"), parse_energy("2 kJ"), parse_energy("0.5Wh")
     (500.0, 2000.0, 1800.0)
@@ -45,7 +45,7 @@ def _parsed(text: str, factors: dict[str, float], what: str, examples: str) -> f
 
 
 def idle(load: float, cores: int, threshold: float = IDLE_LOAD, own: int = 0) -> bool:
-    """Whether a machine has little to do; `own` processes of ours do not count as work of others.
+    """Return whether a machine has little to do; `own` processes of ours do not count.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def idle(load: float, cores: int, threshold: float = IDLE_LOAD, own: int = 0) ->
 
 
 def margin_of(deadline_s: float) -> float:
-    """How long before a deadline a repair begins: a week, but no more than a quarter of the time that there was.
+    """Return how long before a deadline a repair begins: a week, but at most a quarter of the whole time.
 
     >>> margin_of(30 * 86_400.0) / 86_400, margin_of(86_400.0) / 3_600
     (7.0, 6.0)
@@ -76,7 +76,7 @@ def margin_of(deadline_s: float) -> float:
 
 
 def due(deadlines: Iterable[float], now: float, margin_s: float = MARGIN_S) -> bool:
-    """Whether a deadline is nearer than the margin, or past.
+    """Return whether a deadline is nearer than the margin, or past.
 
     >>> due([1_000.0, 5_000.0], now=900.0, margin_s=60.0), due([1_000.0], now=950.0, margin_s=60.0), due([], now=0.0)
     (False, True, False)
@@ -85,13 +85,13 @@ def due(deadlines: Iterable[float], now: float, margin_s: float = MARGIN_S) -> b
 
 
 def may_begin(when: str, *, is_idle: Callable[[], bool], is_due: Callable[[], bool]) -> bool:
-    """Whether a repair may begin now: the one rule of `cause repair` and of the service.
+    """Return whether a repair may begin now; `cause repair` and the service use this rule.
 
     Parameters
     ----------
     when
         `now`, `idle` (if the machine is idle; a near deadline beats that) or `deadline` (if one is near). For any other
-        value a repair waits until it is asked for.
+        value a repair waits until somebody starts it.
     is_idle
         Asked for `idle` alone: whether the machine has little to do.
     is_due
@@ -113,7 +113,7 @@ def may_begin(when: str, *, is_idle: Callable[[], bool], is_due: Callable[[], bo
 
 @dataclass(frozen=True)
 class Allowance:
-    """What a repair may take; None is without limit."""
+    """The time and energy that a repair may take; None is without limit."""
 
     within_s: float | None = None
     energy_j: float | None = None
@@ -121,12 +121,12 @@ class Allowance:
     def spent(
         self, taken_s: float, taken_j: float | None = None, next_s: float = 0.0, next_j: float = 0.0
     ) -> str | None:
-        """Why the next segment must wait, or None: what was taken so far, and what the next one is expected to take.
+        """Return why the next segment must wait, or None if it fits into the allowance.
 
         Parameters
         ----------
         taken_s, taken_j
-            Seconds and joules that were taken so far; None if the joules are not known.
+            Seconds and joules that were taken so far; None if the joules were not measured.
         next_s, next_j
             What the next segment is expected to take.
 
@@ -145,7 +145,7 @@ class Allowance:
 
 
 def expected(taken: float, samples: int, next_samples: int) -> float:
-    """What the next segment will take when a sample costs what it did so far; 0 where nothing is known yet.
+    """Return what the next segment will take if a sample costs as much as so far; 0 before the first one.
 
     >>> expected(30.0, samples=60, next_samples=10), expected(0.0, samples=0, next_samples=10)
     (5.0, 0.0)

@@ -1,4 +1,4 @@
-"""How a device is: what serves, what waits and what it will cost. Only reads."""
+"""The status of a device: what serves, what waits and what its repair will cost. Only reads."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,12 +57,12 @@ class RepairCost:
     seconds: float | None = None
     joules: float | None = None
     unknown: str | None = None
-    """Why seconds or joules are not known."""
+    """Why there are no seconds or joules."""
 
 
 @dataclass(frozen=True)
 class OpenRequest:
-    """A request that is not yet repaired. Its samples are gone already, unless `effective` is None."""
+    """A request that is not yet repaired. Its samples are deleted already, unless `effective` is None."""
 
     id: str
     received: float
@@ -96,7 +96,7 @@ class Degraded:
 
 @dataclass(frozen=True)
 class Status:
-    """A device, at a glance."""
+    """The status of a device."""
 
     round: int
     samples: int
@@ -124,13 +124,13 @@ class Status:
     most_shards: int = 0
     """How many shards there can be: the setting `shards`."""
     overdue: int = 0
-    """Requests past their deadline that are not repaired; their samples are gone all the same."""
+    """Requests past their deadline that are not repaired; their samples are deleted all the same."""
     due_soon: int = 0
     """Requests that are not repaired and whose deadline is near: within a week, or a quarter of the time allowed."""
 
     @property
     def voting(self) -> int:
-        """Shards that vote."""
+        """The shards that vote."""
         return sum(shard.serving is not None for shard in self.shards)
 
     @property
@@ -141,20 +141,20 @@ class Status:
         return Degraded(tuple(shard.shard for shard in silent), len(self.shards), since) if silent else None
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the status for JSON."""
         degraded = self.degraded
         return asdict(self) | {"voting": self.voting, "degraded": None if degraded is None else asdict(degraded)}
 
 
 def home_of(device: "DeviceView") -> Home:
-    """The home of a device that has one."""
+    """Return the home of a device; raise an `InputError` for a device in memory."""
     if device.home is None:
         raise InputError("this device lives in memory: it has no home")
     return device.home
 
 
 def status(device: "DeviceView", model: EnergyModel | None = None) -> Status:
-    """How a device with a home is. With a calibration (`cause calibrate --out`) it tells seconds and joules, too."""
+    """Return the status of a device with a home; with a calibration its costs are in seconds and joules, too."""
     with device.lock:
         return _of_one_moment(device, model)
 
@@ -193,7 +193,7 @@ def _of_one_moment(device: "DeviceView", model: EnergyModel | None) -> Status:
 
 
 def waiting(device: "DeviceView") -> list[Waiting]:
-    """What a repair would train, in the order in which it would."""
+    """Return the segments that a repair would train, in order."""
     with device.lock:
         return [segment for shard in device.ledger.shards() for segment in _waiting(device, shard)]
 
@@ -209,13 +209,13 @@ def _waiting(device: "DeviceView", shard: int) -> Iterator[Waiting]:
 
 
 def cost(segments: Sequence[Waiting], model: EnergyModel | None = None) -> RepairCost:
-    """What training these segments takes."""
+    """Return what training these segments costs."""
     rsn = sum(segment.samples for segment in segments if segment.again)
     return estimated(len(segments), sum(segment.samples for segment in segments), rsn, model)
 
 
 def estimated(trainings: int, samples: int, rsn: int, model: EnergyModel | None) -> RepairCost:
-    """A cost in samples, with seconds and joules as far as a calibration tells.
+    """Return a cost in samples, with seconds and joules if there is a calibration.
 
     Parameters
     ----------

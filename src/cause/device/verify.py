@@ -85,7 +85,7 @@ def verify(
     Raises
     ------
     ChangedError
-        If something was forgotten or found damaged while it was replayed, here or by the process that writes.
+        If samples were forgotten or damage was noticed during the replay, here or by the process that writes.
 
     Examples
     --------

@@ -76,11 +76,11 @@ class DeviceView:
 
     @property
     def changes(self) -> int:
-        """A counter that grows with each deletion and with each sub-model that is found damaged."""
+        """A counter that grows with each deletion, and with each sub-model that turns out to be damaged."""
         return self.held.changes
 
     def current(self, shard: int, since: int) -> bool:
-        """Whether nothing of a shard was forgotten or found damaged since `changes` had this value."""
+        """Return whether a shard is unchanged since `changes` had this value: nothing forgotten, nothing damaged."""
         return self.held.current(shard, since)
 
     def name_of(self, user: str) -> str:
@@ -203,7 +203,7 @@ class DeviceView:
         LogError
             If the receipt's signature or its proof does not hold, or there is no such receipt.
         ChangedError
-            If something was forgotten or found damaged meanwhile.
+            If samples were forgotten or damage was noticed meanwhile.
         """
         check_whole(processes=processes)
         if executor is not None and executor is self.engine.executor:

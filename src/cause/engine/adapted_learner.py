@@ -1,4 +1,4 @@
-"""Objects of a user's own that train like a learner, as a `Learner`."""
+"""AdaptedLearner makes a `Learner` of a user's own object that has the methods of `LearnerLike`."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def as_learner(learner: LearnerLike) -> Learner:
 class AdaptedLearner(Learner):
     """A learner that passes every call on to an object of the user's own.
 
-    What the object does not have is as in `Learner`.
+    Methods and properties that the object does not have are those of `Learner`.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class AdaptedLearner(Learner):
 
     @property
     def device_type(self) -> str:
-        """The object's own, or that of its attribute `device` if that is a device of torch."""
+        """The object's own `device_type`, or the type of its attribute `device` if that is a device of torch."""
         return str(self._optional("device_type", getattr(self._optional("device", None), "type", "cpu")))
 
     @property

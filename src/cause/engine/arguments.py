@@ -17,6 +17,8 @@ from cause.errors import InputError, RequestError
 _METHODS = ("composed", "check", "train", "predict", "encode", "decode", "stored_bytes")
 """The methods that every learner must have."""
 
+REPAIRS = ("now", "later")
+"""When a call retrains: before it returns, or with the next repair."""
 DEVICE_ARGUMENTS = (
     "home", "learner", "system", "shards", "memory", "slots", "classes", "seed", "key", "read_only", "ledger", "shelf",
     "journal", "workers", "executor", "watch", "storage", "retain", "repair", "deadline_days",
@@ -173,6 +175,15 @@ def handles_of(handles: Any) -> tuple[str, ...] | None:
     return (handles,) if isinstance(handles, str) else tuple(_listed("handles", handles, '["6f1e…"]'))
 
 
+def request_of(user: str, rounds: Any, count: int | None, samples: Any, handles: Any, nonce: str | None) -> Request:
+    """Return the request that the arguments of `forget` describe; a `RequestError` if they are none.
+
+    >>> request_of("ann", 1, 5, None, None, None).rounds
+    (1,)
+    """
+    return Request(user, rounds_of(rounds), count, samples_of(samples), handles_of(handles), nonce)
+
+
 def requests_of(requests: Any, *, names: bool = True) -> list[Request]:
     """Return requests as a list; with `names`, a user's name is a request for everything of that user.
 
@@ -223,15 +234,15 @@ def check_whole(**values: Any) -> None:
             raise InputError(f"{name} must be a whole number, not {value!r}")
 
 
-def refuse_unknown(what: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raise an `InputError` for the first unknown name; the message has the nearest known one.
+def refuse_unknown(what: str, given: Iterable[str], allowed: Collection[str]) -> None:
+    """Raise an `InputError` for the first name that is not allowed; the message has the most similar one.
 
     Parameters
     ----------
     what
         What has the names, for the message.
-    given, known
-        The names to check, and the known ones.
+    given, allowed
+        The names to check, and those that are allowed.
 
     Examples
     --------
@@ -240,8 +251,8 @@ def refuse_unknown(what: str, given: Iterable[str], known: Collection[str]) -> N
     cause.errors.InputError: a learner has no 'epoch' (did you mean 'epochs'?): epochs, lr
     """
     for name in given:
-        if name not in known:
-            raise InputError(f"{what} has no {name!r}{nearest(name, known)}: {', '.join(sorted(known))}")
+        if name not in allowed:
+            raise InputError(f"{what} has no {name!r}{nearest(name, allowed)}: {', '.join(sorted(allowed))}")
 
 
 def _listed(what: str, value: Any, example: str) -> Sequence[Any]:

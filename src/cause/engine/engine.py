@@ -175,7 +175,7 @@ class Engine:
         selection
             The samples, by user and round.
         requested
-            Whether users asked for it; the policy does not learn from samples that expire.
+            Whether the deletion serves a user's request; the policy does not learn from samples that expire.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""What an executor is, and what it gets to train: shards are independent, a shard's segments follow one another."""
+"""The protocol of executors, and their tasks: shards are independent, a shard's segments are trained in order."""
 
 from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Trainings and predictions do not depend on how the program around them treats floating-point errors and warnings."""
+"""Shields trainings and predictions from the host program's settings for floating-point errors and warnings."""
 
 import warnings
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import numpy as np
 
 @contextmanager
 def own_error_modes() -> Iterator[None]:
-    """Inside, numpy raises no floating-point errors, and no warning becomes an error.
+    """Return a context in which numpy raises no floating-point errors and no warning becomes an error.
 
     Under `np.seterr(all="raise")` or `warnings.simplefilter("error")` a learner would fail on samples that it can learn
     from, and they would be quarantined. The filters for warnings belong to all threads, so they are changed only if one

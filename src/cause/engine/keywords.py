@@ -1,4 +1,4 @@
-"""Calls with unknown or missing arguments: one line that names the nearest known argument, not a TypeError."""
+"""Checks of argument names: an unknown one is an `InputError` that names the most similar one, not a TypeError."""
 
 import inspect
 from collections.abc import Callable
@@ -30,19 +30,19 @@ def checks_arguments(function: Callable[P, R]) -> Callable[P, R]:
     """
     signature = inspect.signature(function)
     kinds = {name: parameter.kind for name, parameter in signature.parameters.items() if name != "self"}
-    known = [name for name, kind in kinds.items() if kind not in (kind.VAR_POSITIONAL, kind.VAR_KEYWORD)]
+    parameters = [name for name, kind in kinds.items() if kind not in (kind.VAR_POSITIONAL, kind.VAR_KEYWORD)]
     takes_any = any(kind is kind.VAR_KEYWORD for kind in kinds.values())
     what = function.__qualname__.removesuffix(".__init__").rpartition("<locals>.")[2]
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         if not takes_any:
-            refuse_unknown(what, kwargs, known)
+            refuse_unknown(what, kwargs, parameters)
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:
             raise InputError(
-                f"{what} is called with other arguments than it takes ({error}): {', '.join(known)}"
+                f"{what} is called with other arguments than it takes ({error}): {', '.join(parameters)}"
             ) from None
         return function(*args, **kwargs)
 

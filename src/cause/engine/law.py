@@ -1,6 +1,6 @@
-"""What a law is: how stored states follow from the retained samples, and what a deletion does to them.
+"""The base class of laws. A law says how stored states follow from the retained samples, and what a deletion does.
 
-Two laws are known. *Replayed* (`cause.engine.training`): a sub-model is a pure function of its parent and a segment, so
+There are two laws. *Replayed* (`cause.engine.training`): a sub-model is a pure function of its parent and a segment, so
 a deletion drops every sub-model at or after it and the segments are trained again. *Additive* (`cause.engine.adding`):
 the state is a sum of integers over the samples, so a deletion subtracts them. The learner says which one it obeys
 (`Learner.law`). Ledger, journal, receipts and service are the same for both.
@@ -45,7 +45,7 @@ class Law(Protocol):
         """
 
     def deleted(self) -> None:
-        """Called once the deletion is durable."""
+        """Finish a deletion; called after `delete`, once the deletion is durable."""
 
     def reset(self) -> None:
         """Discard everything that was computed: ledger and memory are loaded again after an error."""
@@ -66,7 +66,7 @@ class Law(Protocol):
         """Return what is needed to compute shards again and to compare."""
 
     def prepare(self) -> None:
-        """Called before predictions."""
+        """Make the states ready for predictions; called before each prediction."""
 
     def predictor(self, learner: Learner, head: SubModel) -> Predictor:
         """Return a function that predicts with a head; the caller holds the lock.
@@ -92,7 +92,7 @@ def default_shards(learner: Learner | None) -> int:
 
 
 def check_composition(learner: Learner, system: System, shards: int) -> None:
-    """Refuse what a learner of the additive law cannot have.
+    """Raise an `InputError` for a system or a number of shards that a learner of the additive law cannot have.
 
     Raises
     ------

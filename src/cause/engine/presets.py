@@ -1,4 +1,4 @@
-"""Systems as compositions: a new one is a line here."""
+"""Systems, each a composition of named parts, and the presets: a new preset is one line here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -39,7 +39,7 @@ MOST_STEPS = 1_000_000
 
 @dataclass(frozen=True)
 class System:
-    """What makes one exact unlearning system differ from another.
+    """The parts of an exact unlearning system: everything in which two systems can differ.
 
     `pruning`, `precision`, `min_steps` and `estimators` are handed on to the learner, as far as it can have them; in a
     simulation the first two say how large a sub-model is. A segment has at least `min_steps` steps of an optimizer,
@@ -95,17 +95,17 @@ class System:
 
     @property
     def looks_at_samples(self) -> bool:
-        """Whether it handles samples one by one, instead of whole uploads."""
+        """Whether the system handles samples one by one, instead of whole uploads."""
         return PARTITIONERS[self.partition].by_sample or self.slices > 1 or self.rehearsal > 0
 
     @property
     def controlled(self) -> bool:
-        """Does the shard controller lower the number of shards? Not where a trace gives them."""
+        """Whether the shard controller lowers the number of shards; it does not if a trace names the shards."""
         return self.gamma < FIXED and self.partition != "given"
 
 
 PARTS = tuple(field.name for field in fields(System) if field.name not in ("about", "law"))
-"""What a composition consists of."""
+"""The names of the parts of a composition."""
 
 PRESETS: Registry[System] = Registry(
     "system",
@@ -207,7 +207,7 @@ _COLUMN = {"none": 0, IF_NEEDED: 0, "iterative-70": 1, "one-shot-70": 1, "one-sh
 
 
 def paper_sub_model_bytes(system: System, backbone: str = "resnet34") -> int:
-    """What a sub-model of a system takes, by the paper's file sizes.
+    """Return the size of a sub-model of a system in bytes, from the paper's file sizes.
 
     >>> 2 * 2**30 // paper_sub_model_bytes(PRESETS["cause"])  # slots in the paper's 2 GB
     67
@@ -217,9 +217,9 @@ def paper_sub_model_bytes(system: System, backbone: str = "resnet34") -> int:
 
 
 def refuse_taken(system: System) -> None:
-    """Refuse a system with a part whose name another package has given to something of its own.
+    """Raise an `InputError` if another installed package has a part of the same name as one of the system's.
 
-    Asked when something new is made or measured, never when a home is opened: there the part is ours.
+    Called when something new is made or measured, never when a home is opened: a home's parts are always ours.
     """
     PARTITIONERS.refuse_taken(system.partition)
     POLICIES.refuse_taken(system.policy)
@@ -227,7 +227,7 @@ def refuse_taken(system: System) -> None:
 
 
 def system_text(system: System) -> str:
-    """A text that `parse_system` makes the same system of.
+    """Return the system as a text that `parse_system` can read.
 
     >>> system_text(System(policy="cost", slices=2))
     'cause:policy=cost,slices=2'
@@ -241,7 +241,7 @@ def system_text(system: System) -> str:
 
 
 def parse_system(text: str, presets: Mapping[str, System] = PRESETS) -> tuple[str, System]:
-    """A preset, or a preset with some parts exchanged.
+    """Parse the name of a preset, or of a preset with some parts exchanged; return the text and the system.
 
     >>> parse_system("cause:policy=cost,requests=coalesced")[1].requests
     'coalesced'

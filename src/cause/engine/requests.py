@@ -34,7 +34,7 @@ class Request:
     """If true, only samples under exactly this name; else under every name that is equal to it when it is folded
     (`cause.common.names.fold`)."""
     expiry: bool = field(default=False, repr=False)
-    """Whether the samples are too old to be kept, and no user asked; a policy does not learn from it."""
+    """Whether the request comes from the retention period, not from a user; a policy does not learn from it."""
 
     def __post_init__(self) -> None:
         if self.nonce is not None:

@@ -154,7 +154,7 @@ class Training:
     ) -> Generator[tuple[SegmentKey, int], None, None]:
         """Train all waiting segments; yield each one once it is stored, with the number of samples trained on again.
 
-        Adds to `unfinished` the shards of which samples were forgotten, or a sub-model was found damaged, meanwhile.
+        Adds to `unfinished` the shards that meanwhile lost samples to a request, or a sub-model to damage.
         """
         held = self._held
         with held.lock:

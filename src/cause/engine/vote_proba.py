@@ -43,7 +43,7 @@ def shares(vote: str, probabilities: Probabilities, weights: NDArray[np.floating
 
 
 def _rule_of(vote: str) -> Rule:
-    """How much of the vote each label has. A vote of another package may say it as its attribute `shares`."""
+    """Return the rule of a vote. A vote of another package may have one as its attribute `shares`."""
     if vote in SHARES:
         return SHARES[vote]
     rule: Rule | None = getattr(VOTES[vote], "shares", None)
@@ -51,7 +51,7 @@ def _rule_of(vote: str) -> Rule:
 
 
 def _all_or_nothing(chosen: NDArray[np.int64], probabilities: Probabilities) -> Table:
-    """The label that is chosen has the whole vote: all that is known of a vote that does not say more."""
+    """Give the whole vote to the chosen label, for votes of other packages without a rule of their own."""
     return np.eye(probabilities.shape[2])[chosen]
 
 

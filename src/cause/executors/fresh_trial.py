@@ -70,7 +70,7 @@ def try_out_afresh(learner: Learner) -> None:
 
 
 def _results(sent: bytes, shape: tuple[int, ...]) -> list[bytes | str]:
-    """Return what each process found: a digest, or why there is none."""
+    """Return the result of each process: a digest, or why there is none."""
     started: list[tuple[BaseProcess, Connection]] = []
     try:
         for earlier in ORDERS:

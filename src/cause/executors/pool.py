@@ -30,13 +30,13 @@ class Process(Protocol):
 
     @property
     def exitcode(self) -> int | None:
-        """The exit code; None while it runs, or if it is not known."""
+        """The exit code; None while the process runs, or if the code is unknown."""
 
     def kill(self) -> None:
         """End the process, without waiting."""
 
     def join(self) -> None:
-        """Wait until the process has ended, and its memory is gone."""
+        """Wait until the process has ended and its memory is freed."""
 
 
 class Sendable(Protocol):

@@ -28,7 +28,7 @@ class Ages:
     factor
         Of `recent`: above 0 and at most 1.
     weights
-        Of `weights`: by age; higher ages are never asked for.
+        Of `weights`: by age; no request names a higher age.
 
     Raises
     ------
@@ -113,7 +113,7 @@ class Ages:
         return self.weights[age] if age < len(self.weights) else 0.0
 
     def draw(self, rounds: Sequence[int], now: int, rng: np.random.Generator) -> int | None:
-        """Draw one of these rounds by its age; None if none of them has an age that is asked for."""
+        """Draw one of these rounds by its age; None if all their ages have the weight 0."""
         if self.kind == UNIFORM:
             return rounds[int(rng.integers(len(rounds)))] if rounds else None
         sums = list(accumulate(self.weight(now - round_) for round_ in rounds))

@@ -1,4 +1,4 @@
-"""A policy for the laboratory: it knows how likely each age is asked for, and keeps the best set of sub-models."""
+"""A policy for the laboratory: it is given the distribution of requested ages, and keeps the best sub-models."""
 
 from collections.abc import Callable, Sequence
 
@@ -52,16 +52,16 @@ class Informed(Policy):
     def _best(self, shard: int, kept: Sequence[SegmentKey], memory: MemoryView) -> tuple[Floats, list[list[int]]]:
         """Return the least cost of a shard with 0, 1, 2 … of these sub-models, the last one always kept, and which."""
         segments = memory.segments_of(shard)
-        known = (tuple(kept), tuple(segments), memory.round, memory.slots)
-        if shard not in self._plans or self._plans[shard][0] != known:
+        situation = (tuple(kept), tuple(segments), memory.round, memory.slots)
+        if shard not in self._plans or self._plans[shard][0] != situation:
             weights = [count * self._ages.weight(memory.round - key.round) for key, count in segments]
             ends = [index for index, (key, _) in enumerate(segments) if key in set(kept)]
-            self._plans[shard] = known, _best_sets([count for _, count in segments], weights, ends, memory.slots)
+            self._plans[shard] = situation, _best_sets([count for _, count in segments], weights, ends, memory.slots)
         return self._plans[shard][1]
 
 
 def informed(ages: str) -> Callable[[PolicySetting], Policy]:
-    """Return what makes the policy that knows these ages."""
+    """Return the factory of the policy for a distribution of ages."""
     parsed = Ages.parse(ages)
     return lambda setting: Informed(setting, parsed)
 

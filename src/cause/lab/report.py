@@ -209,11 +209,11 @@ def _full_size(records: dict[str, Any], folder: Path) -> str:
     for system in (*SYSTEMS, *VARIANTS_OF_CAUSE):
         row = [system]
         for shards in SHARDS:
-            known = reported.get(system, {}).get(str(shards))
+            papers_accuracy = reported.get(system, {}).get(str(shards))
             trained = "cause" if shards == 1 and system in VARIANTS_OF_CAUSE else system
             ours = accuracies.get((trained, shards, 0))
             shown = "not run" if ours is None else f"{ours:.1%}"
-            row.append(shown if known is None else f"{shown} ({Decimal(str(known)):.1%})")
+            row.append(shown if papers_accuracy is None else f"{shown} ({Decimal(str(papers_accuracy)):.1%})")
         rows.append(row)
     return markdown(["accuracy, majority vote (paper)", *(f"S = {shards}" for shards in SHARDS)], rows)
 

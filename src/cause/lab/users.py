@@ -159,11 +159,11 @@ def share_own(
     return Shared(trace, x, np.asarray(y, dtype=np.int64), rows)
 
 
-def unmet(shared: Shared, wanted: Trace) -> int:
+def unmet(shared: Shared, workload: Trace) -> int:
     """Return how many samples of a workload got another label when data was distributed for it."""
     missed = 0
-    for shared_round, wanted_round in zip(shared.trace.rounds, wanted.rounds, strict=True):
-        for given, wished in zip(shared_round.adds, wanted_round.adds, strict=True):
+    for shared_round, workload_round in zip(shared.trace.rounds, workload.rounds, strict=True):
+        for given, wished in zip(shared_round.adds, workload_round.adds, strict=True):
             given_labels, wished_labels = dict(given.part.labels or ()), dict(wished.part.labels or ())
             missed += sum(max(0, count - given_labels.get(label, 0)) for label, count in wished_labels.items())
     return missed

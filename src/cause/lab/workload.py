@@ -53,7 +53,7 @@ class Workload:
     seed
         The same seed gives the same trace.
     ages
-        How old the data is that is asked for: `uniform`, `current`, `recent:FACTOR` or `weights:…` (`lab.ages`).
+        The age of the data that requests name: `uniform`, `current`, `recent:FACTOR` or `weights:…` (`lab.ages`).
     scope
         What a request takes: a random `part` of a round, a whole `round`, or everything of the `user`.
     arrivals
@@ -218,7 +218,7 @@ class Asking:
         return drawn
 
     def _ask(self, user: str, left: Left, now: int) -> Request | None:
-        """Draw a request of a user; None if the user has no samples of an age that is asked for."""
+        """Draw a request of a user; None if all ages of the user's samples have the weight 0."""
         of_round = self.ages.draw(list(left), now, self.rng)
         return None if of_round is None else self._take(user, left, of_round)
 

@@ -1,4 +1,4 @@
-"""What trains sub-models."""
+"""Learners, which train sub-models: counting, scikit-learn, torch, and additive ones."""
 
 from cause.engine.learner import Learner
 from cause.learners.counting import CountingLearner

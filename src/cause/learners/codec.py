@@ -1,6 +1,6 @@
-"""How a sub-model is stored: safetensors, bytes shuffled by significance, zstd, and a digest that is checked.
+"""Encoding of sub-models: safetensors, bytes shuffled by significance, zstd, and a digest that is checked.
 
-Nothing is pickled. What is decoded has the same bits as what was encoded.
+Nothing is pickled. A decoded state has the same bits as the encoded one.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ _HEAD = struct.Struct(">6sBQ32s")  # magic, bytes of a number, length, digest of
 
 
 def encode(tensors: Mapping[str, torch.Tensor]) -> bytes:
-    """Bytes of a state.
+    """Return a state as bytes.
 
     >>> state = {"weight": torch.tensor([[1.0, -0.0]]), "steps": torch.tensor(7)}
     >>> again = decode(encode(state))
@@ -35,7 +35,7 @@ def encode(tensors: Mapping[str, torch.Tensor]) -> bytes:
 
 
 def decode(blob: bytes) -> dict[str, torch.Tensor]:
-    """The state again; a blob that was damaged is refused."""
+    """Return the state that was encoded; raise a `LearnerError` if the bytes are damaged."""
     try:
         magic, width, length, digest = _HEAD.unpack_from(blob)
         if magic != MAGIC:
@@ -50,7 +50,7 @@ def decode(blob: bytes) -> dict[str, torch.Tensor]:
 
 
 def state_digest(tensors: Mapping[str, torch.Tensor]) -> bytes:
-    """Digest of a state's bits: equal exactly for equal names, types, shapes and bits."""
+    """Return a digest of a state, which is equal exactly for equal names, types, shapes and bits."""
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(tensors.items())}
     return hashlib.sha256(save(contiguous)).digest()
 

@@ -1,4 +1,4 @@
-"""CountingSums, for simulations of the additive law: the number of samples is a sum, too."""
+"""CountingSums, for simulations of the additive law: its state is the number of samples, which is a sum."""
 
 from typing import Any, NoReturn
 
@@ -48,11 +48,11 @@ class CountingSums(SummingLearner):
         return [0]
 
     def add(self, state: list[int], piece: Piece) -> None:
-        """Count samples."""
+        """Add the number of these samples to the count."""
         state[0] += len(piece.positions)
 
     def subtract(self, state: list[int], piece: Piece) -> None:
-        """Count samples that are forgotten."""
+        """Subtract the number of these samples from the count."""
         state[0] -= len(piece.positions)
 
     def encode(self, state: list[int]) -> bytes:

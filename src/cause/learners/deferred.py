@@ -19,7 +19,7 @@ from cause.engine.samples import Lesson, Upload
 class DeferredLearner(Learner):
     """Passes every call on to a learner that is made at the first call.
 
-    Recipe digest, size and number of classes are known without it.
+    Recipe digest, size and number of classes come from the home; they do not need the learner.
 
     Parameters
     ----------

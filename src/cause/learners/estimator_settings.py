@@ -79,7 +79,7 @@ def _check_priors(priors: Any, name: str, classes: int) -> None:
 
 
 def to_plain(estimator: Any) -> dict[str, Any]:
-    """An estimator's settings that are not the default ones, so that `from_plain` gives them back.
+    """Return the settings of an estimator that differ from the defaults as plain data, for `from_plain`.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def to_plain(estimator: Any) -> dict[str, Any]:
 
 
 def from_plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings again; classes of a table are whole numbers, as labels are.
+    """Return the settings that `to_plain` wrote; classes in tables become whole numbers, as labels are.
 
     >>> from_plain({"class_weight": {"0": 1.0, "1": 2.5}, "priors": {"array": [0.5, 0.5]}, "alpha": 0.1})
     {'class_weight': {0: 1.0, 1: 2.5}, 'priors': array([0.5, 0.5]), 'alpha': 0.1}

@@ -48,9 +48,9 @@ class Recipe:
     stored half-size copy is the state.
 
     Pruning happens in the first segment of a shard and never later: "iterative" removes filters in `steps` steps spread
-    over its epochs until the share `target` of the parameters is gone; "one-shot" masks the smallest weights once, in
-    the middle of its epochs, and later segments keep the mask. What is left out of `precision`, `pruning` and `target`
-    is as the device's system says: see `composed`.
+    over its epochs, up to the share `target` of the parameters; "one-shot" masks the smallest weights once, in the
+    middle of its epochs, and later segments keep the mask. What is left out of `precision`, `pruning` and `target` is
+    as the device's system says: see `composed`.
 
     `compute` is how a GPU multiplies: fp32, tf32 (fp32 with fewer bits in products) or bf16 (autocast: fp32 weights);
     a CPU computes in fp32 whatever it says. With `pace="visits"` rehearsed samples come out of the same purse: a
@@ -176,7 +176,7 @@ class Recipe:
             raise InputError(f"freeze names layers, as ('_conv_stem', '_blocks.0'), not {self.freeze!r}")
 
     def composed(self, system: System) -> "Recipe":
-        """The recipe with a system's pruning, precision and steps; another pruning or precision of its own is refused.
+        """Return the recipe with a system's pruning, precision and steps; refuse a recipe that sets others itself.
 
         >>> from cause.engine.presets import PRESETS
         >>> Recipe("mlp", 10, (64,)).composed(PRESETS["omp-95"]).target
@@ -198,7 +198,7 @@ class Recipe:
 
     @property
     def settled(self) -> "Recipe":
-        """The recipe with defaults for what a system would set: no pruning, full precision, no least steps."""
+        """Return the recipe with defaults for what a system would set: no pruning, full precision, no least steps."""
         return replace(
             self,
             precision=self.precision or "fp32",

@@ -1,7 +1,7 @@
 """What a user's code may remember between two trainings: class attributes, closures, globals, generators of its own.
 
-A network is made anew for each segment, so what it keeps in itself is gone with it. What its code keeps elsewhere is
-not: then a sub-model depends on what was trained before it, and no replay can know that. `Remembered` looks at these
+A network is made anew for each segment, so its own attributes are lost with it. Values that its code keeps elsewhere
+stay: then a sub-model depends on what was trained before it, which no replay can repeat. `Remembered` looks at these
 places before and after a training on a few noise samples.
 """
 
@@ -172,7 +172,7 @@ def _bytes(torch: Any, tensor: Any) -> bytes:
 
 
 def _restoring(value: Any, put: Callable[[Any], None]) -> Restore | None:
-    """What puts a value back, with its contents where it can be changed in place; None where nothing is known."""
+    """Return a function that restores a value, with its contents if it is mutable; None for unsupported types."""
     torch: Any = sys.modules.get("torch")
     if fingerprint(value) is None:
         return None

@@ -90,6 +90,9 @@ def _columns(header: list[str], labels: bool | None, users: bool) -> tuple[list[
     for name in (LABEL, USER):
         if header.count(name) > 1:
             raise ProblemError(422, f"the column {name!r} is there twice")
+    for name in header:
+        if name not in (LABEL, USER) and name.casefold() in (LABEL, USER):  # it would be taken for a value of the input
+            raise ProblemError(422, f"is it the column {name.casefold()!r}? Its name here is {name!r}")
     if labels and LABEL not in header:
         raise ProblemError(422, f"the first line names the columns, and one is {LABEL!r}")
     if labels is False and LABEL in header:

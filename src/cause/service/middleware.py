@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -18,7 +18,7 @@ from cause.service.redact import redacted_message, redacted_traceback
 from cause.service.service import Service
 from cause.service.settings import ServeSettings, host_name
 from cause.service.tokens import Token
-from cause.service.user_paths import quoted_user
+from cause.service.user_paths import USERS, quoted_user
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -245,6 +245,8 @@ def _check_doubled(scope: Scope) -> None:
         if parameter in seen:
             raise problems.ProblemError(400, f"the query has the parameter {parameter[:40]!r} twice")
         seen.add(parameter)
+    if "user" in seen and unquote((scope.get("raw_path") or b"").decode("latin-1")).startswith(USERS):
+        raise problems.ProblemError(400, "the path names the user already: leave out the parameter 'user'")
 
 
 def _header(scope: Scope, name: bytes) -> bytes | None:

@@ -33,6 +33,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     _head_bytes = 0
     _in_head = True
+    _other_bytes = 0
+    """After the headers: bytes since the last part of the body. They are sizes of chunks, and trailers."""
     _tail = b""
     _read_timer: asyncio.TimerHandle | None = None
     _write_timer: asyncio.TimerHandle | None = None
@@ -95,18 +97,31 @@ class BoundedProtocol(HttpToolsProtocol):
             if self._head_bytes > MOST_HEAD_BYTES:
                 self._refuse(431, f"a request has at most {MOST_HEAD_BYTES:,} bytes before its body")
                 return
+        self._other_bytes += len(data)
         super().data_received(data)
+        if not self._in_head and self._other_bytes > MOST_HEAD_BYTES:
+            self.transport.abort()  # the parser keeps a trailer until its end; a response may be half sent already
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Add a header; ignore trailers, which come after the request was checked and which proxies do not check."""
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self._other_bytes = 0
+        super().on_body(body)
 
     def on_headers_complete(self) -> None:
         """Note a request whose headers are complete."""
-        self._in_head = False
+        self._in_head, self._other_bytes = False, 0
         self._set_read_timer(None)
         super().on_headers_complete()
         self._unanswered.append(self.cycle)
 
     def on_message_complete(self) -> None:
         """Wait for the headers of the next request."""
-        self._in_head, self._head_bytes, self._tail = True, 0, b""
+        self._in_head, self._head_bytes, self._other_bytes, self._tail = True, 0, 0, b""
         self._set_read_timer(None)
         super().on_message_complete()
 

@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -20,6 +21,7 @@ REPAIRS = (*TIMES, "never")
 LARGEST_BYTES = 1 << 20  # of a TOML file
 SAMPLES = ("float32", "uint8")
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_HOST = re.compile(r"[\w.-]+(:\d+)?|\[[0-9a-fA-F:.]+\](:\d+)?")
 _TRUE_FALSE = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
@@ -121,6 +123,9 @@ class ServeSettings:
             raise InputError(f"the lease of a worker must be from {LEAST_S:g} to {MOST_S:g} seconds, not {self.lease}")
         if not 0 <= self.ray_port < 65_536:
             raise InputError(f"ray_port is a number from 0 to 65535, not {self.ray_port}")
+        for host in (self.hosts or "").split(","):
+            if host.strip() and not _HOST.fullmatch(host.strip()):
+                raise InputError(f"hosts are names and addresses with commas between them, not {host.strip()!r}")
         if self.repair is not None:
             check_choice("repair", self.repair, REPAIRS)
         check_choice("samples", self.samples, SAMPLES)

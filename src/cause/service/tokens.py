@@ -92,6 +92,7 @@ class Tokens:
         self._key, self._clock, self._lock = key, clock, threading.RLock()
         self._tokens: dict[str, tuple[bytes, Token]] = {}
         self._version = -1
+        self._locked = False
         path = folder / FILE
         with _as_home_error(path):
             try:
@@ -225,16 +226,32 @@ class Tokens:
         return True
 
     def _reload(self) -> None:
-        """Read the file again if another process has changed it."""
+        """Read the file again if another process has changed it.
+
+        Once it was locked for `LOCKED_S`, calls fail at once until it can be read again: the event loop must not wait.
+        """
         with _as_home_error(self._path):
-            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
-            if version == self._version:
-                return
-            rows = self._connection.execute("SELECT * FROM tokens ORDER BY created, id").fetchall()
+            try:
+                (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+                if version == self._version:
+                    rows = None
+                else:
+                    rows = self._connection.execute("SELECT * FROM tokens ORDER BY created, id").fetchall()
+            except sqlite3.OperationalError:
+                self._set_locked(True)
+                raise
+            if self._locked:
+                self._set_locked(False)
+        if rows is None:
+            return
         self._tokens = {
             row[0]: (bytes(row[1]), Token(row[0], frozenset(json.loads(row[2])), row[3], *row[4:])) for row in rows
         }
         self._version = version
+
+    def _set_locked(self, locked: bool) -> None:
+        self._locked = locked
+        self._connection.execute(f"PRAGMA busy_timeout={0 if locked else int(1000 * LOCKED_S)}")
 
     def close(self) -> None:
         """Close the file."""

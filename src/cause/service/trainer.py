@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from cause.device.device import Arrived, Cause
 from cause.device.schedule import due, margin_of, may_begin
 from cause.device.status import home_of, waiting
+from cause.device.store.queries import RoundRow
+from cause.engine.presets import ADDITIVE
 from cause.engine.progress import Step
 from cause.errors import CauseError
 from cause.service.events import Events
@@ -88,6 +90,8 @@ class Trainer:
         self._repair_requested = threading.Event()
         self._erased = threading.Event()
         self._closed_at = time.monotonic()
+        self._closing = threading.Lock()
+        self._last_round = device.ledger.round  # of those that were published
         self._expired_at = -math.inf
         self._failing: dict[
             int, tuple[int, float, float]
@@ -140,17 +144,43 @@ class Trainer:
         -------
         What `Cause.close_round` returns; it also says what can fail.
         """
-        arrived = self.device.close_round(call=call, expire=False, empty=empty)
+        with self._closing:
+            arrived = self.device.close_round(call=call, expire=False, empty=empty)
+            counts = {"samples": arrived.samples, "users": arrived.users, "active_shards": arrived.active_shards}
+            self._last_round = max(self._last_round, arrived.round)
+            self._events.publish("round.closed", round=arrived.round, **counts)
+        self._after_round()
+        return arrived
+
+    def note_rounds(self) -> None:
+        """Publish the rounds that uploads to an additive device have closed, and expire old samples.
+
+        With other learners it does nothing: all their rounds are closed by `close_round`.
+        """
+        device = self.device
+        if device.learner.law != ADDITIVE:
+            return
+        with self._closing:
+            last = device.ledger.round
+            if last == self._last_round:
+                return
+            rows = home_of(device).queries.rounds(self._last_round + 1, last)
+            for number in range(self._last_round + 1, last + 1):
+                row, shards = rows.get(number, RoundRow()), device.controller.at(number)
+                self._events.publish(
+                    "round.closed", round=number, samples=row.samples, users=row.users, active_shards=shards
+                )
+            self._last_round = last
+        self._after_round()
+
+    def _after_round(self) -> None:
         self._closed_at = time.monotonic()
-        counts = {"samples": arrived.samples, "users": arrived.users, "active_shards": arrived.active_shards}
-        self._events.publish("round.closed", round=arrived.round, **counts)
         try:
             self.device.expire(repair="later")  # before any training uses samples that expire
         except Exception as error:  # the round stays closed
             self._failed(error, f"old samples could not be deleted: {redacted_message(error)}", "expiry")
             self._expired_at = -math.inf  # try again in the next turn
         self.wake()
-        return arrived
 
     def backlog(self) -> Backlog:
         """Return the shards that wait for a training."""
@@ -273,6 +303,8 @@ class Trainer:
         return due(home.queries.open_deadlines(), home.clock(), margin_of(home.deadline_s))
 
     def _watch(self, step: Step) -> None:
+        if self.device.learner.law == ADDITIVE:
+            return  # nothing is trained: an upload is added, an erasure subtracted, before they are answered
         self.progress = step
         counts = {"epoch": step.epoch, "epochs": step.epochs, "done": step.done, "total": step.total}
         self._events.publish("segment.epoch", segment=list(step.segment), **counts)

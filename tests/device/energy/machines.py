@@ -58,7 +58,7 @@ class Nvml:
         """What the library raises."""
 
     def __init__(self, energies_mj=None, powers_mw=(), cards=("GPU-a", "GPU-b")):
-        self.energies, self.powers, self.cards, self.asked = energies_mj, list(powers_mw), cards, None
+        self.energies, self.powers, self.cards, self.requested = energies_mj, list(powers_mw), cards, None
 
     def nvmlInit(self):  # noqa: N802
         if not self.cards:
@@ -67,13 +67,13 @@ class Nvml:
     def nvmlDeviceGetHandleByIndex(self, index):  # noqa: N802
         if index >= len(self.cards):
             raise self.NVMLError("Invalid Argument")
-        self.asked = self.cards[index]
-        return self.asked
+        self.requested = self.cards[index]
+        return self.requested
 
     def nvmlDeviceGetHandleByUUID(self, uuid):  # noqa: N802
         if uuid not in self.cards:
             raise self.NVMLError("Not Found")
-        self.asked = uuid
+        self.requested = uuid
         return uuid
 
     def nvmlDeviceGetName(self, handle):  # noqa: N802

@@ -43,10 +43,10 @@ def test_the_line_is_that_of_scipy():
     rng = np.random.default_rng(0)
     x = np.repeat([250, 500, 1000, 1750], 3)
     y = 0.02 * x + 1 + rng.normal(size=len(x))
-    line, wanted = Line.through(x.tolist(), y.tolist()), stats.linregress(x, y)
-    assert (line.slope, line.intercept) == (pytest.approx(wanted.slope), pytest.approx(wanted.intercept))
-    assert line.r2 == pytest.approx(wanted.rvalue**2)
-    assert line.half_width == pytest.approx(stats.t.ppf(0.975, len(x) - 2) * wanted.stderr, rel=1e-3)
+    line, expected = Line.through(x.tolist(), y.tolist()), stats.linregress(x, y)
+    assert (line.slope, line.intercept) == (pytest.approx(expected.slope), pytest.approx(expected.intercept))
+    assert line.r2 == pytest.approx(expected.rvalue**2)
+    assert line.half_width == pytest.approx(stats.t.ppf(0.975, len(x) - 2) * expected.stderr, rel=1e-3)
     assert Line.through([1, 2, 3], [4.0, 4.0, 4.0]).r2 == 1.0
 
 
@@ -83,14 +83,14 @@ def test_without_a_meter_seconds_are_fitted_and_joules_refused():
 
 
 class Compiling(Machine):
-    """As a card that compiles for nine seconds when a last batch is of a size that it has not met."""
+    """A card that compiles for nine seconds when the last batch has a new size."""
 
     def __init__(self):
-        self.met = set()
+        self.compiled = set()
 
     def train(self, parent, task, seed):
-        self.now += 0.0 if task.count in self.met else 9.0
-        self.met.add(task.count)
+        self.now += 0.0 if task.count in self.compiled else 9.0
+        self.compiled.add(task.count)
         return super().train(parent, task, seed)
 
 
@@ -159,17 +159,17 @@ def test_decoding_does_not_bend_the_line_of_time():
 
 
 def test_short_trainings_are_repeated_until_a_counter_has_had_its_time(monkeypatch):
-    def found():
+    def calibrated():
         machine = Coarse()
         return calibrate(machine, lesson, (100, 200, 400), machine.meter(), clock=machine.clock)
 
-    done = found()
+    done = calibrated()
     assert done.model.joules_line.slope == pytest.approx(20 * 0.0003, rel=0.2)
     for run in done.runs:
         assert run.seconds == run.measurement.seconds == pytest.approx(0.0003 * run.samples)
         assert run.trainings == pytest.approx(2.0 / run.seconds, abs=1)
     monkeypatch.setattr(measuring, "READING_S", 0.0)
-    coarse = found().model.joules_line
+    coarse = calibrated().model.joules_line
     assert coarse is None or coarse.r2 < 0.9
 
 
@@ -194,10 +194,10 @@ def test_a_cost_is_never_below_nothing():
     assert Line(1.0, -50.0, 1.0, 0.0).at(10, 1) == 0.0
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_a_model_is_saved_and_read_again(tmp_path, known):
+@pytest.mark.parametrize("metered", [True, False])
+def test_a_model_is_saved_and_read_again(tmp_path, metered):
     line = Line(0.1, 0.2, 0.9, 0.01)
-    model = EnergyModel("cnn", "wall", line if known else None, line, 3.0, None if known else "why", {"cores": 2})
+    model = EnergyModel("cnn", "wall", line if metered else None, line, 3.0, None if metered else "why", {"cores": 2})
     model.save(tmp_path / "m.json")
     assert EnergyModel.load(tmp_path / "m.json") == model
 

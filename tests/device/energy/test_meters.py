@@ -1,4 +1,4 @@
-"""Every meter against a machine that is known, and against machines that have none."""
+"""Every meter on simulated machines: with a meter whose readings are fixed, and without any."""
 
 import math
 import os
@@ -198,7 +198,7 @@ def test_nvml_measures_the_card_that_cuda_sees(monkeypatch):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
         lib = Nvml(energies_mj=[0])
         nvml(library=lib)
-        assert lib.asked == card
+        assert lib.requested == card
 
 
 def test_nvml_says_why_there_is_no_card():
@@ -339,7 +339,7 @@ def test_the_card_that_works_is_the_one_that_is_measured(monkeypatch, device, sh
     assert find_meter("cuda:1", meters).unavailable == "nvml: CUDA_VISIBLE_DEVICES=0 shows no card 1"
 
 
-def test_the_machine_is_asked_in_order_and_for_the_device(tmp_path):
+def test_meters_are_tried_in_order_and_for_the_device(tmp_path):
     hwmon_tree(tmp_path / "h")
     rapl_tree(tmp_path / "r")
 
@@ -358,6 +358,6 @@ def test_the_machine_is_asked_in_order_and_for_the_device(tmp_path):
     meters["rapl"] = missing
     assert find_meter("cpu", meters).unavailable == "ina3221: not here; rapl: not here"
     assert find_meter("mps", meters).unavailable == "no meter sees the energy of 'mps'"
-    described = {each["kind"]: each for each in (found.as_dict() for found in found_meters(meters))}
+    described = {each["kind"]: each for each in (meter.as_dict() for meter in found_meters(meters))}
     assert described["rapl"] == {"kind": "rapl", "source": None, "sampling_hz": None, "unavailable": "not here"}
     assert described["nvml"]["unavailable"] is None

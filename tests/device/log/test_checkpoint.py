@@ -140,7 +140,7 @@ def test_texts_that_no_note_can_have_are_not_signed(text):
 
 
 @pytest.mark.parametrize("text", ["tab\t\n", "carriage return\r\n", "nul\0\n"])
-def test_such_texts_are_not_read_either_although_somebody_signed_them(text):
+def test_such_texts_are_refused_even_if_they_are_signed(text):
     signature = base64.b64encode(LOG.verifier.key_id + LOG.sign(text.encode())).decode()
     note = f"{text}\n— {LOG.verifier.name} {signature}\n".encode()
     with pytest.raises(LogError, match="control characters"):

@@ -75,10 +75,10 @@ CONSISTENCY = {
 
 @pytest.fixture(params=[DictNodes, TableNodes])
 def nodes(request):
-    found = request.param()
-    yield found
-    if isinstance(found, TableNodes):
-        found.close()
+    stored = request.param()
+    yield stored
+    if isinstance(stored, TableNodes):
+        stored.close()
 
 
 def test_roots_of_the_reference_tree(nodes):
@@ -131,15 +131,15 @@ def test_proofs_verify_and_changed_ones_do_not(made, data):
     index, old = data.draw(st.integers(0, size - 1)), data.draw(st.integers(0, size))
     root, old_root, leaf = mth(entries[:size]), mth(entries[:old]), log.leaf_hash(entries[index])
 
-    found = log.inclusion_proof(nodes, index, size)
-    log.verify_inclusion(leaf, index, size, found, root)
-    refused = [(leaf, index, size, wrong, root) for wrong in changed(found)]
-    refused += [(flip(leaf), index, size, found, root), (leaf, index, size, found, flip(root))]
-    refused += [(leaf, other, size, found, root) for other in range(-1, size + 2) if other != index]
-    refused += [(leaf, index, other, found, mth(entries[:other])) for other in range(len(entries) + 1) if other != size]
-    refused += [(leaf, index, other, found, root) for other in range(index + 1) if other != size]
+    proof = log.inclusion_proof(nodes, index, size)
+    log.verify_inclusion(leaf, index, size, proof, root)
+    refused = [(leaf, index, size, wrong, root) for wrong in changed(proof)]
+    refused += [(flip(leaf), index, size, proof, root), (leaf, index, size, proof, flip(root))]
+    refused += [(leaf, other, size, proof, root) for other in range(-1, size + 2) if other != index]
+    refused += [(leaf, index, other, proof, mth(entries[:other])) for other in range(len(entries) + 1) if other != size]
+    refused += [(leaf, index, other, proof, root) for other in range(index + 1) if other != size]
     refused += [  # the size alone is wrong: a root does not know its size, but the way to it must be the same
-        (leaf, index, other, found, root)
+        (leaf, index, other, proof, root)
         for other in range(index + 1, 2 * size)
         if sides(index, other) != sides(index, size)
     ]
@@ -147,14 +147,14 @@ def test_proofs_verify_and_changed_ones_do_not(made, data):
         with pytest.raises(LogError):
             log.verify_inclusion(*arguments)
 
-    found = log.consistency_proof(nodes, old, size)
-    log.verify_consistency(old, size, found, old_root, root)
-    inconsistent = [(old, size, wrong, old_root, root) for wrong in changed(found)]
-    inconsistent.append((old, size, found, flip(old_root), root))
+    proof = log.consistency_proof(nodes, old, size)
+    log.verify_consistency(old, size, proof, old_root, root)
+    inconsistent = [(old, size, wrong, old_root, root) for wrong in changed(proof)]
+    inconsistent.append((old, size, proof, flip(old_root), root))
     if old:  # anything begins with the empty log
-        inconsistent.append((old, size, found, old_root, flip(root)))
-    inconsistent += [(other, size, found, old_root, root) for other in range(-1, size + 2) if other != old and old]
-    inconsistent += [(old, other, found, old_root, mth(entries[:other])) for other in range(old + 1, size) if old]
+        inconsistent.append((old, size, proof, old_root, flip(root)))
+    inconsistent += [(other, size, proof, old_root, root) for other in range(-1, size + 2) if other != old and old]
+    inconsistent += [(old, other, proof, old_root, mth(entries[:other])) for other in range(old + 1, size) if old]
     for wrong_proof in inconsistent:
         with pytest.raises(LogError):
             log.verify_consistency(*wrong_proof)
@@ -206,13 +206,13 @@ def test_pymerkle_agrees(size):
         theirs.append_entry(entry)
     assert theirs.get_root(size) == log.root_at(nodes, size)
     for number in range(size):
-        found = theirs.prove_inclusion(number + 1, size)
-        verify_inclusion(theirs.get_leaf(number + 1), theirs.get_root(size), found)
-        assert log.inclusion_proof(nodes, number, size) == [bytes.fromhex(h) for h in found.serialize()["path"]][1:]
-        found = theirs.prove_consistency(number + 1, size)
-        verify_consistency(log.root_at(nodes, number + 1), log.root_at(nodes, size), found)
+        proof = theirs.prove_inclusion(number + 1, size)
+        verify_inclusion(theirs.get_leaf(number + 1), theirs.get_root(size), proof)
+        assert log.inclusion_proof(nodes, number, size) == [bytes.fromhex(h) for h in proof.serialize()["path"]][1:]
+        proof = theirs.prove_consistency(number + 1, size)
+        verify_consistency(log.root_at(nodes, number + 1), log.root_at(nodes, size), proof)
         with pytest.raises(InvalidProof):
-            verify_consistency(flip(log.root_at(nodes, number + 1)), log.root_at(nodes, size), found)
+            verify_consistency(flip(log.root_at(nodes, number + 1)), log.root_at(nodes, size), proof)
 
 
 def test_appending_and_proving_read_no_more_than_a_few_nodes():
@@ -248,7 +248,7 @@ def test_impossible_sizes_are_refused(size):
 
 def test_the_last_entry_of_the_largest_log_verifies_quickly():
     leaf, proof = log.leaf_hash(b"x"), [hashlib.sha256(bytes([level])).digest() for level in range(62)]
-    found = leaf
+    root = leaf
     for neighbour in proof:
-        found = hashlib.sha256(b"\x01" + neighbour + found).digest()
-    log.verify_inclusion(leaf, MAX_SIZE - 1, MAX_SIZE, proof, found)
+        root = hashlib.sha256(b"\x01" + neighbour + root).digest()
+    log.verify_inclusion(leaf, MAX_SIZE - 1, MAX_SIZE, proof, root)

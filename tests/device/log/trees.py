@@ -75,12 +75,12 @@ def proof(m, entries):
     return [] if m in (0, len(entries)) else subproof(m, entries, True)
 
 
-def subproof(m, entries, known):
+def subproof(m, entries, complete):
     if m == len(entries):
-        return [] if known else [mth(entries)]
+        return [] if complete else [mth(entries)]
     k = split(len(entries))
     if m <= k:
-        return [*subproof(m, entries[:k], known), mth(entries[k:])]
+        return [*subproof(m, entries[:k], complete), mth(entries[k:])]
     return [*subproof(m - k, entries[k:], False), mth(entries[:k])]
 
 

@@ -1,7 +1,7 @@
-"""Somebody who has a master key and some bytes: which data keys do they get?
+"""An attacker who has a master key and some bytes of files: which data keys can be recovered?
 
 This reader has its own account of the formats (of this version and of 0.1) and uses nothing of the vault's code. It
-ignores checksums, sequences, sizes of pages and the order of records: whatever opens is found.
+ignores checksums, sequences, sizes of pages and the order of records, and returns everything that opens.
 """
 
 import hmac
@@ -17,15 +17,15 @@ ROW = 48
 def recoverable(masters: Iterable[bytes], blobs: Iterable[bytes]) -> dict[bytes, bytes]:
     """Every data key in the blobs that any of the masters leads to, by any key on the way that is in the blobs."""
     blobs = [blob for blob in blobs if blob.strip(b"\0")]
-    found = {}
+    recovered = {}
     for master in masters:
         for head, root in roots(master, blobs):
             for page, generation, key in table(head, root, blobs):
                 del page
-                found.update(data_keys(head[:10] + generation + head[18:], key, blobs))
+                recovered.update(data_keys(head[:10] + generation + head[18:], key, blobs))
         for head, wrapping in wrapping_keys(master, blobs):
-            found.update(data_keys(head, wrapping, blobs))
-    return found
+            recovered.update(data_keys(head, wrapping, blobs))
+    return recovered
 
 
 def roots(master: bytes, blobs: list[bytes]) -> Iterator[tuple[bytes, bytes]]:

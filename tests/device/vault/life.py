@@ -32,8 +32,8 @@ class Life:
     def promise(self, vault):
         held = {one: vault.key(one) for one in vault.names()}
         self.made.update(held)
-        gone = frozenset(key for one, key in self.made.items() if one not in held)
-        self.promises.append((len(self.disk.operations), held, gone))
+        destroyed = frozenset(key for one, key in self.made.items() if one not in held)
+        self.promises.append((len(self.disk.operations), held, destroyed))
 
     def live(self):
         source = self.source(self.root, self.disk)
@@ -75,9 +75,9 @@ def blobs(root):
 def check(life, root, promised, disk=None):
     """Open what a power loss left in a folder: it holds what was promised before or after, and works."""
     disk = disk or RecordingDisk(root)
-    _, _, gone = promised[0]
+    _, _, destroyed = promised[0]
     master = life.source(root, disk).read()
-    assert not gone & set(recoverable([master], blobs(root)).values()), "an erased key can be opened"
+    assert not destroyed & set(recoverable([master], blobs(root)).values()), "an erased key can be opened"
     refused = None
     try:
         vault = Vault.open(root / "vault", life.source(root, disk), disk)

@@ -30,10 +30,10 @@ class VaultMachine(RuleBasedStateMachine):
 
     @rule(names=st.sets(NAMES, max_size=6))
     def erase(self, names):
-        gone, before = names & set(self.held), self.vault.generation
-        assert self.vault.erase(names) == gone
-        self.held = {name: key for name, key in self.held.items() if name not in gone}
-        assert (self.vault.generation > before) == bool(gone)
+        erased, before = names & set(self.held), self.vault.generation
+        assert self.vault.erase(names) == erased
+        self.held = {name: key for name, key in self.held.items() if name not in erased}
+        assert (self.vault.generation > before) == bool(erased)
 
     @rule()
     def open_again(self):

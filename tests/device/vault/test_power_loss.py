@@ -140,7 +140,7 @@ def check_all(life, tmp_path):
 @ROTATING
 @pytest.mark.parametrize("for_good", [False, True], ids=["once", "for good"])
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO], ids=["full", "broken"])
-def test_an_error_at_any_write_is_told_and_leaves_a_generation_that_is_whole(
+def test_an_error_at_any_write_is_raised_and_leaves_a_generation_that_is_whole(
     tmp_path, rotating, for_good, error, thorough
 ):
     whole = Life(tmp_path / "whole", rotating)

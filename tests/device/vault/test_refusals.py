@@ -62,7 +62,7 @@ def test_what_is_damaged_foreign_or_newer_in_both_copies_is_named_and_nothing_ch
     assert files(closed) == before
 
 
-def test_another_master_key_is_told_apart_from_damage_and_changes_nothing(closed):
+def test_another_master_key_is_distinguished_from_damage_and_changes_nothing(closed):
     before = files(closed)
     with pytest.raises(VaultError, match="another vault's"):
         Vault.open(closed, OTHER)
@@ -80,7 +80,7 @@ def test_a_file_that_is_missing_with_its_copy_is_named(closed, missing):
 
 
 @pytest.mark.parametrize("file", ["table.0", "pages"])
-def test_the_key_file_of_another_vault_is_told(closed, tmp_path, file):
+def test_the_key_file_of_another_vault_is_refused(closed, tmp_path, file):
     with Vault.create(tmp_path / "other", SOURCE, page_bytes=PAGE) as other:
         other.new_keys([name(1), name(2)])
         other.erase([name(1)])

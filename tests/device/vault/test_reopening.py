@@ -140,7 +140,7 @@ def test_after_a_failed_sync_an_opening_relies_on_nothing_that_never_reached_the
     states = 0
     for done in (at for at in syncs if at > life.promises[1][0]):
         around, root = life.around(done), tmp_path / "failed"
-        (before, after), gone = [promise[1] for promise in (around[0], around[-1])], around[0][2]
+        (before, after), erased = [promise[1] for promise in (around[0], around[-1])], around[0][2]
         disk = failed_sync(life.disk, done, root)
         stale = [data for path, data in disk.initial.files().items() if path.name.startswith(("table", "pages"))]
         with Vault.open(root / "vault", life.source(root, disk), disk) as vault:
@@ -153,7 +153,7 @@ def test_after_a_failed_sync_an_opening_relies_on_nothing_that_never_reached_the
             cut = tmp_path / "cut"
             state.write_to(cut)
             master = life.source(cut, RecordingDisk(cut)).read()
-            destroyed = gone | (set(before.values()) - set(shown.values()))
+            destroyed = erased | (set(before.values()) - set(shown.values()))
             assert not destroyed & set(recoverable([master], blobs(cut) + stale).values()), (
                 "an erased key can be opened"
             )

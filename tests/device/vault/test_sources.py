@@ -62,7 +62,7 @@ def test_a_missing_file_is_named(tmp_path):
         ([sys.executable, "-c", "import signal; signal.pause()"], "within 0.2 s"),
     ],
 )
-def test_a_command_that_gives_no_key_is_told(command, message):
+def test_a_command_that_gives_no_key_is_an_error(command, message):
     timeout = 0.2 if "pause" in str(command) else 30
     with pytest.raises(VaultError, match=message):
         CommandKeySource(command, timeout_s=timeout).read()

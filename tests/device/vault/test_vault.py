@@ -37,7 +37,7 @@ def test_no_key_lies_in_the_files_as_it_is(vault, folder):
     assert not [one for one in keys if one in everything]  # nor do names
 
 
-def test_erased_keys_are_gone_and_the_others_stay(vault, folder):
+def test_erased_keys_are_destroyed_and_the_others_stay(vault, folder):
     keys = vault.new_keys(map(name, range(50)))
     assert vault.erase([name(7), name(49), name(0)]) == {name(7), name(49), name(0)}
     left = {one: key for one, key in keys.items() if one not in (name(7), name(49), name(0))}
@@ -85,7 +85,7 @@ class Watcher:
 
 
 def erase_under_watch(folder, source):
-    """All erased keys, and the copies somebody took on the way."""
+    """Return all erased keys, and copies of the files from along the way."""
     watcher, erased = Watcher(folder), {}
     with Vault.create(folder, source, page_bytes=PAGE) as vault:
         keys = vault.new_keys(map(name, range(10)))
@@ -93,9 +93,9 @@ def erase_under_watch(folder, source):
             vault.put_many({name(100 + number): os.urandom(32)})
             keys[name(100 + number)] = vault.key(name(100 + number))
             watcher.look()
-            gone = [name(number), name(100 + number)]
-            vault.erase(gone)
-            erased |= {one: keys[one] for one in gone}
+            batch = [name(number), name(100 + number)]
+            vault.erase(batch)
+            erased |= {one: keys[one] for one in batch}
         left = {one: vault.key(one) for one in vault.names()}
     return watcher, erased, left
 
@@ -103,7 +103,7 @@ def erase_under_watch(folder, source):
 def test_neither_the_files_nor_old_copies_of_key_files_open_to_what_was_erased(folder):
     watcher, erased, left = erase_under_watch(folder, SOURCE)
     now = list(files(folder).values())
-    assert recoverable([MASTER], now) == left  # the attacker is able: all that is kept is found
+    assert recoverable([MASTER], now) == left  # the attacker works: it recovers all keys that are kept
     assert recoverable([MASTER], now + watcher.all_key_files) == left
     assert not set(erased) & set(left)
 
@@ -177,8 +177,8 @@ def test_nothing_of_the_old_generation_is_left_in_any_file(vault, folder):
 
 def test_old_copies_of_all_files_open_with_the_master_key_which_the_docs_admit(folder):
     watcher, erased, _ = erase_under_watch(folder, SOURCE)
-    found = recoverable([MASTER], [*watcher.all_key_files, *watcher.roots])
-    assert set(erased) <= set(found)
+    recovered = recoverable([MASTER], [*watcher.all_key_files, *watcher.roots])
+    assert set(erased) <= set(recovered)
 
 
 def test_with_a_source_that_rotates_not_even_those_open(folder, tmp_path):
@@ -188,8 +188,8 @@ def test_with_a_source_that_rotates_not_even_those_open(folder, tmp_path):
     assert source.read() != first
     master = (tmp_path / "master").read_bytes()
     assert first not in master
-    found = recoverable([source.read()], [*files(folder).values(), *watcher.all_key_files, *watcher.roots, master])
-    assert found == left
+    recovered = recoverable([source.read()], [*files(folder).values(), *watcher.all_key_files, *watcher.roots, master])
+    assert recovered == left
     assert name(0) in recoverable([first], [*watcher.key_files[0], watcher.roots[0]])  # had the key been kept
 
 

@@ -115,9 +115,9 @@ def test_the_victim_is_the_one_whose_loss_costs_least(sizes, factor):
     store.policy.ages = learned(factor, requests=200, rounds=rounds)
     weights = store.policy.ages.weights(rounds)[::-1]
     admit(store, *((0, t) for t in range(1, rounds)))
-    ((gone,),) = admit(store, (0, rounds))
+    ((victim,),) = admit(store, (0, rounds))
     costs = {t: expected_replay(sizes, weights, [k for k in range(rounds) if k != t - 1]) for t in range(1, rounds)}
-    assert costs[gone.round] == pytest.approx(min(costs.values()))
+    assert costs[victim.round] == pytest.approx(min(costs.values()))
 
 
 def test_a_replay_keeps_room_for_what_it_will_still_make():

@@ -61,15 +61,15 @@ def test_fibor_jumps_on_from_a_pinned_slot():
 
 @given(
     slots=st.integers(1, 12),
-    asked=st.lists(st.sets(st.integers(0, 11)), min_size=1, max_size=40),
+    pinned_sets=st.lists(st.sets(st.integers(0, 11)), min_size=1, max_size=40),
 )
-def test_fibor_jumps_walks_and_stays_as_its_rules_say(slots, asked):
+def test_fibor_jumps_walks_and_stays_as_its_rules_say(slots, pinned_sets):
     """The rules once more, in the plainest words: jump N times at most, then walk on by one until nobody is pinned."""
     fibonacci = [0, 1, 2]
     while len(fibonacci) < 600:
         fibonacci.append(fibonacci[-1] + fibonacci[-2])
     policy, at, jumps = FiboR(PolicySetting(slots, b"")), 0, 0
-    for pinned in asked:
+    for pinned in pinned_sets:
         free = [slot for slot in range(slots) if slot not in pinned] or [slots - 1]
 
         class View:
@@ -155,7 +155,7 @@ def test_random_differs_by_key():
     for key in (b"one", b"two"):
         store = Memory(POLICIES["random"](PolicySetting(5, key)), slots=5, budget_bytes=5, counts=Between())
         admit(store, *((0, t) for t in range(1, 6)))
-        named.append([gone for ((gone,),) in [admit(store, (0, t)) for t in range(6, 20)]])
+        named.append([victim for ((victim,),) in [admit(store, (0, t)) for t in range(6, 20)]])
     assert named[0] != named[1]
 
 

@@ -83,7 +83,7 @@ def test_no_more_users_than_shards_means_a_shard_each(name, given_):
 
 @pytest.mark.parametrize("name", ["uniform", "by-class", "hash", "given"])
 @given(given_=arrivals(fewest=2))
-def test_partitions_that_look_at_nobody_else(name, given_):
+def test_partitions_that_do_not_depend_on_other_users(name, given_):
     assigned = as_lists(PARTITIONERS[name]().assign(given_))
     alone = sorted(given_.uploads)[0]
     only = Arrivals(given_.round, given_.shards, {alone: given_.uploads[alone]}, {}, given_.key, given_.classes)

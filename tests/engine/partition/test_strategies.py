@@ -61,8 +61,8 @@ def naive_ucdp(sizes, shards, placements, seed):
 )
 def test_ucdp_is_algorithm_1_with_its_key(sizes, shards, placed):
     placed = {user: shard for user, shard in placed.items() if shard < shards}
-    found = ucdp(sizes, shards, placed, (b"key", 1))
-    assert found == naive_ucdp(sizes, shards, placed, (b"key", 1))
+    assigned = ucdp(sizes, shards, placed, (b"key", 1))
+    assert assigned == naive_ucdp(sizes, shards, placed, (b"key", 1))
 
 
 def test_ucdp_keeps_each_user_in_one_shard_when_the_count_is_fixed():
@@ -96,22 +96,22 @@ def test_longest_first_is_more_even_than_ucdp():
     spreads = {ucdp: [], longest_first: []}
     for seed in range(10):
         sizes = {f"u{i}": random.Random(seed * 1000 + i).randint(10, 10_000) for i in range(100)}
-        for strategy, found in spreads.items():
+        for strategy, values in spreads.items():
             load = Counter()
             for user, shard in strategy(sizes, 16, {}, (root_key(seed), 1)).items():
                 load[shard] += sizes[user]
-            found.append((max(load.values()) - min(load.values())) / (sum(sizes.values()) / 16))
+            values.append((max(load.values()) - min(load.values())) / (sum(sizes.values()) / 16))
     assert sum(spreads[longest_first]) < sum(spreads[ucdp]) / 5
 
 
 def test_by_class_groups_classes():
-    found: Any = PARTITIONERS["by-class"]().assign(arrivals(4, a=[(c, 1) for c in range(10)]))["a"]
-    assert found.tolist() == [c * 4 // 10 for c in range(10)]
+    shards: Any = PARTITIONERS["by-class"]().assign(arrivals(4, a=[(c, 1) for c in range(10)]))["a"]
+    assert shards.tolist() == [c * 4 // 10 for c in range(10)]
 
 
 def test_by_class_splits_a_class_when_there_are_more_shards_than_classes():
-    found: Any = PARTITIONERS["by-class"]().assign(arrivals(8, classes=3, a=[(0, 200), (1, 200), (2, 200)]))["a"]
-    by_class = [set(found[c * 200 : (c + 1) * 200].tolist()) for c in range(3)]
+    shards: Any = PARTITIONERS["by-class"]().assign(arrivals(8, classes=3, a=[(0, 200), (1, 200), (2, 200)]))["a"]
+    by_class = [set(shards[c * 200 : (c + 1) * 200].tolist()) for c in range(3)]
     assert by_class == [{0, 1}, {2, 3, 4}, {5, 6, 7}]
 
 
@@ -121,14 +121,14 @@ def test_by_class_refuses_a_label_beyond_the_classes():
 
 
 def test_uniform_spreads_evenly():
-    found: Any = PARTITIONERS["uniform"]().assign(arrivals(4, a=[(0, 40_000)]))["a"]
-    assert np.bincount(found.astype(int)).tolist() == pytest.approx([10_000] * 4, rel=0.05)
+    shards: Any = PARTITIONERS["uniform"]().assign(arrivals(4, a=[(0, 40_000)]))["a"]
+    assert np.bincount(shards.astype(int)).tolist() == pytest.approx([10_000] * 4, rel=0.05)
 
 
 def test_given_takes_the_shards_of_the_trace():
     upload = TraceUpload("a", 1, (Part(2, None, 1), Part(3, None, 0)))
-    found: Any = PARTITIONERS["given"]().assign(Arrivals(1, 2, {"a": upload}, {}, b"k", 10))["a"]
-    assert found.tolist() == [1, 1, 0, 0, 0]
+    shards: Any = PARTITIONERS["given"]().assign(Arrivals(1, 2, {"a": upload}, {}, b"k", 10))["a"]
+    assert shards.tolist() == [1, 1, 0, 0, 0]
 
 
 def test_given_needs_shards():

@@ -48,7 +48,7 @@ def training(cluster, learner, work):
 def alive(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # before the file is opened, or before it is read
         return False
 
 

@@ -27,9 +27,9 @@ def columns(pairs):
 def test_the_auc_is_that_of_scikit_learn_ties_included(pairs):
     scores, member = columns(pairs)
     assert auc(scores, member) == pytest.approx(roc_auc_score(member, scores), abs=1e-12)
-    found = auc_interval(scores, member)
-    assert 0 <= found.low <= found.value <= found.high <= 1
-    assert found.value == auc(scores, member)
+    estimate = auc_interval(scores, member)
+    assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
+    assert estimate.value == auc(scores, member)
 
 
 @given(FEW_VALUES, st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9]))
@@ -43,11 +43,11 @@ def test_the_true_positive_rate_is_the_best_one_on_the_curve(pairs, fpr):
 def test_chance_is_in_the_interval_wherever_mann_and_whitney_see_no_difference(seed, members, others):
     rng = np.random.default_rng(seed)
     high, low = rng.normal(rng.uniform(-1, 1), 1, members), rng.normal(0, 1, others)
-    found = auc_interval(np.concatenate([high, low]), np.arange(members + others) < members)
+    estimate = auc_interval(np.concatenate([high, low]), np.arange(members + others) < members)
     test = mannwhitneyu(high, low, method="asymptotic", use_continuity=False)
-    assert test.pvalue < 0.05 or 0.5 in found
+    assert test.pvalue < 0.05 or 0.5 in estimate
     # and it is not lenient: what the test is sure of is outside
-    assert test.pvalue > 0.001 or 0.5 not in found
+    assert test.pvalue > 0.001 or 0.5 not in estimate
 
 
 SHAPES = {
@@ -85,10 +85,10 @@ def test_the_paired_difference_contains_the_truth_about_19_times_in_20():
         first, second = (shared + rng.normal(size=200) for _ in range(2))
         first[member] += 2**0.5
         second[member] += 2**-0.5
-        found = auc_difference(first, second, member)
-        assert found.value == pytest.approx(auc(first, member) - auc(second, member))
-        hits.append(truth in found)
-        widths.append(found.high - found.low)
+        estimate = auc_difference(first, second, member)
+        assert estimate.value == pytest.approx(auc(first, member) - auc(second, member))
+        hits.append(truth in estimate)
+        widths.append(estimate.high - estimate.low)
         unpaired.append(sum(e.high - e.low for e in (auc_interval(s, member) for s in (first, second))))
     assert 0.92 < np.mean(hits) < 0.98
     assert np.mean(widths) < 0.6 * np.mean(unpaired)  # the pairing is used
@@ -97,12 +97,12 @@ def test_the_paired_difference_contains_the_truth_about_19_times_in_20():
 def test_a_model_does_not_differ_from_itself():
     rng = np.random.default_rng(0)
     scores, member = rng.normal(size=50), rng.random(50) < 0.5
-    found = auc_difference(scores, scores.copy(), member)
-    assert (found.value, found.low, found.high) == (0, 0, 0)
+    estimate = auc_difference(scores, scores.copy(), member)
+    assert (estimate.value, estimate.low, estimate.high) == (0, 0, 0)
 
 
 def test_more_samples_see_smaller_differences():
-    """And what is said to be detectable is detected, as often as it says."""
+    """An AUC of `detectable_auc` is detected as often as its power says."""
     assert detectable_auc(1000, 1000) < detectable_auc(100, 100) < detectable_auc(10, 10)
     shift = 2**0.5 * NORMAL.inv_cdf(detectable_auc(80, 80))
     rng, member = np.random.default_rng(2), np.arange(160) < 80

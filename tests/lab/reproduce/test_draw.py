@@ -1,4 +1,4 @@
-"""Where points lie in a picture."""
+"""The positions of points in a plot."""
 
 from itertools import pairwise
 

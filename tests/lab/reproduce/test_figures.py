@@ -83,11 +83,11 @@ def test_the_last_point_of_a_curve_is_the_trained_network(made):
 def test_pruning_leaves_less(made):
     out, _ = made
     cells = json.loads((out / "pruning.json").read_text())["result"]["cells"]
-    found = {cell["settings"]["method"]: cell["result"] for cell in cells}
+    results = {cell["settings"]["method"]: cell["result"] for cell in cells}
     for method in ("iterative", "one-shot"):
-        assert found[method]["parameters"] < 0.4 * found["none"]["parameters"]
-        assert found[method]["bytes"] < 0.5 * found["none"]["bytes"]
-        assert found[method]["prune_s"] > 0
+        assert results[method]["parameters"] < 0.4 * results["none"]["parameters"]
+        assert results[method]["bytes"] < 0.5 * results["none"]["bytes"]
+        assert results[method]["prune_s"] > 0
 
 
 def test_everything_is_made_again_from_the_files_alone(made, thorough):
@@ -121,10 +121,10 @@ def test_larger_sizes_ask_for_what_the_paper_shows(size):
 
 
 def test_a_full_run_has_the_papers_settings():
-    wanted = {"system": "cause", "shards": 16, "dataset": "cifar10", "backbone": "resnet34"}
-    (cell,) = [c for c in FIGURES["shards"].cells(FULL) if wanted.items() <= c.settings.items()]
-    asked = {"share": 1.0, "epochs": 80, "rounds": 10, "users": 100, "memory": "2GB", "alpha": 0.5, "tests": None}
-    assert asked.items() <= cell.settings.items()
+    selected = {"system": "cause", "shards": 16, "dataset": "cifar10", "backbone": "resnet34"}
+    (cell,) = [c for c in FIGURES["shards"].cells(FULL) if selected.items() <= c.settings.items()]
+    expected = {"share": 1.0, "epochs": 80, "rounds": 10, "users": 100, "memory": "2GB", "alpha": 0.5, "tests": None}
+    assert expected.items() <= cell.settings.items()
     epochs = {c.settings["backbone"]: c.settings["epochs"] for c in FIGURES["pruning"].cells(FULL)}
     assert epochs == {"vgg16": 150, "resnet34": 50, "densenet121": 100, "mobilenetv2": 50}
 

@@ -156,7 +156,7 @@ def test_a_page_says_that_the_code_was_changed():
     assert "commit `000000000000-changed`," in source_line({**source, "commit": "0" * 40 + "-changed"})
 
 
-def test_a_share_that_is_asked_for_is_taken_of_small_data_too():
+def test_an_explicit_share_is_taken_of_small_data_too():
     quick = QUICK.changed(datasets=("digits",))
     for size, share in ((quick, 1.0), (quick.changed(epochs=1), 1.0), (quick.changed(share=0.1), 0.1)):
         for name in ("shards", "pruning", "epochs", "forgetting"):

@@ -97,7 +97,7 @@ ENDLESS = """
 """
 
 
-def test_a_killed_process_leaves_nobody_at_work(tmp_path):
+def test_a_killed_process_leaves_no_worker_running(tmp_path):
     """The processes of a pool would otherwise go on with what they were given, and keep a card busy."""
     (tmp_path / "pool.py").write_text(textwrap.dedent(ENDLESS))
     at_work = tmp_path / "pids"
@@ -113,7 +113,7 @@ def test_a_killed_process_leaves_nobody_at_work(tmp_path):
     wait_until(lambda: not any(map(_lives, pids)), 30)
 
 
-def test_a_process_that_is_told_to_end_does_not_wait_for_its_runs(tmp_path):
+def test_a_terminated_process_does_not_wait_for_its_runs(tmp_path):
     stoppable = textwrap.dedent(ENDLESS).replace(
         "runner.run_cell = endless",
         "runner.run_cell = endless; signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))",
@@ -333,11 +333,11 @@ def test_a_result_is_not_changed_by_two_at_once(tmp_path):
     other = tmp_path / "other"
     reproduce(POLICIES, SMALL, Place(), other, only={"slots": ["16"]})
     reproduce(POLICIES, SMALL, Place(), tmp_path, only={"slots": ["8"]})
-    archive, wanted = Archive(tmp_path), wanted_cells(POLICIES[0], SMALL, {"slots": ["8"]})
+    archive, needed = Archive(tmp_path), wanted_cells(POLICIES[0], SMALL, {"slots": ["8"]})
     folder = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)
     try:
-        waiting = threading.Thread(target=write_figure, args=(POLICIES[0], archive, wanted))
+        waiting = threading.Thread(target=write_figure, args=(POLICIES[0], archive, needed))
         waiting.start()
         waiting.join(timeout=0.5)
         (tmp_path / "policies.json").write_bytes((other / "policies.json").read_bytes())
@@ -352,7 +352,7 @@ def test_runs_of_an_older_format_are_made_again(tmp_path, monkeypatch):
     monkeypatch.setitem(cell_.FORMATS, "count", cell_.FORMATS["count"] + 1)
     report = reproduce(POLICIES, SMALL, Place(), tmp_path, only={"slots": ["8"]})
     assert (report.found, report.ran) == (0, 10)
-    assert len(Archive(tmp_path).of_result("policies")) == 10  # the older ones are gone from it
+    assert len(Archive(tmp_path).of_result("policies")) == 10  # without the older ones
 
 
 def test_runs_without_a_format_are_of_the_one_before_it_was_written_down(tmp_path, monkeypatch):
@@ -386,7 +386,7 @@ def test_damaged_files_in_the_folder_do_not_keep_others_from_their_results(tmp_p
     assert "`sc-function.json`" not in page
 
 
-def test_a_run_that_fails_is_told_when_the_others_are_done_and_their_results_made(tmp_path, monkeypatch):
+def test_a_failed_run_is_raised_after_the_results_of_the_others_are_written(tmp_path, monkeypatch):
     run = kinds.run
 
     def failing(kind, settings, place):

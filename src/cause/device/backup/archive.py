@@ -125,7 +125,7 @@ class Archive:
                 break
             except (tarfile.TarError, EOFError, ValueError):
                 raise self._bad(f"damaged at {name!r}") from None
-            except OSError as error:  # nothing is known of what it holds
+            except OSError as error:  # its contents may be intact
                 if not left:
                     raise self._bad(f"cannot read {name!r}: {error.strerror}: try again") from None
                 disk.pause(disk.FIRST_PAUSE_S)

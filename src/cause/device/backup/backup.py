@@ -45,7 +45,7 @@ def snapshot(ledger: Path) -> bytes:
 def backup(home: Home, target: str | Path) -> BackedUp:
     """Write all of a home but its keys into one file. The home may be in use meanwhile.
 
-    A file that is gone between the ledger's snapshot and its turn was forgotten or replaced: it is left out.
+    A file that is deleted after the ledger's snapshot was forgotten or replaced: it is left out.
     """
     layout, path = home.layout, absolute(target)
     refuse_inside_home(path, "a backup")

@@ -1,4 +1,4 @@
-"""Energy: meters behind one seam, and what a sample costs on this machine."""
+"""Energy: meters with one interface, and the cost of a sample on this machine."""
 
 from cause.device.energy.base import Measurement, Meter, Running
 from cause.device.energy.find import find_meter, found_meters

@@ -1,4 +1,4 @@
-"""The seam of all meters, and the record of a measurement."""
+"""The base class of meters, and the record of a measurement."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from cause.errors import MeterError
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a meter saw of a piece of work. Where energy is unknown, the reason is there and no number.
+    """The time and energy of a piece of work. If the energy is unknown, `joules` is None and the reason is given.
 
     >>> Measurement("RAPL package-0", seconds=2.0, joules=30.0, readings=3, idle_watts=5.0).above_idle_joules
     20.0
@@ -36,18 +36,18 @@ class Measurement:
 
 
 class Running:
-    """A measurement under way; its record is there when the `with` block has ended."""
+    """A measurement under way; `record` can be read when the `with` block has ended."""
 
     def __init__(self) -> None:
         self._record: Measurement | None = None
 
     def finish(self, record: Measurement) -> None:
-        """End it."""
+        """End the measurement with this record."""
         self._record = record
 
     @property
     def record(self) -> Measurement:
-        """What was measured."""
+        """The finished measurement."""
         if self._record is None:
             raise MeterError("a measurement has its record when its 'with' block has ended")
         return self._record
@@ -58,19 +58,19 @@ class Meter(Protocol):
 
     @property
     def source(self) -> str:
-        """What is read, and what of the machine it covers."""
+        """What the meter reads, and which part of the machine that covers."""
 
     @property
     def sampling_hz(self) -> float | None:
-        """Readings a second while a measurement runs; None where nothing is read."""
+        """Readings per second during a measurement; None if nothing is read."""
 
     @property
     def idle_watts(self) -> float | None:
-        """Power of the idle machine, where it was measured."""
+        """Power of the idle machine; None if it was not measured."""
 
     @property
     def unavailable(self) -> str | None:
-        """Why there is no energy to be had, or None."""
+        """Why energy cannot be measured; None if it can."""
 
     def measure(self) -> AbstractContextManager[Running]:
-        """Measure what happens in the `with` block."""
+        """Measure the `with` block."""

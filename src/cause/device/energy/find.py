@@ -1,4 +1,4 @@
-"""Which meters this machine has."""
+"""Finds the energy meters of this machine."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ SEEING = {"cpu": ("ina3221", "rapl"), "cuda": ("ina3221", "nvml")}
 
 @dataclass(frozen=True)
 class Found:
-    """A kind of meter, with what it reads, or why it is not there."""
+    """A kind of meter: what it reads, or why this machine does not have it."""
 
     kind: str
     meter: Meter
 
     def as_dict(self) -> dict[str, str | float | None]:
-        """For JSON."""
+        """Return the kind of meter for JSON."""
         meter = self.meter
         there = meter.unavailable is None
         return {
@@ -39,7 +39,7 @@ class Found:
 
 
 def found_meters(meters: Mapping[str, Callable[..., Meter]] = METERS) -> list[Found]:
-    """Every kind of meter, there or not."""
+    """Return every kind of meter, whether this machine has it or not."""
     return [Found(kind, _open(make)) for kind, make in meters.items()]
 
 

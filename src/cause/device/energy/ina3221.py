@@ -22,12 +22,12 @@ class Rail(NamedTuple):
     milli_amperes: Path
 
     def watts(self) -> float:
-        """Power now."""
+        """Return the power at this moment."""
         return read_int(self.milli_volts) * read_int(self.milli_amperes) / 1e6
 
 
 def ina3221(hwmon: Path = HWMON, i2c: Path = I2C, rails: Sequence[str] | None = None) -> SampledMeter:
-    """The whole board by its input rail, or the sum of the rails that you name.
+    """Return a meter of the whole board by its input rail, or of the sum of named rails.
 
     Boards without an input rail (AGX) need `rails`: which of theirs add up to the board differs, and a guess would be a
     wrong number.

@@ -1,4 +1,4 @@
-"""What a sample costs on this machine: joules and seconds from a straight line through measured runs."""
+"""The cost of a sample on this machine: joules and seconds, from a straight line through measured runs."""
 
 import json
 import math
@@ -31,7 +31,7 @@ class Line:
 
     @classmethod
     def through(cls, xs: Sequence[float], ys: Sequence[float]) -> "Line":
-        """Fit it."""
+        """Fit a line to points."""
         if len(xs) != len(ys) or len(xs) < 3 or len(set(xs)) < 2:
             raise InputError(f"a line needs three points or more of different sizes, not {len(xs)} of {len(set(xs))}")
         slope, intercept = linear_regression(xs, ys)
@@ -42,7 +42,7 @@ class Line:
         return cls(slope, intercept, 1 - off / spread if spread else 1.0, student_t(len(xs) - 2) * error)
 
     def at(self, samples: int, trainings: int) -> float:
-        """The line's value for samples spread over several trainings; never below 0."""
+        """Return the line's value for samples spread over several trainings; never below 0."""
         return max(0.0, self.slope * samples + self.intercept * trainings)
 
 
@@ -67,22 +67,22 @@ class EnergyModel:
     machine: dict[str, Any] = field(default_factory=dict)
 
     def joules(self, samples: int, trainings: int = 0) -> float:
-        """Energy of retraining so many samples; `trainings` adds the fixed cost of each segment's training."""
+        """Return the energy of retraining so many samples; `trainings` adds the fixed cost of each segment."""
         if self.joules_line is None:
             raise MeterError(f"joules are unknown on this machine: {self.unavailable or 'no meter'}")
         return self.joules_line.at(samples, trainings)
 
     def seconds(self, samples: int, trainings: int = 0) -> float:
-        """Time of retraining so many samples."""
+        """Return the time of retraining so many samples."""
         return self.seconds_line.at(samples, trainings)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the model for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, payload: Any, source: object = "energy model") -> "EnergyModel":
-        """From what `as_dict` gave, or what is wrong with it."""
+        """Return the model that `as_dict` wrote."""
         if not isinstance(payload, dict) or set(payload) != {part.name for part in fields(cls)}:
             raise InputError(f"{str(source)!r} is not an energy model: make one with cause calibrate --out")
         lines = {name: payload[name] for name in ("joules_line", "seconds_line")}
@@ -97,7 +97,7 @@ class EnergyModel:
         return cls(**{**payload, **made})
 
     def save(self, path: str | Path) -> None:
-        """Write it as JSON."""
+        """Write the model to a JSON file."""
         write_text(path, json.dumps(self.as_dict(), indent=1, ensure_ascii=False) + "\n")
 
     @classmethod

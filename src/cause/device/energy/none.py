@@ -1,4 +1,4 @@
-"""What stands in where there is no meter: it says why, and takes the time all the same."""
+"""NoMeter, for machines without a meter: it measures time alone, and says why there is no energy."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ class NoMeter:
 
     @contextmanager
     def measure(self) -> Iterator[Running]:
-        """Take the time of the `with` block."""
+        """Measure the time of the `with` block."""
         running, start_s = Running(), self.clock()
         try:
             yield running

@@ -13,7 +13,7 @@ COUNTER_HZ, POWER_HZ = 1.0, 20.0  # a counter needs only its first and last valu
 
 
 def nvml(device: int | str | None = None, library: Any = None, *, ordinal: int = 0) -> SampledMeter:
-    """One card, by its number or UUID as NVML knows it; without one, that which CUDA counts as `ordinal`."""
+    """Return a meter of one card, by NVML's number or UUID of it, or else by CUDA's `ordinal`."""
     lib = _library() if library is None else library
     try:
         lib.nvmlInit()

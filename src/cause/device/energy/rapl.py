@@ -13,7 +13,7 @@ SAMPLING_HZ = 1.0
 
 
 def rapl(root: Path = ROOT) -> SampledMeter:
-    """The packages of this machine together; memory is not in them."""
+    """Return a meter of all processor packages together; they do not include memory."""
     # Domains of the other kind, intel-rapl-mmio:N, count the same packages a second time.
     packages = [zone for zone in sorted(root.glob("intel-rapl:*")) if read_text(zone / "name").startswith("package")]
     if not packages:

@@ -1,4 +1,4 @@
-"""A meter that reads something now and then while work goes on."""
+"""SampledMeter, which takes readings in a thread of its own while the measured work runs."""
 
 import threading
 import time
@@ -37,7 +37,7 @@ class SampledMeter:
 
     @contextmanager
     def measure(self) -> Iterator[Running]:
-        """Measure what happens in the `with` block."""
+        """Measure the `with` block."""
         running, readings = Running(), _Readings(self.tally, self.clock)
         start_s = self.clock()
         readings.take()
@@ -85,22 +85,22 @@ def with_idle(
     sleep: Callable[[float], None] = time.sleep,
     progress: Progress | None = None,
 ) -> Meter:
-    """The meter with the power of the idle machine as its baseline; one that measures nothing stays as it is.
+    """Return the meter with the idle machine's power as its baseline; a meter that measures nothing stays as it is.
 
-    A device that has just worked takes more for a while, so it is looked at until its power has stopped falling, and
-    the least that was seen is taken: what else begins meanwhile only adds to it. Where the readings fail, energy is
-    unknown, and the work that was to be measured goes on.
+    A device that has just worked takes more power for a while. So the power is measured until it has stopped falling,
+    and the lowest value counts, since other work that begins meanwhile only adds to it. If a reading fails, the energy
+    is unknown, and the measured work goes on all the same.
 
     Parameters
     ----------
     meter
         The meter.
     seconds
-        How long each look at the idle machine takes.
+        How long each measurement of the idle machine takes.
     sleep
         Waits; tests replace it.
     progress
-        Called after each look.
+        Called after each measurement.
     """
     if not isinstance(meter, SampledMeter):
         return meter

@@ -1,4 +1,4 @@
-"""Numbers and texts from the kernel's files."""
+"""Reading numbers and texts from the kernel's files."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from cause.errors import MeterError
 
 
 def read_text(path: Path) -> str:
-    """The text of a small file, or plainly why not."""
+    """Return the text of a small file; raise an error of one line if it cannot be read."""
     try:
         return path.read_text().strip()
     except PermissionError:
@@ -16,7 +16,7 @@ def read_text(path: Path) -> str:
 
 
 def read_int(path: Path) -> int:
-    """The number in a small file."""
+    """Return the number in a small file."""
     text = read_text(path)
     try:
         return int(text)

@@ -1,4 +1,4 @@
-"""From readings to joules: no clock, no thread, no file."""
+"""Sums readings up to joules, without a clock, a thread or a file of its own."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -7,13 +7,13 @@ from cause.errors import MeterError
 
 
 class Tally(Protocol):
-    """Adds readings up."""
+    """Sums readings up to joules."""
 
     joules: float
     readings: int
 
     def add(self, now_s: float) -> None:
-        """Take a reading."""
+        """Take a reading at a time."""
 
 
 class PowerTally:
@@ -67,7 +67,7 @@ class CounterTally:
 
 
 def advance(before: float, now: float, wraps_at: float | None) -> float:
-    """What a counter advanced by.
+    """Return by how much a counter advanced.
 
     >>> advance(90.0, 5.0, 100.0), advance(5.0, 9.0, None)
     (15.0, 4.0)

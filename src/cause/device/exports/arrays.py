@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def write(device: "Cause", target: Path, heads: Sequence["Head"]) -> tuple[str, ...]:
-    """One file a head."""
+    """Write the arrays of each head to a file of its own."""
     files = []
     for head in heads:
         files.append(f"{head.name}.npz")

@@ -1,4 +1,4 @@
-"""Exports: copies of the heads that serve now, with what is needed to vote with them."""
+"""Exports: copies of the serving heads, with everything that is needed to vote with them."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ CARD = "ensemble.json"
 
 @dataclass(frozen=True)
 class Head:
-    """One voter: its state as the learner decodes it, and how much it counts in a weighted vote."""
+    """One head: its decoded state, and its weight in a weighted vote."""
 
     key: SegmentKey
     weight: int
@@ -48,7 +48,7 @@ class Exported:
 
 
 def form_of(device: "Cause", form: str | None) -> str:
-    """The form to export in: `form`, or the learner's usual one if it is None; InputError if it does not fit."""
+    """Return the form to export in: `form`, or the learner's usual one; raise an `InputError` if it does not fit."""
     fitting = ("safetensors", "onnx") if device.learner.has_network else ("npz",)
     chosen = fitting[0] if form is None else form
     if chosen not in FORMS:

@@ -24,7 +24,7 @@ FILE = "ensemble.onnx"
 
 
 class Ensemble(nn.Module):
-    """Inputs as they are stored; the label that the heads agree on, and each head's probabilities.
+    """A network of all heads: from inputs as they are stored to the voted label and each head's probabilities.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Ensemble(nn.Module):
 
 
 def write(device: "Cause", target: Path, heads: Sequence["Head"]) -> tuple[str, ...]:
-    """One file with everything."""
+    """Write one file with all heads, the scaling and the vote."""
     for module in ("onnx", "onnxscript"):
         if find_spec(module) is None:
             raise InputError(f"an export to ONNX needs {module}: pip install 'cause[onnx]'")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def write(device: "Cause", target: Path, heads: Sequence["Head"]) -> tuple[str, ...]:
-    """One file a head."""
+    """Write the state dict of each head to a file of its own."""
     files = []
     for head in heads:
         network = device.learner.network(head.state)

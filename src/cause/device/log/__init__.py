@@ -1,7 +1,7 @@
 """A transparency log: an append-only Merkle tree (RFC 6962) whose heads are signed checkpoints (C2SP).
 
-Whoever keeps a checkpoint can tell later, from two short proofs, that an entry is in the log and that nothing that was
-in it then was changed or removed since.
+With a checkpoint, a client can verify later, from two short proofs, that an entry is in the log and that no entry was
+changed or removed since that checkpoint.
 """
 
 from cause.device.log.checkpoint import Checkpoint, open_checkpoint, sign_checkpoint

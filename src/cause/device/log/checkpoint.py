@@ -12,7 +12,7 @@ from cause.errors import LogError
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A log's head: who it is, how many entries it has, and the root over them.
+    """The head of a log: the log's name, the number of entries, and the root hash.
 
     >>> print(Checkpoint("device.example/log", 0, EMPTY_ROOT).text(), end="")
     device.example/log
@@ -38,7 +38,7 @@ class Checkpoint:
 
     @classmethod
     def parse(cls, text: str) -> "Checkpoint":
-        """The checkpoint of a note's text. Verify the note first."""
+        """Parse the text of a note; verify the note first."""
         lines = text.split("\n")
         if len(lines) < 4 or lines[-1]:
             raise LogError("a checkpoint has three lines or more: origin, size and root")
@@ -54,20 +54,20 @@ class Checkpoint:
         return cls(origin, int(size), raw, tuple(extensions))
 
     def text(self) -> str:
-        """What is signed."""
+        """Return the text that is signed."""
         lines = (self.origin, str(self.size), base64.b64encode(self.root).decode(), *self.extensions)
         return "".join(f"{line}\n" for line in lines)
 
 
 def sign_checkpoint(checkpoint: Checkpoint, key: SigningKey) -> bytes:
-    """The checkpoint as a note that the log's key signed. The key bears the log's name."""
+    """Return the checkpoint as a note that is signed by the log's key; the key has the log's name."""
     if key.verifier.name != checkpoint.origin:
         raise LogError(f"the log {checkpoint.origin!r} is signed by the key of its name, not by {key.verifier.name!r}")
     return sign_note(checkpoint.text(), [key])
 
 
 def open_checkpoint(note: bytes, log: VerifierKey, witnesses: Sequence[VerifierKey] = ()) -> Checkpoint:
-    """The checkpoint of a note that the log signed; signatures of known witnesses must hold too if there are any."""
+    """Verify the log's signature of a note, and those of the given witnesses; return its checkpoint."""
     text = open_note(note, [log])
     if witnesses:
         open_note(note, [log, *witnesses])

@@ -32,16 +32,16 @@ class NodeReader(Protocol):
     """Where a log's complete subtrees are stored."""
 
     def node(self, level: int, index: int) -> bytes:
-        """The hash of a node that was appended."""
+        """Return the hash of a stored node."""
 
 
 def leaf_hash(entry: bytes) -> bytes:
-    """The hash of an entry. The prefix keeps a leaf from passing for a node."""
+    """Return the hash of an entry. Its prefix differs from that of nodes, so no leaf can be taken for a node."""
     return hashlib.sha256(b"\x00" + entry).digest()
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:
-    """The hash of two neighbours."""
+    """Return the hash of two neighbours."""
     return hashlib.sha256(b"\x01" + left + right).digest()
 
 
@@ -72,12 +72,12 @@ class Frontier:
 
     @classmethod
     def of(cls, nodes: NodeReader, size: int) -> "Frontier":
-        """The frontier a stored log has at a size."""
+        """Return the frontier of a stored log at a size."""
         _check_size(size)
         return cls(size, tuple(nodes.node(level, index) for level, index in _cover(0, size)))
 
     def append(self, leaf: bytes) -> tuple["Frontier", list[Node]]:
-        """The frontier with one leaf more, and the nodes this completes: the leaf itself first."""
+        """Return the frontier with one more leaf, and the nodes that it completes, the leaf itself first."""
         peaks = list(self.peaks)
         added = [Node(0, self.size, leaf)]
         while self.size >> added[-1].level & 1:
@@ -87,17 +87,17 @@ class Frontier:
 
     @property
     def root(self) -> bytes:
-        """The root hash of the tree."""
+        """Return the root hash of the tree."""
         return _fold(self.peaks) if self.peaks else EMPTY_ROOT
 
 
 def root_at(nodes: NodeReader, size: int) -> bytes:
-    """The root a stored log had at a size."""
+    """Return the root hash of a stored log at a size."""
     return Frontier.of(nodes, size).root
 
 
 def inclusion_proof(nodes: NodeReader, index: int, size: int) -> list[bytes]:
-    """The hashes that lead from a leaf to the root of the tree of that size."""
+    """Return the hashes that lead from a leaf to the root of the tree of that size."""
     _check_size(size)
     if not 0 <= index < size:
         raise LogError(f"a log of {size} entries has no entry {index}")
@@ -115,7 +115,7 @@ def inclusion_proof(nodes: NodeReader, index: int, size: int) -> list[bytes]:
 
 
 def consistency_proof(nodes: NodeReader, old_size: int, size: int) -> list[bytes]:
-    """The hashes that show the tree of the old size to be the beginning of the tree of the new one."""
+    """Return the hashes that prove that the tree of the old size is the beginning of the new one."""
     _check_size(size)
     if not 0 <= old_size <= size:
         raise LogError(f"a log of {size} entries was never one of {old_size}")
@@ -137,7 +137,7 @@ def consistency_proof(nodes: NodeReader, old_size: int, size: int) -> list[bytes
 
 
 def verify_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes], root: bytes) -> None:
-    """Refuse a proof that does not show the leaf at that index of the tree with that size and root.
+    """Raise a `LogError` unless the proof shows the leaf at that index of the tree with that size and root.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def verify_inclusion(leaf: bytes, index: int, size: int, proof: Sequence[bytes],
 
 
 def verify_consistency(old_size: int, size: int, proof: Sequence[bytes], old_root: bytes, root: bytes) -> None:
-    """Refuse a proof that does not show the old tree to be the beginning of the new one.
+    """Raise a `LogError` unless the proof shows that the old tree is the beginning of the new one.
 
     Parameters
     ----------

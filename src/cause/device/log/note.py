@@ -1,7 +1,7 @@
 """Signed notes as C2SP's `signed-note` says: a text, an empty line, and one signature a line.
 
-Only Ed25519 (signature type 0x01). Signatures of keys that are not known are ignored, so that others may co-sign; a
-known key whose signature does not hold makes the whole note void.
+Only Ed25519 (signature type 0x01). Signatures of other keys than the trusted ones are ignored, so that others may
+co-sign; a wrong signature of a trusted key makes the whole note void.
 """
 
 import base64
@@ -23,7 +23,7 @@ _DASH = "— "
 
 @dataclass(frozen=True)
 class VerifierKey:
-    """Whose signature is believed: a name and an Ed25519 public key of 32 bytes.
+    """A trusted signer: a name, and an Ed25519 public key of 32 bytes.
 
     >>> key = VerifierKey.parse("PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW")
     >>> key.name, key.key_id.hex(), len(key.public)
@@ -40,7 +40,7 @@ class VerifierKey:
 
     @classmethod
     def parse(cls, text: str) -> "VerifierKey":
-        """A key from its string, `name+id+base64(type and key)`."""
+        """Parse a key of the form `name+id+base64(type and key)`."""
         parts = text.split("+", 2) if len(text) <= 1000 else []  # the base64 part may have a + of its own
         if len(parts) != 3:
             raise LogError(f"verifier key {text[:80]!r} is not of the form name+id+key")
@@ -55,7 +55,7 @@ class VerifierKey:
 
     @property
     def key_id(self) -> bytes:
-        """Four bytes that tell keys of one name apart; not a proof of anything."""
+        """Four bytes that distinguish keys of the same name; they are no proof."""
         return hashlib.sha256(self.name.encode() + b"\n" + ED25519 + self.public).digest()[:4]
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class VerifierKey:
 
 
 class SigningKey:
-    """The key a log signs with, from its 32 secret bytes. It does not print them."""
+    """The key that a log signs with, from 32 secret bytes, which its `repr` does not show."""
 
     def __init__(self, name: str, seed: bytes) -> None:
         if len(seed) != 32:
@@ -72,7 +72,7 @@ class SigningKey:
         self.verifier = VerifierKey(name, self._key.public_key().public_bytes_raw())
 
     def sign(self, text: bytes) -> bytes:
-        """Sign a text: the 64 bytes of an Ed25519 signature."""
+        """Return the Ed25519 signature of a text, 64 bytes."""
         return self._key.sign(text)
 
     def __repr__(self) -> str:
@@ -80,7 +80,7 @@ class SigningKey:
 
 
 def sign_note(text: str, keys: Sequence[SigningKey]) -> bytes:
-    """The note: a text that ends in a newline, signed by each key."""
+    """Return a note: the text, which must end in a newline, signed by each key."""
     plain = text.encode()
     _check_characters(text)
     if not text.endswith("\n"):
@@ -97,10 +97,10 @@ def sign_note(text: str, keys: Sequence[SigningKey]) -> bytes:
     return note
 
 
-def open_note(note: bytes, known: Iterable[VerifierKey]) -> str:
-    """The text of a note that at least one known key signed, and that no known key signed wrongly."""
+def open_note(note: bytes, trusted: Iterable[VerifierKey]) -> str:
+    """Return the text of a note; raise a `LogError` unless a trusted key signed it and none signed wrongly."""
     text, signatures = _parse(note)
-    keys = {(key.name, key.key_id): key for key in known}
+    keys = {(key.name, key.key_id): key for key in trusted}
     verified = False
     for name, key_id, signature in signatures:
         key = keys.get((name, key_id))

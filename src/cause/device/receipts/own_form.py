@@ -1,4 +1,4 @@
-"""Receipts as the users get them who asked for the erasure.
+"""Receipts in the form that is given to the user of the erasure, which says nothing of other users.
 
 A receipt in the log says which sub-models were destroyed, from where shards restart and how many samples are trained
 again. All of that depends on what other users hold. The form for users has the fields that do not, is signed by the
@@ -23,7 +23,7 @@ FIELDS = (
 
 
 def own_form(entry: bytes, signer: SigningKey) -> bytes:
-    """The form for users of an entry of the log, signed.
+    """Return an entry of the log in the form for users, signed.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def own_form(entry: bytes, signer: SigningKey) -> bytes:
 
 
 def entry_of(body: dict[str, Any]) -> bytes | None:
-    """The leaf hash of the entry that a receipt for users was made from; None for a receipt of the log itself.
+    """Return the leaf hash of the entry that a user's receipt was made from; None for a receipt of the log itself.
 
     Raises
     ------

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 SALT_BYTES = 16
-"""Random bytes in each receipt, so that nobody can guess the contents of an entry of which only the hash is known."""
+"""Random bytes in each receipt, so that the contents of an entry cannot be guessed from its hash."""
 NONCE = b"cause: nonce of a request\0"
 """The prefix of a nonce when it is hashed."""
 
@@ -159,7 +159,7 @@ class Receipts(Log):
     clock
         Returns the time.
     trained
-        Returns what the device trains with; it is known once the device has loaded the home.
+        Returns what the device trains with; call it after the device has loaded the home.
     leases
         Knows which shards were sent to other machines.
     """
@@ -318,7 +318,7 @@ class Receipts(Log):
         number
             The receipt's place in the log.
         own
-            Return the form for the user who asked, which says nothing of other users' data: see
+            Return the form for the user of the request, which says nothing of other users' data: see
             `cause.device.receipts.own_form`.
         """
         entry, size = self.entry(number), self.size

@@ -1,4 +1,4 @@
-"""Whether a ledger is the newest one: compared with the anchor beside the keys."""
+"""Checks that a ledger is the newest one, by comparing it with the anchor beside the keys."""
 
 import struct
 

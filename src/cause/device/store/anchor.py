@@ -101,7 +101,7 @@ class Anchor:
 
     @classmethod
     def create(cls, folder: Path, vault: Vault, disk: Disk, mark: Mark | None = None) -> None:
-        """Make a new one, durably, in place of what is there.
+        """Make a new anchor, durably, in place of an old one.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class Anchor:
             raise HomeError(f"cannot write {str(folder / ANCHOR)!r}: {error.strerror}") from None
 
     def write(self, mark: Mark) -> None:
-        """Name a state that is durable. The record itself is durable after the next sync of the keys."""
+        """Write a state that is durable. The record itself is durable after the next sync of the keys."""
         if self.file is None:
             raise HomeError(f"{str(self.path)!r} was opened for reading only")
         self._put(self.file, 1 - self._durable, self._number + 1, mark)
@@ -153,7 +153,7 @@ class Anchor:
             raise HomeError(f"cannot write {str(self.path)!r}: {error.strerror}") from None
 
     def sync(self) -> None:
-        """Make it durable, unless the vault does."""
+        """Make the anchor durable, unless the vault does."""
         if self.file is not None and self._alone and self._unsynced:
             try:
                 self._disk.sync(self.file)
@@ -162,7 +162,7 @@ class Anchor:
             self.synced()
 
     def synced(self) -> None:
-        """The last record is durable: the next one goes into the other slot."""
+        """Note that the last record is durable: the next one goes into the other slot."""
         if self._unsynced:
             self._durable, self._unsynced = 1 - self._durable, False
 
@@ -192,7 +192,7 @@ def _page(key: bytes, number: int, mark: Mark) -> bytes:
 
 
 def remove_partial(folder: Path, disk: Disk) -> None:
-    """Remove what a crash left while an anchor was made."""
+    """Remove the file of an anchor whose creation a crash interrupted."""
     partial = folder / (ANCHOR + ".part")
     if disk.exists(partial):
         try:

@@ -51,12 +51,12 @@ class Block:
         return len(self.positions)
 
     def keeping(self, chosen: NDArray[Any]) -> "Block":
-        """Only these rows."""
+        """Return a block with these rows only."""
         numbers = (self.positions, self.labels, self.ids, self.digests, self.handles, self.x)
         return Block(*(part[chosen] for part in numbers))
 
     def with_handles(self, handles: Mapping[int, bytes]) -> "Block":
-        """The same rows, some with another handle, by position."""
+        """Return the same rows, some of them with new handles, which are given by position."""
         at = [row for row, position in enumerate(self.positions.tolist()) if position in handles]
         if not at:
             return self
@@ -66,7 +66,7 @@ class Block:
         return replace(self, handles=changed)
 
     def sealed(self, name: bytes, key: bytes) -> bytes:
-        """The bytes of its file."""
+        """Return the sealed bytes of the block's file."""
         head = json.dumps({"n": len(self), "dtype": self.x.dtype.str, "shape": self.x.shape[1:]}).encode()
         numbers = (self.positions, self.labels, self.ids, self.digests, self.handles)
         meta = struct.pack(">I", len(head)) + head + b"".join(part.tobytes() for part in numbers)
@@ -88,7 +88,7 @@ class Meta:
 
 
 def open_meta(name: bytes, key: Buffer, data: bytes) -> Meta:
-    """What the engine asks often."""
+    """Open the part of a block that is needed often: everything but the inputs."""
     if len(data) < _HEAD.size:
         raise VaultError(f"a block has at least {_HEAD.size} bytes, not {len(data)}")
     magic, length = _HEAD.unpack_from(data)
@@ -115,7 +115,7 @@ def open_meta(name: bytes, key: Buffer, data: bytes) -> Meta:
 
 
 def open_block(name: bytes, key: Buffer, data: bytes) -> Block:
-    """All of it."""
+    """Open a whole block."""
     meta = open_meta(name, key, data)
     _, length = _HEAD.unpack_from(data)
     with wiping(open_sealed(key, memoryview(data)[_HEAD.size + length :], name + b"x")) as plain:
@@ -124,7 +124,7 @@ def open_block(name: bytes, key: Buffer, data: bytes) -> Block:
 
 
 def new_handles(rows: int) -> NDArray[np.uint8]:
-    """Fresh random handles, one for each row."""
+    """Return new random handles, one for each row."""
     return np.frombuffer(os.urandom(rows * HANDLE_BYTES), dtype=np.uint8).reshape(rows, HANDLE_BYTES)
 
 
@@ -176,7 +176,7 @@ class Files:
         HomeError
             If the file is missing from its folder.
         ReadError
-            If it cannot be read now, or the folder itself is gone: an unmounted disk says nothing about its files.
+            If it cannot be read now, or the folder is missing: its disk may be unmounted, so no file counts as lost.
         """
         try:
             return self._disk.read(self.path(name))

@@ -48,7 +48,7 @@ META: dict[str, Callable[[Any], bool]] = {
 
 
 def row_problems(database: Database, vault: Vault) -> Iterator[str]:
-    """What is wrong with the rows as a whole, and with single rows of `meta`."""
+    """Return what is wrong with the rows as a whole, and with single rows of `meta`."""
     problem = checksum.problem(database, checksum.rows_key(vault, DEVICE_KEY))
     if problem is not None:
         yield problem
@@ -62,7 +62,7 @@ def row_problems(database: Database, vault: Vault) -> Iterator[str]:
 
 
 def log_problems(database: Database, vault: Vault) -> Iterator[str]:
-    """Every entry (its signature and what it is filed under), every node, and the head."""
+    """Return what is wrong with the log: its entries and their signatures, its nodes, and the head."""
     log = Log(database, lambda: vault.key(DEVICE_KEY))
     with database.reading():
         try:

@@ -27,12 +27,12 @@ _FLOAT = struct.Struct(">d")
 
 
 def rows_key(vault: Vault, device_key: bytes) -> bytes:
-    """The key that rows are hashed under."""
+    """Return the key of the rows' hashes."""
     return derive(vault.key(device_key), "rows")
 
 
 def row_hash(key: bytes, table: str, values: Iterable[Any]) -> int:
-    """The hash of a row: no two different rows have the same bytes hashed.
+    """Return the hash of a row; different rows are always encoded as different bytes.
 
     >>> row_hash(b"k" * 32, "t", [1, "a"]) == row_hash(b"k" * 32, "t", [1, b"a"])
     False
@@ -89,7 +89,7 @@ class RowChecksum:
                 self.distrust()
 
     def begin(self) -> None:
-        """A transaction begins: go on from the sum that the ledger has."""
+        """Begin a transaction, from the sum that the ledger has stored."""
         self._begun = True
         try:
             self._sum, self._known = parse_sum(self._database.get(CHECKSUM)), True
@@ -97,15 +97,15 @@ class RowChecksum:
             self._known = False
 
     def end(self) -> None:
-        """A transaction has ended, or was rolled back."""
+        """End a transaction, whether it was committed or rolled back."""
         self._begun = False
 
     def distrust(self) -> None:
-        """In a transaction: add everything up again when it ends."""
+        """Let the transaction under way compute the sum from all rows when it ends."""
         self._known = False
 
     def store(self) -> None:
-        """Before the commit: the ledger gets the sum."""
+        """Write the sum into the ledger; called before the commit."""
         if not self._known:
             self._sum = total(self._database, self._key)
         self._database.set(CHECKSUM, f"{self._sum:064x}")
@@ -117,7 +117,7 @@ class RowChecksum:
 
 
 def parse_sum(text: object) -> int:
-    """The sum that a ledger has stored."""
+    """Parse the sum that a ledger has stored."""
     try:
         if not isinstance(text, str) or len(text) != 64:
             raise ValueError
@@ -127,7 +127,7 @@ def parse_sum(text: object) -> int:
 
 
 def tables(database: "Database") -> list[tuple[str, list[str]]]:
-    """The tables of a ledger, and the columns of each."""
+    """Return the tables of a ledger with their columns."""
     names = [
         name
         for (name,) in database.rows(
@@ -138,7 +138,7 @@ def tables(database: "Database") -> list[tuple[str, list[str]]]:
 
 
 def total(database: "Database", key: bytes) -> int:
-    """All rows, added up anew."""
+    """Compute the sum from all rows."""
     sum_ = 0
     for row in database.rows("SELECT type, name, tbl_name, sql FROM main.sqlite_schema"):
         sum_ += row_hash(key, _SCHEMA, row)
@@ -151,7 +151,7 @@ def total(database: "Database", key: bytes) -> int:
 
 
 def problem(database: "Database", key: bytes) -> str | None:
-    """What is wrong with the rows of a ledger, all of one moment; None if nothing is, or if it has no sum yet."""
+    """Return what is wrong with the rows of a ledger at one moment; None if they are right, or there is no sum yet."""
     with database.reading():
         stored = database.get(CHECKSUM)
         if stored is None:

@@ -1,4 +1,4 @@
-"""The wall clock, and whether to believe it before samples are destroyed by their age.
+"""The wall clock of a home, and a check that it is right before samples are destroyed because of their age.
 
 The home keeps the last time that it went by, together with the boot and the clock that counts the seconds since that
 boot. Within one boot the wall clock may not run ahead of that counter; across boots it may have gained a few days at
@@ -28,21 +28,21 @@ _PROCESS = f"process {uuid4()}"
 
 
 def boot_id() -> str:
-    """What tells one run of the machine from the next; where the system has no such id, one of this process."""
+    """Return the id of this boot of the machine; without one, an id of this process."""
     with contextlib.suppress(OSError):
         return _BOOT_ID.read_text().strip()
     return _PROCESS
 
 
 def since_boot() -> float:
-    """Seconds that no setting of the clock changes; those in which the machine slept count, where the system can."""
+    """Return seconds of a clock that cannot be set; if the system can, the time of sleep counts."""
     source = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if source is None else time.clock_gettime(source)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A moment at which something was committed."""
+    """A moment at which a transaction was committed, by both clocks."""
 
     time: float
     """What the home went by."""
@@ -56,7 +56,7 @@ class Seen:
 
 
 class Clock:
-    """The time that a home goes by.
+    """The clock of a home.
 
     Parameters
     ----------
@@ -82,12 +82,12 @@ class Clock:
         self.wall, self.counter, self.boot = wall, counter, boot
 
     def now(self) -> float:
-        """The wall clock's time if it is believed, or else the last one that was, plus the seconds counted since."""
+        """Return the wall clock's time if it is trusted, else the last trusted time plus the seconds counted since."""
         wall, estimate, _ = self._compared()
         return wall if estimate is None else estimate
 
     def doubt(self) -> str | None:
-        """Why the wall clock is not believed, and the way out, in one line; None if it is."""
+        """Return why the wall clock is not trusted, and the way out, in one line; None if it is trusted."""
         wall, estimate, _ = self._compared()
         if estimate is None:
             return None
@@ -97,7 +97,7 @@ class Clock:
         )
 
     def note(self) -> None:
-        """In a transaction that dates samples: keep this moment."""
+        """Store this moment; call it in a transaction that dates samples."""
         wall, estimate, last = self._compared()
         boot, counter = self.boot(), self.counter()
         if estimate is None or last is None:
@@ -107,7 +107,7 @@ class Clock:
             self._keep(Seen(estimate, boot, counter, ahead, last.believed))
 
     def tick(self) -> None:
-        """Keep this moment in a transaction of its own, if the last one is of another boot or more than an hour old."""
+        """Store this moment in its own transaction, if the stored one is of another boot or over an hour old."""
         last = self._last()
         if last is not None and (last.boot != self.boot() or abs(self.counter() - last.counter) > TOLERANCE_S):
             with self._database.transaction():

@@ -31,7 +31,7 @@ class _Chunk:
 
 @dataclass
 class DirectoryChange:
-    """What a change writes: new keys first, then rows in a transaction; then the old keys are destroyed."""
+    """A change of the directory: new keys are written, then rows in a transaction; at last old keys are destroyed."""
 
     keys: dict[bytes, bytes] = field(default_factory=dict)
     rows: list[tuple[int, bytes, bytes]] = field(default_factory=list)
@@ -42,7 +42,7 @@ class DirectoryChange:
 
 
 class Directory:
-    """Users by pseudonym and pseudonyms by user."""
+    """The directory of a home: users by pseudonym, and pseudonyms by user."""
 
     def __init__(self) -> None:
         self._clear()
@@ -126,13 +126,13 @@ class Directory:
 
     @staticmethod
     def write(change: DirectoryChange, database: Database) -> None:
-        """In a transaction: the table holds the changed chunks."""
+        """Write the changed chunks into the table; call it in a transaction."""
         replaced = [[number] for number in {*change.removed, *(row[0] for row in change.rows)}]
         database.many("DELETE FROM directory WHERE chunk=?", replaced)
         database.many("INSERT INTO directory VALUES (?, ?, ?)", change.rows)
 
     def apply(self, change: DirectoryChange, removed: Iterable[str] = ()) -> None:
-        """After the transaction: the names in memory follow."""
+        """Update the names in memory; call it after the transaction."""
         for user in removed:
             pseudonym = self._pseudonyms.pop(user)
             if (folded := fold(user)) in self._other_ways:

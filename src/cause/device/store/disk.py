@@ -1,4 +1,4 @@
-"""What durable parts ask of a file system, in a few calls.
+"""The calls to the file system that durable storage needs.
 
 All of them go through here, so that a test can put a layer in their place that records what was written and when it
 was made durable, and then replay every state a power loss could have left. Nothing is durable before it is synced: a
@@ -28,11 +28,11 @@ _SAFELY = getattr(os, "O_NONBLOCK", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 """What a home writes to is its own: a link in a file's place is refused."""
 pause = time.sleep
-"""What waits between two attempts; a test puts something in its place."""
+"""The function that waits between two attempts; tests replace it."""
 
 
 def open_to_read(path: Path) -> io.FileIO:
-    """An ordinary file, unbuffered.
+    """Open an ordinary file for reading, unbuffered.
 
     Raises
     ------

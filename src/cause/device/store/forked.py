@@ -1,4 +1,4 @@
-"""A process that was forked from the one that opened a home leaves the home alone.
+"""Keeps a forked process from using the home that its parent opened.
 
 It shares files, locks and SQLite's connection with its parent, and each of the two would undo what the other writes.
 """
@@ -18,7 +18,7 @@ _open: "WeakSet[Home]" = WeakSet()
 
 
 def refuse(folder: Path) -> NoReturn:
-    """Say that a home is not this process's to use."""
+    """Raise an error: this process did not open the home."""
     raise HomeError(
         f"this process was forked from the one that opened {str(folder)!r}: open the home again here, or start "
         "processes with `spawn`"
@@ -26,7 +26,7 @@ def refuse(folder: Path) -> NoReturn:
 
 
 class Unusable:
-    """Takes the place of a part of the home in a forked process: every use is refused."""
+    """Replaces a part of the home in a forked process: every use raises an error."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -39,7 +39,7 @@ class Unusable:
 
 
 def keep(part: object) -> None:
-    """Never free an object: to close SQLite's connection in a forked process can delete the write-ahead log."""
+    """Keep an object alive: closing SQLite's connection in a forked process could delete the write-ahead log."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(part))
 
 
@@ -49,7 +49,7 @@ def watch(home: "Home") -> None:
 
 
 def unwatch(home: "Home") -> None:
-    """The home is closed."""
+    """Stop watching a home that is closed."""
     _open.discard(home)
 
 

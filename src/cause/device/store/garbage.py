@@ -1,4 +1,4 @@
-"""Keys and files that are to be destroyed, and how sure that is.
+"""Keys and files that are to be destroyed: now, or once a doubtful transaction is settled.
 
 When a commit fails, SQLite may have written it all the same, and a later opening may find it. So the names of a failed
 transaction are *uncertain*: they are destroyed only after another transaction has been committed, which overwrites the

@@ -1,4 +1,4 @@
-"""One writer at a time, and only in the process that opened the home."""
+"""The lock of a home: one writer at a time, and only in the process that opened the home."""
 
 import contextlib
 import errno
@@ -81,7 +81,7 @@ class Lock:
             )
 
     def close(self) -> None:
-        """Release it. A process that was forked from its holder releases nothing."""
+        """Release the lock; a process that was forked from its holder releases nothing."""
         if self._file < 0:
             return
         if os.getpid() == self._process:

@@ -1,4 +1,4 @@
-"""Give an upload random positions: what is missing of it then tells nothing about what it was.
+"""Gives an upload random positions, so that gaps among them reveal nothing about the deleted samples.
 
 Uploads of formats 1 to 4 have positions that are ranks of the samples' digests. While such an upload is whole it tells
 nothing, and its blocks stay as they are, so that older backups can bring it back. The first time that it loses a sample
@@ -22,7 +22,7 @@ Permutation = Callable[[int], NDArray[np.int64]]
 
 
 def random_permutation(count: int) -> NDArray[np.int64]:
-    """A random order that cannot be reproduced: its seed is not kept."""
+    """Return a random order whose seed is not kept."""
     return np.random.default_rng(int.from_bytes(os.urandom(32), "big")).permutation(count)
 
 
@@ -34,7 +34,7 @@ def permuted(
     forgotten: NDArray[np.int64],
     handles: dict[int, bytes],
 ) -> tuple[list[Block], dict[int, int]]:
-    """What is left of an upload, in new blocks with random positions from 0 on.
+    """Return the retained samples of an upload in new blocks, with random positions from 0 on.
 
     Parameters
     ----------
@@ -64,5 +64,5 @@ def permuted(
 
 
 def moved(positions: Positions, places: dict[int, int] | None) -> Positions:
-    """The new positions of these; the same where nothing moved."""
+    """Return the new positions of some positions; the same ones if nothing moved."""
     return positions if places is None else pos.of(places[position] for position in pos.array(positions).tolist())

@@ -1,8 +1,8 @@
-"""Room on the disk that is kept for forgetting: a full disk must still be able to forget, and to be opened.
+"""Disk space that is reserved for forgetting: a home on a full disk must still open and forget.
 
-To forget needs room before it gives any back: SQLite's write-ahead log and its index, what is left of the blocks, new
-keys. A file in the home holds that room, with blocks that are really allocated. It is made whole before samples are
-taken in, and given up when room is short.
+Forgetting needs space before it frees any: for SQLite's write-ahead log and its index, for rewritten blocks, and for
+new keys. A file in the home holds that space, with blocks that are really allocated. It is extended to its full size
+before samples are accepted, and released when space is short.
 """
 
 import errno
@@ -29,7 +29,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Reserve:
-    """The room that a home keeps.
+    """The reserved disk space of a home.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Reserve:
         self._upload = self._digests = self._ledger = 0
 
     def learn_sizes(self, database: "Database") -> None:
-        """How large things are that a forget may have to write anew."""
+        """Read the sizes of what a forget may have to write anew."""
         (self._upload,) = database.row(
             "SELECT coalesce(max(size), 0) FROM (SELECT sum(bytes) AS size FROM blocks GROUP BY upload)"
         )
@@ -60,12 +60,12 @@ class Reserve:
 
     @property
     def target(self) -> int:
-        """How many bytes a forget may need."""
+        """Return how many bytes a forget may need."""
         needed = BASE_BYTES + min(self._ledger, MOST_LEDGER_BYTES) + min(self._upload, MOST_UPLOAD_BYTES)
         return -(-(needed + 2 * self._digests) // STEP_BYTES) * STEP_BYTES
 
     def size(self) -> int:
-        """How many bytes are kept now."""
+        """Return how many bytes are reserved now."""
         try:
             return self.path.stat().st_size
         except OSError:
@@ -78,7 +78,7 @@ class Reserve:
             raise HomeError(f"cannot look at {str(self.path.parent)!r}: {error.strerror}: is it still there?") from None
 
     def require(self, tables: "Tables", more: int, largest: int) -> None:
-        """Before samples are taken in: make the reserve whole, for an upload as large as the largest of them too.
+        """Extend the reserve to its full size, also for the largest of the new uploads; call it before accepting them.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class Reserve:
         )
 
     def refill(self, leave: int = STEP_BYTES) -> None:
-        """After a forget or an opening: keep as much as there is room for, up to what a forget needs.
+        """Reserve as much as there is space for, up to the target; call it after a forget or an opening.
 
         Parameters
         ----------
@@ -128,12 +128,12 @@ class Reserve:
             self._grow(reachable)
 
     def make_room(self) -> None:
-        """Before a forget: give the reserve up where the rest of the disk may not suffice."""
+        """Release the reserve if the rest of the disk may not suffice; call it before a forget."""
         if self._free_bytes() < max(self.target, STEP_BYTES):
             self.release()
 
     def release(self) -> None:
-        """Give the room up."""
+        """Release the reserved space."""
         try:
             if self._disk.exists(self.path):
                 self._disk.unlink(self.path)

@@ -1,4 +1,4 @@
-"""How a reader tries again while another process writes the same home."""
+"""Retries reads of a home that another process is writing."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What each of several requests deletes that are served together: its receipt counts its own samples."""
+"""Counts what each request deletes, where several are served together: a receipt counts its own samples."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -118,7 +118,7 @@ class HomeShelf:
         DamageError
             If its file or its key is missing, or its bytes do not authenticate: it is to be dropped.
         ReadError
-            If its file cannot be read now: nothing is known of its bytes, so it is kept.
+            If its file cannot be read now; the sub-model is kept, since its bytes may be intact.
         """
         if key in self._pending:
             return self._pending[key]()

@@ -34,7 +34,7 @@ class Vault:
     Attributes
     ----------
     damage : list of str
-        What was found damaged at opening and was taken from its second copy: one line each. Opening for writing has
+        What was damaged at opening and was read from its second copy: one line each. Opening for writing has
         restored it.
     sync_with : list of OpenFile
         Further files that are synced whenever the vault's own are: in `put_many`, `erase` and `close`.

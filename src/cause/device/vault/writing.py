@@ -207,7 +207,7 @@ class Writer:
         return place
 
     def put(self, place: int | None, rows: bytearray, others: Sequence[OpenFile]) -> None:
-        """Store rows where `prepare` has found room."""
+        """Store rows in the page that `prepare` returned."""
         if place is not None:
             self._append(place, rows, others)
             return

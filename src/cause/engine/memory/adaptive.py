@@ -1,14 +1,13 @@
 """Our policy that learns: evict the sub-model whose loss costs least under the ages of the requests so far."""
 
-import heapq
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from cause.engine.memory.ages import Floats, RequestAges
-from cause.engine.memory.base import MemoryView, Policy, PolicySetting
+from cause.engine.memory.base import MemoryView, PolicySetting
+from cause.engine.memory.scored import ScoredPolicy
 from cause.engine.samples import SegmentKey
 
 LOOK_AHEAD = 24
@@ -27,7 +26,7 @@ class _Sums:
     """How likely a request names one of them: their samples, each times the weight of its age."""
 
 
-class Adaptive(Policy):
+class Adaptive(ScoredPolicy):
     """Evicts the sub-model whose loss is expected to add the fewest retrained samples, as requests have come so far.
 
     Losing (s,k) makes each request that would restart from it replay the samples between it and the stored one before.
@@ -52,17 +51,13 @@ class Adaptive(Policy):
     def __init__(self, setting: PolicySetting) -> None:
         super().__init__(setting)
         self.ages = RequestAges()
-        self._scores: dict[SegmentKey, float] = {}  # of every stored sub-model but each shard's newest
-        self._heap: list[tuple[float, SegmentKey]] = []  # may hold outdated scores
         self._round = -1  # the round that the scores are of; -1 if they must be computed anew
         self._weights: Floats = np.zeros(0)
         self._sums: dict[int, _Sums] = {}
 
     def victim(self, newcomer: SegmentKey, memory: MemoryView) -> int:
         self._refresh(memory)
-        while self._heap and self._scores.get(self._heap[0][1]) != self._heap[0][0]:
-            heapq.heappop(self._heap)
-        least = self._heap[0] if self._heap else (np.inf, newcomer)
+        least = self._least() or (np.inf, newcomer)
         keys = memory.stored_of(newcomer.shard)
         if keys:
             least = min(least, self._least_of(keys, newcomer, least[0], memory))
@@ -102,24 +97,6 @@ class Adaptive(Policy):
     def without_requests(cls, state: dict[str, int]) -> dict[str, int]:
         return {}
 
-    def stored(self, key: SegmentKey, memory: MemoryView) -> None:
-        keys = memory.stored_of(key.shard)
-        if len(keys) > 1:
-            self._update(keys, len(keys) - 2, memory)
-
-    def removed(self, key: SegmentKey, memory: MemoryView) -> None:
-        self._scores.pop(key, None)
-        keys = memory.stored_of(key.shard)
-        after = bisect_left(keys, key)
-        if after == len(keys):  # it was the head: the one before becomes the head, and a head has no score
-            if keys:
-                self._scores.pop(keys[-1], None)
-            return
-        if after > 0:
-            self._update(keys, after - 1, memory)
-        if after < len(keys) - 1:
-            self._update(keys, after, memory)
-
     def purge(self) -> None:
         self._forget_scores()  # they are statistics of samples that may be deleted
 
@@ -151,15 +128,7 @@ class Adaptive(Policy):
         """Compute the score of one of a shard's stored sub-models anew; if all are to be, `_refresh` does it."""
         if self._round != memory.round:
             return
-        key, score = keys[index], self._score(self._sums_of(keys[-1], memory), keys, index)
-        self._scores[key] = score
-        heapq.heappush(self._heap, (score, key))
-        if len(self._heap) > 64 + 4 * len(self._scores):
-            self._rebuild_heap()
-
-    def _rebuild_heap(self) -> None:
-        self._heap = [(score, key) for key, score in self._scores.items()]
-        heapq.heapify(self._heap)
+        self._put(keys[index], self._score(self._sums_of(keys[-1], memory), keys, index))
 
     @staticmethod
     def _score(sums: _Sums, chain: Sequence[SegmentKey], index: int) -> float:

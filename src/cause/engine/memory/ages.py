@@ -1,4 +1,4 @@
-"""How likely data of each age is asked for, learned from counts of the requests so far."""
+"""Estimates how likely requests name data of each age, from counts of the requests so far."""
 
 from collections.abc import Mapping
 
@@ -43,7 +43,7 @@ class RequestAges:
     """Counts requests by the age of what they named, and estimates how likely each age is.
 
     Two counts are kept for each range of ages: how many requests named it, and how many were made when it was the
-    oldest one that there was. The second is needed because a young device cannot be asked for old data.
+    oldest one that there was. The second is needed because a young device has no old data to forget.
 
     The estimate is a distribution P(age a) ∝ f^a, averaged over the factors f by how well each explains the requests so
     far, and corrected for each age by the requests that named it. Before the first request all factors are as likely.

@@ -26,10 +26,10 @@ class Shelf(Protocol):
 
 @runtime_checkable
 class LazyShelf(Shelf, Protocol):
-    """A shelf that can be given bytes before they are made."""
+    """A shelf that can hold a state before its bytes are made."""
 
     def put_later(self, key: SegmentKey, encode: Callable[[], bytes]) -> None:
-        """Take a state in whose bytes `encode` makes when they are asked for, or written."""
+        """Add a state without its bytes; `encode` makes them at the first `get` or `write`."""
 
     def is_pending(self, key: SegmentKey) -> bool:
         """Return whether the bytes of a state are not written yet."""

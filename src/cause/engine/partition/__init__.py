@@ -1,4 +1,4 @@
-"""Which shard a sample belongs to: one strategy a file."""
+"""Partitioners, which assign uploads or samples to shards: one strategy a file."""
 
 from cause.common.registry import Registry, subclass_of
 from cause.engine.partition.balanced import Balanced

@@ -1,4 +1,4 @@
-"""Longest first: ours, for shards of even size."""
+"""Our partition by longest processing time first, which gives shards of even size."""
 
 import heapq
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class Balanced(Partitioner):
 def longest_first(
     sizes: Mapping[str, int], shards: int, placements: Mapping[str, int], seed: tuple[bytes, int]
 ) -> dict[str, int]:
-    """The greedy of longest processing time first.
+    """Assign users to shards greedily, longest processing time first: the largest upload to the smallest shard.
 
     Parameters
     ----------

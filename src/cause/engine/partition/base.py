@@ -1,4 +1,4 @@
-"""The seam of all partitioners."""
+"""The base class of partitioners, and what they are given."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ Assignment = int | NDArray[np.integer]
 
 @dataclass(frozen=True)
 class Arrivals:
-    """What a partitioner may look at: this round's uploads, and where their users are."""
+    """What a partitioner is given: the uploads of a round, and the shards of users who uploaded before."""
 
     round: int
     shards: int  # S_t: shards 0 … S_t-1 take data
@@ -26,16 +26,16 @@ class Arrivals:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Samples of each user."""
+        """The number of samples of each user."""
         return {user: len(upload.positions) for user, upload in self.uploads.items()}
 
 
 class Partitioner(ABC):
-    """Decides the shard of each upload or sample. Same arrivals, same answer, whatever their order."""
+    """Assigns each upload or sample to a shard. The result does not depend on the order of the uploads."""
 
     by_sample = False
     """Whether samples of one upload may go to different shards. They are then handled one by one."""
 
     @abstractmethod
     def assign(self, arrivals: Arrivals) -> Mapping[str, Assignment]:
-        """A shard below `arrivals.shards` for each user's upload, or for each of its samples."""
+        """Return a shard below `arrivals.shards` for each user's upload, or for each of its samples."""

@@ -1,4 +1,4 @@
-"""ARCANE's partition: a group of classes for each shard."""
+"""ARCANE's partition: each shard gets the samples of some classes."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""The partition that a trace brings along."""
+"""The partition that a trace names: each upload, or each sample, has its shard in the trace."""
 
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
@@ -9,10 +9,10 @@ from cause.errors import InputError
 
 @runtime_checkable
 class NamesShards(Protocol):
-    """An upload that brings its shards along."""
+    """An upload whose trace names the shards of its samples."""
 
     def given_shards(self) -> Assignment:
-        """The shard for the whole upload, or one for each sample."""
+        """Return the shard of the whole upload, or one shard for each sample."""
 
 
 class Given(Partitioner):

@@ -1,4 +1,4 @@
-"""The partition that depends on nobody else, and so keeps no trace of deleted users."""
+"""The partition by a hash of the user, which does not depend on other users, so it shows nothing of deleted ones."""
 
 from collections.abc import Mapping
 

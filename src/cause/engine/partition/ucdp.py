@@ -20,7 +20,7 @@ class Ucdp(Partitioner):
 def ucdp(
     sizes: Mapping[str, int], shards: int, placements: Mapping[str, int], seed: tuple[bytes, int]
 ) -> dict[str, int]:
-    """Algorithm 1 on the uploads of one round, in O(U log U).
+    """Assign the users of one round to shards by Algorithm 1, in O(U log U).
 
     Parameters
     ----------
@@ -79,10 +79,10 @@ def ucdp(
 
 
 class _BySize:
-    """Users waiting for a shard, found by size and taken: a sorted list, and links that skip those taken."""
+    """Users without a shard, sorted by size. Links over the users that were taken keep lookups fast."""
 
     def __init__(self, users: list[str], sizes: Mapping[str, int]) -> None:
-        # Of equal size the lowest id comes last: it is the first to be found from the right.
+        # Of equal size the lowest id comes last: searches from the right meet it first.
         self._users = sorted(users, reverse=True)
         self._users.sort(key=sizes.__getitem__)
         self._sizes = [sizes[user] for user in self._users]
@@ -91,12 +91,12 @@ class _BySize:
         self.left = len(users)
 
     def largest_within(self, most: int) -> tuple[str, int] | None:
-        """Take the largest of at most this size."""
+        """Take the largest user of at most this size; return None if all are larger."""
         upto = self._untaken(bisect_right(self._sizes, most))
         return self._take(upto) if upto else None
 
     def smallest(self) -> tuple[str, int]:
-        """Take the smallest."""
+        """Take the smallest user."""
         while self._upto[self._first + 1] != self._first + 1:
             self._first += 1
         return self._take(self._untaken(bisect_right(self._sizes, self._sizes[self._first])))

@@ -1,4 +1,4 @@
-"""SISA's partition: samples spread evenly, whoever they belong to."""
+"""SISA's partition: samples are spread evenly over the shards, regardless of their users."""
 
 from collections.abc import Mapping
 

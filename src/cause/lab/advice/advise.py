@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
+from shlex import quote
 from typing import Any
 
 from cause.common.version import __version__
@@ -20,6 +21,10 @@ Started = Callable[[Candidate, int, int], None]
 SHARE = 0.5
 """Of the time that is left, which one candidate may take."""
 LATE = "the time was over"
+FITTED = (
+    "Its ranges follow from this sample, rounded to one digit: take them from a data sheet or from recordings of your "
+    "own if users of the sample may ask to be forgotten."
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class Advice:
         """The `cause init` command of the recommended candidate."""
         if self.chosen is None:
             return None
-        return " ".join(["cause init HOME", *self.chosen.options(self.demand.memory)])
+        return " ".join(["cause init HOME", *map(quote, self.chosen.options(self.demand.memory))])
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -54,7 +59,7 @@ def advise(
     sample: Sample,
     demand: Demand,
     *,
-    minutes: float = 10.0,
+    minutes: float = 9.5,
     kept: Kept | None = None,
     started: Started | None = None,
     device: str = "cpu",
@@ -113,9 +118,9 @@ def advise(
         rows[candidate.name] = row
     if not rows:
         return Advice([], missed, None, "nothing was measured: give it more --minutes", demand)
-    best, reason = choose(list(rows.values()))
+    best, reason = choose(list(rows.values()), [each.name for each in asked if each.from_sample])
     chosen = next(candidate for candidate in asked if candidate.name == best.name)
-    return Advice(list(rows.values()), missed, chosen, reason, demand)
+    return Advice(list(rows.values()), missed, chosen, f"{reason} {FITTED}" if chosen.from_sample else reason, demand)
 
 
 def _key(candidate: Candidate, sample: Sample, demand: Demand, device: str) -> str:

@@ -3,11 +3,14 @@
 Their order is that of their measurement: what is fast or likely to be good first.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
+
 from cause.engine.presets import ADDITIVE_SYSTEM, RECOMMENDED
+from cause.lab.advice.ranges import ranges_of
 from cause.lab.advice.sample import Sample
 from cause.lab.recipes import BYTES
 
@@ -33,6 +36,8 @@ class Candidate:
     shards: int
     note: str = ""
     """What tells it apart from others of its kind."""
+    from_sample: bool = False
+    """Whether its scale follows from the sample."""
 
     @property
     def name(self) -> str:
@@ -61,7 +66,8 @@ def _option(name: str, value: Any) -> list[str]:
     if value is True:
         return [option]
     if name == "scale":
-        return [f"--scale={value[0]:g},{value[1]:g}"]
+        sides = [",".join(f"{number:g}" for number in np.atleast_1d(side)) for side in value]
+        return ["--scale=" + (";" if isinstance(value[0], list) else ",").join(sides)]
     if name == "options":
         return [part for own, number in value.items() for part in (f"--{own}", f"{number:g}")]
     if isinstance(value, list | tuple):
@@ -99,6 +105,12 @@ def _tables(sample: Sample) -> list[Candidate]:
     given: dict[str, Any] = {"shape": list(sample.shape)} if sample.is_picture else {"features": features}
     found = [_additive(sample, f"ridge, {note}", **given, **scale) for scale, note in scales]
     units = 2_048
+    ranges = None if sample.is_bytes or sample.is_picture else ranges_of(sample.x)
+    if ranges is not None:
+        found += [
+            replace(_additive(sample, f"{layer}, a range a column", **given, **more, scale=ranges), from_sample=True)
+            for layer, more in (("ridge", {}), (f"{units:,} random units", {"expand": units}))
+        ]
     found += [
         _additive(sample, f"{units:,} random units, {note}", **given, **scale, expand=units) for scale, note in scales
     ]
@@ -121,11 +133,11 @@ def _pictures(sample: Sample) -> list[Candidate]:
     shape = list(sample.shape)
     found, later = list[Candidate](), list[Candidate]()
     if min(shape[1:]) >= 7 and shape[0] <= 9:
-        found = [
-            _additive(sample, f"{filters} random filters", backbone="random-filters", shape=shape, size=filters)
-            for filters in (64, 256)
-        ]
-        later = [_additive(sample, "256 contrast filters", backbone="contrast-filters", shape=shape, size=256)]
+        few, many, contrast = (
+            _additive(sample, f"{filters} {name.replace('-', ' ')}", backbone=name, shape=shape, size=filters)
+            for filters, name in ((64, "random-filters"), (256, "random-filters"), (256, "contrast-filters"))
+        )
+        found, later = [few], [many, contrast]  # a public backbone is better than many filters, and as fast
     colour = shape[0] == 3
     if colour:
         first, second = BACKBONE_SIZES

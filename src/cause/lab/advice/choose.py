@@ -1,18 +1,29 @@
 """Chooses among measured candidates, and says why."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from cause.common.units import format_bytes
 from cause.lab.advice.measure import Row
 
 WITHIN = 0.02
 """A candidate within so much of the best accuracy may be chosen for its lower cost."""
+PRICE = 0.01
+"""By so much a candidate whose scale follows from the sample must be more accurate than one with constants."""
 
 
-def choose(rows: Sequence[Row], within: float = WITHIN) -> tuple[Row, str]:
+def choose(rows: Sequence[Row], from_sample: Collection[str] = (), within: float = WITHIN) -> tuple[Row, str]:
     """Return the candidate that retrains least among those that are nearly as accurate as the best, and the reason.
 
     Of two that retrain the same, the more accurate one is chosen, then the smaller one.
+
+    Parameters
+    ----------
+    rows
+        The measured candidates.
+    from_sample
+        The names of those whose scale follows from the sample: they are chosen only if they are clearly better.
+    within
+        How far below the best accuracy the chosen one may be.
 
     Examples
     --------
@@ -26,7 +37,8 @@ def choose(rows: Sequence[Row], within: float = WITHIN) -> tuple[Row, str]:
     """
     best = max(rows, key=lambda row: (row.accuracy, -row.rsn))
     good = [row for row in rows if row.accuracy >= best.accuracy - within]
-    chosen = min(good, key=lambda row: (row.rsn, -row.accuracy, row.sub_model_bytes))
+    worth = {row.name: row.accuracy - PRICE * (row.name in from_sample) for row in rows}
+    chosen = min(good, key=lambda row: (row.rsn, -worth[row.name], row.sub_model_bytes))
     right = f"{100 * chosen.accuracy:.1f} % of the held-out samples are right"
     size = f"its state takes {format_bytes(chosen.sub_model_bytes)}"
     if chosen == best:

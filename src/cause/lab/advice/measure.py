@@ -28,8 +28,11 @@ AT_ONCE = 32
 """Inputs whose features are computed before the time is looked at."""
 
 
-class TimeUpError(Exception):
-    """The time for a candidate is over: it is not measured."""
+class TimeUpError(BaseException):
+    """The time for a candidate is over: it is not measured.
+
+    No `Exception`: a device takes one for a failing training, and trains each upload alone to find the cause.
+    """
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from cause.errors import InputError
 
 LEAST, HELD_OUT = 50, 0.2
 """The fewest samples, and the share of them on which candidates are tested."""
+LEAST_SHARE, MOST_SHARE = 0.1, 0.4
+"""Of the samples: if the held-out users have fewer or more, single samples are held out instead."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,9 @@ class Sample:
 
 
 def sample_of(data: Dataset, most: int, seed: int = 0) -> Sample:
-    """Draw samples of a data set at random, and hold out a fifth of them.
+    """Draw samples of a data set at random, and hold out about a fifth of them.
+
+    Where the data names users, whole users are held out: candidates are tested on users that they have not seen.
 
     Parameters
     ----------
@@ -77,7 +81,7 @@ def sample_of(data: Dataset, most: int, seed: int = 0) -> Sample:
     if count < LEAST:
         raise InputError(f"advice needs at least {LEAST} samples, not {count}")
     chosen = np.random.default_rng(seed).permutation(len(data.y))[:count]
-    held_out, kept = chosen[: int(count * HELD_OUT)], chosen[int(count * HELD_OUT) :]
+    held_out, kept = _split(chosen, data.users)
     x = data.x
     if x.ndim == 3:
         x = x[:, None]
@@ -95,3 +99,17 @@ def sample_of(data: Dataset, most: int, seed: int = 0) -> Sample:
         data.y,
         owners,
     )
+
+
+def _split(chosen: NDArray[np.int64], users: NDArray[np.str_] | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return which of the drawn samples are held out, and which are learned."""
+    count = int(len(chosen) * HELD_OUT)
+    if users is not None:
+        names, owners = np.unique(users[chosen], return_inverse=True)
+        sizes = np.bincount(owners)
+        order = np.random.default_rng(len(chosen)).permutation(len(names))
+        tested = order[: int(np.searchsorted(np.cumsum(sizes[order]), count)) + 1]
+        out = np.isin(owners, tested)
+        if LEAST_SHARE * len(chosen) <= out.sum() <= MOST_SHARE * len(chosen):
+            return chosen[out], chosen[~out]
+    return chosen[:count], chosen[count:]

@@ -1,4 +1,4 @@
-"""A membership-inference audit: whether forgotten samples can be told from samples that were never learned."""
+"""A membership-inference audit: tests whether forgotten samples differ from samples that were never learned."""
 
 from cause.lab.audit.attacks import ask, attack, calibrated_scores, loss_scores
 from cause.lab.audit.findings import Finding, finding, problems

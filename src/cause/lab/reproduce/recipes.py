@@ -31,7 +31,7 @@ class Training:
     start: "Callable[[Split, Recipe, str, int, str], Factory | None] | None" = None
     """Returns the factory that networks start from; takes data, recipe, system, seed and device."""
     warning: str = ""
-    """What is said beside every result, if the training is not exact."""
+    """A remark that is shown with every result, if the training is not exact."""
 
 
 def paper(data: Split, backbone: str, system: str, epochs: int) -> Composed:

@@ -199,11 +199,25 @@ def _written(figure: Figure, archive: Archive, needed: Sequence[Cell]) -> dict[s
     result = {"name": figure.name, "title": figure.title, "where": reported.where, "says": reported.says}
     newest = max(sources, key=lambda source: str(source["date"]))
     record = {**newest, "result": {**result, "summary": summary, "sources": sources, "cells": cells}}
-    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-    write_text(archive.folder / f"{figure.name}.json", text)
+    write_text(archive.folder / f"{figure.name}.json", _text(record))
     if can_draw() and summary["panels"]:
         draw(panels_of(summary["panels"]), archive.folder / f"{figure.name}.png")
     return {name: summary[name] for name in ("columns", "rows", "claims", "notes")}
+
+
+def _text(record: dict[str, Any]) -> str:
+    """Return a result as JSON with one line for each run: thousands of numbers are small and can be compared."""
+    result = record["result"]
+    head = json.dumps({**record, "result": {**result, "cells": []}}, indent=1, ensure_ascii=False)
+    before, _, after = head.rpartition("[]")  # the runs are the last part of a result
+    return (
+        before
+        + "[\n"
+        + ",\n".join(json.dumps(cell, ensure_ascii=False) for cell in result["cells"])
+        + "]"
+        + after
+        + "\n"
+    )
 
 
 def run_cells(cells: Sequence[Cell], place: Place, progress: Progress) -> list[Done]:

@@ -21,8 +21,9 @@ from cause.errors import ArrivalError, InputError
 from cause.learners.additive import expand as expansion
 from cause.learners.additive import rows
 from cause.learners.additive.backbones import backbone_of
+from cause.learners.additive.backbones.absent import absent_backbone
 from cause.learners.additive.gcv import GCV
-from cause.learners.additive.heads import HEADS, Head, Setting
+from cause.learners.additive.heads import Head, Setting, head_of
 from cause.learners.additive.scale import scale_of
 from cause.learners.additive.solve import SOLVERS
 from cause.learners.additive.sums import Sums
@@ -71,7 +72,8 @@ class AdditiveLearner(SummingLearner):
     expand
         The number of random units between features and head; 0 for none.
     head
-        "ridge", "class-means", "gaussian-nb" or "multinomial-nb".
+        "ridge", "class-means", "gaussian-nb", "multinomial-nb", or a class on
+        `cause.learners.additive.heads.Head`, which has to be passed whenever a home is opened.
     regularization
         λ of the ridge head, as a share of the mean squared length of a sample's features, or "gcv" to choose it from
         the state by generalised cross-validation. By default a constant of the backbone, but "gcv" with `expand`, and
@@ -84,6 +86,8 @@ class AdditiveLearner(SummingLearner):
         Of random filters and units: a public constant.
     backbone_sha256
         The digest that the file of an .onnx backbone must have; a home writes it down.
+    backbone_facts
+        What a home writes down of such a file, so that it forgets and verifies without it; it decides nothing here.
 
     Raises
     ------
@@ -115,18 +119,21 @@ class AdditiveLearner(SummingLearner):
         bits: int = 8,
         out_of_scale: str = "clip",
         expand: int = 0,
-        head: str = "ridge",
+        head: str | type[Head] = "ridge",
         regularization: float | str | None = None,
         solve: str = "lapack",
         keep: str = "features",
         seed: int = 0,
         backbone_sha256: str | None = None,
+        backbone_facts: Mapping[str, Any] | None = None,
     ) -> None:
         check_whole(classes=classes, features=features, size=size, expand=expand, seed=seed)
         check_classes(classes)
         check_choice("keep", keep, KEEP)
         check_choice("out_of_scale", out_of_scale, OUT_OF_SCALE)
         SOLVERS[solve]
+        if not isinstance(squash, bool):
+            raise InputError(f"squash is True or False, not {squash!r}")
         if features is not None and shape is not None:
             raise InputError("features is the shape of a table's row: give either features or shape, not both")
         if not 0 <= expand <= MOST_FEATURES:
@@ -162,7 +169,7 @@ class AdditiveLearner(SummingLearner):
             expansion.Expansion(count, self.scale.largest, expand, seed, *(self._typical or ())) if expand else None
         )
         largest = expansion.LARGEST if expand else self.scale.largest
-        self.head: Head = HEADS[head](Setting(expand or count, classes, largest, regularization, solve))
+        self.head: Head = head_of(head)(Setting(expand or count, classes, largest, regularization, solve))
         self._shapes = self.head.shapes()
         if BLOCK * self.head.largest_contribution >= EXACT:
             raise InputError(f"features of {bits} bits are too large to be summed exactly, {BLOCK} at a time")
@@ -178,13 +185,15 @@ class AdditiveLearner(SummingLearner):
 
     def _digest(self) -> bytes:
         """Return the digest of everything that decides a state; how it is solved is no part of that, λ neither."""
-        decisive = {
+        decisive: dict[str, Any] = {
             "format": FORMAT,
             "backbone": self.backbone.identity,
             "scale": [_plain(self.scale.low), _plain(self.scale.high), self.scale.bits, self.scale.squash],
             "refuse": self.scale.refuse,
             "parts": {name: self._arguments[name] for name in ("classes", "expand", "head", "keep", "seed")},
         }
+        if not isinstance(self._arguments["head"], str):
+            decisive["parts"]["head"] = f"{type(self.head).__module__}:{type(self.head).__qualname__}"
         if self._typical is not None:
             decisive["units"] = self._typical
         return digest("additive", json.dumps(decisive, sort_keys=True))
@@ -227,20 +236,40 @@ class AdditiveLearner(SummingLearner):
         return self.backbone.features * self.scale.dtype.itemsize + rows.COUNT_BYTES
 
     def described(self) -> dict[str, Any] | None:
-        """Return the learner as plain data; None if its backbone is an object."""
+        """Return the learner as plain data; None if its backbone or its head is an object."""
         named = self.backbone.described()
-        if named is None:
+        if named is None or not isinstance(self._arguments["head"], str):
             return None
         given = {name: value for name, value in (self._arguments | named).items() if value is not None}
         return {"kind": "additive", **given}
 
     def as_written(self, description: Mapping[str, Any]) -> "AdditiveLearner":
         """Return the learner with λ as the home has it, if none was given: a home keeps its rule."""
-        written = description.get("regularization")
-        if self._lambda_given or written is None or written == self._arguments["regularization"]:
+        written, given = description.get("regularization"), self._arguments
+        if self._lambda_given or written is None or written == given["regularization"]:
             return self
-        given = {name: value for name, value in self._arguments.items() if value is not None}
-        return AdditiveLearner(**{**given, "regularization": written})
+        if written == GCV and (given["head"] != "ridge" or given["solve"] != "lapack"):
+            return self  # another solver has a constant, another head another recipe
+        named = {name: value for name, value in given.items() if value is not None}
+        return AdditiveLearner(**{**named, "regularization": written})
+
+    @classmethod
+    def without_backbone(cls, description: Mapping[str, Any], reason: str) -> "AdditiveLearner | None":
+        """Return the learner of a home whose backbone cannot be loaded; None if the home does not say enough of it.
+
+        It adds up and subtracts recorded samples as the learner itself does. New inputs raise an `InputError`.
+
+        Parameters
+        ----------
+        description
+            The table `[learner]` of the home.
+        reason
+            Why the backbone cannot be loaded.
+        """
+        backbone = absent_backbone(reason, description)
+        left_out = ("kind", "backbone", "backbone_sha256", "backbone_facts")
+        given = {name: value for name, value in description.items() if name not in left_out}
+        return None if backbone is None else cls(backbone, **given)
 
     # Samples
 
@@ -364,7 +393,7 @@ class AdditiveLearner(SummingLearner):
         return predict
 
 
-def _regularization(given: float | str, head: str, solve: str) -> float | str:
+def _regularization(given: float | str, head: str | type[Head], solve: str) -> float | str:
     """Return the given setting of λ: a number, or the rule that chooses it from the state.
 
     Raises

@@ -11,6 +11,8 @@ from cause.errors import ArrivalError, InputError
 
 BITS = (8, 12, 16)
 Numbers = float | tuple[float, ...]
+SMALLEST, FARTHEST = float(np.finfo(np.float64).tiny), 1e300
+"""The smallest half of a range, and the largest distance from its middle in such halves: farther ones are the same."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,14 @@ class Scale:
             raise InputError(
                 f"a scale is (low, high) with low below high, not ({_shown(self.low)}, {_shown(self.high)})"
             )
-        if self.bits not in BITS:
+        with np.errstate(over="ignore"):
+            half, middle = (high - low) / 2, low + high
+        if not (np.isfinite(half).all() and np.isfinite(middle).all() and (half >= SMALLEST).all()):
+            raise InputError(
+                f"the distance between low and high of a scale is too large or too small for float64: "
+                f"({_shown(self.low)}, {_shown(self.high)})"
+            )
+        if self.bits not in BITS or not isinstance(self.bits, int):
             raise InputError(f"a scale has 8, 12 or 16 bits, not {self.bits}")
         if self.refuse and self.squash:
             raise InputError("a squashing scale takes every number: out_of_scale='refuse' is for a linear one")
@@ -91,18 +100,21 @@ class Scale:
         ArrivalError
             If a feature is not finite, or is outside of a scale that refuses such features.
         """
-        x = values.astype(np.float64)
+        with np.errstate(over="ignore"):
+            x = values.astype(np.float64)
         finite = np.isfinite(x)
         if not finite.all():
             row, column = np.argwhere(~finite)[0]
             raise ArrivalError(f"feature {column} of row {row} is {x[row, column]}: features must be finite numbers")
         low, high = np.asarray(self.low, dtype=np.float64), np.asarray(self.high, dtype=np.float64)
         if self.squash:
-            u = (x - (low + high) / 2) / ((high - low) / 2)
+            with np.errstate(over="ignore"):
+                u = (x - (low + high) / 2) / ((high - low) / 2)
+            u = np.clip(u, -FARTHEST, FARTHEST)  # inf / inf is no number
             unit = (u / (1.0 + np.abs(u)) + 1.0) / 2
             outside = np.zeros(len(x), dtype=np.uint32)
         else:
-            unit = (x - low) / (high - low)
+            unit = (np.clip(x, low, high) - low) / (high - low)
             is_outside = (x < low) | (x > high)
             outside = is_outside.sum(axis=1).astype(np.uint32)
             if self.refuse and outside.any():

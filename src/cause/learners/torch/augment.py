@@ -1,4 +1,4 @@
-"""Crops and flips: for the CPU by its generator, for a GPU by its own, without a word between the two."""
+"""Random crops and flips. Each device draws from its own generator, so that a GPU never waits for the host."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ PAD = 4
 
 
 def crop_flip(x: torch.Tensor, pad: int = PAD) -> torch.Tensor:
-    """Shift each image by up to `pad` pixels and mirror half of them, by the CPU's generator."""
+    """Shift each image by up to `pad` pixels and mirror half of them at random; the CPU's generator draws."""
     count, _, height, width = x.shape
     padded = nn.functional.pad(x, (pad, pad, pad, pad))
     shifts = torch.randint(0, 2 * pad + 1, (2, count))
@@ -21,7 +21,7 @@ def crop_flip(x: torch.Tensor, pad: int = PAD) -> torch.Tensor:
 
 
 def crop_flip_rows(x: torch.Tensor, pad: int = PAD) -> torch.Tensor:
-    """The same for images whose channels come last, by the generator of the device that they are on."""
+    """Do the same as `crop_flip` to images with channels last; the generator of their own device draws."""
     count, height, width, channels = x.shape
     padded = nn.functional.pad(x, (0, 0, pad, pad, pad, pad))
     down = torch.randint(0, 2 * pad + 1, (count, 1), device=x.device)

@@ -1,4 +1,4 @@
-"""Where batches start and stop, and how often each is met."""
+"""The batches of a segment: where they start and stop, and how often the samples are visited."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ Cut = tuple[int, int]
 
 
 def batches(count: int, size: int) -> list[Cut]:
-    """Where batches start and stop; a last batch of one joins the one before it.
+    """Return where batches start and stop; a last batch of a single sample joins the one before it.
 
     >>> batches(9, 4), batches(8, 4), batches(1, 4)
     ([(0, 4), (4, 9)], [(0, 4), (4, 8)], [(0, 1)])
@@ -22,7 +22,7 @@ def batches(count: int, size: int) -> list[Cut]:
 
 
 def epochs_of(recipe: Recipe, lesson: Lesson) -> int:
-    """How often a segment's samples are visited; see `Recipe.pace` and `Recipe.min_steps`.
+    """Return the number of epochs of a segment; see `Recipe.pace` and `Recipe.min_steps`.
 
     >>> from cause.engine.samples import Part, Piece, SegmentKey, TraceUpload
     >>> upload = TraceUpload("u7", 1, (Part(20),))
@@ -43,7 +43,7 @@ def epochs_of(recipe: Recipe, lesson: Lesson) -> int:
 
 
 def uses(cuts: Sequence[Cut], epochs: int) -> Counter[int]:
-    """How many batches of each size there will be.
+    """Return how many batches of each size a training has.
 
     >>> uses([(0, 4), (4, 8), (8, 10)], 3)
     Counter({4: 6, 2: 3})

@@ -1,4 +1,4 @@
-"""Steps of training on a GPU: recorded once as a CUDA graph, then replayed, with the bits of the plain ones."""
+"""Training steps on a GPU, recorded once as a CUDA graph and replayed, with the same bits as eager steps."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ class DeviceSteps:
         self._optimizer = on_device(recipe, network, self._lr)
         self._parameters = [p for p in network.parameters() if p.requires_grad]
         named = dict(network.named_parameters())
-        self._gone = [(named[name], ~mask) for name, mask in masks.items() if name in named]
+        self._masked = [(named[name], ~mask) for name, mask in masks.items() if name in named]
         self._done = 0
         self._met: set[int] = set()
         self._recordings: dict[int, _Recording] = {}
@@ -86,8 +86,8 @@ class DeviceSteps:
         loss_of(self._network, x, y, self._recipe).backward()
         self._optimizer.step()
         with torch.no_grad():
-            for parameter, gone in self._gone:
-                parameter.masked_fill_(gone, 0.0)
+            for parameter, masked in self._masked:
+                parameter.masked_fill_(masked, 0.0)
 
     def _record_step(self, size: int) -> None:
         graph = torch.cuda.CUDAGraph()

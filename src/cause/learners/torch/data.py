@@ -1,4 +1,4 @@
-"""A segment's samples on the device that trains, in the order that their ids give."""
+"""The samples of a segment as inputs of a network, in an order that follows from their ids."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from cause.learners.torch.augment import crop_flip, crop_flip_rows
 
 
 def gather(pieces: Sequence[Piece], shape: tuple[int, ...]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Inputs and labels of all pieces, in the recipe's shape: one user's may be flat and another's not."""
+    """Return inputs and labels of all pieces in the recipe's shape; the inputs of some users may come flat."""
     arrays = [arrays_of(upload, positions) for upload, positions in pieces]
     inputs = [shaped(x, shape).reshape(-1, *shape) for x, _ in arrays]
     return np.concatenate(inputs), np.concatenate([y for _, y in arrays])
@@ -33,7 +33,7 @@ def finite(x: NDArray[Any], recipe: Recipe) -> NDArray[np.bool_]:
 
 
 def shaped(x: NDArray[Any], shape: tuple[int, ...], whose: str = "") -> NDArray[Any]:
-    """Inputs in the recipe's shape, channels first."""
+    """Return inputs in the recipe's shape, channels first."""
     if len(shape) == 3 and x.shape[1:] == (*shape[1:], shape[0]) and x.shape[1:] != shape:
         x = np.moveaxis(x, -1, 1)  # images as most tools hold them: height, width, channels
     if len(x) and int(np.prod(x.shape[1:])) != int(np.prod(shape)):
@@ -42,7 +42,7 @@ def shaped(x: NDArray[Any], shape: tuple[int, ...], whose: str = "") -> NDArray[
 
 
 def whole_numbers(x: NDArray[Any], whose: str = "") -> NDArray[np.int64]:
-    """Inputs as int64, for an embedding.
+    """Return inputs as int64, for an embedding.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def whole_numbers(x: NDArray[Any], whose: str = "") -> NDArray[np.int64]:
 
 
 def check_tokens(x: NDArray[np.int64], tokens: int | None, whose: str) -> None:
-    """Refuse whole numbers that the network's embedding does not have."""
+    """Raise an `ArrivalError` for whole numbers that the network's embedding has no row for."""
     if x.size and (x.min() < 0 or (tokens is not None and x.max() >= tokens)):
         value = x.min() if x.min() < 0 else x.max()
         most = "" if tokens is None else f" to {tokens - 1}, as many as the embedding has"
@@ -73,7 +73,7 @@ def check_tokens(x: NDArray[np.int64], tokens: int | None, whose: str) -> None:
 
 
 def check_answers(answers: torch.Tensor, inputs: "Samples") -> None:
-    """Refuse probabilities that are not finite: NaN of one head would make the whole vote NaN.
+    """Raise an error if probabilities are not finite: NaN of one head would make the whole vote NaN.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def check_answers(answers: torch.Tensor, inputs: "Samples") -> None:
 
 
 def scaling(recipe: Recipe, device: torch.device, *, channels_last: bool = False) -> tuple[Any, Any]:
-    """Mean and std as numbers, or as tensors that fit a batch."""
+    """Return mean and std as numbers, or as tensors that fit a batch."""
     mean, std = (_constants(part, len(recipe.shape), device, channels_last) for part in (recipe.mean, recipe.std))
     return mean, std
 
@@ -107,7 +107,7 @@ def _constants(part: float | tuple[float, ...], dims: int, device: torch.device,
 
 
 def order(pieces: Sequence[Piece], key: bytes) -> torch.Tensor:
-    """A shuffle that depends on nothing but the key and each sample's id."""
+    """Return a random order of all samples that depends only on the key and the samples' ids."""
     hashes = np.concatenate([upload.hashes(key, positions) for upload, positions in pieces])
     return torch.from_numpy(np.argsort(hashes, kind="stable"))
 

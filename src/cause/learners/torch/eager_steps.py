@@ -1,4 +1,4 @@
-"""Steps of training, one after the other, as torch runs them."""
+"""Training steps that torch runs eagerly, one after the other."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -21,11 +21,11 @@ class Steps(Protocol):
         """Visit every sample once."""
 
     def settle(self) -> None:
-        """Leave the last batch's gradients where a pruner looks for them."""
+        """Make the gradients of the last batch available to a pruner, in `.grad` of the parameters."""
 
 
 class PlainSteps:
-    """As torch runs them: forward, backward, update, next rate.
+    """Runs each step eagerly: forward, backward, update, next learning rate.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a factory must hold to: it makes a new network at each call, and the seed alone decides its weights."""
+"""Checks of a network's factory: it must make a new network at each call, whose weights depend on the seed alone."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Make = Callable[[], nn.Module]
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a network takes in."""
+    """The type of a network's inputs."""
 
     dtype: str | None = None
     """"int64" if it wants whole numbers; None for floats."""
@@ -28,7 +28,7 @@ class Inputs:
 
 
 def check_network(network: Any) -> None:
-    """Refuse what cannot be trained and stored: no module, lazy layers, state that is not made of tensors."""
+    """Raise a `LearnerError` if a network cannot be trained or stored: no module, lazy layers, other state."""
     if not isinstance(network, nn.Module):
         raise LearnerError(f"the model's factory returns a {type(network).__name__}, not a torch.nn.Module")
     for path, module in network.named_modules():
@@ -50,7 +50,7 @@ def check_network(network: Any) -> None:
 
 
 def check_factory(make: Make) -> nn.Module:
-    """Make a network twice from one seed; refuse a factory whose networks share anything or differ.
+    """Make two networks from one seed; refuse a factory if they share anything or their weights differ.
 
     Two networks that share weights would train each other: a sub-model would depend on what others learned. Weights
     that differ under one seed depend on something that a replay does not know.
@@ -109,7 +109,7 @@ def _differs(one: torch.Tensor, other: torch.Tensor | None) -> bool:
 
 
 def inputs_of(network: nn.Module, recipe: Recipe, device: torch.device) -> Inputs:
-    """Whether a network wants whole numbers: it has an embedding, and does not take floats."""
+    """Return the type of a network's inputs: whole numbers if it has an embedding and does not take floats."""
     embeddings = [module for module in network.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)]
     if recipe.input_dtype == "float32" or (recipe.input_dtype is None and not embeddings):
         return Inputs()

@@ -1,4 +1,4 @@
-"""What a network is made of: parts that learn, frozen ones, masks."""
+"""The parts of a network: parameters that learn, frozen ones, and masks; and the size that pruning leaves."""
 
 from collections.abc import Mapping, Sequence
 
@@ -36,11 +36,11 @@ def freeze(network: nn.Module, names: Sequence[str]) -> None:
     ['0.bias', '0.weight']
     """
     for name in names:
-        found = [p for own, p in network.named_parameters() if own == name or own.startswith(f"{name}.")]
-        if not found:
+        parameters = [p for own, p in network.named_parameters() if own == name or own.startswith(f"{name}.")]
+        if not parameters:
             layers = ", ".join(dict.fromkeys(own.partition(".")[0] for own, _ in network.named_parameters()))
             raise InputError(f"the network has no layer {name!r} to freeze: those with weights are {layers}")
-        for parameter in found:
+        for parameter in parameters:
             parameter.requires_grad_(False)
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise InputError("every layer is frozen: nothing is left to train")
@@ -58,13 +58,13 @@ def train_mode(network: nn.Module, *, alone: bool) -> None:
 
 
 def masks_of(state: Mapping[str, torch.Tensor] | None, device: torch.device) -> dict[str, torch.Tensor]:
-    """What one-shot pruning left out, by parameter."""
+    """Return the masks (True: kept) that one-shot pruning stored in a state, by parameter."""
     masked = {} if state is None else {n: t for n, t in state.items() if n.endswith(one_shot.MASK)}
     return {name.removesuffix(one_shot.MASK): mask.to(device) for name, mask in masked.items()}
 
 
 def target_bytes(recipe: Recipe, tensors: Sequence[tuple[int, int, bool]], removed: int | None = None) -> int:
-    """Size of a sub-model, uncompressed, when the recipe's pruning has reached its target, or removed so many.
+    """Return the uncompressed size of a sub-model after pruning, or after so many parameters were removed.
 
     A tensor is given by its number of elements, their size, and whether they are floats.
     """
@@ -77,12 +77,12 @@ def target_bytes(recipe: Recipe, tensors: Sequence[tuple[int, int, bool]], remov
 
 
 def prune_steps(recipe: Recipe, epochs: int) -> int:
-    """In how many steps a first segment of so many epochs is pruned."""
+    """Return in how many steps a first segment of so many epochs is pruned."""
     return min(recipe.steps, max(1, epochs - 1))
 
 
 def prune_at(recipe: Recipe, epochs: int) -> dict[int, float]:
-    """The epochs of a first segment before which something is pruned, and the share that is gone then."""
+    """Return the epochs of a first segment before which it is pruned, with the share removed by then."""
     if recipe.pruning == "none" or recipe.target is None:
         return {}
     if recipe.pruning == "one-shot":

@@ -1,4 +1,4 @@
-"""What a network bears on a GPU, found out on a copy of it before anything is trained."""
+"""Tries out, on a copy of a network, which faster ways of training on a GPU it supports."""
 
 import copy
 import warnings
@@ -17,7 +17,7 @@ from cause.learners.torch.losses import computing, loss_of
 
 @dataclass(frozen=True)
 class Habits:
-    """Which of the faster ways a network can go. It is a property of the network's code, not of its data."""
+    """The faster ways of training that a network supports: a property of its code, not of the data."""
 
     channels_last: bool = False
     """Its images may lie in memory with their channels last."""
@@ -31,7 +31,7 @@ class Habits:
 
 
 def habits_of(network: nn.Module, x: torch.Tensor, y: torch.Tensor, recipe: Recipe) -> Habits:
-    """Try a copy on a few samples; generators are as before afterwards.
+    """Try a copy of a network on a few samples, and return what it supports; generators stay as they are.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def habits_of(network: nn.Module, x: torch.Tensor, y: torch.Tensor, recipe: Reci
 
 
 def lay_out(network: nn.Module, x: torch.Tensor, recipe: Recipe) -> torch.memory_format:
-    """Lay out a network's weights as it is fastest and as it still runs: some look at their memory (`view`)."""
+    """Give a network the fastest memory layout with which it runs, and return the layout."""
     # without matrix units, which fp32 does not use, the usual layout is the faster one
     if x.dim() == 4 and recipe.compute != "fp32":
         set_layout(network, torch.channels_last)
@@ -68,7 +68,7 @@ def lay_out(network: nn.Module, x: torch.Tensor, recipe: Recipe) -> torch.memory
 
 
 def set_layout(network: nn.Module, layout: torch.memory_format) -> None:
-    """How its weights lie in memory."""
+    """Give the weights of a network a memory layout, in place."""
     module: Any = network  # torch's types do not know this argument
     module.to(memory_format=layout)
 

@@ -1,4 +1,4 @@
-"""Where bits come from besides the recipe: generators, threads, flags. Set for a training, and put back after it."""
+"""Sets everything that bits depend on besides the recipe (generators, threads, flags), and restores it afterwards."""
 
 import os
 import random
@@ -39,22 +39,22 @@ def seed_all(seed: bytes) -> None:
 
 
 def fix_workspace() -> None:
-    """CuBLAS reads this when CUDA starts; with other workspaces it sums in other orders."""
+    """Set the workspace of cuBLAS before CUDA starts: with another one it sums in another order."""
     os.environ.setdefault(WORKSPACE, ":4096:8")
 
 
 def variables() -> list[str]:
-    """Those of `VARIABLES` that are set: they belong to the environment's fingerprint."""
+    """Return those of `VARIABLES` that are set, for the fingerprint of the environment."""
     return [f"{name}={os.environ[name]}" for name in VARIABLES if name in os.environ]
 
 
 def host_generators() -> tuple[Any, ...]:
-    """The states of the generators on the host, comparable."""
+    """Return the states of all generators on the host, for a comparison."""
     return *other_generators(), torch.get_rng_state().numpy().tobytes()
 
 
 def other_generators() -> tuple[Any, ...]:
-    """The states of the global generators that are not torch's, comparable."""
+    """Return the states of the global generators that are not torch's, for a comparison."""
     name, keys, *rest = np.random.get_state()
     return random.getstate(), (name, np.asarray(keys).tobytes(), *rest)
 
@@ -63,7 +63,7 @@ def other_generators() -> tuple[Any, ...]:
 def isolated(
     device: torch.device, threads: int, compute: str, *, private: bool = False
 ) -> Iterator[PrivateDraws | None]:
-    """Our switches and so many threads, a GPU's flags; the caller's switches and generators are as before after it.
+    """Return a context with our switches, threads and GPU flags; it restores the caller's, and all generators.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def _stream(device: torch.device) -> torch.cuda.Stream:
 
 @contextmanager
 def _on_gpu(device: torch.device, compute: str) -> Iterator[None]:
-    """A stream of its own, which graphs need, no algorithm chosen by stop-watch, and TF32 only when it is asked for."""
+    """Use a stream of its own, which graphs need, no benchmarking of algorithms, and TF32 only if the recipe says."""
     matmul, fill = torch.get_float32_matmul_precision(), _FILLING.fill_uninitialized_memory
     tf32 = compute == "tf32"
     with (

@@ -1,8 +1,6 @@
 """TorchLearner trains any network as a pure function of parent, samples, seed and recipe."""
 
 import copy
-import os
-import platform
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +23,7 @@ from cause.engine.samples import Lesson, Upload, arrays_of
 from cause.errors import DivergedError, InputError, LearnerError, is_passing
 from cause.learners import codec
 from cause.learners.described import NotNamedError
-from cause.learners.recipe import TARGET, Recipe
+from cause.learners.recipe import Recipe
 from cause.learners.torch import public_weights
 from cause.learners.torch.batches import batches, epochs_of, uses
 from cause.learners.torch.cuda_graph_steps import DeviceSteps
@@ -42,10 +40,11 @@ from cause.learners.torch.data import (
     whole_numbers,
 )
 from cause.learners.torch.eager_steps import PlainSteps, Steps
+from cause.learners.torch.environment import device_of, environment_of
 from cause.learners.torch.factories import check_factory, inputs_of
-from cause.learners.torch.freezing import freeze, frozen, masks_of, prune_at, prune_steps, target_bytes, train_mode
+from cause.learners.torch.freezing import freeze, frozen, masks_of, prune_at, target_bytes, train_mode
 from cause.learners.torch.gpu_probe import Habits, habits_of, lay_out, set_layout
-from cause.learners.torch.isolation import WORKSPACE, fix_workspace, isolated, seed_all, variables
+from cause.learners.torch.isolation import isolated, seed_all
 from cause.learners.torch.losses import computing
 from cause.learners.torch.models import MODELS, factory
 from cause.learners.torch.models.depthwise import is_filled
@@ -53,7 +52,8 @@ from cause.learners.torch.named import described, recipe_of
 from cause.learners.torch.other_threads import OtherThreads, Watched
 from cause.learners.torch.private_draws import PrivateDraws, others_run
 from cause.learners.torch.pruning import one_shot
-from cause.learners.torch.pruning.feasible import Plan, plan
+from cause.learners.torch.pruning.feasible import Plan
+from cause.learners.torch.pruning.planning import needs_trial, plan_of
 from cause.learners.torch.pruning.widths import shrink
 from cause.learners.torch.switches import own_settings
 
@@ -120,15 +120,15 @@ class TorchLearner(Learner):
             raise InputError(f"the recipe is given whole, so {sorted(parts)[0]!r} belongs into it")
         if threads < 1:
             raise InputError(f"the number of threads must be at least 1, not {threads}")
-        self.device, self.threads, self.graphs = _device(device), threads, graphs
+        self.device, self.threads, self.graphs = device_of(device), threads, graphs
         self._make = make or factory(recipe.model)
         if recipe.loss is not None:
             imported(recipe.loss, "loss")
         self._public: State = {}
         if recipe.init is not None:
             init = public_weights.located(recipe.init)
-            self._public, found = public_weights.read(init, recipe.init_sha256)
-            recipe = replace(recipe, init=init, init_sha256=found)
+            self._public, init_sha256 = public_weights.read(init, recipe.init_sha256)
+            recipe = replace(recipe, init=init, init_sha256=init_sha256)
         self._recipe = recipe.settled
         self._tokens: int | None = None
         self._uncomposed = recipe if self._is_ours else self._checked(recipe)
@@ -261,16 +261,7 @@ class TorchLearner(Learner):
     @property
     def environment(self) -> str:
         """Versions, processor and settings on which bits depend, besides the recipe."""
-        parts = [f"torch {torch.__version__}", str(self.device.type), f"{self.threads} threads", platform.machine()]
-        if self.device.type in ("cpu", "cuda"):  # networks are initialised on the CPU
-            parts += [torch.backends.cpu.get_cpu_capability(), f"mkldnn {torch.backends.mkldnn.is_available()}"]
-        if self.device.type == "cuda":
-            parts += [torch.cuda.get_device_name(self.device), f"cuda {torch.version.cuda}"]
-            parts += [f"cudnn {torch.backends.cudnn.version()}", f"cublas {os.environ.get(WORKSPACE)}"]
-            parts += ["whole batches"] if self._filled else []  # without them bits differ
-        whole = self.pruning_plan.whole
-        parts += [] if whole is None else [f"whole layers {digest(*whole).hex()[:8]}"]
-        return ", ".join(parts + variables())
+        return environment_of(self.device, self.threads, filled=self._filled, whole=self.pruning_plan.whole)
 
     @property
     def sub_model_bytes(self) -> int:
@@ -280,35 +271,20 @@ class TorchLearner(Learner):
     @property
     def notes(self) -> list[str]:
         """Sentences that a user should read: what cannot be pruned, and what does not start from public weights."""
-        found = [self.pruning_plan.note] if self.pruning_plan.note else []
+        sentences = [self.pruning_plan.note] if self.pruning_plan.note else []
         if self._drawn:
             names = ", ".join(self._drawn[:3]) + (" …" if len(self._drawn) > 3 else "")
-            found.append(f"{len(self._drawn)} of the network's tensors are not in the public weights: {names}")
-        return found
+            sentences.append(f"{len(self._drawn)} of the network's tensors are not in the public weights: {names}")
+        return sentences
 
     @property
     def pruning_plan(self) -> Plan:
         """Which layers may lose filters. It follows from the network's structure, so it is computed once."""
-        recipe = self.recipe
-        if self._plan is None and recipe.pruning == "one-shot" and not self._is_ours:
-            with self._isolated(digest("pruning plan")):
-                self._plan = Plan(note=None if one_shot.layers(self._new()) else one_shot.NOTHING)
+        if self._plan is None and not needs_trial(self.recipe, is_ours=self._is_ours):
+            self._plan = Plan()
         if self._plan is None:
-            if recipe.pruning != "iterative" or recipe.target is None or (self._is_ours and _is_known(recipe)):
-                self._plan = Plan()
-            else:
-                with self._isolated(digest("pruning plan")):
-                    kind = torch.int64 if recipe.input_dtype == "int64" else torch.float32
-                    example = torch.zeros(2, *recipe.shape, dtype=kind, device=self.device)
-                    steps = prune_steps(recipe, recipe.epochs)
-                    self._plan = plan(
-                        self._build,
-                        example,
-                        target=recipe.target,
-                        round_to=recipe.round_to,
-                        steps=steps,
-                        tokens=self.tokens,
-                    )
+            with self._isolated(digest("pruning plan")):
+                self._plan = plan_of(self.recipe, self._build, self.device, self.tokens)
         return self._plan
 
     # Training
@@ -521,19 +497,3 @@ class TorchLearner(Learner):
         with own_settings(self.threads):
             state = one_shot.unpack(codec.decode(blob))
             return {name: t.float() if t.dtype == torch.bfloat16 else t for name, t in state.items()}
-
-
-def _is_known(recipe: Recipe) -> bool:
-    """Return whether the paper's share of the model can be pruned: at its usual width all of our models allow it."""
-    return not recipe.options and recipe.round_to <= 8 and (recipe.target or 0) <= TARGET
-
-
-def _device(name: str) -> torch.device:
-    """Return the device of a name; an `InputError` if it cannot be used."""
-    fix_workspace()  # before CUDA starts
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"cannot train on {name!r}: {str(error).splitlines()[0]}") from None
-    return device

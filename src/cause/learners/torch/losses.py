@@ -1,4 +1,4 @@
-"""How wrong a network is about a batch: cross entropy, or a loss of the user's own."""
+"""The loss of a network on a batch: cross entropy, or a user's own function."""
 
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -13,14 +13,14 @@ from cause.learners.recipe import Recipe
 
 
 def computing(device: torch.device, compute: str) -> AbstractContextManager[object]:
-    """What a recipe's `compute` means on a device: on a GPU autocast for bf16; a CPU computes in fp32."""
+    """Return the context of a recipe's `compute`: autocast for bf16 on a GPU; a CPU computes in fp32."""
     if device.type == "cuda" and compute == "bf16":
         return torch.autocast("cuda", torch.bfloat16, cache_enabled=False)  # a recorded step must not rely on a cache
     return nullcontext()
 
 
 def loss_of(network: nn.Module, x: torch.Tensor, y: torch.Tensor, recipe: Recipe) -> torch.Tensor:
-    """The mean loss of a network on a batch.
+    """Return the mean loss of a network on a batch.
 
     Parameters
     ----------
@@ -52,10 +52,10 @@ def check_tensor(outputs: Any) -> None:
 
 
 def check_outputs(outputs: Any, samples: int, classes: int, *, exactly: bool = False) -> None:
-    """Refuse a network whose outputs are not one number for each class.
+    """Raise a `LearnerError` unless a network has one output for each class.
 
-    Unused outputs beyond the classes are refused where `exactly` is asked for: when a device is made. Devices of
-    earlier versions may have them.
+    Unused outputs beyond the classes are refused if `exactly` is set, which is the case when a device is made. Devices
+    of earlier versions may have them.
 
     Parameters
     ----------

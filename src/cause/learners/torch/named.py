@@ -1,4 +1,4 @@
-"""A recipe from what a user says, and as plain data for a configuration."""
+"""Recipes from arguments, and as plain data for a configuration."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -19,7 +19,7 @@ SHAPES = {
 
 
 def recipe_of(model: str | Callable[..., Any], parts: dict[str, Any]) -> Recipe:
-    """The recipe of a model's name or factory and of the other parts.
+    """Return the recipe of a model's name or factory and of other arguments.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def _name_of_loss(loss: Callable[..., Any]) -> str:
 
 
 def described(recipe: Recipe) -> dict[str, Any]:
-    """The recipe's parts that are set, as TOML can hold them."""
+    """Return the parts of a recipe that are set, as values for TOML."""
     for what in ("model", "loss"):
         check_importable_elsewhere(getattr(recipe, what) or "", what)
     parts = {field.name: getattr(recipe, field.name) for field in fields(Recipe)}

@@ -1,4 +1,4 @@
-"""Optimizers and learning rates: fresh ones for each segment."""
+"""Optimizers and learning rates. Each segment gets new ones."""
 
 import math
 from typing import Any
@@ -13,13 +13,13 @@ WARM = 0.2
 
 
 def fresh(recipe: Recipe, network: nn.Module, steps: int) -> tuple[torch.optim.Optimizer, Any]:
-    """An optimizer that knows nothing, and a schedule over so many steps; none for a constant rate."""
+    """Return a new optimizer, and a schedule over so many steps; None for a constant rate."""
     optimizer = _optimizer(recipe, [p for p in network.parameters() if p.requires_grad], recipe.lr)
     return optimizer, _schedule(recipe, optimizer, steps)
 
 
 def on_device(recipe: Recipe, network: nn.Module, lr: torch.Tensor) -> torch.optim.Optimizer:
-    """One that reads its learning rate off the device and never waits for it, so that its steps can be recorded."""
+    """Return an optimizer whose learning rate is a tensor on the device, so that its steps can be recorded."""
     parameters = [p for p in network.parameters() if p.requires_grad]
     if recipe.optimizer == "rmsprop":  # there is no fused one
         return _optimizer(recipe, parameters, lr, foreach=True, capturable=lr.is_cuda)

@@ -1,7 +1,7 @@
 """Trainings beside other threads of the same program, which may draw from the same global generators.
 
 Torch's draws can be made private to a thread (`private_draws`), at the price of a Python call for each operation. So
-this is done while there are other threads, and as long as the network is not known to draw nothing. Numpy's and
+this is done while there are other threads, until a training has shown that the network draws nothing. Numpy's and
 `random`'s global generators cannot be made private: if one of them moved during a training of a user's network beside
 other threads, the training is done twice, and refused if the two differ.
 """
@@ -21,12 +21,12 @@ State = dict[str, torch.Tensor]
 
 
 class _Disturbed(Exception):
-    """Torch's global generator moved during an epoch; nobody knows in which thread."""
+    """Torch's global generator moved during an epoch, perhaps because another thread drew from it."""
 
 
 @dataclass
 class Watched:
-    """What one training draws, and whether somebody else drew meanwhile."""
+    """Watches the generators during one training: what it draws, and whether other threads draw meanwhile."""
 
     private: bool
     """Whether torch's draws are those of this thread alone."""

@@ -70,10 +70,10 @@ def read(init: str, digest: str | None) -> tuple[Tensors, str]:
         _compare(init, SHA256, digest)
         return _checkpoint(path), SHA256
     data = _bytes(Path(init))
-    found = sha256(data).hexdigest()
-    _compare(init, found, digest)
+    sha256_hex = sha256(data).hexdigest()
+    _compare(init, sha256_hex, digest)
     try:
-        return load(data), found
+        return load(data), sha256_hex
     except SafetensorError as error:
         raise InputError(f"the public weights {init!r} are no safetensors file: {error}") from None
 
@@ -105,25 +105,25 @@ def _bytes(path: Path) -> bytes:
         raise InputError(f"the public weights {str(path)!r} cannot be read: {error.strerror}") from None
 
 
-def _compare(init: str, found: str, digest: str | None) -> None:
-    if digest is not None and digest != found:
+def _compare(init: str, actual: str, expected: str | None) -> None:
+    if expected is not None and expected != actual:
         raise InputError(
-            f"the public weights {init!r} have the digest {found[:16]}…, but the recipe names {digest[:16]}…"
+            f"the public weights {init!r} have the digest {actual[:16]}…, but the recipe names {expected[:16]}…"
         )
 
 
 def _checkpoint(path: Path) -> Tensors:
     """Return the tensors of a .pth file, which may hold nothing else."""
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # unpickling raises many types; a checkpoint with code in it is one of the reasons
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"{str(path)!r} is refused, it holds more than tensors or is damaged: {line[:120]}") from None
-    if isinstance(found, Mapping) and isinstance(found.get("state_dict"), Mapping):
-        found = found["state_dict"]
-    if not isinstance(found, Mapping) or not all(isinstance(value, torch.Tensor) for value in found.values()):
+    if isinstance(checkpoint, Mapping) and isinstance(checkpoint.get("state_dict"), Mapping):
+        checkpoint = checkpoint["state_dict"]
+    if not isinstance(checkpoint, Mapping) or not all(isinstance(value, torch.Tensor) for value in checkpoint.values()):
         raise InputError(f"{str(path)!r} is refused: it must hold tensors by name, as a state_dict, and nothing else")
-    return dict(found)
+    return dict(checkpoint)
 
 
 def fitting(network: nn.Module, tensors: Tensors, init: str) -> tuple[Tensors, list[str]]:
@@ -138,13 +138,13 @@ def fitting(network: nn.Module, tensors: Tensors, init: str) -> tuple[Tensors, l
         If no tensor fits.
     """
     own = network.state_dict()
-    found = {
+    matching = {
         name: tensor.to(own[name].dtype)
         for name, tensor in tensors.items()
         if name in own and own[name].shape == tensor.shape
     }
-    if not found:
+    if not matching:
         names = f"theirs are named {next(iter(tensors), '')!r} …, the network's {next(iter(own), '')!r} …"
         raise InputError(f"the public weights {init!r} hold no tensor of the network: {names}")
     last = list(own)[-1].rpartition(".")[0]
-    return found, [name for name in own if name not in found and name.rpartition(".")[0] != last]
+    return matching, [name for name in own if name not in matching and name.rpartition(".")[0] != last]

@@ -1,4 +1,4 @@
-"""The switches of torch that change bits: set to our values for a while, then given back to the host program.
+"""Torch's settings that change bits: set to our values during a training or prediction, then restored.
 
 Some belong to the whole process (default dtype, precisions, kernels), some to a thread (autocast, grad mode, function
 modes, denormals). The first thread that enters sets the process's switches, and the last one to leave gives them back:
@@ -156,7 +156,7 @@ class _Process:
         """What the host had set as the number of threads when the first one entered."""
 
     def enter(self, threads: int) -> bool:
-        """Set them, unless another thread did; it has so many threads. Returns whether this one did."""
+        """Set the process's switches unless another thread has; return whether this call did."""
         with self._lock:
             self._inside += 1
             if self._inside > 1:
@@ -202,7 +202,7 @@ _PROCESS, _THREAD = _Process(), local()
 
 @contextmanager
 def own_settings(threads: int) -> Iterator[None]:
-    """Everything inside runs under our settings; the host's are back afterwards, also after an error."""
+    """Return a context with our settings; it restores the host program's, also after an error."""
     before = torch.get_num_threads()
     first = _PROCESS.enter(before)
     if not first and before == threads and not _depth():

@@ -1,11 +1,11 @@
 """Routes for health, metrics, events and the caller's token."""
 
-from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.responses import StreamingResponse
 
+from cause.errors import HomeError
 from cause.service import schemas as s
 from cause.service.access import ANY, require_scope
 from cause.service.metrics import CONTENT_TYPE
@@ -62,7 +62,14 @@ def router(service: Service) -> APIRouter:
         """A stream of events: rounds, trainings, erasures, sub-models."""
         last_seen = after if last_event_id is None else int(last_event_id)
         hello = {"round": service.device.ledger.round}
-        stream = service.events.stream(last_seen, hello, partial(service.tokens.is_valid, token))
+
+        def allowed() -> bool:
+            try:
+                return service.tokens.is_valid(token)
+            except HomeError:  # the tokens cannot be read: the client comes back and is answered with 503
+                return False
+
+        stream = service.events.stream(last_seen, hello, allowed)
         return StreamingResponse(stream, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     return routes

@@ -248,15 +248,17 @@ def _stage(
 def _upload_fields(service: Service, upload: Called, rows: int) -> dict[str, Any]:
     """Return the fields of `s.Upload`. Handles correspond to rows: if one row was forgotten, none are returned."""
     waits = service.home.inbox.waits(upload.id)
-    state = "staged" if waits else "learned" if upload.round is not None and upload.samples else "erased"
+    now = service.home.inbox.called(upload.id) or upload  # a round may have taken it in since it was staged
+    state = "staged" if waits else "learned" if now.round is not None and now.samples else "erased"
     handles = list(upload.handles) if len(upload.handles) == rows else []
-    round_ = upload.round if state == "learned" else None
-    return {"id": upload.id, "state": state, "samples": upload.samples, "round": round_, "handles": handles}
+    round_ = now.round if state == "learned" else None
+    return {"id": upload.id, "state": state, "samples": now.samples, "round": round_, "handles": handles}
 
 
 def _publish_staged(service: Service, samples: int) -> None:
     total = sum(upload.samples for upload in service.home.inbox.uploads())
     service.events.publish("upload.staged", samples=samples, staged=total)
+    service.trainer.note_rounds()
     service.trainer.wake()
 
 

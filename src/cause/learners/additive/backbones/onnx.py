@@ -114,8 +114,12 @@ class OnnxBackbone(Backbone):
         return {"backbone": "onnx", "runtime": "onnxruntime", "sha256": self._digest}
 
     def described(self) -> dict[str, Any]:
-        """Return its absolute path, and the digest that the file must have when it is opened again."""
-        return {"backbone": str(self._path.resolve()), "backbone_sha256": self._digest}
+        """Return its absolute path, the digest that the file must have when it is opened again, and what it yields."""
+        facts: dict[str, Any] = {"features": self._features, "shape": list(self._shape)}
+        facts |= {} if self._scale is None else {"scale": list(self._scale)}
+        facts |= {} if self._typical is None else {"typical": list(self._typical)}
+        facts["regularization"] = self._regularization
+        return {"backbone": str(self._path.resolve()), "backbone_sha256": self._digest, "backbone_facts": facts}
 
     def compute(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return the features of inputs."""

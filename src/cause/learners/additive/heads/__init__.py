@@ -1,7 +1,8 @@
 """Heads: what is summed over the samples, and how a classifier is solved from the sums. One head a file."""
 
 from cause.common.registry import Registry, subclass_of
-from cause.learners.additive.heads.base import Head, Setting, Solution
+from cause.errors import InputError
+from cause.learners.additive.heads.base import Head, Setting, Solution, by_class
 from cause.learners.additive.heads.class_means import ClassMeans
 from cause.learners.additive.heads.gaussian_nb import GaussianNB
 from cause.learners.additive.heads.multinomial_nb import MultinomialNB
@@ -14,4 +15,25 @@ HEADS: Registry[type[Head]] = Registry(
     accepts=subclass_of(Head),
 )
 
-__all__ = ["HEADS", "Head", "Setting", "Solution"]
+
+def head_of(setting: str | type[Head]) -> type[Head]:
+    """Return the class of a recipe's head.
+
+    Parameters
+    ----------
+    setting
+        The name of a head, or a class on `Head`.
+
+    Raises
+    ------
+    InputError
+        If there is no such head.
+    """
+    if isinstance(setting, str):
+        return HEADS[setting]
+    if subclass_of(Head)(setting):
+        return setting
+    raise InputError(f"a head is a name ({', '.join(HEADS)}) or a class on Head, not {setting!r}")
+
+
+__all__ = ["HEADS", "Head", "Setting", "Solution", "by_class", "head_of"]

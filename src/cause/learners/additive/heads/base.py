@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cause.errors import LearnerError
 from cause.learners.additive.sums import Shapes, Sums
 
 Rows = NDArray[np.float64]
@@ -45,8 +46,9 @@ class Solution(ABC):
 class Head(ABC):
     """Adds samples to sums, and solves the sums.
 
-    A head of one's own is one file with these methods. The contribution of a sample follows from this sample and the
-    setting alone, and consists of whole numbers.
+    A head of one's own is a class with `shapes`, `largest_contribution`, `contribution` and `solve`, given as
+    `AdditiveLearner(head=…)`. The contribution of a sample follows from this sample and the setting alone, and consists
+    of whole numbers.
 
     Parameters
     ----------
@@ -59,28 +61,70 @@ class Head(ABC):
 
     @abstractmethod
     def shapes(self) -> Shapes:
-        """Return the parts of the sums."""
+        """Return the parts of the sums: the shape of a table, or the number of rows of a triangle, by name."""
 
     @property
     @abstractmethod
     def largest_contribution(self) -> int:
         """The largest number that one sample adds to a sum: it limits the number of samples."""
 
-    @abstractmethod
+    def contribution(self, z: Rows, y: NDArray[np.int64]) -> Mapping[str, NDArray[np.int64]]:
+        """Return what samples contribute to each part that is a table: the sum of their contributions, in int64.
+
+        A head with other parts has methods `add` and `subtract` instead.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has neither a contribution nor add and subtract")
+
     def add(self, sums: Sums, z: Rows, y: NDArray[np.int64]) -> None:
         """Add samples to the parts of the sums."""
+        for name, numbers in self._checked(z, y).items():
+            sums.parts[name] += numbers
 
-    @abstractmethod
     def subtract(self, sums: Sums, z: Rows, y: NDArray[np.int64]) -> None:
-        """Subtract samples from the parts of the sums."""
+        """Subtract what `add` adds."""
+        for name, numbers in self._checked(z, y).items():
+            sums.parts[name] -= numbers
+
+    def _checked(self, z: Rows, y: NDArray[np.int64]) -> Mapping[str, NDArray[np.int64]]:
+        """Return the contribution, after a check that it is of the parts and of whole numbers within the limit.
+
+        Raises
+        ------
+        LearnerError
+            If it is not: such sums could not be subtracted exactly.
+        """
+        made, who = self.contribution(z, y), f"the head {type(self).__name__}"
+        shapes = self.shapes()
+        if {name: numbers.shape for name, numbers in made.items()} != dict(shapes):
+            raise LearnerError(f"{who} contributes to other parts than its shapes {dict(shapes)}")
+        for name, numbers in made.items():
+            if numbers.dtype != np.int64:
+                raise LearnerError(f"{who} contributes {numbers.dtype} to {name!r}: sums are exact in int64 only")
+            largest, most = int(np.abs(numbers).max(initial=0)), self.largest_contribution * len(y)
+            if largest > most:
+                raise LearnerError(f"{who} contributes {largest:,} to {name!r}, but names {most:,} as the largest")
+        return made
 
     @abstractmethod
     def solve(self, sums: Sums) -> Solution:
         """Return the classifier; there is at least one sample in the sums."""
 
-    @abstractmethod
     def leave_one_out(self, sums: Sums) -> LeftOut:
-        """Return a function of samples that are in the sums: their scores, each as if it had not been."""
+        """Return a function of samples that are in the sums: their scores, each as if it had not been.
+
+        Here each is subtracted from a copy of the sums, which is solved; most heads know a faster way.
+        """
+
+        def left_out(z: Rows, y: NDArray[np.int64]) -> NDArray[np.float64]:
+            scores = np.zeros((len(z), self.setting.classes))
+            for row in range(len(z)) if sums.samples > 1 else ():
+                one, others = slice(row, row + 1), sums.copy()
+                self.subtract(others, z[one], y[one])
+                others.samples -= 1
+                scores[row] = self.solve(others).probabilities(z[one])[0]
+            return scores
+
+        return left_out
 
 
 def one_hot(y: NDArray[np.int64], classes: int) -> NDArray[np.float64]:

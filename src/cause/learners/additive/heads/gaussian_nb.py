@@ -1,5 +1,6 @@
 """Gaussian naive Bayes: the sums of the features and of their squares, for each class."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,15 +41,10 @@ class GaussianNB(Head):
         """The square of the largest feature."""
         return max(self.setting.largest**2, 1)
 
-    def add(self, sums: Sums, z: Rows, y: NDArray[np.int64]) -> None:
-        """Add features and squares to the column of the class."""
-        sums.parts["sums"] += by_class(z, y, self.setting.classes)
-        sums.parts["squares"] += by_class(z[:, :-1] ** 2, y, self.setting.classes)
-
-    def subtract(self, sums: Sums, z: Rows, y: NDArray[np.int64]) -> None:
-        """Subtract what `add` adds."""
-        sums.parts["sums"] -= by_class(z, y, self.setting.classes)
-        sums.parts["squares"] -= by_class(z[:, :-1] ** 2, y, self.setting.classes)
+    def contribution(self, z: Rows, y: NDArray[np.int64]) -> Mapping[str, NDArray[np.int64]]:
+        """Return features and squares in the column of the class."""
+        classes = self.setting.classes
+        return {"sums": by_class(z, y, classes), "squares": by_class(z[:, :-1] ** 2, y, classes)}
 
     def solve(self, sums: Sums) -> Solution:
         """Return means and variances."""

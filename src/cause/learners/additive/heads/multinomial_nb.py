@@ -1,5 +1,6 @@
 """Multinomial naive Bayes: features are counts, and their sums in each class give the frequencies."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,13 +38,9 @@ class MultinomialNB(Head):
         """The largest feature."""
         return max(self.setting.largest, 1)
 
-    def add(self, sums: Sums, z: Rows, y: NDArray[np.int64]) -> None:
-        """Add the features to the column of the class."""
-        sums.parts["sums"] += by_class(z, y, self.setting.classes)
-
-    def subtract(self, sums: Sums, z: Rows, y: NDArray[np.int64]) -> None:
-        """Subtract what `add` adds."""
-        sums.parts["sums"] -= by_class(z, y, self.setting.classes)
+    def contribution(self, z: Rows, y: NDArray[np.int64]) -> Mapping[str, NDArray[np.int64]]:
+        """Return the features in the column of the class."""
+        return {"sums": by_class(z, y, self.setting.classes)}
 
     def solve(self, sums: Sums) -> Solution:
         """Return the logarithms of the smoothed frequencies."""

@@ -8,7 +8,7 @@ from cause.common.registry import Registry
 
 Factory = Callable[..., Any]
 
-# name: module here and function; torch is imported only when one is asked for
+# name: module here and function; torch is imported only when one is used
 MODELS: Registry[str] = Registry(
     "model",
     {

@@ -1,4 +1,4 @@
-"""Depthwise convolutions that meet few sizes of batches: a card stands still for seconds when it first meets one.
+"""Depthwise convolutions with few different batch sizes, since cuDNN takes seconds to prepare for a new one.
 
 cuDNN prepares for each shape of a depthwise convolution, and segments end with a batch of any size. So on a card such a
 batch is filled with zeros up to a power of two, and the result is cut: nothing else of the network sees the zeros.
@@ -16,7 +16,7 @@ LEAST = 32
 
 
 def whole(count: int) -> int:
-    """The size that a batch is filled up to: a power of two; one stays one, as single predictions come often.
+    """Return the size to which a batch is padded: a power of two; 1 stays 1, since single predictions are frequent.
 
     >>> [whole(count) for count in (0, 1, 2, 33, 64, 65)]
     [0, 1, 32, 64, 64, 128]
@@ -45,5 +45,5 @@ class Depthwise(nn.Conv2d):
 
 
 def _is_traced(x: torch.Tensor) -> bool:
-    """Does somebody write down what is computed, for batches of any size? Asked of this thread alone."""
+    """Return whether this thread is tracing or exporting the network, for batches of any size."""
     return type(x) is not torch.Tensor or torch.compiler.is_dynamo_compiling() or JIT.is_tracing()

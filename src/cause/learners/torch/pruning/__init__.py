@@ -1,1 +1,1 @@
-"""Smaller sub-models: filters removed for good (RCMP), or single weights masked (OMP)."""
+"""Pruning: whole filters are removed (RCMP, iterative), or single weights are masked (OMP, one-shot)."""

@@ -1,4 +1,4 @@
-"""What of a network can be pruned: found out on copies of it, from its structure alone, before anything is trained.
+"""Finds out, on copies of a network and before any training, which of its layers can be pruned.
 
 Which filters go is decided while a first segment is trained; which layers may lose filters at all is decided here, and
 it is the same for every segment, seed and user: it follows from the recipe and the network's code.
@@ -33,9 +33,9 @@ class Plan:
     prunable: bool = True
     """Whether there is anything to prune."""
     removed: int | None = None
-    """How many parameters go, where it is less than was asked for."""
+    """The number of parameters that are removed, if it is less than the target."""
     note: str | None = None
-    """What a user should know: that less is pruned than was asked for."""
+    """A sentence for the user if less is pruned than the target."""
 
 
 def plan(
@@ -47,7 +47,7 @@ def plan(
     steps: int = 1,
     tokens: int | None = None,
 ) -> Plan:
-    """Find out what can be pruned.
+    """Return which layers of a network must keep all their filters.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def plan(
 
 
 class _Trial:
-    """Prunes fresh copies of a network until the share is gone or nothing more can go, and sees whether they run."""
+    """Prunes copies of a network to the target, or as far as possible, and tests whether they run."""
 
     def __init__(
         self, make: Callable[[], nn.Module], example: torch.Tensor, shares: Sequence[float], round_to: int
@@ -114,7 +114,7 @@ class _Trial:
             raise LearnerError(f"the network fails on inputs of shape {tuple(example.shape[1:])}: {error}") from None
 
     def runs_on(self, pruned: nn.Module, inputs: Sequence[torch.Tensor]) -> bool:
-        """Whether a pruned network runs on other inputs too, as far as the dense one does.
+        """Return whether a pruned network runs on other inputs too, as far as the dense one does.
 
         The inputs are kept: a network that is pruned from now on has to run on them.
         """
@@ -123,7 +123,7 @@ class _Trial:
         return all(self._runs(pruned, each) for each in self._probes)
 
     def _runs(self, network: nn.Module, inputs: torch.Tensor) -> bool:
-        """Whether a network answers a batch, in eval mode and, if layers are left out there, in train mode."""
+        """Return whether a network runs on a batch, in eval mode and, if layers are unused there, in train mode."""
         try:
             network = self._rebuilt(network)  # statistics of batches change in train mode
             entered: set[nn.Module] = set()
@@ -141,7 +141,7 @@ class _Trial:
             return False
 
     def pruned(self, whole: Sequence[str] | None) -> nn.Module | None:
-        """A network with these layers whole and all others as narrow as they get; None if it does not work then."""
+        """Return a network with all layers pruned but these; None if the result does not run."""
         network = self._make()
         try:
             pruner = IterativePruner(
@@ -157,14 +157,14 @@ class _Trial:
         return network if same else None
 
     def _rebuilt(self, network: nn.Module) -> nn.Module:
-        """A copy of a network, made as a sub-model is restored."""
+        """Return a copy of a network, built as a stored sub-model is."""
         again, state = self._make(), network.state_dict()
         shrink(again, state)
         again.load_state_dict(state)
         return again
 
     def settle(self) -> tuple[tuple[str, ...], nn.Module | None]:
-        """The layers to keep whole, so that the rest can be pruned together, and the network pruned so."""
+        """Return the layers that must keep their filters so that the others can be pruned, and that network."""
         network = self._make()
         layers = [name for name, module in network.named_modules() if isinstance(module, nn.Linear | _ConvNd)]
         try:
@@ -179,7 +179,7 @@ class _Trial:
         return whole, self.pruned(whole) if chosen else None
 
     def _together(self, layers: Sequence[str], base: list[str], more: list[str]) -> list[str]:
-        """As many of `more` as can be pruned beside `base`: all of them, or what is found in each half."""
+        """Return as many of `more` as can be pruned together with `base`: all, or those of each half that can."""
         if not more or self.pruned([name for name in layers if name not in {*base, *more}]) is not None:
             return base + more
         if len(more) == 1:
@@ -188,7 +188,7 @@ class _Trial:
         return self._together(layers, self._together(layers, base, more[:half]), more[half:])
 
     def unchanged(self, pruned: nn.Module) -> list[str]:
-        """The layers that have all their parameters."""
+        """Return the layers that still have all their parameters."""
         dense = {name: parameter.shape for name, parameter in self._make().named_parameters()}
         modules, same = dict(pruned.named_modules()), dict[str, bool]()
         for name, parameter in pruned.named_parameters():

@@ -21,7 +21,7 @@ NOISE = (
 
 
 class IterativePruner:
-    """Removes whole filters and channels until a share of the parameters is gone, in several steps.
+    """Removes whole filters and channels in several steps, up to a share of the parameters.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class IterativePruner:
         return bool(graph.is_in_channel_pruning_fn(handler) and not graph.is_out_channel_pruning_fn(handler))
 
     def prune_to(self, share: float, *, strict: bool = True) -> None:
-        """Remove until this share of the dense network's parameters is gone; or, if not strict, as much as can go."""
+        """Remove filters up to this share of the dense network's parameters; if not strict, as many as possible."""
         target = self._dense * (1 - share)
         # A layer's parameters go with the square of its width: start a little below the width that follows from it.
         likely = 0.9 * (1 - (1 - share) ** 0.5) / MOST
@@ -113,9 +113,9 @@ class IterativePruner:
             else:
                 self._pruner.current_step += 1
         if strict and parameters(self._network) > target:
-            gone = 1 - parameters(self._network) / self._dense
+            removed = 1 - parameters(self._network) / self._dense
             raise LearnerError(
-                f"cannot remove {share:.0%} of the parameters: after {gone:.0%} no layer can lose a filter any more "
+                f"cannot remove {share:.0%} of the parameters: after {removed:.0%} no layer can lose a filter any more "
                 f"(the widest left is {_widest(self._network)!r})"
             )
         self._check()
@@ -140,7 +140,7 @@ class IterativePruner:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Leave out the warnings of `NOISE`, and no others."""
+    """Return a context that suppresses the warnings of `NOISE`, and no others."""
     with warnings.catch_warnings():
         for message in NOISE:
             warnings.filterwarnings("ignore", message)
@@ -148,7 +148,7 @@ def quiet() -> Iterator[None]:
 
 
 def answers(network: nn.Module, example: torch.Tensor) -> torch.Tensor:
-    """What a network says of a batch, in eval mode.
+    """Return the outputs of a network for a batch, in eval mode.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def answers(network: nn.Module, example: torch.Tensor) -> torch.Tensor:
 
 @contextmanager
 def evaluating(network: nn.Module) -> Iterator[None]:
-    """Eval mode for a while; afterwards each module is as it was, since some stay in eval mode while others train."""
+    """Return a context in eval mode. It restores each module's own mode, since frozen ones stay in eval mode."""
     modes = {module: module.training for module in network.modules()}
     network.eval()
     try:
@@ -188,7 +188,7 @@ def evaluating(network: nn.Module) -> Iterator[None]:
 
 
 def parameters(network: nn.Module) -> int:
-    """How many parameters a network has."""
+    """Return the number of parameters of a network."""
     return sum(parameter.numel() for parameter in network.parameters())
 
 

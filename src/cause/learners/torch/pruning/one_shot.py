@@ -1,4 +1,4 @@
-"""OMP, one-shot magnitude pruning: the smallest weights are masked, once and for all."""
+"""OMP, one-shot magnitude pruning: the smallest weights are masked once, in a shard's first training."""
 
 from collections.abc import Mapping
 
@@ -23,7 +23,7 @@ def layers(network: nn.Module) -> dict[str, nn.Linear | nn.Conv2d]:
 
 
 def choose(network: nn.Module, share: float) -> dict[str, torch.Tensor]:
-    """Masks (true: kept) that leave out this share of each convolution's and linear layer's weights, the smallest.
+    """Return masks (True: kept) that leave out the smallest weights of each convolution and linear layer.
 
     Layer by layer: over the whole network, layers with small initial weights would be emptied when little was trained.
 
@@ -43,7 +43,7 @@ def choose(network: nn.Module, share: float) -> dict[str, torch.Tensor]:
 
 
 def apply(network: nn.Module, masks: Mapping[str, torch.Tensor]) -> None:
-    """Set what is masked to zero."""
+    """Set the masked weights to zero."""
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             if name in masks:
@@ -51,7 +51,7 @@ def apply(network: nn.Module, masks: Mapping[str, torch.Tensor]) -> None:
 
 
 def pack(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """A state with masks, without its masked weights: a bit for each weight, and the values that are kept."""
+    """Return a state without its masked weights: one bit for each weight, and the values that are kept."""
     packed = {}
     for name, tensor in state.items():
         if name.endswith(MASK):
@@ -65,7 +65,7 @@ def pack(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def unpack(packed: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The state again.
+    """Return the state that `pack` packed.
 
     >>> state = {"w": torch.tensor([0.0, 2.0, 0.0]), "w#mask": torch.tensor([True, True, False])}
     >>> again = unpack(pack(state))

@@ -1,4 +1,4 @@
-"""A pruned network is rebuilt from the widths of its stored tensors: no pickle, no replay of what was removed."""
+"""Rebuilds a pruned network from the shapes of its stored tensors, without pickle and without pruning it again."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from torch.nn.modules.conv import _ConvNd
 
 
 def shrink(network: nn.Module, state: Mapping[str, torch.Tensor]) -> None:
-    """Give each layer of a freshly made network the widths that its stored tensors have.
+    """Give each layer of a new network the widths of its stored tensors.
 
     >>> network = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2))
     >>> shrink(network, {"0.weight": torch.zeros(3, 4), "0.bias": torch.zeros(3), "1.weight": torch.zeros(2, 3)})

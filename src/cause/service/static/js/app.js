@@ -37,6 +37,7 @@ const FIRST = ["status", "shards", "subModels", "open", "evaluations", "log"]; /
 const SLOW = ["history", "baselines", "energy"]; // asked for when a round, a repair, an erasure or an evaluation is over
 const STAY_MS = 900; // of each step of a forget
 const SHORT_MS = 220;
+const AGAIN_MS = 3_000; // after something that failed
 
 const state = {};
 const may = { operate: false };
@@ -45,9 +46,10 @@ let open = false;
 let connected = false; // whether the stream was up since the sign-in
 let stale = true; // whether something happened that the picture may not show
 let slow = true;
+let again; // a sign-in that is tried again
 
 fillTexts();
-const context = { tell, failed, preview: (plan) => lineages.show(plan) };
+const context = { tell, failed, preview: (plan) => lineages.show(plan), isAdditive };
 const picture = new Picture();
 const lineages = new LineageBoard(picture);
 const story = new Story();
@@ -67,6 +69,11 @@ function failed(error, show) {
   if (error instanceof Gone) banner(T.page.gone);
   if (show) show(error);
   else if (!(error instanceof Gone || error instanceof Refused)) throw error;
+}
+
+// Whether a forget subtracts from the state of a shard, which needs no replay.
+function isAdditive() {
+  return state.status?.system.split(":")[0] === "additive";
 }
 
 function banner(text) {
@@ -113,6 +120,7 @@ async function settle() {
     stale = slow = false;
     await load(FIRST);
     picture.training = state.status.training;
+    picture.additive = isAdditive();
     picture.take(state.shards, state.status.training);
     const waiting = new Set(state.open.items.flatMap((each) => each.shards));
     const { next_deadline: next } = state.status.requests;
@@ -127,7 +135,7 @@ async function settle() {
   } catch (error) {
     stale = slow = true;
     failed(error);
-    if (open) setTimeout(look, 3_000);
+    if (open) setTimeout(look, AGAIN_MS);
   }
 }
 
@@ -195,7 +203,14 @@ async function forget(data, hurried) {
   const stay = () => (hurried ? Promise.resolve() : new Promise((done) => setTimeout(done, STAY_MS)));
   slow = true;
   picture.training = null;
-  picture.lose(await api.shards());
+  let left;
+  try {
+    left = await api.shards();
+    picture.lose(left);
+  } catch (error) {
+    setTimeout(look, AGAIN_MS);
+    return failed(error);
+  }
   story.deleted(data.samples);
   tell(T.log.deleted(data.samples), "taint");
   draw();
@@ -205,17 +220,25 @@ async function forget(data, hurried) {
   tell(T.log.destroyed(data.dropped.length), "taint");
   draw();
   await stay();
-  picture.fallBack(data.shards);
-  story.fellBack(data.shards, picture);
-  tell(T.log.fallen(data.shards.map((shard) => fallen(shard))));
+  if (isAdditive()) {
+    picture.take(left, null);
+    story.subtracted(data.shards, picture);
+    tell(T.log.fallen(data.shards.map((shard) => (holds(shard) ? T.log.subtracted(shard) : T.log.empties(shard)))));
+  } else {
+    picture.fallBack(data.shards);
+    story.fellBack(data.shards, picture);
+    tell(T.log.fallen(data.shards.map((shard) => fallen(shard))));
+  }
   draw();
   await stay();
   story.waits(data.rsn_planned);
   erase.again();
 }
 
+const holds = (shard) => picture.shards.find((each) => each.shard === shard);
+
 function fallen(shard) {
-  const found = picture.shards.find((each) => each.shard === shard);
+  const found = holds(shard);
   if (!found) return T.log.empties(shard);
   return found.head === null ? T.log.pauses(shard) : T.log.fellBack(shard, found.head[1]);
 }
@@ -250,13 +273,17 @@ function start() {
 
 async function signIn() {
   const fail = (text) => signedOut(text);
+  clearTimeout(again);
   let found;
   try {
     found = await api.token();
   } catch (error) {
     if (error instanceof Refused && error.status === 401) return fail(T.signIn.unknown);
     if (error instanceof Refused && error.status === 429) return fail(T.signIn.attempts);
-    return fail(error instanceof Gone ? T.signIn.gone : capital(error.message));
+    if (!(error instanceof Gone) && error.status < 500) return fail(capital(error.message));
+    askForToken(T.signIn.again(error instanceof Gone ? T.signIn.gone : `${capital(error.message)}.`));
+    again = setTimeout(signIn, AGAIN_MS); // the token may be a good one, and its secret is shown nowhere else
+    return;
   }
   if (!found.scopes.includes("operator") && !found.scopes.includes("auditor")) {
     return fail(T.signIn.scopes(found.scopes));
@@ -282,6 +309,7 @@ function shown() {
 
 function signedOut(why) {
   open = false;
+  clearTimeout(again);
   stop();
   token.drop();
   erase.close();
@@ -292,8 +320,12 @@ function signedOut(why) {
   byId("log").replaceChildren();
   say(byId("device-line"), "");
   say(byId("device-name"), "CAUSE");
+  askForToken(why ?? "");
+}
+
+function askForToken(why) {
   byId("sign-in").hidden = false;
-  say(byId("sign-in-error"), why ?? "");
+  say(byId("sign-in-error"), why);
   byId("secret").focus();
 }
 

@@ -1,6 +1,6 @@
 // The next round: what waits for it, uploads of one file or many, and closing it.
 
-import { api } from "./api.js";
+import { Attempts, api } from "./api.js";
 import { byId, isDouble, once, say } from "./dom.js";
 import { capital, stamp } from "./format.js";
 import { isPicture, typeOf } from "./files.js";
@@ -10,10 +10,17 @@ export function startArrivals(context) {
   const file = byId("upload-file");
   const fail = (error) => say(byId("upload-error"), error ? capital(error.message) : "");
 
+  const uploads = new Attempts();
+  const rounds = new Attempts();
+  let round = null; // the one that is closed next
+
   const chosen = () => {
     byId("upload-label-row").hidden = ![...file.files].some(isPicture);
   };
-  file.addEventListener("change", chosen);
+  file.addEventListener("change", () => {
+    uploads.drop();
+    chosen();
+  });
 
   byId("upload-form").addEventListener("submit", once(async () => {
     fail(null);
@@ -24,7 +31,9 @@ export function startArrivals(context) {
       try {
         if (files.length > 1) say(byId("upload-message"), T.arrivals.uploading(at + 1, files.length, each.name));
         const label = isPicture(each) ? byId("upload-label").value : null;
-        const done = user ? await api.upload(user, each, typeOf(each), label) : await api.uploadAll(each, typeOf(each));
+        const type = typeOf(each);
+        const done = await uploads.send(JSON.stringify([at, user, label]), (key) =>
+          user ? api.upload(user, each, type, label, key) : api.uploadAll(each, type, key));
         samples += done.samples;
       } catch (error) {
         say(byId("upload-message"), "");
@@ -57,7 +66,7 @@ export function startArrivals(context) {
     asking = false;
     label();
     try {
-      await api.closeRound();
+      await rounds.send(String(round), (key) => api.closeRound(key));
       say(byId("upload-message"), "");
     } catch (error) {
       context.failed(error, fail);
@@ -68,6 +77,7 @@ export function startArrivals(context) {
     const { staged, schedule, retention } = status;
     if (JSON.stringify(retention.next_round) !== JSON.stringify(expiring)) asking = false; // it would delete something else now
     expiring = retention.next_round;
+    round = status.round + 1;
     label();
     button.disabled = staged.samples === 0; // an empty round would make every sample a round older
     say(byId("retention"), retentionText(retention));

@@ -1,6 +1,6 @@
 // Erase: choose a user and rounds or samples, see what it would do in words and in the picture, confirm.
 
-import { api } from "./api.js";
+import { Attempts, api } from "./api.js";
 import { byId, h, put, say } from "./dom.js";
 import { capital } from "./format.js";
 import { startSamples } from "./samples.js";
@@ -17,6 +17,7 @@ export function startErase(context) {
   let held = null;
   let asked = 0;
   let timer;
+  const attempts = new Attempts();
 
   const fail = (error) => say(byId("erase-error"), error ? capital(error.message) : "");
   const samples = startSamples(changed, (error) => context.failed(error, fail));
@@ -24,6 +25,7 @@ export function startErase(context) {
   function close() {
     chosen = held = null;
     asked += 1;
+    attempts.drop();
     clearTimeout(timer);
     samples.close();
     byId("erase-choice").hidden = true;
@@ -103,7 +105,7 @@ export function startErase(context) {
     try {
       const found = await api.plan(chosen, body());
       if (mine !== asked) return;
-      put(byId("erase-plan"), sentences(found));
+      put(byId("erase-plan"), sentences(found, context.isAdditive()));
       const all = found.samples + found.staged;
       say(confirm, T.erase.confirm(all));
       confirm.disabled = false;
@@ -119,8 +121,9 @@ export function startErase(context) {
   async function erase() {
     confirm.disabled = true;
     const name = chosen;
+    const wanted = body();
     try {
-      const request = await api.erase(name, body());
+      const request = await attempts.send(JSON.stringify([name, wanted]), (key) => api.erase(name, wanted, key));
       close();
       user.value = "";
       context.tell(T.erase.inEffect(request.id, request.note), "you");
@@ -143,9 +146,10 @@ export function startErase(context) {
   return { again: () => chosen !== null && changed(), close };
 }
 
-function sentences(plan) {
+function sentences(plan, isAdditive) {
   const lines = [T.erase.deletes(plan.samples, plan.staged)];
-  if (plan.shards.length) {
+  if (plan.shards.length && isAdditive) lines.push(...plan.shards.map((each) => T.erase.subtracts(each.shard)));
+  else if (plan.shards.length) {
     lines.push(T.erase.destroys(plan.destroyed.length), ...plan.shards.map((each) => T.erase.replays(each)));
     if (plan.seconds !== null) lines.push(T.erase.takes(plan.seconds, plan.joules));
     if (plan.shards.length > 1) lines.push(T.erase.inAll(plan.rsn));

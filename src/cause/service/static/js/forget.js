@@ -43,6 +43,11 @@ export class Story {
     this.at(2, T.story.fallen(texts));
   }
 
+  // Of an additive device: nothing is replayed.
+  subtracted(shards, picture) {
+    this.at(2, T.story.fallen(shards.map((shard) => (picture.shards.some((each) => each.shard === shard) ? T.story.without(shard) : T.story.empty(shard)))));
+  }
+
   waits(planned) {
     this.at(3, T.story.toReplay(planned));
   }

@@ -83,7 +83,7 @@ export class LineageBoard {
         [columns.samples, (row) => number(row.each.samples), "number"],
         [columns.subModel, (row) => (isHead(row) ? T.lineages.votes : row.each.stored ? T.lineages.stored : T.lineages.notStored)],
         [columns.state, (row) => (picture.waits(row.shard, row.each) ? T.lineages.waits : T.lineages.trained)],
-        [columns.replays, (row) => T.lineages.replays(row.replay.length, row.rsn)],
+        [columns.replays, (row) => (picture.additive ? T.lineages.nothing : T.lineages.replays(row.replay.length, row.rsn))],
       ], rows),
     );
   }

@@ -7,6 +7,7 @@ export class Picture {
   constructor() {
     this.shards = [];
     this.training = null;
+    this.additive = false; // whether a forget subtracts and replays nothing
   }
 
   // What the service says; segments under way keep how far they are.
@@ -56,6 +57,7 @@ export class Picture {
 
   // What a forget in this segment would do: from where it restarts and what it replays.
   cost(shard, each) {
+    if (this.additive) return { restart: null, replay: [], rsn: 0 };
     const at = shard.segments.indexOf(each);
     const before = shard.segments.slice(0, at).filter((other) => other.stored && !this.waits(shard, other));
     const restart = before.at(-1) ?? null;

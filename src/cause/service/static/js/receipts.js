@@ -1,6 +1,6 @@
 // Receipts, and checking them by replay.
 
-import { api } from "./api.js";
+import { Refused, api } from "./api.js";
 import { away } from "./away.js";
 import { byId, h, say } from "./dom.js";
 import { capital, number, stamp } from "./format.js";
@@ -40,7 +40,9 @@ export function startReceipts(context) {
   async function poll(check) {
     try {
       took(await api.verification(check.id));
-    } catch {
+    } catch (error) {
+      // a service that was restarted does not know it any more
+      if (error instanceof Refused && error.status === 404) return took({ ...check, state: "failed", detail: error.message, finished: new Date().toISOString() });
       setTimeout(() => poll(check), POLL_MS);
     }
   }

@@ -41,7 +41,7 @@ export class SegmentView {
     const same = (key) => key !== null && key.join(".") === each.name;
     const found = [];
     for (const shard of this.plan.shards) {
-      if (shard.replay.some(same) || same(shard.first)) found.push("would-replay");
+      if (shard.replay.some(same) || (same(shard.first) && !this.picture.additive)) found.push("would-replay");
       if (same(shard.restart)) found.push("would-restart");
     }
     if (this.plan.destroyed.some(same)) found.push("would-go");
@@ -54,7 +54,7 @@ export class SegmentView {
     const head = shard.head !== null && shard.head.join(".") === each.name;
     return T.lineages.sentence({
       shard: shard.shard, segment: each.segment, sliced: picture.sliced, count: each.samples, waits: picture.waits(shard, each), trained: each.trained,
-      head, stored: each.stored, restart: restart?.segment ?? null, replay: replay.length, rsn,
+      head, stored: each.stored, restart: restart?.segment ?? null, replay: replay.length, rsn, additive: picture.additive,
     });
   }
 

@@ -43,6 +43,7 @@ export const T = {
     unknown: "This token is unknown here, has expired or was revoked.",
     attempts: "Too many attempts: wait a second and try again.",
     gone: "The service does not answer: is it running?",
+    again: (why) => `${why} Trying again…`,
     scopes: (scopes) => `This token is for ${listed(scopes)}: the dashboard needs one of an operator or auditor.`,
   },
 
@@ -98,14 +99,15 @@ export const T = {
     columns: { shard: "Shard", segment: "Segment", samples: "Samples", subModel: "Sub-model", state: "State", replays: "A forget replays" },
     votes: "stored, votes", stored: "stored", notStored: "not stored", waits: "waits", trained: "trained",
     replays: (segments, count) => `${plural(segments, "segment")}, ${samples(count)}`,
+    nothing: "nothing: it is subtracted",
     shard: (number_, active) => `Shard ${number_}${active ? "" : " · frozen"}`,
     row: (count, state) => `${number(count)} samples, ${state}`,
     silent: "does not vote", behind: (count) => `${count} behind`, upToDate: "up to date",
     round: (of) => `round ${of}`, roundOf: round,
-    sentence: ({ shard, segment, sliced, count, waits, trained, head, stored, restart, replay, rsn }) =>
+    sentence: ({ shard, segment, sliced, count, waits, trained, head, stored, restart, replay, rsn, additive }) =>
       `Shard ${shard}, ${round(segment, sliced)}: ${samples(count)}, ${waits ? (trained ? "waits to be trained again" : "waits for its first training") : "trained"}, ` +
       `${head ? "its sub-model is stored and votes" : stored ? "its sub-model is stored" : "its sub-model is not stored"}. ` +
-      `A forget here would ${restart === null ? "start from scratch" : `restart from ${round(restart, sliced)}`} and replay ${plural(replay, "segment")}, ${samples(rsn)} trained again at most.`,
+      (additive ? "A forget here would subtract its samples and replay nothing." : `A forget here would ${restart === null ? "start from scratch" : `restart from ${round(restart, sliced)}`} and replay ${plural(replay, "segment")}, ${samples(rsn)} trained again at most.`),
     progress: ([shard, of], epoch, epochs) => `Shard ${shard}, round ${of}: epoch ${number(epoch)} of ${number(epochs)}`,
   },
 
@@ -115,6 +117,7 @@ export const T = {
     shards: (numbers) => capital(shards(numbers)),
     destroyed: (count) => (count ? subModels(count) : "none was tainted"),
     empty: (shard) => `shard ${shard} is empty`, pauses: (shard) => `shard ${shard} pauses`, votes: (shard, of) => `shard ${shard} votes with round ${of}`,
+    without: (shard) => `shard ${shard} votes without them`,
     fallen: (texts) => (texts.length ? capital(listed(texts)) : "no shard is touched"),
     toReplay: (count) => `${samples(count)} to replay`, again: (count) => `${samples(count)} trained again`, receipt: (number_) => `receipt ${number_}`,
     lost: (count) => `−${number(count)}`,
@@ -129,6 +132,7 @@ export const T = {
     fallen: (texts) => (texts.length ? `${capital(listed(texts))}.` : "No shard is touched."),
     empties: (shard) => `shard ${shard} holds nothing any more`,
     pauses: (shard) => `shard ${shard} does not vote until it is replayed`,
+    subtracted: (shard) => `shard ${shard}: its samples are subtracted, and it keeps voting`,
     fellBack: (shard, of) => `shard ${shard} falls back to round ${of} and keeps voting`,
     events: {
       "upload.staged": (e) => `${samples(e.samples)} arrived; ${number(e.staged)} wait for the next round.`,
@@ -154,7 +158,8 @@ export const T = {
     plan: "What this would do", chooseRound: "Choose a round.", chooseSample: "Choose a sample.",
     confirm: (count) => (count ? `Erase ${samples(count)}` : "Erase"), cancel: "Cancel",
     inEffect: (id, note) => `An erasure is in effect: request ${id.slice(0, 8)}.${note ? ` ${capital(note)}` : ""}`,
-    deletes: (count, staged) => `Deletes ${samples(count)}${staged ? ` and ${samples(staged)} that wait` : ""}.`,
+    deletes: (count, staged) => `Deletes ${samples(count)}${staged ? ` and ${samples(staged)} that ${staged === 1 ? "waits" : "wait"}` : ""}.`,
+    subtracts: (shard) => `Subtracts them from the state of shard ${shard}. Nothing is trained again.`,
     destroys: (count) => (count ? `Destroys ${plural(count, "tainted sub-model")} at once.` : "No stored sub-model has seen them."),
     replays: ({ shard, restart, replay, rsn }) =>
       `Shard ${shard} ${restart === null ? "starts from scratch" : `falls back to round ${restart[1]}`} and ` +
@@ -229,7 +234,7 @@ export const T = {
   },
 
   memory: {
-    title: "Memory", used: (count, size, budget, kept) => `${subModels(count)} take ${size} ${budget}. Samples take ${kept}.`,
+    title: "Memory", used: (count, size, budget, kept) => `${subModels(count)} ${count === 1 ? "takes" : "take"} ${size} ${budget}. Samples take ${kept}.`,
     unlimited: "without a limit", share: (budget, share) => `of ${bytes(budget)} (${percent(share)})`, of: (used, budget) => `${used} of ${budget}`,
     meter: (share) => `${percent(share)} of the budget is used`, slots: (count) => plural(count, "slot"),
     shard: (shard) => `shard ${shard}`, votes: ", votes", free: "free", slot: (at, text) => `Slot ${at}: ${text}`,
