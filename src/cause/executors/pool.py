@@ -214,10 +214,12 @@ class WorkerPool(ABC):
     def _assign(self, learner: Learner, shards: Sequence[_Shard]) -> None:
         """Give waiting shards to workers, as many as are free."""
         self._raise_if_stopped()
+        self._reassign(learner)
         waiting = sorted((s for s in shards if s.waiting), key=lambda s: (-s.samples_left, s.order))
         for shard in waiting[: self.workers - len(self._busy)]:
             fresh = None if self._idle else self._start()
             with self._lock:
+                self._idle.sort(key=lambda worker: worker.ready)  # one that still starts is taken last
                 worker = self._idle.pop() if self._idle else fresh or self._start()
                 worker.shard, shard.running = shard, True
                 self._busy.append(worker)
@@ -226,6 +228,9 @@ class WorkerPool(ABC):
                 self._send(worker, learner)
             else:
                 worker.learner = learner  # sent once the worker reports that it has started
+
+    def _reassign(self, learner: Learner) -> None:
+        """Give shards whose worker may never start to idle workers."""
 
     def _raise_if_stopped(self) -> None:
         with self._lock:

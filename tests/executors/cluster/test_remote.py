@@ -115,6 +115,23 @@ def test_nobody_waits_for_a_cluster_that_does_not_answer(cluster, monkeypatch, c
         thread.join()
 
 
+def test_a_shard_does_not_wait_for_a_worker_that_finds_no_room(cluster, monkeypatch):
+    cluster.workers, room, place = 2, threading.Event(), LocalActor.public_key
+    monkeypatch.setattr(
+        LocalActor, "public_key", lambda actor: place(actor) if actor is cluster.actors[0] else room.wait(60) and b""
+    )
+    got: list[bytes | None] = []
+    work = shard_work(0, 1, 2)
+    thread = threading.Thread(target=lambda: got.extend(cluster.train(CountingLearner(), work, NOBODY_LISTENS)))
+    thread.start()
+    try:
+        wait_until(lambda: len(got) == 3, 45)
+    finally:
+        room.set()
+        thread.join()
+    assert got == [b"9", b"10", b"11"]
+
+
 def train_until_cancelled(cluster, learner=CountingLearner()):  # noqa: B008
     with pytest.raises(Cancelled):
         list(cluster.train(learner, shard_work(0), NOBODY_LISTENS))

@@ -35,6 +35,27 @@ class LeasedPool(WorkerPool):
         with self._lock:
             self._dying = [each for each in self._dying if not each[0].has_ended] + [(worker.process, worker.seen)]
 
+    def _reassign(self, learner: Learner) -> None:
+        """Give shards whose worker has not started yet to idle workers that have.
+
+        A worker waits for room on the cluster, and if a node has left, the idle ones may occupy all that is left.
+        """
+        moved = []
+        with self._lock:
+            for starting in [worker for worker in self._busy if not (worker.ready or worker.cancelled)]:
+                ready = next((worker for worker in self._idle if worker.ready), None)
+                if ready is None:
+                    break
+                ready.shard, starting.shard = starting.shard, None
+                self._idle.remove(ready)
+                self._busy.remove(starting)
+                self._busy.append(ready)
+                self._idle.append(starting)
+                moved.append(ready)
+        self._raise_if_stopped()  # `cancel` may have run before these workers were among the busy ones
+        for worker in moved:
+            self._send(worker, learner)
+
     def _send(self, worker: Worker, learner: Learner) -> None:
         """Let the home record that samples leave this machine, and send them."""
         assert worker.shard is not None
