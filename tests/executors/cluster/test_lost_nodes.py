@@ -36,8 +36,12 @@ class SilentWorker:
     def run(self) -> None:
         self.connection.connect(self._address)
         self.connection.sendall(self._lease)
-        channel = Channel(self.connection, self._key, self._device_key, self._lease, is_device=False)
-        channel.send(Kind.RENEW, NUMBER.pack(0))
+        self._channel = Channel(self.connection, self._key, self._device_key, self._lease, is_device=False)
+        self._channel.send(Kind.RENEW, NUMBER.pack(0))
+
+    def ask_on(self) -> None:
+        """Ask for one more renewal, which the device answers only after what it is sending."""
+        self._channel.send(Kind.RENEW, NUMBER.pack(1))
 
     def remove(self) -> None:
         pass
@@ -97,3 +101,15 @@ def test_an_erasure_does_not_wait_for_a_worker_that_never_started():
         cluster.actors[0].placed.set()
         assert not late, "the erasure waits for Ray"
         assert got == [None]
+
+
+def test_a_worker_that_reads_nothing_has_ended_for_the_device_after_its_lease():
+    actor = SilentWorker()
+    with closing(Listener("127.0.0.1")) as listener, closing(actor.connection):
+        process = RemoteProcess(actor, listener, LEASE_S, lambda environment: None)
+        wait_until(lambda: process._channel is not None)
+        process.post(bytes(100 << 20))  # more than the kernels of both machines take
+        wait_until(lambda: process._channel._sending.locked())
+        actor.ask_on()
+        wait_until(lambda: process.has_ended, 20, "the device waits for a worker that never reads")
+        process.pipe.close()
