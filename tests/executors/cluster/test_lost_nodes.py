@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from cause.executors.cluster.channel import Channel, new_key
+from cause.executors.cluster.executor import RayActor
 from cause.executors.cluster.listener import Listener
 from cause.executors.cluster.messages import NUMBER, Kind
 from cause.executors.cluster.remote import RemoteProcess
@@ -113,3 +114,29 @@ def test_a_worker_that_reads_nothing_has_ended_for_the_device_after_its_lease():
         actor.ask_on()
         wait_until(lambda: process.has_ended, 20, "the device waits for a worker that never reads")
         process.pipe.close()
+
+
+class LosingRay:
+    """Ray as it was seen after a cut link: it never answers, and never fails."""
+
+    def get(self, reference, timeout=None):
+        assert timeout is not None, "it would wait forever"
+        raise TimeoutError
+
+
+class Handle:
+    """The handle of an actor that is never started."""
+
+    class node:  # noqa: N801
+        """Its method."""
+
+        @staticmethod
+        def remote():
+            return None
+
+
+def test_nobody_waits_forever_for_an_actor_that_ray_has_lost():
+    actor = RayActor(LosingRay(), "auto", {}, [])
+    actor._handle = Handle
+    with pytest.raises(TimeoutError):
+        actor.public_key()
