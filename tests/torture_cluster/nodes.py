@@ -4,6 +4,7 @@ import contextlib
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,7 +13,6 @@ from pathlib import Path
 from tests.torture_cluster.certificates import make_certificates
 from tests.torture_cluster.network import Link, Network, inside
 
-PORT = 6379
 ROOT = Path(__file__).parents[2]
 MARK = "CAUSE_TORTURE_CLUSTER"
 """The variable by which the processes of this cluster are told from others of the machine."""
@@ -44,7 +44,9 @@ class Cluster:
 
     def __init__(self, network: Network, folder: Path) -> None:
         self.network, self.folder = network, folder
-        self.address = f"{network.address}:{PORT}"
+        with socket.create_server(("", 0)) as free:  # Ray's server listens on all addresses
+            self._port = int(free.getsockname()[1])
+        self.address = f"{network.address}:{self._port}"
         self.mark = secrets.token_hex(8)
         paths = [str(ROOT / "src"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         self.variables = {
@@ -63,7 +65,7 @@ class Cluster:
     def __enter__(self) -> "Cluster":
         try:
             self._start(
-                None, "--head", f"--port={PORT}", "--num-cpus=0", "--include-dashboard=false",
+                None, "--head", f"--port={self._port}", "--num-cpus=0", "--include-dashboard=false",
                 f"--temp-dir={self.folder / 'ray'}",
             )  # fmt: skip
             for link in self.network.links:
