@@ -76,7 +76,7 @@ class Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for _ in range(3):  # a raylet may have started another process meanwhile
+        for _again in range(3):  # a raylet may have started another process meanwhile
             for pid in self.processes():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
