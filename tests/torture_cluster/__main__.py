@@ -56,7 +56,7 @@ def run(forgets: int, seed: int, lease: float, tally: Tally, show: Any = print, 
                 except Exception as error:
                     tally.violations.append(f"life {seed}: ended by {type(error).__name__}: {error}")
                     life.abandon()
-                if len(tally.violations) == before and not os.environ.get("KEEP"):
+                if len(tally.violations) == before:
                     shutil.rmtree(life_folder)
                 seed += 1
                 spent = (time.monotonic() - start) / 60
@@ -78,7 +78,7 @@ def summary(options: argparse.Namespace, tally: Tally, seconds: float, at_commit
     times = sorted(tally.forget_s)
     return {
         "command": f"python -m tests.torture_cluster --forgets {options.forgets} --seed {options.seed} "
-        f"--lease {options.lease:g}",
+        f"--lease {options.lease:g}" + (f" --minutes {options.minutes:g}" if math.isfinite(options.minutes) else ""),
         "commit": at_commit,
         "date": datetime.now(UTC).date().isoformat(),
         "hardware": f"{_processor()}, {os.cpu_count()} CPUs, shared with other work",

@@ -45,7 +45,7 @@ class Cluster:
     def __init__(self, network: Network, folder: Path) -> None:
         self.network, self.folder = network, folder
         with socket.create_server(("", 0)) as free:  # Ray's server listens on all addresses
-            self._port = int(free.getsockname()[1])
+            self._port: int = free.getsockname()[1]
         self.address = f"{network.address}:{self._port}"
         self.mark = secrets.token_hex(8)
         paths = [str(ROOT / "src"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -76,7 +76,7 @@ class Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for _ in range(3):  # a raylet may have started another process meanwhile
+        for _again in range(3):  # a raylet may have started another process meanwhile
             for pid in self.processes():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

@@ -30,13 +30,14 @@ def cluster():
 
 
 @pytest.fixture
-def begin(cluster, tmp_path, monkeypatch):
+def begin(cluster, monkeypatch):
     """Return a function that makes a device with a learner, which trains a round."""
     monkeypatch.setenv("CAUSE_TEST_KEY", MASTER)
     begun = []
 
     def make(learner: str) -> Life:
-        life = Life(cluster, tmp_path, 1, LEASE_S, Tally(), learner, faults=False)
+        folder = Path(tempfile.mkdtemp(dir=cluster.folder))  # pytest's may be in shared memory, which is searched
+        life = Life(cluster, folder, 1, LEASE_S, Tally(), learner, faults=False)
         begun.append(life)
         assert life._learn()
         return life

@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from cause.executors.cluster.channel import Channel, new_key
+from cause.executors.cluster.executor import RayActor
 from cause.executors.cluster.listener import Listener
 from cause.executors.cluster.messages import NUMBER, Kind
 from cause.executors.cluster.remote import RemoteProcess
@@ -36,8 +37,12 @@ class SilentWorker:
     def run(self) -> None:
         self.connection.connect(self._address)
         self.connection.sendall(self._lease)
-        channel = Channel(self.connection, self._key, self._device_key, self._lease, is_device=False)
-        channel.send(Kind.RENEW, NUMBER.pack(0))
+        self._channel = Channel(self.connection, self._key, self._device_key, self._lease, is_device=False)
+        self._channel.send(Kind.RENEW, NUMBER.pack(0))
+
+    def ask_on(self) -> None:
+        """Ask for one more renewal, which the device answers only after what it is sending."""
+        self._channel.send(Kind.RENEW, NUMBER.pack(1))
 
     def remove(self) -> None:
         pass
@@ -97,3 +102,41 @@ def test_an_erasure_does_not_wait_for_a_worker_that_never_started():
         cluster.actors[0].placed.set()
         assert not late, "the erasure waits for Ray"
         assert got == [None]
+
+
+def test_a_worker_that_reads_nothing_has_ended_for_the_device_after_its_lease():
+    actor = SilentWorker()
+    with closing(Listener("127.0.0.1")) as listener, closing(actor.connection):
+        process = RemoteProcess(actor, listener, LEASE_S, lambda environment: None)
+        wait_until(lambda: process._channel is not None)
+        process.post(bytes(100 << 20))  # more than the kernels of both machines take
+        wait_until(lambda: process._channel._sending.locked())
+        actor.ask_on()
+        wait_until(lambda: process.has_ended, 20, "the device waits for a worker that never reads")
+        process.pipe.close()
+
+
+class LosingRay:
+    """Ray as it was seen after a cut link: it never answers, and never fails."""
+
+    def get(self, reference, timeout=None):
+        assert timeout is not None, "it would wait forever"
+        raise TimeoutError
+
+
+class Handle:
+    """The handle of an actor that is never started."""
+
+    class node:  # noqa: N801
+        """Its method."""
+
+        @staticmethod
+        def remote():
+            return None
+
+
+def test_nobody_waits_forever_for_an_actor_that_ray_has_lost():
+    actor = RayActor(LosingRay(), "auto", {}, [])
+    actor._handle = Handle
+    with pytest.raises(TimeoutError):
+        actor.public_key()

@@ -20,6 +20,8 @@ from cause.executors.pool import Worker
 
 LEASE_S = 5.0
 MOST_CLUSTER_WORKERS = 4_096
+PLACE_S = 60.0
+"""How long Ray may take to start a worker. It may have lost the request with a connection, and never say so."""
 
 
 class RayExecutor(LeasedPool):
@@ -134,10 +136,10 @@ class RayActor:
         self._handle = cls.remote(host, port, device_key, lease, seconds)
 
     def public_key(self) -> bytes:
-        """Wait until the actor runs, and return its public key."""
-        self.node, address = self._ray.get(self._handle.node.remote())
+        """Wait until the actor runs, for a minute at most, and return its public key."""
+        self.node, address = self._ray.get(self._handle.node.remote(), timeout=PLACE_S)
         require_protection(self._address, [address])
-        return bytes(self._ray.get(self._handle.public_key.remote()))
+        return bytes(self._ray.get(self._handle.public_key.remote(), timeout=PLACE_S))
 
     def run(self) -> None:
         """Let the actor connect to the device."""

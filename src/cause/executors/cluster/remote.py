@@ -184,10 +184,12 @@ class RemoteProcess:
 
     def _forward(self, channel: Channel) -> None:
         """Send assignments, one after the other; a worker that does not read delays nobody else."""
-        with contextlib.suppress(OSError):
-            outbox = self._outbox
+        outbox = self._outbox
+        try:
             while self._send_next(channel, outbox):
                 pass
+        except OSError:
+            channel.shut()  # a message was cut off in the middle: nothing can follow it
 
     @staticmethod
     def _send_next(channel: Channel, outbox: "queue.SimpleQueue[bytes | None]") -> bool:
@@ -253,15 +255,15 @@ class RemoteProcess:
 
 
 def _wait_no_longer(connection: socket.socket, seconds: float) -> None:
-    """Let receiving fail after so long without a byte.
+    """Let receiving and sending fail after so long without a byte.
 
-    A worker asks for renewals all the time. One that is silent for longer than its lease has ended, also if its machine
-    or the network vanished, so that nothing ever ends the connection.
+    A worker asks for renewals all the time. One that is silent, or takes nothing, for longer than its lease has ended,
+    also if its machine or the network vanished, so that nothing ever ends the connection.
     """
     whole = int(seconds)
-    connection.setsockopt(
-        socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", whole, int((seconds - whole) * 1e6))
-    )
+    limit = struct.pack("@ll", whole, int((seconds - whole) * 1e6))
+    for direction in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+        connection.setsockopt(socket.SOL_SOCKET, direction, limit)
 
 
 class PackedOrder:
