@@ -191,7 +191,7 @@ def test_a_home_of_ours_opens_beside_a_package_with_its_name(installed, tmp_path
         ("np.ndarray", CODE, "is no policy: <class 'numpy.ndarray'>"),
     ],
 )
-def test_a_package_that_cannot_be_used_fails_only_where_its_name_is_asked_for(installed, what, code, message):
+def test_a_package_that_cannot_be_used_fails_only_where_its_name_is_used(installed, what, code, message):
     installed("broken", [("cause.policies", "second", what)], code)
     assert POLICIES["fifo"].__name__ == "Fifo"
     assert "second" in POLICIES
@@ -302,8 +302,8 @@ with Cause(sys.argv[1], learner=learner, system=system, shards=3, slots=6) as de
     assert device.ledger.placement("smith/ann") == device.ledger.placement("smith/bob")
     device.forget("smith/ann")
 with Cause(sys.argv[1]) as device:
-    found = device.verify(processes=1)
-    assert found.identical and not found.mismatched, found
+    verification = device.verify(processes=1)
+    assert verification.identical and not verification.mismatched, verification
 """
     )
     done = run(script, tmp_path / "device", folder=example)
