@@ -47,7 +47,9 @@ def test_a_cluster_that_takes_commands_without_a_token_is_refused(monkeypatch):
     require_protection("auto", [ELSEWHERE])
 
 
-@pytest.mark.parametrize("text", ["", "cpus", "cpus=", "cpus=-1", "disks=1", "cpus=1;gpus=1", "cpus=nan"])
+@pytest.mark.parametrize(
+    "text", ["", "cpus", "cpus=", "cpus=-1", "disks=1", "cpus=1;gpus=1", "memory=1000000000000000", "cpus=nan"]
+)
 def test_what_a_worker_needs_is_checked(text):
     with pytest.raises(InputError):
         parse_per_worker(text)
