@@ -59,7 +59,9 @@ def test_a_cluster_that_refused_is_not_tried_again_for_every_worker(monkeypatch)
     assert tried == ["one", "other"]
 
 
-@pytest.mark.parametrize("text", ["", "cpus", "cpus=", "cpus=-1", "disks=1", "cpus=1;gpus=1", "cpus=nan"])
+@pytest.mark.parametrize(
+    "text", ["", "cpus", "cpus=", "cpus=-1", "disks=1", "cpus=1;gpus=1", "memory=1000000000000000", "cpus=nan"]
+)
 def test_what_a_worker_needs_is_checked(text):
     with pytest.raises(InputError):
         parse_per_worker(text)

@@ -288,7 +288,7 @@ def test_a_command_shows_workers_and_their_leases(address, executor):
 
 
 def test_a_worker_that_needs_a_card_or_more_memory_than_there_is_waits_for_it(address):
-    for needs in ({"cpus": 1, "gpus": 1}, {"memory": 1 << 50}):
+    for needs in ({"cpus": 1, "gpus": 1}, {"memory": 1 << 45}):
         with RayExecutor(address, per_worker=needs, lease=LEASE_S) as executor:
             assert executor.workers == 1
             stopped = threading.Event()

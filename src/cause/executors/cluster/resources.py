@@ -9,6 +9,9 @@ from cause.errors import InputError
 RESOURCES = {"cpus": "num_cpus", "gpus": "num_gpus", "memory": "memory"}
 """What a worker may ask for, and its name in Ray."""
 
+MOST = 1e14
+"""Ray keeps ten-thousandths in 64 bits: with more than about 9e14, a worker would be placed anywhere."""
+
 
 def actor_options(per_worker: Mapping[str, float]) -> dict[str, float]:
     """Return Ray's options for what a worker needs.
@@ -19,7 +22,7 @@ def actor_options(per_worker: Mapping[str, float]) -> dict[str, float]:
     for name, value in per_worker.items():
         if name not in RESOURCES:
             raise InputError(f"a worker has no resource {name!r}: one of {', '.join(RESOURCES)}")
-        if value < 0:
+        if not 0 <= value <= MOST:
             raise InputError(f"a worker cannot need {value:g} {name}")
     return {RESOURCES[name]: value for name, value in per_worker.items()}
 
