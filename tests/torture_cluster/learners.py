@@ -41,6 +41,7 @@ class Stubborn(Slow):
     def train(self, parent, lesson, seed, tick=silent):
         KEPT.append([piece.upload.arrays(piece.positions) for piece in lesson.pieces])
         actor.die = lambda: time.sleep(10_000)
+        gc.unfreeze()  # else the lease is not among the objects
         for each in gc.get_objects():
             if isinstance(each, lease.Lease):
                 each._libc.timer_settime(each._timer, 0, ctypes.byref(lease._Setting()), None)

@@ -341,7 +341,7 @@ class Life:
             found = (gone if is_worker(command) else everything).in_process(pid)
             if found and is_worker(command_of(pid)):  # it has become one since
                 command, found = command_of(pid), gone.in_process(pid)
-            self._report(found, f"the memory of {command[:60].strip()}")
+            self._report(found, f"the memory of {command[:60].strip() or f'process {pid}'}")
         self.tally.processes_searched += len(processes)
         self._report(everything.in_folder(Path("/dev/shm")), "shared memory")
         self._report(everything.in_folder(self._cluster.folder / "ray"), "Ray's folder")
