@@ -10,6 +10,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def shards_of(count: int, samples: int) -> list[ShardWork]:
         upload = ArrayUpload(f"user {shard}", 1, x, y)
         piece = Piece(upload, upload.positions)
         lesson = Lesson(SegmentKey(shard, 1), (piece,), samples)
-        work.append(ShardWork(shard, lambda: None, (Task(lesson, shard),), lambda: True))
+        work.append(ShardWork(shard, lambda: None, (Task(lesson, bytes([shard])),), lambda: True))
     return work
 
 
@@ -95,8 +96,8 @@ def compare(address: str, turns: int) -> list[dict[str, Any]]:
                 in_turns(
                     turns,
                     {
-                        "local": lambda work=work, learner=learner: seconds_of(local, learner, work),
-                        "ray": lambda work=work, learner=learner: seconds_of(ray, learner, work),
+                        "local": partial(seconds_of, local, learner, work),
+                        "ray": partial(seconds_of, ray, learner, work),
                     },
                     f"{SHARDS} computing segments of {samples:,} samples ({samples * FEATURES * 4 / 1e6:.1f} MB) on 2",
                 )
@@ -107,8 +108,8 @@ def compare(address: str, turns: int) -> list[dict[str, Any]]:
                 in_turns(
                     turns,
                     {
-                        "local": lambda work=work, learner=waiting: seconds_of(local, learner, work),
-                        "ray": lambda work=work, learner=waiting: seconds_of(ray, learner, work),
+                        "local": partial(seconds_of, local, waiting, work),
+                        "ray": partial(seconds_of, ray, waiting, work),
                     },
                     f"a segment of {SEGMENT_S:g} s with {samples:,} samples ({samples * FEATURES * 4 / 1e6:.1f} MB)",
                 )

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -210,7 +211,7 @@ def segments(rounds: int = 10, shards: int = 4, samples: int = 400) -> dict[str,
     draw = np.random.default_rng(0)
     commits = trained = plain = 0
     with tempfile.TemporaryDirectory() as folder, contextlib.closing(LocalCluster(2, LEASE_S)) as cluster:
-        settings = {"system": "frugal:partition=hash", "shards": shards, "slots": 4 * shards}
+        settings: dict[str, Any] = {"system": "frugal:partition=hash", "shards": shards, "slots": 4 * shards}
         key = {"env": "CAUSE_BENCH_KEY"}
         with Cause(Path(folder) / "home", learner=learner, key=key, executor=cluster, **settings) as device:
             assert device.home is not None
@@ -230,10 +231,10 @@ def segments(rounds: int = 10, shards: int = 4, samples: int = 400) -> dict[str,
                 device.stage_all(uploads)
                 device.close_round()
                 device.home.database._connection.set_trace_callback(count)
-                Channel._write, Channel._read = counting_write, counting_read  # type: ignore[method-assign]
+                Channel._write, Channel._read = counting_write, counting_read
                 commits_before, bytes_before, cpu_before = commits, sent["bytes"], time.process_time()
                 done, _ = device.catch_up()
-                Channel._write, Channel._read = write, read  # type: ignore[method-assign]
+                Channel._write, Channel._read = write, read
                 device.home.database._connection.set_trace_callback(None)
                 if round_ == 0:  # starts the workers
                     commits = 0

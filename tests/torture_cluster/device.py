@@ -103,7 +103,7 @@ def tell_accepted() -> None:
         say(accepted=accepted)
         return accepted
 
-    Home.accept = telling  # type: ignore[method-assign]
+    Home.accept = telling
 
 
 def main(folder: Path, address: str, lease: float, learner: str) -> None:

@@ -99,7 +99,7 @@ def test_an_erasure_does_not_wait_for_a_worker_that_never_started():
         cancelled.join(10)
         late = cancelled.is_alive()
         thread.join(10)
-        cluster.actors[0].placed.set()
+        cluster.actors[0].placed.set()  # type: ignore[attr-defined]
         assert not late, "the erasure waits for Ray"
         assert got == [None]
 
