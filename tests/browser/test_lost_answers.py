@@ -142,9 +142,11 @@ def test_a_step_of_a_forget_that_cannot_be_shown_stops_nothing(page, device):
     page.run(
         "const real = window.fetch; let left = 1; window.fetch = (path, options) => "
         "left && path === '/v1/shards' ? (left = 0, Promise.reject(new TypeError('lost'))) : real(path, options);"
+        "const banner = document.getElementById('banner'); window.warned = false;"  # for milliseconds, perhaps
+        "new MutationObserver(() => { window.warned ||= !banner.hidden; }).observe(banner, {attributes: true});"
     )
     device.api.erase("cyd", rounds=[1], count=2)
-    page.until(lambda: page.shown("banner"))
+    page.until(lambda: page.run("return window.warned"))
     samples = device.api.status()["samples"]
     page.until(lambda: f"{samples}" in page.text("figures") and not page.shown("banner"), 30)
     device.api.erase("cyd", rounds=[1], count=2)

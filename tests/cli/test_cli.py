@@ -222,6 +222,8 @@ def test_ctrl_c_while_the_command_is_being_imported_is_one_line():
     code = """
 import os, signal, sys
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored, as in a job in the background
+
 class Interrupting:
     @staticmethod
     def find_spec(name, path=None, target=None):

@@ -107,7 +107,7 @@ def test_a_paired_ratio_is_surer_than_the_ratio_of_two_means():
 @pytest.mark.parametrize("path", sorted((ROOT / "results").glob("*.json")), ids=lambda path: path.name)
 def test_committed_results_say_where_they_come_from(path):
     record = json.loads(path.read_text())
-    assert record["command"].startswith(("cause ", "python examples/", "python -m benchmarks."))
+    assert record["command"].startswith(("cause ", "python examples/", "python -m benchmarks.", "python -m tests."))
     assert len(record["commit"]) == 40  # the code was not changed after it
     assert record["date"]
     assert record["machine"]["processor"]

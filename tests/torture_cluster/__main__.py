@@ -8,18 +8,16 @@ import argparse
 import json
 import math
 import os
-import platform
 import shutil
 import signal
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from cause.lab.provenance import commit
+from cause.lab.provenance import write_result
 from tests.device.homes import MASTER
 from tests.process_memory import readable
 from tests.torture_cluster import network
@@ -73,16 +71,10 @@ def run(forgets: int, seed: int, lease: float, tally: Tally, show: Any = print, 
             show(f"homes, logs and stacks of the lives with violations are in {folder}")
 
 
-def summary(options: argparse.Namespace, tally: Tally, seconds: float, at_commit: str) -> dict[str, Any]:
+def summary(options: argparse.Namespace, tally: Tally, seconds: float) -> dict[str, Any]:
     """Return what is written as JSON."""
     times = sorted(tally.forget_s)
     return {
-        "command": f"python -m tests.torture_cluster --forgets {options.forgets} --seed {options.seed} "
-        f"--lease {options.lease:g}" + (f" --minutes {options.minutes:g}" if math.isfinite(options.minutes) else ""),
-        "commit": at_commit,
-        "date": datetime.now(UTC).date().isoformat(),
-        "hardware": f"{_processor()}, {os.cpu_count()} CPUs, shared with other work",
-        "system": platform.platform(),
         "nodes": NODES,
         "lease_s": options.lease,
         "seconds": round(seconds),
@@ -107,13 +99,6 @@ def summary(options: argparse.Namespace, tally: Tally, seconds: float, at_commit
     }
 
 
-def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
-
-
 def main() -> int:
     """Run it and show a summary."""
     parser = argparse.ArgumentParser(prog="python -m tests.torture_cluster", description=__doc__)
@@ -128,17 +113,17 @@ def main() -> int:
         print(f"skipped: {reason}")
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # processes and namespaces are removed all the same
-    tally, start, began_with = Tally(), time.monotonic(), commit()
+    tally, start = Tally(), time.monotonic()
     run(
         options.forgets, options.seed, options.lease, tally,
         lambda line: print(line, file=sys.stderr if options.json == "-" else sys.stdout, flush=True),
         options.minutes,
     )  # fmt: skip
-    text = json.dumps(summary(options, tally, time.monotonic() - start, began_with), indent=1)
+    result = summary(options, tally, time.monotonic() - start)
     if options.json and options.json != "-":
-        Path(options.json).write_text(text + "\n")
+        write_result(Path(options.json), result, ("python", "-m", "tests.torture_cluster"))
     else:
-        print(text)
+        print(json.dumps(result, indent=1))
     return 1 if tally.violations else 0
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.device.homes import MASTER
+from tests.waiting import pass_time
 
 START_S = 120.0
 
@@ -139,7 +140,7 @@ class Driver:
         """Let the process write the stacks of its threads to its log."""
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGUSR1)
-            time.sleep(0.5)
+            pass_time(0.5)  # the handler of the signal writes
 
     def _collect(self) -> None:
         self.process.wait()

@@ -23,6 +23,7 @@ from tests.torture_cluster.faults import Faults
 from tests.torture_cluster.learners import CLASSES, FEATURES, Slow
 from tests.torture_cluster.nodes import Cluster, command_of, is_worker
 from tests.torture_cluster.searching import Search
+from tests.waiting import pass_time
 
 AFTER_LEASE_S = 1.0
 """After a forget has returned, plus the lease, plus this, nobody holds the samples."""
@@ -328,7 +329,7 @@ class Life:
             return
         self.tally.checks += 1
         self._log("check")
-        time.sleep(max(0.0, self._returned_at + self._lease + AFTER_LEASE_S - time.monotonic()))
+        pass_time(max(0.0, self._returned_at + self._lease + AFTER_LEASE_S - time.monotonic()))
         forgotten = self._forgotten
         kept = [(user, t) for t, users in self._kept.items() for user in users]
         names = sorted({user for user, _ in [*forgotten, *kept]})

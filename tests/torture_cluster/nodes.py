@@ -7,11 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from tests.torture_cluster.certificates import make_certificates
 from tests.torture_cluster.network import Link, Network, inside
+from tests.waiting import pass_time
 
 ROOT = Path(__file__).parents[2]
 MARK = "CAUSE_TORTURE_CLUSTER"
@@ -80,7 +80,7 @@ class Cluster:
             for pid in self.processes():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            time.sleep(0.2)
+            pass_time(0.2)
 
     def start(self, link: Link) -> None:
         """Start the node of a namespace."""
