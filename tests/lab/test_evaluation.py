@@ -33,7 +33,8 @@ def compared(systems, source, setting, seeds, sweep=None, file=None, processes=1
 
 
 @pytest.mark.parametrize(
-    ("shards", "most", "seeds"), [(4, 0.30, 2), pytest.param(4, 0.30, 4, marks=pytest.mark.long), (16, 0.10, 4)]
+    ("shards", "most", "seeds"),
+    [(4, 0.30, 2), pytest.param(4, 0.30, 4, marks=pytest.mark.long), pytest.param(16, 0.10, 4, marks=pytest.mark.long)],
 )
 def test_cause_retrains_a_fraction_of_what_sisa_does(shards, most, seeds):
     rows = compared(["cause", "sisa"], Workload(), Setting(shards=shards), seeds)

