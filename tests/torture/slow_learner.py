@@ -9,12 +9,12 @@ STEPS = 50
 
 
 class SlowLearner(SklearnLearner):
-    """Bayes, after a while; it tells of each step as of an epoch."""
+    """Naive Bayes, after a while, with the samples in memory all the time; it reports each step as an epoch."""
 
-    def __init__(self, seconds: float = 1.0) -> None:
+    def __init__(self, seconds: float = 1.0, classes: int = CLASSES, features: int = FEATURES) -> None:
         from sklearn.naive_bayes import GaussianNB
 
-        super().__init__(GaussianNB(), classes=CLASSES, features=FEATURES)
+        super().__init__(GaussianNB(), classes=classes, features=features)
         self.seconds = seconds
 
     def train(self, parent, lesson, seed, tick=silent):

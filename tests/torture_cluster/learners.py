@@ -8,34 +8,24 @@ import numpy as np
 
 from cause.engine.progress import silent
 from cause.executors.cluster import actor, lease
-from cause.learners.sklearn import SklearnLearner
+from tests.torture.slow_learner import SlowLearner
 from tests.waiting import pass_time
 
 CLASSES, FEATURES = 3, 64
-STEPS = 10
 
 
-class Slow(SklearnLearner):
-    """Bayes, after a while, so that something can happen meanwhile. It has the samples in memory all the time."""
+class Slow(SlowLearner):
+    """A learner that is slow enough for something to happen meanwhile."""
 
     def __init__(self, seconds: float = 0.4) -> None:
-        from sklearn.naive_bayes import GaussianNB
-
-        super().__init__(GaussianNB(), classes=CLASSES, features=FEATURES)
-        self.seconds = seconds
-
-    def train(self, parent, lesson, seed, tick=silent):
-        for step in range(STEPS):
-            pass_time(self.seconds / STEPS)
-            tick(step, STEPS)
-        return super().train(parent, lesson, seed, silent)
+        super().__init__(seconds, CLASSES, FEATURES)
 
 
 KEPT: list[object] = []
 
 
 class Stubborn(Slow):
-    """A fault to be detected: its workers keep the samples, end neither when they are told nor with their lease."""
+    """A fault to be detected: its workers keep the samples, and end neither on command nor with their lease."""
 
     def train(self, parent, lesson, seed, tick=silent):
         KEPT.append([piece.upload.arrays(piece.positions) for piece in lesson.pieces])

@@ -389,7 +389,7 @@ class Life:
         shutil.rmtree(self._folder / "data")
 
     def _log(self, text: str) -> None:
-        """Write what happens to a file, for whoever looks for the cause of a violation."""
+        """Write what happens to a file, to find the cause of a violation."""
         with (self._folder / "events.log").open("a") as file:
             file.write(f"{time.monotonic():.2f} {text}\n")
 

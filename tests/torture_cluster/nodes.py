@@ -15,7 +15,7 @@ from tests.waiting import pass_time
 
 ROOT = Path(__file__).parents[2]
 MARK = "CAUSE_TORTURE_CLUSTER"
-"""The variable by which the processes of this cluster are told from others of the machine."""
+"""The variable by which the processes of this cluster are distinguished from others of the machine."""
 START_S = 180
 HEALTH = {
     "RAY_health_check_initial_delay_ms": "3000",

@@ -1,4 +1,4 @@
-"""Looks for byte strings in processes, in shared memory and in folders, as somebody with root's rights would.
+"""Looks for byte strings in processes, in shared memory and in folders, as an attacker with root's rights would.
 
 Only pages that are there are read: the stacks of a Ray process alone are hundreds of megabytes that nobody ever wrote.
 """

@@ -53,7 +53,7 @@ def begin(cluster, monkeypatch):
 
 
 def forget_and_check(life: Life) -> list[str]:
-    """Forget somebody, look at everything, and return the violations."""
+    """Forget a user, search everything, and return the violations."""
     (call,) = life._forget([])
     call.wait(60)
     life._note(call)

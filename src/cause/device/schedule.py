@@ -91,7 +91,7 @@ def may_begin(when: str, *, is_idle: Callable[[], bool], is_due: Callable[[], bo
     ----------
     when
         `now`, `idle` (if the machine is idle; a near deadline beats that) or `deadline` (if one is near). For any other
-        value a repair waits until somebody starts it.
+        value a repair waits until a command or a call starts it.
     is_idle
         Asked for `idle` alone: whether the machine has little to do.
     is_due

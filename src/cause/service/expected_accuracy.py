@@ -1,4 +1,4 @@
-"""The accuracy that an additive device can expect, estimated when somebody asks for the status."""
+"""The accuracy that an additive device can expect, estimated when the status is requested."""
 
 import logging
 import threading

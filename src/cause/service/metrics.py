@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: requests are counted as they are answered, the device is read when somebody asks."""
+"""Metrics for Prometheus: requests are counted as they are answered, the device is read at each scrape."""
 
 from collections.abc import Iterable
 
@@ -46,7 +46,7 @@ class Metrics:
         )  # its durations are as long as tabs are open, and say nothing of latencies
 
     def add(self, collector: Collector) -> None:
-        """Read a collector, too, whenever somebody asks for the metrics."""
+        """Read a collector, too, at each scrape."""
         self._registry.register(collector)
 
     def request(self, method: str, route: str, status: int, seconds: float, *, stream: bool = False) -> None:

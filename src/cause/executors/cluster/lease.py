@@ -1,6 +1,6 @@
 """A worker's lease: the kernel kills the process unless the lease is renewed in time.
 
-A worker on another machine may be cut off from the device, and then cannot be told that samples were forgotten. So it
+A worker on another machine may be cut off from the device, and then does not hear that samples were forgotten. So it
 may live for some seconds only, and has to ask for more. A timer of the kernel sends SIGKILL when the time is over. That
 needs no other process, and reaches a process that is stopped, hangs in a library, or blocks all signals; a machine that
 is suspended counts the time of its sleep.

@@ -25,7 +25,7 @@ class LeasedPool(WorkerPool):
     def __init__(self, workers: int, lease: float) -> None:
         super().__init__(workers)
         self.lease = lease
-        # workers that were told to end and may not have done it yet, with the shards whose samples they received
+        # workers that were ordered to end and may not have ended yet, with the shards whose samples they received
         self._dying: list[tuple[RemoteProcess, set[int]]] = []
 
     def _dismiss(self, worker: Worker) -> None:
@@ -87,7 +87,7 @@ class LeasedPool(WorkerPool):
         self._await(shards)
 
     def _await(self, shards: Collection[int] | None) -> None:
-        """Wait for the workers that were told to end and have received samples of these shards, or for all."""
+        """Wait for the workers that were ordered to end and have received samples of these shards, or for all."""
         with self._lock:
             dying = [process for process, seen in self._dying if shards is None or not seen.isdisjoint(shards)]
         for process in dying:

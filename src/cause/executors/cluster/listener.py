@@ -15,7 +15,7 @@ MOST_STRANGERS = 64
 
 
 class Listener:
-    """Accepts connections and hands each to whoever expects the lease that it names.
+    """Accepts connections and hands each to the worker object that expects its lease.
 
     A connection proves nothing yet: the channel that is built on it does.
 

@@ -25,7 +25,7 @@ class Kind(IntEnum):
     RENEW = 5
     """From the worker: may I live on? The body is the number of the question."""
     GOODBYE = 6
-    """From the worker: it ends now, as it was told."""
+    """From the worker: it ends now, as ordered."""
     ASSIGNMENT = 7
     """From the device: a pickled assignment."""
     RENEWED = 8
