@@ -16,12 +16,19 @@ from cause.errors import InputError
 from cause.executors.cluster import RayExecutor
 from cause.learners import CountingLearner
 from tests.executors.test_processes import shard_work
+from tests.waiting import pass_time
+
+class Slow(CountingLearner):  # else one worker is done with all shards before the other one has started
+    def train(self, parent, lesson, seed, tick=lambda *_: None):
+        pass_time(5.0)
+        return super().train(parent, lesson, seed, tick)
+
 try:
     with RayExecutor(sys.argv[1], lease=5.0) as executor:
-        blobs = list(executor.train(CountingLearner(), shard_work(0, 1, 2, 3), lambda *_: None))
+        blobs = list(executor.train(Slow(), shard_work(0, 1, 2, 3), lambda *_: None))
         from cause.executors.cluster.status import workers_of
         nodes = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}
-        used = sorted({nodes[worker["node"]] for worker in workers_of(ray)})
+        used = sorted({nodes[worker["node"]] for worker in workers_of(ray) if worker["node"]})
         print(json.dumps([[blob.decode() for blob in blobs], used]))
 except InputError as error:
     print(error)
