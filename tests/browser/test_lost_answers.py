@@ -94,7 +94,7 @@ def test_a_verification_that_the_service_does_not_know_any_more_ends(page, devic
     for _ in range(2):
         device.api.erase("cyd", rounds=[1], count=1)
     other, newest = (str(device.api.log().size - ago) for ago in (2, 1))
-    # the page is told that another receipt is being verified, under an id that the service does not know
+    # the page hears of a verification of another receipt, under an id that the service does not know
     lost = f"Object.assign(body, {{receipt: {other}, state: 'running', id: '0'.repeat(32), finished: null}})"
     page.sign_in_changed(device.url, device.secret, f"/v1/receipts/{newest}/verification", lost)
     page.until(lambda: page.every(f"[data-focus='verify {newest}']"))
