@@ -125,8 +125,8 @@ def test_the_engine_imports_no_torch(tmp_path):
     import sys
 
     (tmp_path / "torch.py").write_text("raise SystemExit('torch was imported')")
-    modules = "cause.device.device, cause.lab.simulate, cause.lab.reproduce.figures, cause.cli.app"
-    code = f"import {modules}; print('not imported')"
+    modules = "cause.device.device, cause.lab.simulate, cause.lab.reproduce.figures, cause.cli.commands"
+    code = f"import {modules}; list(cause.cli.commands.COMMANDS.values()); print('not imported')"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(tmp_path)}
     )

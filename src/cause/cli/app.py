@@ -1,4 +1,4 @@
-"""The command line `cause`: all commands, and one line with exit code 2 instead of a traceback when one fails."""
+"""The command line `cause`: one line with exit code 2 instead of a traceback when a command fails."""
 
 import io
 import os
@@ -9,82 +9,18 @@ from typing import Annotated, Never, TextIO
 
 import typer
 
-from cause.cli import (
-    ablate,
-    accuracy,
-    advise,
-    backbone,
-    backup,
-    balance,
-    calibrate,
-    cluster,
-    compare,
-    config,
-    demo,
-    doctor,
-    drop,
-    evidence,
-    expire,
-    export,
-    forget,
-    init,
-    learn,
-    predict,
-    repair,
-    reproduce,
-    samples,
-    serve,
-    simulate,
-    status,
-    systems,
-    token,
-    trace,
-    workload,
-)
+from cause.cli.commands import CommandGroup
 from cause.cli.effects import take_effects, with_effects
 from cause.common.version import __version__
 from cause.errors import CauseError
 
 app = typer.Typer(
     name="cause",
+    cls=CommandGroup,
     help="Exact machine unlearning on resource-constrained devices.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command("demo")(demo.demo)
-app.command("advise")(advise.advise)
-app.command("simulate")(simulate.simulate)
-app.command("compare")(compare.compare)
-app.command("ablate")(ablate.ablate)
-app.command("balance")(balance.balance)
-app.command("reproduce")(reproduce.reproduce)
-app.command("workload")(workload.workload)
-app.command("systems")(systems.systems)
-app.command("calibrate")(calibrate.calibrate)
-app.command("doctor")(doctor.doctor)
-app.command("init")(init.init)
-app.command("config")(config.config)
-app.command("learn")(learn.learn)
-app.command("samples")(samples.samples)
-app.command("forget")(forget.forget)
-app.command("drop")(drop.drop)
-app.command("expire")(expire.expire)
-app.command("repair")(repair.repair)
-app.command("predict")(predict.predict)
-app.command("evaluate")(predict.evaluate)
-app.command("accuracy")(accuracy.accuracy)
-app.command("backbone")(backbone.backbone)
-app.command("status")(status.status)
-app.command("export")(export.export)
-app.command("trace")(trace.trace)
-app.command("backup")(backup.backup)
-app.command("restore")(backup.restore)
-app.command("verify")(evidence.verify)
-app.command("receipts")(evidence.receipts)
-app.command("log")(evidence.log)
-app.command("serve")(serve.serve)
-app.command("token")(token.token)
-app.command("cluster")(cluster.cluster)
 
 
 def _version(show: bool) -> None:

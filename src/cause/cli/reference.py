@@ -2,9 +2,7 @@
 
 from typing import Any
 
-import typer
-
-from cause.cli.app import app
+from cause.cli.commands import COMMANDS
 
 HEAD = """# The command line
 
@@ -15,8 +13,7 @@ with exit code 2. `cause --install-completion` teaches your shell the commands, 
 
 def reference() -> str:
     """Return the page in Markdown."""
-    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    return "\n".join([HEAD, *(_section(name, command) for name, command in commands.items())])
+    return "\n".join([HEAD, *(_section(name, command) for name, command in COMMANDS.items())])
 
 
 def _section(name: str, command: Any) -> str:
