@@ -16,8 +16,8 @@ demo: $(STAMP)  ## the main job: every system learns the digits, forgets, and is
 	$(BIN)/cause compare --seeds 5
 
 # compiled modules are kept, whatever is set outside: the tests start hundreds of processes
-PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder \
-	-n $(shell python3 -c 'import os; print(2 * (os.cpu_count() or 1))')
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -p tests.forked_workers \
+	--workers $(shell python3 -c 'import os; print(2 * (os.cpu_count() or 1))')
 
 # mypy runs beside the tests: without its cache it takes most of a minute of one processor
 test: style  ## everything a change must pass

@@ -44,21 +44,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 LONGEST_FIRST = (
-    "tests/browser/test_forget.py",
-    "tests/exactness/test_pairwise.py",
-    "tests/lab/reproduce/test_figures.py",
     "tests/browser/",
-    "tests/torture/test_power_loss.py",
+    "tests/lab/reproduce/test_figures.py",
     "tests/lab/reproduce/test_runner.py",
-    "tests/torture/test_kills.py",
-    "tests/test_examples.py",
-    "tests/service/test_schema.py",
-    "tests/executors/",
     "tests/service/test_service.py",
-    "tests/lab/test_demo.py",
-    "tests/cli/test_device.py",
-    "tests/device/test_e",
+    "tests/service/test_limits.py",
+    "tests/exactness/test_pairwise.py",
+    "tests/device/test_process_memory.py",
     "tests/torture/",
+    "tests/executors/",
+    "tests/device/test_e",
+    "tests/device/test_backup.py",
+    "tests/device/vault/test_power_loss.py",
+    "tests/learners/test_torch.py",
     "tests/service/",
     "tests/test_",
     "tests/lab/",
@@ -115,6 +113,16 @@ def keep_freed_memory() -> Iterator[None]:
         library = zeroize._glibc()
         if library is not None:
             library.mallopt(zeroize.M_PERTURB, 0)
+
+
+@pytest.hookimpl(tryfirst=True, wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
+    """Start one server of warm processes for all workers: see `tests/forked_workers.py`."""
+    if session.config.getoption("--workers", 1) > 1 and not session.config.option.collectonly:
+        from tests.warm_processes import share_server
+
+        share_server()
+    return (yield)
 
 
 @pytest.fixture(scope="session", autouse=True)

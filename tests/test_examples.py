@@ -10,6 +10,7 @@ from cause.common.hashing import digest
 from cause.device.device import Cause
 from cause.engine import training
 from examples import custom_torch_model, digits_on_a_device
+from tests.quick import quick_only
 from tests.warm_processes import run_warm
 
 ROOT = Path(__file__).parents[1]
@@ -45,7 +46,7 @@ def run_example(tmp_path_factory):
     return run
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", quick_only(EXAMPLES, ["digits_on_a_device"]))
 def test_an_example_runs_as_a_program_and_tells_what_it_did(name, run_example):
     done, home = run_example(name)
     assert (done.returncode, done.stderr) == (0, "")

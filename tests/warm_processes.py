@@ -1,9 +1,9 @@
 """Processes that start with the libraries already imported: forked from a process that has imported them.
 
 A fresh worker or service imports torch or scikit-learn, which takes one to three seconds of a processor, and the suite
-starts hundreds of them. Each pytest worker has one server of `multiprocessing` that imports them once and holds no
-data; the processes of a test are forked from it. They get the environment, the folder and the search path of the test,
-as a fresh process would. Tests about the start of processes are marked `fresh_processes` and get fresh ones.
+starts hundreds of them. One server of `multiprocessing` imports them once and holds no data; the processes of a test
+are forked from it. They get the environment, the folder and the search path of the test, as a fresh process would.
+Tests about the start of processes are marked `fresh_processes` and get fresh ones.
 """
 
 import multiprocessing
@@ -35,6 +35,13 @@ PRELOADED = [
     "cause.learners.additive",
     "cause.executors.worker",
 ]
+
+
+def share_server() -> None:
+    """Start the server, and let processes that are forked from this one use it, too."""
+    forkserver.set_forkserver_preload(PRELOADED)
+    forkserver._forkserver.ensure_running()
+    forkserver._forkserver.ensure_running = lambda: None  # it looks for a child, which the server is of this one only
 
 
 class WarmProcess(SpawnProcess):

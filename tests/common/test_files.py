@@ -10,9 +10,10 @@ from cause.common.files import absolute
 from cause.device.device import Cause
 from cause.errors import InputError
 from tests.device.homes import bayes
+from tests.quick import quick_only
 
 
-@pytest.mark.parametrize("locale", ["POSIX", "C"])
+@pytest.mark.parametrize("locale", quick_only(["POSIX", "C"], ["C"]))
 def test_a_name_that_the_locale_cannot_say_names_the_locale(tmp_path, locale):
     home = tmp_path / "zoé" / "home"
     home.parent.mkdir()

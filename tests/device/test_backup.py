@@ -27,6 +27,7 @@ from cause.device.verify import verify
 from cause.errors import CauseError, HomeError, InputError, LogError
 from tests.clean_room import differences
 from tests.device.homes import bayes, learn, opened
+from tests.quick import quick_only
 
 SOURCE = EnvKeySource("CAUSE_TEST_KEY")
 ROUNDS = ({"a": 300, "b": 40, "c": 9}, {"a": 20, "d": 30}, {"b": 12, "c": 7})
@@ -454,7 +455,7 @@ class FailingDisk(Disk):
         super().sync_folder(folder)
 
 
-@pytest.mark.parametrize("lost", ["ledger", "data"])
+@pytest.mark.parametrize("lost", quick_only(["ledger", "data"], ["ledger"]))
 def test_a_restore_that_was_cut_short_anywhere_can_be_done_again(home, lost):
     archive = saved(home)
     with Cause(home) as device:

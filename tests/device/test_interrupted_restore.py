@@ -38,7 +38,9 @@ def retained(home):
         return samples, kinds
 
 
-@pytest.mark.parametrize("older", [False, True], ids=["damaged", "older"])
+@pytest.mark.parametrize(
+    "older", [pytest.param(False, id="damaged", marks=pytest.mark.long), pytest.param(True, id="older")]
+)
 def test_a_restore_that_is_cut_off_can_be_run_again(tmp_path, older):
     root, archive = tmp_path / "life", tmp_path / "b.tar"
     root.mkdir()

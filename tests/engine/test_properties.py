@@ -24,7 +24,14 @@ EVERY_SYSTEM = [
     ("rehearsing", System(rehearsal=0.7)),
     ("sliced, rehearsing, coalesced, uniform", System("uniform", slices=2, rehearsal=1.5, requests="coalesced")),
 ]
-every_system = pytest.mark.parametrize("system", [s for _, s in EVERY_SYSTEM], ids=[n for n, _ in EVERY_SYSTEM])
+QUICK = (
+    *("cause", "cause-u", "cause-c", "sisa", "omp-70", "frugal", "recommended", "cause with cost", "cause with hash"),
+    *("given", "sliced", "rehearsing", "sliced, rehearsing, coalesced, uniform"),
+)
+every_system = pytest.mark.parametrize(
+    "system",
+    [pytest.param(system, id=name, marks=[] if name in QUICK else pytest.mark.long) for name, system in EVERY_SYSTEM],
+)
 
 
 @every_system

@@ -57,20 +57,23 @@ def pairwise(dimensions: Mapping[str, Sequence[Any]], feasible: Feasible) -> Ite
         yield case
 
 
-def fewest_with(cases: Sequence[Any], required: Iterable[Pair]) -> list[Any]:
-    """Some of these cases in which these pairs meet, the case with most of them first.
+def fewest_with(cases: Sequence[Any], required: Iterable[Pair], values: Iterable[tuple[str, Any]] = ()) -> list[Any]:
+    """Some of these cases in which these pairs meet and these values occur, the case with most of them first.
 
     Parameters
     ----------
     cases
         Objects whose fields are the dimensions; each of the pairs meets in one of them.
+    values
+        Names of dimensions with a value of each.
     """
-    open_pairs, chosen = set(required), []
-    pairs = [set(pairs_of(vars(case))) & open_pairs for case in cases]
-    while open_pairs:
-        best = max(range(len(cases)), key=lambda i: (len(pairs[i] & open_pairs), -i))
-        if not pairs[best] & open_pairs:
-            raise ValueError(f"no case has {min(open_pairs, key=str)}")
-        open_pairs -= pairs[best]
+    missing: set[Any] = {*required, *values}
+    parts = [{*pairs_of(vars(case)), *vars(case).items()} & missing for case in cases]
+    chosen = []
+    while missing:
+        best = max(range(len(cases)), key=lambda i: (len(parts[i] & missing), -i))
+        if not parts[best] & missing:
+            raise ValueError(f"no case has {min(missing, key=str)}")
+        missing -= parts[best]
         chosen.append(cases[best])
     return chosen

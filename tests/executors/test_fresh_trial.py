@@ -36,8 +36,7 @@ def nothing_passed(monkeypatch):
                 networks.predictions_reach_training,
                 networks.replaced_by_each_first_training,
             ],
-            # state that is kept, and state that each training replaces
-            [networks.predictions_reach_training, networks.replaced_by_each_first_training],
+            [networks.predictions_reach_training],
         ),
         # from outside: forked processes would have one hash of a text
         pytest.param(networks.hash_of_text, marks=pytest.mark.fresh_processes),

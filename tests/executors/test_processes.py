@@ -41,6 +41,7 @@ from tests.executors.worker_learners import (
     Viewing,
 )
 from tests.learners.test_torch import CLASSES, SCENE, SHAPE, learner, with_data
+from tests.quick import quick_only
 from tests.waiting import wait_until
 
 PLAIN = System(gamma=FIXED, pruning="none")
@@ -58,7 +59,7 @@ def pids(executor) -> list[int]:
     return [worker.process.pid for worker in executor._idle]
 
 
-@pytest.mark.parametrize("name", ["cause", "frugal", "sisa", "omp-70"])
+@pytest.mark.parametrize("name", quick_only(["cause", "frugal", "sisa", "omp-70"], ["cause"]))
 def test_two_workers_give_the_bits_and_the_memory_of_none(two, name):
     system = PRESETS[name]
     recipe = Recipe("cnn", CLASSES, SHAPE, (("width", 16),), epochs=2, batch_size=4, round_to=2).composed(system)

@@ -227,6 +227,7 @@ def units() -> Dataset:
     return Dataset((z * scales).astype(np.float32), y, 2, "units", users=owners)
 
 
+@pytest.mark.long
 def test_where_units_are_mixed_one_range_a_column_is_recommended(cause):
     sample = sample_of(units(), 1_500)
     few = [each for each in candidates(sample) if each.kind == ADDITIVE and "units" in each.name]

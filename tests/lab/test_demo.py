@@ -17,7 +17,7 @@ from tests.quick import quick_only
 SMALL: dict[str, Any] = {"users": 8, "rounds": 2, "rho": 0.5, "epochs": 1, "seed": 2}
 
 
-@pytest.mark.parametrize("system", quick_only(SYSTEMS, ("cause", "sisa", "additive")))
+@pytest.mark.parametrize("system", quick_only(SYSTEMS, ("cause", "additive")))
 def test_every_system_is_exact_and_costs_what_the_simulator_says(system):
     outcome = run(Job(system, **SMALL))
     assert outcome.stored == outcome.clean == outcome.replayed > 0

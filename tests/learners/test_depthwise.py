@@ -160,6 +160,7 @@ def lesson(count, round_):
     return Lesson(SegmentKey(0, round_), (Piece(upload, upload.positions),), count)
 
 
+@pytest.mark.long
 def test_segments_of_any_size_are_learned_pruned_and_predicted_with_whole_batches(noted, thorough):
     def chain():
         settings: dict[str, Any] = {"epochs": 2, "batch_size": 8, "pruning": "iterative", "steps": 1, "round_to": 1}

@@ -20,6 +20,7 @@ from cause.learners.torch.models import factory
 from cause.learners.torch.public_weights import convert
 from tests.clean_room import clean_room, differences, live
 from tests.learners.test_torch import CLASSES, SCENE, SHAPE, lesson, same, upload, with_data
+from tests.quick import quick_only
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +37,13 @@ def learner(init: Path | str | None, **changes) -> TorchLearner:
     return TorchLearner(Recipe("cnn", CLASSES, SHAPE, init=None if init is None else str(init), **settings))
 
 
-@pytest.mark.parametrize("name", ["sisa", "cause", "omp-70"])
-@pytest.mark.parametrize("frozen", [(), "first"])
+@pytest.mark.parametrize(
+    ("name", "frozen"),
+    quick_only(
+        [(name, frozen) for name in ("sisa", "cause", "omp-70") for frozen in ((), "first")],
+        [("sisa", ()), ("cause", "first")],
+    ),
+)
 def test_a_device_that_starts_from_public_weights_is_bit_exact(weights, name, frozen):
     """The law of replayed sub-models: after forgetting every one is the clean room's, pruned or not."""
     system = PRESETS[name]

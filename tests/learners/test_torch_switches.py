@@ -18,6 +18,7 @@ from cause.learners.torch import TorchLearner
 from cause.learners.torch.switches import SWITCHES, own_settings
 from tests.learners.common_networks import Attention
 from tests.learners.test_torch import lesson, upload
+from tests.quick import quick_only
 
 CLASSES, SHAPE = 4, (1, 8, 8)
 
@@ -157,7 +158,7 @@ def test_a_switch_of_the_host_changes_no_bit_and_is_given_back(name, untouched):
     assert trained == untouched
 
 
-@pytest.mark.parametrize("name", HOST)
+@pytest.mark.parametrize("name", quick_only(HOST, list(HOST)[::4]))
 def test_a_switch_is_given_back_after_an_error(name):
     switch = HOST[name]
     with turned(switch):

@@ -15,6 +15,7 @@ from cause.learners.trial import try_out
 from tests.learners import common_networks
 from tests.learners import unusual_networks as networks
 from tests.learners.test_torch import lesson
+from tests.quick import quick_only
 
 PRUNING = ("cause", "frugal", "omp-70")
 
@@ -62,7 +63,7 @@ def test_a_branch_that_was_not_found_is_an_error_that_names_the_way_out():
     whole.train(None, lesson(ArrayUpload("a", 1, x, y)), b"s" * 32)
 
 
-@pytest.mark.parametrize("make", [networks.scripted, networks.by_sign])
+@pytest.mark.parametrize("make", quick_only([networks.scripted, networks.by_sign], [networks.by_sign]))
 def test_what_cannot_be_pruned_is_trained_whole_and_says_so(make, tmp_path):
     own = TorchLearner(make, classes=3, shape=(12,), epochs=2)
     with pytest.warns(UserWarning, match="it is trained whole, as with pruning=none"):

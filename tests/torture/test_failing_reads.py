@@ -17,8 +17,11 @@ from tests.torture.test_kills import EVICTING, SHORT
 
 @pytest.mark.parametrize(
     ("case", "call", "error", "for_good"),
-    [(EVICTING, 2, errno.EMFILE, False), (EVICTING, 3, errno.EACCES, False), (SHORT, 1, errno.EIO, True)],
-    ids=["too many open files", "no access", "broken for a while"],
+    [
+        pytest.param(EVICTING, 2, errno.EMFILE, False, id="too many open files", marks=pytest.mark.long),
+        pytest.param(EVICTING, 3, errno.EACCES, False, id="no access"),
+        pytest.param(SHORT, 1, errno.EIO, True, id="broken for a while", marks=pytest.mark.long),
+    ],
 )
 def test_a_read_that_fails_drops_nothing(case, call, error, for_good, deep):
     with torture(case) as tortured:

@@ -84,10 +84,11 @@ def test_a_kill_at_any_moment_neither_loses_nor_doubles_what_waits_for_its_round
 
 
 def test_kills_at_random_moments_of_random_traces_do_no_harm(thorough):
-    kills = 6 if thorough else 2
-    outcomes = spread(lambda seed: random_kills(random_case(seed), seed, kills), range(4 if thorough else 3))
+    kills, traces = (6, 4) if thorough else (2, 1)
+    outcomes = spread(lambda seed: random_kills(random_case(seed), seed, kills), range(traces))
     assert wrong(outcomes) == []
-    assert sum(outcome.killed for outcome in outcomes) >= 3 * kills - 3
+    assert sum(outcome.killed for outcome in outcomes) >= (traces - 1) * kills
+    assert any(outcome.killed for outcome in outcomes)
 
 
 def test_a_network_survives_kills_too(thorough):

@@ -25,7 +25,7 @@ from tests.torture.vfs import RecordingVFSFile
     [
         pytest.param(SHORT, id="short"),
         pytest.param(EVICTING, id="evicting", marks=pytest.mark.long),
-        pytest.param(random_case(7), id="random"),
+        pytest.param(random_case(7), id="random", marks=pytest.mark.long),
     ],
 )
 def test_a_power_loss_at_any_write_does_no_harm(case, thorough):

@@ -155,7 +155,7 @@ def test_the_whole_interface_in_any_order(deep):
     run_state_machine_as_test(
         Device,
         settings=settings(
-            max_examples=400 if deep else 12,
+            max_examples=400 if deep else 8,
             stateful_step_count=40 if deep else 15,
             suppress_health_check=list(HealthCheck),
             deadline=None,

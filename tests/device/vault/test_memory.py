@@ -13,6 +13,7 @@ from cause.device.vault import EnvKeySource, RotatingFileKeySource
 from cause.device.vault.secrets_in_memory import wipe, wiping
 from cause.device.vault.sources import KeySource, new_master_key
 from tests.device.vault.attacker import recoverable
+from tests.quick import quick_only
 
 PROCESS = """
 import gc, sys
@@ -84,7 +85,9 @@ def readable():
 
 
 @pytest.mark.skipif(not readable(), reason="the memory of a process cannot be read here")
-@pytest.mark.parametrize(("reopened", "rotating"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(
+    ("reopened", "rotating"), quick_only([(False, False), (True, False), (True, True)], [(True, True)])
+)
 def test_destroyed_keys_are_not_in_memory_and_after_closing_none_is(tmp_path, reopened, rotating):
     source: KeySource = RotatingFileKeySource.create(tmp_path / "master")
     if not rotating:

@@ -14,9 +14,12 @@ from cause.errors import VaultError
 from tests.device.vault.attacker import recoverable
 from tests.device.vault.common import name
 from tests.device.vault.life import PAGE, Life, ManyPages, blobs, check, go_on
+from tests.quick import quick_only
 from tests.recording_disk import RecordingDisk, crash_states
 
-ROTATING = pytest.mark.parametrize("rotating", [False, True], ids=["fixed", "rotating"])
+ROTATING = pytest.mark.parametrize(
+    "rotating", [pytest.param(False, id="fixed", marks=pytest.mark.long), pytest.param(True, id="rotating")]
+)
 
 
 @ROTATING
@@ -109,18 +112,18 @@ def unsafe(monkeypatch, what):
         monkeypatch.setattr(Writer, "sync", partial(what.split()[0]))
 
 
-@pytest.mark.parametrize(
-    ("what", "message"),
-    [
-        ("files are not synced", "cannot be opened|taken for damage|was lost"),
-        ("folders are not synced", "cannot be opened|taken for damage"),
-        ("pages are not synced", "cannot be opened|taken for damage|was lost"),
-        ("table is not synced", "cannot be opened|taken for damage|was lost"),
-        ("the old key is wiped too early", "cannot be opened|taken for damage|was lost"),
-        ("the old key is not wiped", "an erased key can be opened|another generation"),
-        ("old pages are not overwritten", "whole file of another generation|a page is left|the copies differ"),
-    ],
-)
+MISTAKES = [
+    ("files are not synced", "cannot be opened|taken for damage|was lost"),
+    ("folders are not synced", "cannot be opened|taken for damage"),
+    ("pages are not synced", "cannot be opened|taken for damage|was lost"),
+    ("table is not synced", "cannot be opened|taken for damage|was lost"),
+    ("the old key is wiped too early", "cannot be opened|taken for damage|was lost"),
+    ("the old key is not wiped", "an erased key can be opened|another generation"),
+    ("old pages are not overwritten", "whole file of another generation|a page is left|the copies differ"),
+]
+
+
+@pytest.mark.parametrize(("what", "message"), quick_only(MISTAKES, (MISTAKES[2], MISTAKES[5])))
 def test_the_check_finds_each_of_these_mistakes(tmp_path, monkeypatch, what, message):
     unsafe(monkeypatch, what)
     life = Life(tmp_path / "life", rotating=False)

@@ -15,7 +15,9 @@ from tests.device.vault.life import Life, blobs, check, check_held
 from tests.device.vault.reopening import failed_sync, killed
 from tests.recording_disk import RecordingDisk, Sync, crash_states
 
-ROTATING = pytest.mark.parametrize("rotating", [False, True], ids=["fixed", "rotating"])
+ROTATING = pytest.mark.parametrize(
+    "rotating", [pytest.param(False, id="fixed", marks=pytest.mark.long), pytest.param(True, id="rotating")]
+)
 
 
 def opened(life, root, disk):

@@ -10,6 +10,7 @@ from cause.lab.reproduce.place import Place
 from cause.lab.reproduce.simulations import count_cell
 from cause.lab.simulate import Setting, simulate
 from cause.lab.workload import Workload
+from tests.quick import quick_only
 
 SMALL = Workload(users=12, rounds=4, samples=400, rho=0.5)
 SYSTEMS = ["cause", "sisa", "arcane", "omp-70", "omp-95", "frugal", "cause-no-sc-printed", "sisa-printed"]
@@ -34,7 +35,7 @@ def simulated(monkeypatch):
     count._remembered.clear()
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", quick_only(SYSTEMS, SYSTEMS[:2]))
 def test_a_remembered_simulation_is_the_one_that_would_have_been_made(system, simulated):
     name, parts = parse_system(system)
     slots = [8, 9, 31, 32, 33, None]  # 8 shards in 4 rounds have 32 sub-models

@@ -16,5 +16,5 @@ ONLY = {
     "rate": ["0", "70"],
     "rho": ["0.0", "0.1", "0.3"],
     "memory": ["2GB"],
-    "ages": ["uniform", "current"],
+    "ages": ["uniform"],
 }
