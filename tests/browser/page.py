@@ -101,9 +101,11 @@ class Page:
         return self.find(f"#{id_}").is_displayed()
 
     def click(self, css: str) -> None:
-        found = self.find(css)
-        self.run("arguments[0].scrollIntoView({block: 'center'})", found)
-        found.click()
+        """Click on an element as soon as it can be seen."""
+        self.until(lambda: self.find(css).is_displayed())
+        target = self.find(css)
+        self.run("arguments[0].scrollIntoView({block: 'center'})", target)
+        target.click()
 
     def type(self, id_: str, text: str) -> None:
         found = self.find(f"#{id_}")

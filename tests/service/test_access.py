@@ -210,7 +210,7 @@ def test_who_is_refused_makes_nobody_be_looked_up(running, monkeypatch):
         assert running.get(f"/v1/users/{user}", "alice").status_code == 403
         for path in ("samples", "erasures", "erasures/plan"):
             assert running.post(f"/v1/users/{user}/{path}", "alice", {}).status_code == 403
-    assert asked == []
+    assert set(asked) <= {"round", "shards"}  # which the trainer reads meanwhile; neither is about a user
 
 
 def test_an_erasure_of_nothing_is_answered_like_any_other(running):
