@@ -84,6 +84,11 @@ class StoredSegment(Segment):
         return next(positions, range(0))
 
     @property
+    def piece_digests(self) -> Sequence[bytes]:
+        """The digests of the ids in each user's piece."""
+        return [row.tobytes() for row in self._ledger.digests(self.key)["digest"]]
+
+    @property
     def manifest(self) -> bytes:
         """The digest of the ids of all retained samples."""
         if self._manifest is None:
@@ -125,6 +130,8 @@ class HomeLedger:
     ) -> None:
         self._store, self._tables, self._samples = store, tables, tables.samples
         self._directory, self._ingest, self._clock = directory, ingest, clock
+        self.lists_digests = True
+        """Whether the table of segments has sealed lists of the pieces' digests."""
         self._round = 0
         self._lineages: dict[int, Lineage] = {}
         self._cached: OrderedDict[SegmentKey, tuple[Piece, ...]] = OrderedDict()
@@ -267,14 +274,14 @@ class HomeLedger:
 
     def record(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: Intake | None = None) -> None:
         """Begin a round: write what arrived in it, and delete the staged uploads that it takes in (`intake`)."""
-        self._ingest.record(round_, segments, intake or Intake())
+        self._ingest.record(round_, segments, intake or Intake(), digests=self.lists_digests)
         self._round = round_
         for key in sorted(segments):
             self._append(key, sum(len(piece.positions) for piece in segments[key]), trained=False)
 
     def delete(self, selection: Selection) -> None:
         """Delete samples in memory, until `committed` or the next `load`; the home changes the tables."""
-        touched: dict[int, SegmentKey] = {}
+        touched: set[SegmentKey] = set()
         for (user, round_), forgotten in selection.items():
             left = []
             for key, held in self.pieces_of(user, round_):
@@ -287,16 +294,16 @@ class HomeLedger:
                     assert isinstance(segment, StoredSegment)
                     segment.shrink(segment.count - len(held) + len(kept))
                     self._cached.pop(key, None)
-                    touched[key.shard] = min(key, touched.get(key.shard, key))
+                    touched.add(key)
                 if len(kept):
                     left.append((key, kept))
             self._deleted[user, round_] = left
-        for key in touched.values():
+        for key in touched:
             self._recount(key)
 
     def _recount(self, key: SegmentKey) -> None:
         self._lineages[key.shard].recount(key)
-        if not self._lineages[key.shard].samples:
+        if self._lineages[key.shard].last is None:
             del self._lineages[key.shard]
 
     # Quarantine
