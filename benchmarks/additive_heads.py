@@ -1,7 +1,7 @@
 """Random layers over cached features of an .onnx backbone, with the λ that the product chooses from the state.
 
 cause backbone export efficientnet-lite0 out/lite0-224.onnx --size 224
-python -m benchmarks.additive_heads features --backbone out/lite0-224.onnx --data DIR --cache out/cifar10-224 --images 2500
+python -m benchmarks.additive_heads features --backbone out/lite0-224.onnx --data DIR --cache out/cifar10-224
 python -m benchmarks.additive_heads heads --backbone out/lite0-224.onnx --data DIR --cache out/cifar10-224 \
     --expand 0 4096 8192 --out results/additive-heads.json
 
@@ -123,9 +123,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, required=True, help="where features are kept")
     parser.add_argument("--images", type=int, default=2_500, help="how many pictures one call computes")
     parser.add_argument("--expand", type=int, nargs="*", default=[0, 4_096, 8_192])
-    parser.add_argument(
-        "--grid", action="store_true", help="also the best λ of the grid on the test: a bound, no result"
-    )
+    parser.add_argument("--grid", action="store_true", help="also the best λ on the test: a bound, no result")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     {"features": features, "heads": heads}[asked.what](asked)
