@@ -58,9 +58,8 @@ def features(asked: argparse.Namespace) -> None:
             rows[begin:end] = learner.recorded(np.ascontiguousarray(np.moveaxis(data.x[begin:end], -1, 1)))
             rows.flush()
             done.write_text(str(end))
-            print(
-                f"{split}: {end:,} of {len(data.y):,}, {(time.process_time() - start) * 1e3 / (end - begin):.1f} ms each"
-            )
+            each_ms = (time.process_time() - start) * 1e3 / (end - begin)
+            print(f"{split}: {end:,} of {len(data.y):,}, {each_ms:.1f} ms each")
         left -= end - begin
         if left <= 0:
             return

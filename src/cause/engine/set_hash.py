@@ -1,7 +1,8 @@
 """A hash of a set that is kept up to date: to add or to remove an element takes the same time for any size of the set.
 
 This is LtHash (Bellare and Micciancio 1997, Lewi and others 2019): SHAKE-256 makes 1,024 numbers of 16 bits of every
-element, and the hash of a set is their sum, modulo 2^16 each. The order in which elements came and went leaves no trace. To find two sets with the same hash is as hard as a short vector problem in a lattice, also for somebody who may
+element, and the hash of a set is their sum, modulo 2^16 each. The order in which elements came and went leaves no
+trace. To find two sets with the same hash is as hard as a short vector problem in a lattice, also for somebody who may
 choose the elements; a sum of plain SHA-256 digests would not be that strong.
 """
 

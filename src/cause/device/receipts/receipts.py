@@ -279,17 +279,15 @@ class Receipts(Log):
         if any(kind == "effect" for _, kind in unsigned):
             self._store.destroy()  # an error may have left keys, while a training went on to its end
         with self._database.transaction():
-            self.sign(unsigned)
+            self._sign(unsigned)
 
-    def sign(self, unsigned: Sequence[tuple[str, str]] | None = None) -> None:
-        """Sign and log receipts; call it in a transaction, and after the keys of every request in effect are destroyed.
+    def sign_repairs(self) -> None:
+        """Sign and log the receipts of repairs, of requests whose effect has a receipt; call it in a transaction."""
+        unsigned = self._queries.unsigned()
+        without = {request for request, kind in unsigned if kind == "effect"}  # their keys may not be destroyed yet
+        self._sign([(request, kind) for request, kind in unsigned if request not in without])
 
-        Parameters
-        ----------
-        unsigned
-            Request and kind of each; by default all that have none yet.
-        """
-        unsigned = self._queries.unsigned() if unsigned is None else unsigned
+    def _sign(self, unsigned: Sequence[tuple[str, str]]) -> None:
         if not unsigned:
             return
         # keys that a crash left were destroyed by this opening, so not before now
