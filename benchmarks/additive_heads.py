@@ -36,13 +36,13 @@ def learner_of(asked: argparse.Namespace, expand: int = 0) -> AdditiveLearner:
     return AdditiveLearner(asked.backbone, classes=CLASSES, expand=expand)
 
 
-def cache_of(asked: argparse.Namespace, split: str, count: int, width: int) -> tuple[NDArray[Any], Path]:
+def cache_of(asked: argparse.Namespace, split: str, count: int, width: int) -> tuple[np.memmap[Any, Any], Path]:
     """The recorded rows of a split, zeros where they are missing, and the file that says how many there are."""
     path, done = asked.cache / f"{split}.npy", asked.cache / f"{split}.done"
     asked.cache.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         np.lib.format.open_memmap(path, "w+", np.uint8, (count, width)).flush()
-    return np.load(path, mmap_mode="r+"), done
+    return np.lib.format.open_memmap(path, "r+"), done
 
 
 def features(asked: argparse.Namespace) -> None:

@@ -59,10 +59,10 @@ class Ingest:
     ) -> None:
         self._store, self._tables, self._directory = store, tables, directory
         self._inbox, self._reserve, self._clock = inbox, reserve, clock
+        self.lists_digests = True
+        """Whether each segment gets a sealed list of its pieces' digests."""
 
-    def record(
-        self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: Intake, *, digests: bool
-    ) -> None:
+    def record(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: Intake) -> None:
         """Write a round's samples and name them in the tables, durably and in one step.
 
         Parameters
@@ -73,8 +73,6 @@ class Ingest:
             The pieces of its uploads, by segment.
         intake
             The staged uploads that the round takes in: the same transaction deletes their rows.
-        digests
-            Whether each segment gets a sealed list of its pieces' digests.
 
         Raises
         ------
@@ -93,7 +91,7 @@ class Ingest:
         self._reserve.require(self._tables, sum(sizes.values()) - intake.bytes, largest)
         pseudonyms, new = self._pseudonyms(whole)
         change = self._directory.plan(new)
-        names = {key: os.urandom(16) for key in segments if digests}
+        names = {key: os.urandom(16) for key in segments if self.lists_digests}
         keys |= {name: os.urandom(32) for name in names.values()} | change.keys
         self._directory.seal(change, store.vault)
         store.write(keys, contents)

@@ -130,8 +130,6 @@ class HomeLedger:
     ) -> None:
         self._store, self._tables, self._samples = store, tables, tables.samples
         self._directory, self._ingest, self._clock = directory, ingest, clock
-        self.lists_digests = True
-        """Whether the table of segments has sealed lists of the pieces' digests."""
         self._round = 0
         self._lineages: dict[int, Lineage] = {}
         self._cached: OrderedDict[SegmentKey, tuple[Piece, ...]] = OrderedDict()
@@ -153,6 +151,15 @@ class HomeLedger:
             users[piece.pseudonym] = Aside(piece.upload, piece.since, piece.verdict)
         for upload_id, blocks in list(self._blocks.items()):
             blocks.replace(self._samples.block_names(upload_id))
+
+    @property
+    def lists_digests(self) -> bool:
+        """Whether the table of segments has sealed lists of the pieces' digests."""
+        return self._ingest.lists_digests
+
+    @lists_digests.setter
+    def lists_digests(self, lists: bool) -> None:
+        self._ingest.lists_digests = lists
 
     # Who has what
 
@@ -274,7 +281,7 @@ class HomeLedger:
 
     def record(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: Intake | None = None) -> None:
         """Begin a round: write what arrived in it, and delete the staged uploads that it takes in (`intake`)."""
-        self._ingest.record(round_, segments, intake or Intake(), digests=self.lists_digests)
+        self._ingest.record(round_, segments, intake or Intake())
         self._round = round_
         for key in sorted(segments):
             self._append(key, sum(len(piece.positions) for piece in segments[key]), trained=False)

@@ -144,7 +144,7 @@ class RotatingFileKeySource:
             if len(data) < 2 * FILE_BYTES:
                 with contextlib.suppress(OSError):  # no room, or media of a fixed size: one copy, as before
                     file.write_at(FILE_BYTES, whole)
-            settled = all(blob == whole for blob in blobs)
+            settled = all(blob == memoryview(whole) for blob in blobs)
             for copy in copies if not settled else ():
                 file.write_at(copy * FILE_BYTES + current.offset, page)
             self._disk.sync(file)
