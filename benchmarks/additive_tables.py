@@ -2,11 +2,13 @@
 
 python -m benchmarks.additive_tables --out results/additive-tables.json
 
-The sets come with scikit-learn or are made of its digits (`benchmarks.users`), and one is drawn: 561 values of 21
-users, tested on 9 others. Test samples decide nothing: λ is a constant or follows from the state. `range` is one scale
-a feature, as a data sheet or public recordings would give it (the 1 % and 99 % quantiles of rows that are then neither
-learned nor tested); the others are one scale for all features. The network is scikit-learn's MLPClassifier on
-standardised features, mean of two seeds; it is trained on all training samples at once and cannot forget.
+The sets come with scikit-learn or are made of its digits (`benchmarks.users`), one is drawn (561 values of 21 users,
+tested on 9 others), and some are recordings inside other packages (`benchmarks.recordings`), where those are installed:
+`pip install --no-deps seglearn river aeon`. Test samples decide nothing: λ is a constant or follows from the state.
+`range` is one scale a feature, as a data sheet or public recordings would give it (the 1 % and 99 % quantiles of rows
+that are then neither learned nor tested); the others are one scale for all features. The network is scikit-learn's
+MLPClassifier on standardised features, mean of two seeds; it is trained on all training samples at once and cannot
+forget.
 """
 
 import argparse
@@ -23,6 +25,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.recordings import recordings
 from benchmarks.users import People, phones, unscaled, writers
 from cause import AdditiveLearner
 from cause.cli.output import print_table
@@ -35,7 +38,9 @@ from cause.learners.additive.scale import public_scale
 PROGRAM = ("python", "-m", "benchmarks.additive_tables")
 PUBLIC = 0.1
 """The share of the training samples that stands for public recordings."""
-UNITS = (0, 1_024, 2_048)
+UNITS = (0, 1_024, 2_048, 4_096)
+ALL_UNITS = 2_048
+"""The largest layer of which all units are looked at for λ: an eigendecomposition of more takes minutes."""
 CONSTANTS = (0.02, 0.1, 0.5)
 
 
@@ -85,6 +90,11 @@ def tables(seed: int) -> Iterator[Table]:
     pictures = writers(seed)
     yield _of("digits of writers", replace(pictures, x=pictures.x.reshape(len(pictures.x), -1)), (-0.2, 1.2))
     yield activities(seed)
+    draw = np.random.default_rng([seed, 9])
+    for found in recordings(seed):
+        rows = draw.permutation(np.flatnonzero(~found.test))  # those that stand for public ones are the first
+        x, y, test = found.x, found.y, found.test
+        yield Table(f"{found.name} ({found.source})", x[rows], y[rows], x[test], y[test], (-10, 10), squash=True)
 
 
 def _of(name: str, people: People, scale: tuple[float, float], *, squash: bool = False) -> Table:
@@ -108,7 +118,7 @@ def measured(table: Table, kind: str, scale: Any, units: int, *, squash: bool) -
     start = time.process_time()
     shares = {"gcv": share_by_gcv(gram, cross, state.samples)}
     seconds = time.process_time() - start
-    if units:
+    if 0 < units <= ALL_UNITS:
         shares["gcv of all units"] = share_by_gcv(gram, cross, state.samples, most=units)
     shares |= {f"{constant:g}": constant for constant in CONSTANTS}
     test = piece_of(learner, table.x_test, table.y_test)
@@ -143,10 +153,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog=" ".join(PROGRAM), description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--units", type=int, nargs="*", default=list(UNITS))
+    parser.add_argument("--only", default="", help="sets whose name has this part")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     found: list[dict[str, Any]] = []
     for table in tables(asked.seed):
+        if asked.only not in table.name:
+            continue
         public, learned = np.split(np.arange(len(table.y)), [int(PUBLIC * len(table.y))])
         ranges = public_scale(table.x[public])
         table = replace(table, x=table.x[learned], y=table.y[learned])

@@ -1,6 +1,8 @@
 """A home with an additive learner: in effect when a call returns, whole after a restart, small in its writes."""
 
 import os
+import tarfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +12,12 @@ from cause.device.backup.backup import backup
 from cause.device.backup.restore import restore
 from cause.device.exports.export import export
 from cause.device.fsck import examine_home
-from cause.engine.adding import Adding
+from cause.device.store.ledger import HomeLedger, StoredSegment
+from cause.engine.adding import Adding, hash_of
 from cause.errors import CauseError, HomeError, InputError
 from tests.device.homes import CLASSES, FEATURES, MASTER, samples
+
+EARLIER = Path(__file__).parents[1] / "fixtures" / "additive-chained.tar.xz"
 
 
 def additive(**arguments) -> AdditiveLearner:
@@ -141,6 +146,67 @@ def test_samples_that_are_damaged_can_still_be_forgotten(tmp_path):
     assert device.waiting() == []
     assert state_of(device) == clean({"bob": 4}, {"bob": 2})
     device.close()
+
+
+def test_a_forget_looks_at_no_other_round(tmp_path, monkeypatch):
+    """Not at its digests, nor at its rows of the ledger: the time of a forget does not grow with the rounds."""
+    device = opened(tmp_path / "home")
+    for count in (5, 4, 3, 2):
+        learn(device, ann=count, bob=2)
+    device.close()
+    device = opened(tmp_path / "home")  # neither does the first one of a process
+
+    def read(*args):
+        pytest.fail(f"a forget has read {args}")
+
+    with monkeypatch.context() as patch:
+        for name in ("digests", "pieces"):
+            patch.setattr(HomeLedger, name, read)
+        device.forget("ann", rounds=[2], count=1)
+        device.forget("bob", rounds=[3])
+    assert device.memory.head(0).identity == hash_of(device.learner.recipe_digest, device.ledger.lineage(0)).value
+    for number in range(4):
+        assert device.verify(number).holds
+    assert device.verify(3).superseded == []
+    device.close()
+
+
+def test_a_receipt_commits_to_the_samples_that_are_left(tmp_path):
+    with opened(tmp_path / "home") as device:
+        learn(device, ann=5, bob=4)
+        device.forget("ann", rounds=[1], count=1)
+        receipt = device.home.receipts.listed()[0]
+        assert receipt["shards"][0]["data_form"] == "set-hash"
+        learn(device, cleo=3)  # later rounds are no part of it
+        assert device.home.receipts.held(receipt) == ([], ["sub-model (0,1)"])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(StoredSegment, "piece_digests", [bytes(32)])
+            assert device.home.receipts.held(receipt)[0] == ["data of shard 0"]
+        device.forget("bob", rounds=[1], count=1)
+        assert device.home.receipts.held(receipt) == ([], ["data of shard 0", "sub-model (0,1)"])
+
+
+def test_a_home_whose_identities_are_chained_goes_on(tmp_path):
+    """Made by commit e162b58 with `learn` of this file: ann=5 and bob=4, bob=3, cleo=2; two of ann's forgotten."""
+    with tarfile.open(EARLIER) as archive:
+        archive.extractall(tmp_path, filter="data")
+    with opened(tmp_path / "home") as device:
+        assert len(device.memory.head(0).identity) == 32
+        for number in range(2):
+            assert device.verify(number).holds
+            assert device.verify(number).superseded == []
+        device.predict(samples("ann", 1, 2)[0])
+        assert len(device.memory.head(0).identity) == 32, "a prediction stores no other state"
+        device.forget("bob", rounds=[1], count=1)
+        learn(device, ann=2)
+        assert device.memory.head(0).identity == hash_of(device.learner.recipe_digest, device.ledger.lineage(0)).value
+        assert device.verify(2).holds
+        assert device.verify(3).holds
+        state = state_of(device)
+    assert examine_home(tmp_path / "home").problems == []
+    with opened(tmp_path / "home") as device:
+        assert state_of(device) == state
+        assert device.verify().holds
 
 
 def test_doctor_and_verify_find_a_state_that_is_not_the_sum(tmp_path):

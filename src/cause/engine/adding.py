@@ -9,9 +9,8 @@ takes, and when the device is closed. After a crash the samples that no stored s
 """
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from typing import Any
 
 from cause.common import positions as pos
@@ -19,12 +18,13 @@ from cause.common.hashing import digest
 from cause.engine.chain import Chain
 from cause.engine.executor import Executor
 from cause.engine.learner import Learner, Predictor
-from cause.engine.ledger import Lineage, Segment, Selection
+from cause.engine.ledger import Segment, Selection
 from cause.engine.memory import LazyShelf, SubModel
 from cause.engine.plan import ShardPlan
 from cause.engine.progress import Tally, Watch
 from cause.engine.quarantine import hits
 from cause.engine.samples import Lesson, Piece, SegmentKey
+from cause.engine.set_hash import SetHash
 from cause.engine.state import State
 from cause.engine.summing import SummingLearner
 from cause.errors import BudgetError, CauseError, DamageError, error_name
@@ -50,7 +50,7 @@ class Adding:
         self._held, self._learner = held, learner
         self.failed: dict[int, Exception] = {}
         self.in_fresh_processes = False  # sums are the same in any process, and 10⁶ samples need not be sent there
-        self._origin = digest("additive", learner.recipe_digest)
+        held.ledger.lists_digests = False  # identities need no manifests
         self._forget_everything()
 
     def _forget_everything(self) -> None:
@@ -61,7 +61,8 @@ class Adding:
                 memory.discard(key)
         self._state: Any = None
         self._upto: SegmentKey | None = None  # the last segment that is in the state
-        self._identities: dict[SegmentKey, bytes] = {}  # of the state after a segment
+        self._ids: SetHash | None = None  # of the samples in the state; None until it is needed
+        self._identity = b""  # of the state
         self._basis: tuple[int, int] | None = None  # which loading of the ledger the state belongs to
         self._solution: _Solution | None = None
         self._unsaved = 0  # samples added or subtracted since a state was stored
@@ -142,15 +143,17 @@ class Adding:
             return None
         segment = missing[0]
         try:
+            ids = self._set_hash()
             for piece in segment.pieces:
                 self._learner.add(self._state, piece)
+            for piece_digest in segment.piece_digests:
+                ids.add(piece_digest)
         except BaseException as error:
             self._forget_everything()  # a part of the segment may be in the sums
             if isinstance(error, Exception):
                 self.failed = {SHARD: error}
             raise
-        self._chain(segment)
-        self._upto = segment.key
+        self._upto, self._identity = segment.key, ids.value
         self._unsaved += segment.count
         segment.trained = True
         self._solution, self._settled = None, False
@@ -183,27 +186,21 @@ class Adding:
                 return
             with suppress(DamageError):  # then it is removed, and the one before it is next
                 self._state, self._upto = self._learner.decode(held.load(head.key)), head.key
-                self._identities[head.key], self._basis = head.identity, basis
+                self._identity, self._basis = head.identity, basis
 
-    # Identities: each follows from the one before it and the ids of a segment, as those of sub-models do
+    def _set_hash(self) -> SetHash:
+        """Return the hash of the samples in the state, to be changed with it: its value is the state's identity.
 
-    def _chain(self, segment: Segment) -> None:
-        before = self._origin if self._upto is None else self._identities[self._upto]
-        self._identities[segment.key] = sha256(before + segment.manifest).digest()
-
-    def _chain_again(self, lineage: Lineage, first: SegmentKey) -> None:
-        """Compute the identities from a segment on, after a deletion in it: one hash for each later segment."""
-        identities, upto = self._identities, self._upto
-        while identities and next(reversed(identities)) >= first:  # they are in the order of the segments
-            identities.popitem()
-        self._upto = next(reversed(identities), None)
-        identity = self._origin if self._upto is None else identities[self._upto]
-        for segment in lineage.after(self._upto):
-            if upto is None or segment.key > upto:
-                break
-            identity = sha256(identity + segment.manifest).digest()
-            identities[segment.key] = identity
-        self._upto = next(reversed(identities), None)
+        States that earlier versions stored have an identity of another form: theirs is computed from all samples, once.
+        """
+        if self._ids is None:
+            if SetHash.is_value(self._identity):
+                self._ids = SetHash(self._identity)
+            else:
+                lineage, upto = self._held.ledger.lineage(SHARD), self._upto
+                held = [] if upto is None else [*lineage.before(upto), lineage[upto]]
+                self._ids = hash_of(self._learner.recipe_digest, held)
+        return self._ids
 
     # Serving and storing
 
@@ -212,7 +209,7 @@ class Adding:
         memory, last = self._held.memory, self._held.ledger.lineage(SHARD).last
         if last is None or self._upto != last:
             return
-        head, identity = memory.head(SHARD), self._identities[last]
+        head, identity = memory.head(SHARD), self._identity
         if head is not None and (head.key, head.identity) == (last, identity):
             return
         for key in list(memory.stored_of(SHARD)):
@@ -272,17 +269,22 @@ class Adding:
         ledger.delete(selection)
         dropped = [key for shard_plan in plans for key in memory.drop_from(shard_plan.first)]
         if self._state is not None and plans:
-            self._chain_again(ledger.lineage(SHARD), plans[0].first)
+            self._upto = ledger.lineage(SHARD).newest_upto(self._upto)
             self._serve()
         return dropped
 
     def _subtract(self, selection: Selection) -> None:
+        ids = self._set_hash()
         for (user, round_), positions in selection.items():
-            for key, piece in self._held.ledger.held_pieces(user, round_):
-                chosen = pos.common(piece.positions, positions)
+            for key, (upload, held) in self._held.ledger.held_pieces(user, round_):
+                chosen = pos.common(held, positions)
                 if len(chosen) and self._upto is not None and key <= self._upto:
-                    self._learner.subtract(self._state, Piece(piece.upload, chosen))
+                    self._learner.subtract(self._state, Piece(upload, chosen))
                     self._unsaved += len(chosen)
+                    ids.remove(digest(upload.names(held)))
+                    if len(left := pos.minus(held, chosen)):
+                        ids.add(digest(upload.names(left)))
+        self._identity = ids.value
 
     def deleted(self) -> None:
         """Finish the repair: the state is whole when a forget returns."""
@@ -307,8 +309,7 @@ class Adding:
     def predictor(self, learner: Learner, head: SubModel) -> Predictor:
         """Return a function that predicts with the head; it solves the state at its first call."""
         if self._solution is None or self._solution.identity != head.identity:
-            live = self._state is not None and self._identities.get(head.key) == head.identity
-            if live and self._upto == head.key:
+            if self._state is not None and (self._upto, self._identity) == (head.key, head.identity):
                 state = self._learner.copied(self._state)
             else:
                 state = self._learner.decode(self._held.load(head.key))
@@ -362,6 +363,24 @@ class _Solution:
                 self._predictor = self._learner.predictor(self._state)
                 self._state = None
         return self._predictor(x)
+
+
+def hash_of(recipe: bytes, segments: Iterable[Segment]) -> SetHash:
+    """Return the hash of the samples of segments: its value is the identity of a state that has added them up.
+
+    Parameters
+    ----------
+    recipe
+        The digest of the learner's recipe, which belongs to the identity.
+    segments
+        The samples. A piece, one user's samples in a segment, is an element of the set.
+    """
+    made = SetHash()
+    made.add(digest("additive", recipe))
+    for segment in segments:
+        for piece_digest in segment.piece_digests:
+            made.add(piece_digest)
+    return made
 
 
 def _lesson(key: SegmentKey, segments: Sequence[Segment]) -> Lesson:

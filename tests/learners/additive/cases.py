@@ -203,7 +203,7 @@ def merged(life: Life, arguments: dict, draw: np.random.Generator) -> bytes:
         part = Cause(learner=AdditiveLearner(**arguments))
         for t in range(1, len(life.rounds) + 1):
             part.learn({name: arrays for name, arrays in life.left(t).items() if name == user})
-        total.merge(learner.decode(state_of(part)))
+        total.merge(learner.decode(state_of(part)), learner.most_samples)
     return learner.encode(total)
 
 

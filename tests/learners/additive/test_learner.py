@@ -189,6 +189,22 @@ def test_an_overflow_is_refused_with_its_numbers(monkeypatch):
     device.learn({"bob": samples(2)})
 
 
+def test_a_merge_that_could_overflow_is_refused_with_its_numbers():
+    made = learner(bits=16)
+    one, other = made.empty(), made.empty()
+    one.samples, other.samples = made.most_samples - 1, 2  # as if they had been added
+    before = one.encoded()
+    with pytest.raises(BudgetError, match=f"2 samples cannot be added to one of {made.most_samples - 1:,}"):
+        one.merge(other, made.most_samples)
+    assert one.encoded() == before
+    other.samples = 1
+    one.merge(other, made.most_samples)
+    assert one.samples == made.most_samples
+    other.samples = -1
+    with pytest.raises(BudgetError, match="-1 samples"):
+        one.merge(other, made.most_samples)
+
+
 def test_inputs_are_kept_if_asked():
     made = learner(keep="samples")
     device = Cause(learner=made)

@@ -34,10 +34,12 @@ from cause.device.store.sealed_store import SealedStore
 from cause.device.store.seals import open_identity
 from cause.device.store.shelf import HomeShelf
 from cause.device.vault import commitment
+from cause.engine.adding import hash_of
 from cause.engine.memory import Memory
 from cause.engine.plan import ShardPlan
 from cause.engine.samples import SegmentKey
-from cause.errors import LogError
+from cause.engine.set_hash import SetHash
+from cause.errors import HomeError, LogError
 
 if TYPE_CHECKING:
     from cause.device.store.ledger import HomeLedger
@@ -49,6 +51,8 @@ NONCE = b"cause: nonce of a request\0"
 """The prefix of a nonce when it is hashed."""
 
 
+SET_HASH = "set-hash"
+"""The value of `data_form` where `data` commits to a hash of the set of samples; without it, to a list of digests."""
 OUTSIDE = "a machine that was frozen as a whole: suspended, paused, or copied while it ran"
 """What the bound of a lease does not cover, as receipts say it."""
 
@@ -211,7 +215,7 @@ class Receipts(Log):
                         if sub_model.shard == plan.shard
                         and (released := self._shelf.name_of_released(sub_model)) is not None
                     ],
-                    "data": commitment(key, self.manifest(plan.shard, self._ledger.round)).hex(),
+                    **self._data(plan.shard, key),
                     "serving": None if head is None else self._sub_model(head.key),
                 }
             )
@@ -229,6 +233,19 @@ class Receipts(Log):
     def replace_keys(self, request: str, evidence: Evidence) -> None:
         """Replace the names of the keys that commit to the touched shards' data; call it in a transaction."""
         self._queries.replace_manifest_keys(evidence.old, request, evidence.shards.items())
+
+    def _data(self, shard: int, key: bytes) -> dict[str, str]:
+        """The commitment to a shard's data, and its form; nothing if samples that are needed for it are damaged.
+
+        The identity of an additive device's state is a hash of all samples in it, so that no other round is looked at.
+        """
+        head, last = self._trained().memory.head(shard), self._ledger.lineage(shard).last
+        if head is not None and head.key == last and SetHash.is_value(head.identity):
+            return {"data": commitment(key, head.identity).hex(), "data_form": SET_HASH}
+        try:
+            return {"data": commitment(key, self.manifest(shard, self._ledger.round)).hex()}
+        except HomeError:
+            return {}
 
     def manifest(self, shard: int, upto: int) -> bytes:
         """The digest of the ids of a shard's retained samples of all rounds up to `upto`."""
@@ -261,12 +278,22 @@ class Receipts(Log):
             return
         if any(kind == "effect" for _, kind in unsigned):
             self._store.destroy()  # an error may have left keys, while a training went on to its end
-        now = self._clock()
         with self._database.transaction():
-            # keys that a crash left were destroyed by this opening, so not before now
-            self._queries.mark_destroyed((request for request, _ in unsigned), now)
-            self.append((request, kind, self._body(request, kind)) for request, kind in unsigned)
-            self._queries.mark_signed([(request, _SIGNED[kind]) for request, kind in unsigned])
+            self._sign(unsigned)
+
+    def sign_repairs(self) -> None:
+        """Sign and log the receipts of repairs, of requests whose effect has a receipt; call it in a transaction."""
+        unsigned = self._queries.unsigned()
+        without = {request for request, kind in unsigned if kind == "effect"}  # their keys may not be destroyed yet
+        self._sign([(request, kind) for request, kind in unsigned if request not in without])
+
+    def _sign(self, unsigned: Sequence[tuple[str, str]]) -> None:
+        if not unsigned:
+            return
+        # keys that a crash left were destroyed by this opening, so not before now
+        self._queries.mark_destroyed((request for request, _ in unsigned), self._clock())
+        self.append((request, kind, self._body(request, kind)) for request, kind in unsigned)
+        self._queries.mark_signed([(request, _SIGNED[kind]) for request, kind in unsigned])
 
     def _body(self, request: str, kind: str) -> dict[str, Any]:
         served, trained = self._queries.served(request), self._trained()
@@ -396,7 +423,12 @@ class Receipts(Log):
         name = self._queries.manifest_key(shard["shard"], body["served_with"])
         if name is None:
             return None
-        expected = self._store.vault.commit(name, self.manifest(shard["shard"], body["round"]))
+        if shard.get("data_form") == SET_HASH:
+            held = (s for s in self._ledger.lineage(shard["shard"]) if s.key.round <= body["round"])
+            data = hash_of(bytes.fromhex(body["recipe"]), held).value
+        else:
+            data = self.manifest(shard["shard"], body["round"])
+        expected = self._store.vault.commit(name, data)
         return bool(expected.hex() == shard["data"])
 
     def _sub_model_holds(self, serving: dict[str, Any]) -> bool | None:

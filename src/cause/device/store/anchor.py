@@ -114,7 +114,7 @@ class Anchor:
         mark
             The state that it names; that of an empty ledger by default.
         """
-        page = _page(vault.key(DEVICE_KEY), 0, mark or Mark())
+        page = _record(vault.key(DEVICE_KEY), 0, mark or Mark()).ljust(PAGE_BYTES, b"\0")
         empty = bytes(PAGE_BYTES)
         try:
             disk.write_whole(folder / ANCHOR, page + empty + page + empty)
@@ -129,10 +129,10 @@ class Anchor:
         self._number, self.mark, self._unsynced = self._number + 1, mark, True
 
     def _put(self, file: OpenFile, slot: int, number: int, mark: Mark) -> None:
-        page = _page(self._key, number, mark)
+        record = _record(self._key, number, mark)  # all have the same length, and zeros follow
         try:
             for copy in (0, 2):
-                file.write_at((copy + slot) * PAGE_BYTES, page)
+                file.write_at((copy + slot) * PAGE_BYTES, record)
         except OSError as error:
             raise HomeError(f"cannot write {str(self.path)!r}: {error.strerror}") from None
 
@@ -186,9 +186,9 @@ class Anchor:
         return (number, Mark(*parts)) if magic == _MAGIC else None
 
 
-def _page(key: bytes, number: int, mark: Mark) -> bytes:
+def _record(key: bytes, number: int, mark: Mark) -> bytes:
     sealed = seal(key, mark.packed(number), _PLACE)
-    return (_HEAD.pack(_MAGIC, len(sealed)) + sealed).ljust(PAGE_BYTES, b"\0")
+    return _HEAD.pack(_MAGIC, len(sealed)) + sealed
 
 
 def remove_partial(folder: Path, disk: Disk) -> None:

@@ -18,6 +18,8 @@ from cause.device.vault import Vault
 from cause.errors import HomeError
 
 Connect = Callable[[Path, bool], Any]
+PAGE_BYTES = 1_024
+"""The size of a page in new ledgers: a transaction writes every page that it changes, mostly for a few bytes of it."""
 CHANGE = "change"
 """The row of `meta` with the number of the ledger's last change."""
 
@@ -126,6 +128,7 @@ class Database:
             self._connection = connect(path, read_only)
             self.run("PRAGMA foreign_keys=ON")
             if not read_only:
+                self.run(f"PRAGMA page_size={PAGE_BYTES}")  # of a new ledger; others keep theirs
                 self.run("PRAGMA secure_delete=ON")
                 self.run("PRAGMA synchronous=FULL")
                 self.run("PRAGMA journal_mode=WAL")

@@ -166,8 +166,10 @@ class Forgetting:
             rewrite.old += [] if old is None else [old[0]]
             rewrite.segments[key] = None
             if key in ledger.lineage(key.shard):
-                name = rewrite.new_key()
-                sealed = seal_digests(rewrite.keys[name], key, ledger.digests(key))
+                name = sealed = None
+                if ledger.lists_digests:
+                    name = rewrite.new_key()
+                    sealed = seal_digests(rewrite.keys[name], key, ledger.digests(key))
                 rewrite.segments[key] = ledger.lineage(key.shard)[key].count, name, sealed
         rewrite.users = sorted({user for user, _ in selection if not ledger.rounds_of(user)})
         rewrite.directory = self._directory.plan(removed=rewrite.users)

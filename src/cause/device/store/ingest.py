@@ -59,6 +59,8 @@ class Ingest:
     ) -> None:
         self._store, self._tables, self._directory = store, tables, directory
         self._inbox, self._reserve, self._clock = inbox, reserve, clock
+        self.lists_digests = True
+        """Whether each segment gets a sealed list of its pieces' digests."""
 
     def record(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: Intake) -> None:
         """Write a round's samples and name them in the tables, durably and in one step.
@@ -89,7 +91,7 @@ class Ingest:
         self._reserve.require(self._tables, sum(sizes.values()) - intake.bytes, largest)
         pseudonyms, new = self._pseudonyms(whole)
         change = self._directory.plan(new)
-        names = {key: os.urandom(16) for key in segments}
+        names = {key: os.urandom(16) for key in segments if self.lists_digests}
         keys |= {name: os.urandom(32) for name in names.values()} | change.keys
         self._directory.seal(change, store.vault)
         store.write(keys, contents)
@@ -117,14 +119,7 @@ class Ingest:
             uploads[user] = samples.add_upload(round_, now, first_arrival, arrived.pseudonyms[user], sealed)
             samples.add_blocks(uploads[user], [(name, arrived.sizes[name]) for name, _ in blocks])
         self._inbox.leave(arrived.intake, round_, now, uploads)
-        segments = []
-        for key in sorted(arrived.segments):
-            pieces = sorted(arrived.segments[key], key=lambda piece: piece.upload.user)
-            digests = [(arrived.pseudonyms[p.upload.user], digest(p.upload.names(p.positions))) for p in pieces]
-            name, count = arrived.segment_names[key], sum(len(piece.positions) for piece in pieces)
-            with vault.borrow(name) as borrowed:
-                segments.append((key, count, name, seal_digests(borrowed, key, digest_rows(digests))))
-        samples.add_segments(segments)
+        samples.add_segments((key, *self._segment_row(arrived, key)) for key in sorted(arrived.segments))
         placed = [(key, piece) for key, pieces in arrived.segments.items() for piece in pieces]
         samples.add_pieces((uploads[p.upload.user], PieceRow(key, p.positions)) for key, p in placed)
         sealing = {user: upload_key(vault, [name for name, _ in blocks]) for user, blocks in arrived.cuts.items()}
@@ -137,6 +132,17 @@ class Ingest:
             ],
         )  # fmt: skip
         wipe(*sealing.values())
+
+    def _segment_row(self, arrived: _Round, key: SegmentKey) -> tuple[int, bytes | None, bytes | None]:
+        """The number of samples of a segment, and its key's name and sealed digests if it has a list of them."""
+        count = sum(len(piece.positions) for piece in arrived.segments[key])
+        if key not in arrived.segment_names:
+            return count, None, None
+        pieces = sorted(arrived.segments[key], key=lambda piece: piece.upload.user)
+        digests = [(arrived.pseudonyms[p.upload.user], digest(p.upload.names(p.positions))) for p in pieces]
+        name = arrived.segment_names[key]
+        with self._store.vault.borrow(name) as borrowed:
+            return count, name, seal_digests(borrowed, key, digest_rows(digests))
 
     def _pseudonyms(self, users: Mapping[str, object]) -> tuple[dict[str, int], dict[str, int]]:
         """The pseudonyms of all users, and those of the new users alone."""

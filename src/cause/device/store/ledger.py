@@ -84,6 +84,11 @@ class StoredSegment(Segment):
         return next(positions, range(0))
 
     @property
+    def piece_digests(self) -> Sequence[bytes]:
+        """The digests of the ids in each user's piece."""
+        return [row.tobytes() for row in self._ledger.digests(self.key)["digest"]]
+
+    @property
     def manifest(self) -> bytes:
         """The digest of the ids of all retained samples."""
         if self._manifest is None:
@@ -146,6 +151,15 @@ class HomeLedger:
             users[piece.pseudonym] = Aside(piece.upload, piece.since, piece.verdict)
         for upload_id, blocks in list(self._blocks.items()):
             blocks.replace(self._samples.block_names(upload_id))
+
+    @property
+    def lists_digests(self) -> bool:
+        """Whether the table of segments has sealed lists of the pieces' digests."""
+        return self._ingest.lists_digests
+
+    @lists_digests.setter
+    def lists_digests(self, lists: bool) -> None:
+        self._ingest.lists_digests = lists
 
     # Who has what
 
@@ -274,7 +288,7 @@ class HomeLedger:
 
     def delete(self, selection: Selection) -> None:
         """Delete samples in memory, until `committed` or the next `load`; the home changes the tables."""
-        touched: dict[int, SegmentKey] = {}
+        touched: set[SegmentKey] = set()
         for (user, round_), forgotten in selection.items():
             left = []
             for key, held in self.pieces_of(user, round_):
@@ -287,16 +301,16 @@ class HomeLedger:
                     assert isinstance(segment, StoredSegment)
                     segment.shrink(segment.count - len(held) + len(kept))
                     self._cached.pop(key, None)
-                    touched[key.shard] = min(key, touched.get(key.shard, key))
+                    touched.add(key)
                 if len(kept):
                     left.append((key, kept))
             self._deleted[user, round_] = left
-        for key in touched.values():
+        for key in touched:
             self._recount(key)
 
     def _recount(self, key: SegmentKey) -> None:
         self._lineages[key.shard].recount(key)
-        if not self._lineages[key.shard].samples:
+        if self._lineages[key.shard].last is None:
             del self._lineages[key.shard]
 
     # Quarantine

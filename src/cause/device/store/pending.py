@@ -120,4 +120,4 @@ class Pending:
             self._tables.requests.clear_behind(behind)
             self._tables.requests.mark_behind(behind, now)
             self._tables.requests.mark_repaired(set(behind), now)
-        self._receipts.issue()
+            self._receipts.sign_repairs()

@@ -1,7 +1,8 @@
 """Brings rows of an older format or of a restored backup up to date, a few uploads at a time.
 
 - Uploads of formats 1 to 4 that have lost samples are written anew with random positions (`relayout`).
-- Segments without a list of digests get one; users that are in no chunk of the directory are added to it.
+- Segments without a list of digests get one, where the law needs it.
+- Users that are in no chunk of the directory are added to it.
 
 Each step is one transaction; after a crash the next opening for writing goes on. An upload whose blocks cannot be read
 stays as it is: `cause doctor` names it.
@@ -74,7 +75,7 @@ class Upgrade:
         skipped: set[int] = set()
         while batch := self._to_renumber(skipped):
             self._renumber(batch, skipped)
-        while keys := self._tables.samples.segments_without_digests(SEGMENTS):
+        while self._ledger.lists_digests and (keys := self._tables.samples.segments_without_digests(SEGMENTS)):
             if not self._add_digests(keys):
                 break
         self._fill_directory()

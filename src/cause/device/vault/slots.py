@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cause.device.vault.secrets_in_memory import Buffer, wiping
 from cause.errors import VaultError
 
 SLOT_BYTES = 4096
@@ -50,11 +51,13 @@ class Slot:
 def slot_file(magic: bytes, slot: Slot) -> bytes:
     """The bytes of a new copy with one secret in it."""
     data = bytearray(FILE_BYTES)
-    data[slot.offset : slot.offset + SLOT_BYTES] = slot.encode(magic)
-    return bytes(data)
+    with wiping(slot.encode(magic)) as page:
+        data[slot.offset : slot.offset + SLOT_BYTES] = page
+    with wiping(data):
+        return bytes(data)
 
 
-def read_slots(path: Path, magic: bytes, copies: Sequence[bytes]) -> list[Slot]:
+def read_slots(path: Path, magic: bytes, copies: Sequence[Buffer]) -> list[Slot]:
     """The secrets in the copies of a file, the newest first; torn and empty slots have none.
 
     Raises
@@ -73,6 +76,8 @@ def read_slots(path: Path, magic: bytes, copies: Sequence[bytes]) -> list[Slot]:
             body = page[_DIGEST_BYTES:][: _HEAD.size + length]
             if seen == magic and version > VERSION:
                 newer = version
+            elif sequence in slots:  # the other copy has it
+                continue
             elif seen == magic and sequence % 2 == position and hashlib.sha256(body).digest() == page[:_DIGEST_BYTES]:
                 slots[sequence] = Slot(sequence, bytes(body[_HEAD.size :]))
     if newer and not slots:

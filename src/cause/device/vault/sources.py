@@ -135,19 +135,23 @@ class RotatingFileKeySource:
         """
         current, data = self._current()
         copies = range(-(-len(data) // FILE_BYTES))
-        blobs = [data[copy * FILE_BYTES :][:FILE_BYTES] for copy in copies]
-        with self._open("overwrite the old key") as file, wiping(current.encode(_MAGIC)) as page:
+        blobs = [memoryview(data)[copy * FILE_BYTES :][:FILE_BYTES] for copy in copies]
+        with (
+            self._open("overwrite the old key") as file,
+            wiping(current.encode(_MAGIC)) as page,
+            wiping(slot_file(_MAGIC, current)) as whole,
+        ):
             if len(data) < 2 * FILE_BYTES:
                 with contextlib.suppress(OSError):  # no room, or media of a fixed size: one copy, as before
-                    file.write_at(FILE_BYTES, slot_file(_MAGIC, current))
-            settled = all(blob == slot_file(_MAGIC, current) for blob in blobs)
+                    file.write_at(FILE_BYTES, whole)
+            settled = all(blob == memoryview(whole) for blob in blobs)
             for copy in copies if not settled else ():
                 file.write_at(copy * FILE_BYTES + current.offset, page)
             self._disk.sync(file)
             for copy in copies:  # also where zeros are seen: after a failed sync the old key may still be on the disk
                 file.write_at(copy * FILE_BYTES + current.other_offset, bytes(SLOT_BYTES))
             self._disk.sync(file)
-        wipe(data, *blobs, current.payload)
+        wipe(data, current.payload)
 
     @contextlib.contextmanager
     def _open(self, purpose: str) -> Iterator[OpenFile]:
@@ -168,7 +172,8 @@ class RotatingFileKeySource:
         if not FILE_BYTES <= len(data) <= 2 * FILE_BYTES:
             expected = f"{FILE_BYTES} or {2 * FILE_BYTES}"
             raise VaultError(f"{str(self.path)!r} has {len(data)} bytes, expected {expected}: it is damaged or foreign")
-        current = read_slots(self.path, _MAGIC, [data[:FILE_BYTES], data[FILE_BYTES:]])[0]
+        view = memoryview(data)  # slices of bytes would be copies that stay in memory
+        current = read_slots(self.path, _MAGIC, [view[:FILE_BYTES], view[FILE_BYTES:]])[0]
         if len(current.payload) != KEY_BYTES:
             raise VaultError(f"{str(self.path)!r} holds a key of {len(current.payload)} bytes, expected {KEY_BYTES}")
         return current, data

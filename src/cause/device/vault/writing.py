@@ -24,7 +24,9 @@ from cause.device.vault.sources import RotatingKeySource
 from cause.device.vault.twin import COPY, Twin
 from cause.errors import VaultError
 
-PAGE_BYTES = 32 * 1024  # up to 680 keys
+PAGE_BYTES = 8 * 1024
+"""The size of a page in new vaults, up to 168 keys. An erasure writes the pages of its keys anew, twice and as zeros,
+and the table of all pages: larger pages are better from about 100,000 keys on."""
 _TABLE_STEP = 4096  # by how much tables grow
 
 

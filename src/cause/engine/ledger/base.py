@@ -35,6 +35,9 @@ class Quarantined:
 class Ledger(Protocol):
     """Records of rounds, users and segments. It holds nothing about samples that were deleted."""
 
+    lists_digests: bool
+    """Whether each segment's digests are stored as a list, for its manifest; a law that needs none sets it to False."""
+
     @property
     def round(self) -> int:
         """The number of the last round; 0 before the first."""

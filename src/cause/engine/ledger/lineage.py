@@ -1,7 +1,7 @@
 """A shard's segments, in the order in which they are trained."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 
 from cause.common import positions as pos
 from cause.common.hashing import digest
@@ -72,85 +72,98 @@ class Segment:
         return self._digests[user]
 
     @property
+    def piece_digests(self) -> Sequence[bytes]:
+        """The digests of the ids of each user's samples, sorted by user."""
+        return [self.piece_digest(user) for user in self._pieces]
+
+    @property
     def manifest(self) -> bytes:
         """Digest of the ids of all its samples, independent of the order of uploads."""
         if self._manifest is None:
-            self._manifest = digest(*(self.piece_digest(user) for user in self._pieces))
+            self._manifest = digest(*self.piece_digests)
         return self._manifest
 
 
 class Lineage:
-    """The segments of one shard that have retained samples, with running totals of the samples.
+    """The segments of one shard that have retained samples, in order.
 
-    A deletion recomputes the totals after it, which costs no more than the replay that follows.
+    A deletion takes a time that grows with the logarithm of the number of segments. Running totals of the samples are
+    kept up to the last segment that was asked for and not changed since.
     """
 
     def __init__(self) -> None:
         self._segments: list[Segment] = []
-        self._at: dict[SegmentKey, int] = {}
+        self._counts: dict[SegmentKey, int] = {}  # the samples of each segment, as they are in the total
+        self._samples = 0
         self._totals = [0]
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._at
+        return key in self._counts
 
     def __getitem__(self, key: SegmentKey) -> Segment:
-        return self._segments[self._at[key]]
+        return self._segments[self._index(key)]
+
+    def _index(self, key: SegmentKey) -> int:
+        if key not in self._counts:
+            raise KeyError(key)
+        return bisect_left(self._segments, key, key=_key)
 
     @property
     def samples(self) -> int:
         """The number of retained samples of the shard."""
-        return self._totals[-1]
+        return self._samples
 
     @property
     def last(self) -> SegmentKey | None:
         """The key of the newest segment; None if there is none."""
         return self._segments[-1].key if self._segments else None
 
+    def newest_upto(self, key: SegmentKey | None) -> SegmentKey | None:
+        """Return the key of the newest segment that is not after this key; None if there is none, or for None."""
+        end = 0 if key is None else bisect_right(self._segments, key, key=_key)
+        return self._segments[end - 1].key if end else None
+
     def before(self, key: SegmentKey) -> Sequence[Segment]:
         """Return the segments before one."""
-        return self._segments[: self._at[key]]
+        return self._segments[: self._index(key)]
 
     def after(self, key: SegmentKey | None) -> Sequence[Segment]:
         """Return the segments after one; all segments for None."""
-        return self._segments[0 if key is None else self._at[key] + 1 :]
+        return self._segments[0 if key is None else self._index(key) + 1 :]
 
     def samples_upto(self, key: SegmentKey | None) -> int:
         """Return the number of retained samples in the segments up to and including one; 0 for None."""
-        return 0 if key is None else self._totals[self._at[key] + 1]
+        end, totals = 0 if key is None else self._index(key) + 1, self._totals
+        while len(totals) <= end:
+            totals.append(totals[-1] + self._segments[len(totals) - 1].count)
+        return totals[end]
 
     def append(self, segment: Segment) -> None:
         """Add a segment after the last one."""
-        self._at[segment.key] = len(self._segments)
         self._segments.append(segment)
-        self._totals.append(self._totals[-1] + segment.count)
+        self._counts[segment.key] = segment.count
+        self._samples += segment.count
 
     def put(self, segment: Segment) -> None:
         """Update the totals after samples were added to a segment; insert the segment if it is not there."""
-        if segment.key in self:
-            self.recount(segment.key)
-            return
-        start = sum(earlier.key < segment.key for earlier in self._segments)
-        for later in (segment, *self._cut(start)):
-            self.append(later)
+        if segment.key not in self:
+            self._segments.insert(bisect_left(self._segments, segment.key, key=_key), segment)
+            self._counts[segment.key] = 0
+        self.recount(segment.key)
 
     def recount(self, key: SegmentKey) -> None:
-        """Update the totals after deletions in a segment or after it; remove empty segments."""
-        start = self._at[key]
-        counts = [segment.count for segment in self._segments[start:]]
-        if all(counts):  # no segment moves
-            self._totals[start:] = accumulate(counts, initial=self._totals[start])
-            return
-        for segment in self._cut(start):
-            if segment.count:
-                self.append(segment)
+        """Update the totals after a segment was changed; remove it if it is empty."""
+        at = self._index(key)
+        count = self._segments[at].count
+        self._samples += count - self._counts[key]
+        self._counts[key] = count
+        del self._totals[at + 1 :]
+        if not count:
+            del self._segments[at], self._counts[key]
 
-    def _cut(self, start: int) -> list[Segment]:
-        """Remove the segments from an index on, and return them."""
-        removed = self._segments[start:]
-        del self._segments[start:], self._totals[start + 1 :]
-        for segment in removed:
-            del self._at[segment.key]
-        return removed
+
+def _key(segment: Segment) -> SegmentKey:
+    return segment.key

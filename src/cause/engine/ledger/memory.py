@@ -1,6 +1,6 @@
 """The ledger of a device without a home: everything is in the process's memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from cause.common import positions as pos
 from cause.common.positions import Positions
@@ -23,6 +23,7 @@ class MemoryLedger:
     """
 
     def __init__(self) -> None:
+        self.lists_digests = True  # they are computed from the uploads in any case
         self._round = 0
         self._lineages: dict[int, Lineage] = {}
         self._uploads: dict[str, dict[int, list[SegmentKey]]] = {}
@@ -80,7 +81,7 @@ class MemoryLedger:
                 self._uploads.setdefault(piece.upload.user, {}).setdefault(round_, []).append(key)
 
     def delete(self, selection: Selection) -> None:
-        touched: dict[int, SegmentKey] = {}
+        touched: set[SegmentKey] = set()
         for (user, round_), positions in selection.items():
             uploads, retained_in = self._uploads[user], []
             for key in uploads[round_]:
@@ -90,7 +91,7 @@ class MemoryLedger:
                 segment = self._lineages[key.shard][key]
                 if len(pos.common(segment.positions(user), positions)):
                     segment.remove(user, positions)
-                    touched[key.shard] = min(key, touched.get(key.shard, key))
+                    touched.add(key)
                 if len(segment.positions(user)):
                     retained_in.append(key)
             if retained_in:
@@ -101,12 +102,13 @@ class MemoryLedger:
                 del self._uploads[user]
         self._recount(touched)
 
-    def _recount(self, touched: Mapping[int, SegmentKey]) -> None:
-        """Update the shards after deletions from a segment on; remove empty shards."""
-        for shard, key in touched.items():
-            self._lineages[shard].recount(key)
-            if not self._lineages[shard].samples:
-                del self._lineages[shard]
+    def _recount(self, touched: Iterable[SegmentKey]) -> None:
+        """Update the shards after deletions in these segments; remove empty shards."""
+        for key in touched:
+            lineage = self._lineages[key.shard]
+            lineage.recount(key)
+            if lineage.last is None:
+                del self._lineages[key.shard]
 
     # Quarantine
 
@@ -123,7 +125,7 @@ class MemoryLedger:
             piece = segment.piece(user)
             self._aside.setdefault(key, {})[user] = piece, verdict
             segment.remove(user, piece.positions)
-        self._recount({key.shard: key})
+        self._recount([key])
 
     def reinstate(self, first: SegmentKey) -> None:
         for key in sorted(key for key in self._aside if key.shard == first.shard and key >= first):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cause.errors import LearnerError
+from cause.errors import BudgetError, LearnerError
 from cause.learners.additive.triangle import Triangle
 
 _HEAD = struct.Struct("<8sqq")
@@ -50,16 +50,30 @@ class Sums:
             for shape in shapes.values()
         )
 
-    def merge(self, other: "Sums") -> None:
+    def merge(self, other: "Sums", most_samples: int) -> None:
         """Add another state, in place: the sums over both devices' samples.
+
+        Parameters
+        ----------
+        other
+            A state of the same recipe.
+        most_samples
+            The number of samples up to which no sum can overflow (`AdditiveLearner.most_samples`).
 
         Raises
         ------
         LearnerError
             If the states have other parts.
+        BudgetError
+            If sums over the samples of both could overflow. Nothing was changed then.
         """
         if dict(other.shapes) != dict(self.shapes):
             raise LearnerError(f"states with the parts {dict(other.shapes)} and {dict(self.shapes)} cannot be added")
+        if not 0 <= other.samples <= most_samples - self.samples:
+            raise BudgetError(
+                f"a state of {other.samples:,} samples cannot be added to one of {self.samples:,}: sums of this recipe "
+                f"hold {most_samples:,} samples without an overflow"
+            )
         self.samples += other.samples
         self.clipped += other.clipped
         for name, part in self.parts.items():

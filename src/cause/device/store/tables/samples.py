@@ -139,9 +139,15 @@ class SampleTables:
 
     def replace_blocks(self, upload: int, names: Sequence[bytes], sizes: Mapping[bytes, int]) -> None:
         """Let an upload have these blocks; `sizes` has the bytes of those that it did not have before."""
-        before = dict(self._database.rows("SELECT key, bytes FROM blocks WHERE upload=?", [upload]))
-        self._database.run("DELETE FROM blocks WHERE upload=?", [upload])
-        self.add_blocks(upload, [(name, sizes.get(name) or before[name]) for name in names])
+        before, kept = self._database.rows("SELECT key, part FROM blocks WHERE upload=?", [upload]), set(names)
+        parts = {bytes(name): part for name, part in before if bytes(name) in kept}
+        self._database.many("DELETE FROM blocks WHERE key=?", [[name] for name, _ in before if bytes(name) not in kept])
+        rows, last = [], -1
+        for name in names:
+            last = parts.get(name, last + 1)  # what takes the place of a block has its number, or a lower one
+            if name not in parts:
+                rows.append((name, upload, last, sizes[name]))
+        self._database.many("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)
 
     def stored_bytes(self) -> int:
         """How many bytes the samples take on the disk, staged ones included."""
@@ -237,8 +243,8 @@ class SampleTables:
             return None
         return bytes(row[0]), None if row[1] is None else bytes(row[1])
 
-    def add_segments(self, segments: Iterable[tuple[SegmentKey, int, bytes, bytes]]) -> None:
-        """Add segments that are not trained yet: samples, key's name and sealed digests of each."""
+    def add_segments(self, segments: Iterable[tuple[SegmentKey, int, bytes | None, bytes | None]]) -> None:
+        """Add segments that are not trained yet: samples of each, and its key's name and sealed digests, if any."""
         self._database.many(
             "INSERT INTO segments (shard, round, slice, trained, samples, key, sealed_digests) "
             "VALUES (?, ?, ?, 0, ?, ?, ?)",
