@@ -54,6 +54,11 @@ class Tally:
     violations: list[str] = field(default_factory=list)
 
 
+def _label(user: str, round_: int) -> str:
+    """Return by what the samples of a user and round are named in a report."""
+    return f"of {user[:12]} in round {round_} "
+
+
 class Life:
     """A device from its first round to its end.
 
@@ -119,7 +124,7 @@ class Life:
             x, _ = self._samples(user, round_)
             for kind, named in groups.items():
                 rows = x.astype(kind)
-                named |= {f"row {n} of {user[:12]} in round {round_} ({kind})": r.tobytes() for n, r in enumerate(rows)}
+                named |= {f"row {n} {_label(user, round_)}({kind})": r.tobytes() for n, r in enumerate(rows)}
         groups["names"] = {f"the name {name[:12]}": name.encode() for name in names}
         return [Needles(named) for named in groups.values() if named]
 
@@ -319,13 +324,15 @@ class Life:
         kept = [(user, t) for t, users in self._kept.items() for user in users]
         names = sorted({user for user, _ in [*forgotten, *kept]})
         gone, everything = Search(self._needles(forgotten, [])), Search(self._needles([*forgotten, *kept], names))
-        processes = self._cluster.processes() | dict.fromkeys(self._cluster.network.processes(), "")
+        processes = dict.fromkeys(self._cluster.network.processes(), "") | self._cluster.processes()
         processes.pop(self._driver.pid, None)
-        for pid, command in processes.items():
-            found = (gone if is_worker(command) else everything).in_process(pid)
-            if found and is_worker(command_of(pid)):  # it has become one since
-                command, found = command_of(pid), gone.in_process(pid)
-            self._report(found, f"the memory of {command[:60].strip() or f'process {pid}'}")
+        labels = [_label(user, round_) for user, round_ in forgotten]
+        # workers first: Ray ends those of a node that is cut off for long, leases or not
+        for pid, command in sorted(processes.items(), key=lambda each: not is_worker(each[1])):
+            found, now = everything.in_process(pid), command_of(pid)
+            if is_worker(command) or is_worker(now) or not now:  # a worker may hold what was not forgotten
+                found = [each for each in found if any(label in each for label in labels)]
+            self._report(found, f"the memory of {(now or command)[:60].strip() or f'process {pid}'}")
         self.tally.processes_searched += len(processes)
         self._report(everything.in_folder(Path("/dev/shm")), "shared memory")
         for folder in self._cluster.ray_folders:
