@@ -33,6 +33,8 @@ class Comparison:
     numbers: int = 0
     nodes: set[int] = field(default_factory=set)
     """The numbers of Ray nodes with which the second folder's runs were made."""
+    commits: set[str] = field(default_factory=set)
+    """The commits of the code that made the runs."""
     differences: list[str] = field(default_factory=list)
 
 
@@ -52,6 +54,7 @@ def compare(here: Path, there: Path) -> Comparison:
                 continue
             comparison.runs[cell.kind] += 1
             comparison.nodes.add(other[key].source.get("machine", {}).get("ray_nodes", 0))
+            comparison.commits |= {each[key].source["commit"] for each in (one, other)}
             _compare(one[key].result, other[key].result, f"{name}: {cell}", comparison)
     return comparison
 
@@ -85,6 +88,7 @@ def main() -> int:
         "figures": comparison.figures,
         "runs": dict(comparison.runs),
         "ray_nodes": sorted(comparison.nodes),
+        "commits_of_the_runs": sorted(comparison.commits),
         "numbers_compared": comparison.numbers,
         "differences": comparison.differences,
     }
