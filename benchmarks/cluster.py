@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cluster_costs import all_costs
-from benchmarks.cluster_learners import Computing, Waiting
+from benchmarks.cluster_learners import Computing
 from cause.cli.output import print_table
 from cause.engine.arrays import ArrayUpload
 from cause.engine.executor import Executor, ShardWork, Task
@@ -90,30 +90,18 @@ def compare(address: str, turns: int) -> list[dict[str, Any]]:
 
     with closing(Processes(NODES)) as local, closing(RayExecutor(address, workers=NODES)) as ray:
         found = []
-        for samples in (100, 5_000):
-            work, learner = shards_of(SHARDS, samples), Computing(16)
-            found.append(
-                in_turns(
-                    turns,
-                    {
-                        "local": partial(seconds_of, local, learner, work),
-                        "ray": partial(seconds_of, ray, learner, work),
-                    },
-                    f"{SHARDS} computing segments of {samples:,} samples ({samples * FEATURES * 4 / 1e6:.1f} MB) on 2",
-                )
-            )
-        for samples in (100, 5_000):
-            work, waiting = shards_of(1, samples), Waiting(SEGMENT_S)
-            found.append(
-                in_turns(
-                    turns,
-                    {
-                        "local": partial(seconds_of, local, waiting, work),
-                        "ray": partial(seconds_of, ray, waiting, work),
-                    },
-                    f"a segment of {SEGMENT_S:g} s with {samples:,} samples ({samples * FEATURES * 4 / 1e6:.1f} MB)",
-                )
-            )
+        for shards, learner, name in (
+            (SHARDS, Computing(16), f"{SHARDS} computing segments on {NODES}"),
+            (1, Computing.for_seconds(SEGMENT_S), f"a computing segment of about {SEGMENT_S:g} s"),
+        ):
+            for samples in (100, 5_000):
+                work = shards_of(shards, samples)
+                sides = {
+                    "local": partial(seconds_of, local, learner, work),
+                    "ray": partial(seconds_of, ray, learner, work),
+                }
+                size = f"{samples:,} samples ({samples * FEATURES * 4 / 1e6:.1f} MB)"
+                found.append(in_turns(turns, sides, f"{name}, {size}"))
         found.append(in_turns(turns, {"local": lambda: starts(local), "ray": lambda: starts(ray)}, "start of a worker"))
     return found
 

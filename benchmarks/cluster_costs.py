@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 
 from cause.device.device import Cause
-from cause.executors.cluster.channel import CHUNK, Channel, new_key
+from cause.executors.cluster.channel import Channel, new_key
 from cause.executors.cluster.listener import Listener
 from cause.executors.cluster.messages import NUMBER, Kind
+from cause.executors.cluster.pacing import MOST_PART
 from cause.executors.cluster.remote import RemoteProcess
 from cause.learners.sklearn import SklearnLearner
 
@@ -84,31 +85,36 @@ def sealing(megabytes: int = 256) -> dict[str, float]:
     """Measure the CPU time of sealing alone, and of sending and receiving through a channel."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    sealer, chunk = AESGCM(os.urandom(32)), os.urandom(CHUNK)
+    sealer, chunk = AESGCM(os.urandom(32)), os.urandom(MOST_PART)
     start = time.process_time()
     for number in range(megabytes):
         sealer.encrypt(number.to_bytes(12, "big"), chunk, None)
     sealed = time.process_time() - start
     body = bytes(megabytes << 20)
     with channels() as (device, worker):
-        spent: list[float] = []
+        spent: dict[str, float] = {}
 
-        def receive() -> None:
+        def receive(name: str, channel: Channel) -> None:
             start = time.thread_time()
-            worker.receive()
-            spent.append(time.thread_time() - start)
+            channel.receive()
+            spent[name] = time.thread_time() - start
 
-        thread = threading.Thread(target=receive)
-        thread.start()
-        start = time.thread_time()
+        threads = [threading.Thread(target=receive, args=each) for each in (("worker", worker), ("device", device))]
+        for thread in threads:
+            thread.start()
+        began, start = time.perf_counter(), time.thread_time()
         device.send(Kind.ASSIGNMENT, body)
         sent = time.thread_time() - start
-        thread.join()
+        threads[0].join()
+        taken = time.perf_counter() - began
+        worker.send(Kind.READY)  # ends the thread that receives the confirmations of parts
+        threads[1].join()
     size = megabytes * (1 << 20) / 1e6
     return {
         "sealing_mb_per_cpu_s": size / sealed,
-        "sending_mb_per_cpu_s": size / sent,
-        "receiving_mb_per_cpu_s": size / spent[0],
+        "sending_mb_per_cpu_s": size / (sent + spent["device"]),
+        "receiving_mb_per_cpu_s": size / spent["worker"],
+        "through_a_channel_mb_per_s": size / taken,
     }
 
 
@@ -198,7 +204,7 @@ def segments(rounds: int = 10, shards: int = 4, samples: int = 400) -> dict[str,
     sent = {"bytes": 0}
     write, read = Channel._write, Channel._read
 
-    def counting_write(self: Channel, plain: bytes | memoryview) -> None:
+    def counting_write(self: Channel, plain: bytes | bytearray | memoryview) -> None:
         sent["bytes"] += len(plain) + 16
         write(self, plain)
 

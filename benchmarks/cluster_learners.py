@@ -17,18 +17,17 @@ class Computing(CountingLearner):
         self.thousands = thousands
 
     def train(self, parent, lesson, seed, tick=silent):
+        self._compute()
+        return super().train(parent, lesson, seed, tick)
+
+    def _compute(self) -> None:
         for _ in range(int(1_000 * self.thousands)):
             hashlib.sha256(BLOCK).digest()
-        return super().train(parent, lesson, seed, tick)
 
-
-class Waiting(CountingLearner):
-    """Waits, as for a GPU: the time does not depend on what else the machine does."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__()
-        self.seconds = seconds
-
-    def train(self, parent, lesson, seed, tick=silent):
-        time.sleep(self.seconds)
-        return super().train(parent, lesson, seed, tick)
+    @classmethod
+    def for_seconds(cls, seconds: float) -> "Computing":
+        """Return a learner whose training takes about so long on this machine when nothing else runs."""
+        trial = cls(2)
+        start = time.perf_counter()
+        trial._compute()
+        return cls(trial.thousands * seconds / (time.perf_counter() - start))

@@ -1,4 +1,4 @@
-"""Faults at random moments: killed and stopped workers, killed nodes, links that are cut for short or for long."""
+"""Faults at random moments: killed and stopped workers, killed and emptied nodes, links that are cut."""
 
 import contextlib
 import os
@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from tests.torture_cluster.network import Link
 from tests.torture_cluster.nodes import Cluster
+from tests.waiting import wait_until
 
 LOOK_S = 2.0
 """How often nodes that have ended are looked for."""
@@ -23,6 +24,7 @@ WEIGHTS = {
     "cut all links": 1,
     "cut a link until the node is dead": 0.3,
     "kill a node": 0.7,
+    "remove a node's session folder": 0.5,
     "kill the device": 1.5,
 }
 
@@ -57,6 +59,7 @@ class Faults:
         self.counts: Counter[str] = Counter()
         self._cut_until: dict[Link, float] = {}
         self._continue_at: dict[int, float] = {}
+        self._kill_at: dict[int, float] = {}
         self._on, self._ended = threading.Event(), threading.Event()
         self._next = self._look_at = 0.0
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -74,6 +77,11 @@ class Faults:
         """End for good, with all links whole and all nodes up."""
         self._ended.set()
         self._thread.join()
+        for pid in self._kill_at:
+            if pid in self._cluster.raylets().values():
+                _signal(pid, signal.SIGKILL)
+                wait_until(lambda pid=pid: pid not in self._cluster.raylets().values(), 20)  # type: ignore[misc]
+        self._kill_at.clear()
         for link in self._cluster.network.links:
             self._cluster.network.mend(link)
         self._cut_until.clear()
@@ -95,6 +103,10 @@ class Faults:
             del self._continue_at[pid]
             if pid in self._cluster.workers():  # the number may belong to another process by now
                 _signal(pid, signal.SIGCONT)
+        for pid in [pid for pid, end in self._kill_at.items() if end <= now]:
+            del self._kill_at[pid]
+            if pid in self._cluster.raylets().values():
+                _signal(pid, signal.SIGKILL)
         if now >= self._look_at:
             self._look_at = now + LOOK_S
             self.revive()
@@ -131,11 +143,16 @@ class Faults:
             elif "dead" in what:
                 seconds = 25.0
             self._cut([self._draw.choice(whole)], seconds)
-        elif what == "kill a node":
-            raylets = [pid for link, pid in self._cluster.raylets().items() if link in whole]
+        elif "node" in what:
+            raylets = [(link, pid) for link, pid in self._cluster.raylets().items() if link in whole]
             if len(raylets) < 2:
                 return
-            _signal(self._draw.choice(raylets), signal.SIGKILL)
+            link, pid = self._draw.choice(raylets)
+            if what == "kill a node":
+                _signal(pid, signal.SIGKILL)
+            else:  # no worker can start there any more: after a while somebody starts the node again
+                self._cluster.remove_session(link)
+                self._kill_at[pid] = time.monotonic() + self._draw.uniform(1.0, 5.0)
         else:
             self._kill_device()
         self.counts[what] += 1

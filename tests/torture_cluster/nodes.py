@@ -3,6 +3,7 @@
 import contextlib
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -62,7 +63,24 @@ class Cluster:
             MARK: self.mark,
         }
 
+    def _ray_folder(self, link: Link | None) -> Path:
+        """Return where the files of Ray's head, or of the node of a namespace, are."""
+        return self.folder / ("ray" if link is None else f"ray-{self.network.links.index(link)}")
+
+    @property
+    def ray_folders(self) -> list[Path]:
+        """The folders with Ray's files, of the head and of each node."""
+        return [self._ray_folder(link) for link in (None, *self.network.links)]
+
+    def remove_session(self, link: Link) -> None:
+        """Remove the whole session folder of a node while it runs: sockets, logs, everything."""
+        for session in self._ray_folder(link).glob("session_*"):
+            if not session.is_symlink():
+                shutil.rmtree(session, ignore_errors=True)  # the node may write to it meanwhile
+
     def __enter__(self) -> "Cluster":
+        for folder in self.ray_folders:
+            folder.mkdir()
         try:
             self._start(
                 None, "--head", f"--port={self._port}", "--num-cpus=0", "--include-dashboard=false",
@@ -90,8 +108,12 @@ class Cluster:
         address = self.network.address if link is None else link.address
         ray = [str(Path(sys.executable).parent / "ray"), "start", "--disable-usage-stats"]
         common = [f"--node-ip-address={address}", f"--object-store-memory={80 << 20}"]
+        command = [*ray, *arguments, *common]
+        if link is not None:  # Ray's folder has one path on all nodes, and is another one on each, as on machines
+            own_folder = f'mount --bind "{self._ray_folder(link)}" "{self._ray_folder(None)}" && exec "$@"'
+            command = ["sh", "-c", own_folder, "sh", *command]
         done = subprocess.run(
-            inside(link, [*ray, *arguments, *common]),
+            inside(link, command),
             env={**os.environ, **self.variables},
             stdin=subprocess.DEVNULL,
             capture_output=True,

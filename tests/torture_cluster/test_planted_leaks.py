@@ -50,6 +50,8 @@ def begin(cluster, monkeypatch):
         life.abandon()
     for link in cluster.network.links:
         cluster.network.mend(link)
+    for link in set(cluster.network.links) - set(cluster.raylets()):  # it was cut off for so long that it ended
+        cluster.start(link)
 
 
 def forget_and_check(life: Life) -> list[str]:

@@ -41,7 +41,7 @@ class SilentWorker:
         self._channel.send(Kind.RENEW, NUMBER.pack(0))
 
     def ask_on(self) -> None:
-        """Ask for one more renewal, which the device answers only after what it is sending."""
+        """Ask for one more renewal."""
         self._channel.send(Kind.RENEW, NUMBER.pack(1))
 
     def remove(self) -> None:
@@ -109,8 +109,8 @@ def test_a_worker_that_reads_nothing_has_ended_for_the_device_after_its_lease():
     with closing(Listener("127.0.0.1")) as listener, closing(actor.connection):
         process = RemoteProcess(actor, listener, LEASE_S, lambda environment: None)
         wait_until(lambda: process._channel is not None)
-        process.post(bytes(100 << 20))  # more than the kernels of both machines take
-        wait_until(lambda: process._channel._sending.locked())
+        process.post(bytes(100 << 20))
+        wait_until(lambda: process._channel._sending_large.locked())
         actor.ask_on()
         wait_until(lambda: process.has_ended, 20, "the device waits for a worker that never reads")
         process.pipe.close()

@@ -9,7 +9,7 @@ import pytest
 
 from cause.cli import main
 from cause.errors import InputError
-from cause.lab.reproduce import on_cluster
+from cause.lab.reproduce import kinds, on_cluster
 from cause.lab.reproduce.cell import Cell
 from cause.lab.reproduce.figures import FIGURES
 from cause.lab.reproduce.place import Place
@@ -17,6 +17,7 @@ from cause.lab.reproduce.runner import reproduce
 from cause.lab.reproduce.size import SIZES
 from tests.executors.cluster.nodes import local_cluster
 from tests.executors.cluster.ray_needed import MARKS, let_nodes_import_tests
+from tests.executors.cluster.same_numbers import MEASURED_KINDS, compare
 from tests.lab.reproduce.tiny import TINY
 
 pytestmark = MARKS
@@ -85,6 +86,36 @@ def test_a_training_gives_the_numbers_of_one_machine(address, tmp_path):
     here = run_cell(cell, Place())
     for name in ("accuracy", "accuracy_of_heads", "samples_visited", "head_bytes", "replayed", "environment", "rsn"):
         assert there.result[name] == here.result[name]
+
+
+KINDS = {
+    "sc-function": {},
+    "policies": ONLY,
+    "balance": {"shards": ["4"]},
+    "policy-map": {"shards": ["4"], "ages": ["uniform"], "system": ["cause"]},
+    "pruning": {"rate": ["0", "70"]},
+    "epochs": {"system": ["cause", "sisa"]},
+    "controller": {"system": ["cause"], "shards": ["2", "4"]},
+}
+"""Figures with every kind of run that goes to a cluster, and as much of each as is needed."""
+
+
+@pytest.mark.long
+def test_every_kind_of_run_gives_the_numbers_of_one_machine(address, tmp_path):
+    pytest.importorskip("torch_pruning")
+    here, there = tmp_path / "here", tmp_path / "there"
+    for name, only in KINDS.items():
+        for place, folder in ((Place(), here), (Place(cluster=on_cluster.Cluster(address)), there)):
+            reproduce([FIGURES[name]], TINY, place, folder, only=only)
+    comparison = compare(here, there)
+    assert comparison.differences == []
+    assert comparison.nodes == {3}
+    assert set(comparison.runs) == set(kinds.TRAINS) - MEASURED_KINDS
+    changed = json.loads((there / "sc-function.json").read_text())
+    changed["result"]["cells"][0]["result"]["active"][0] += 1
+    (there / "sc-function.json").write_text(json.dumps(changed))
+    (there / "cells").rename(there / "kept")
+    assert len(compare(here, there).differences) == 1, "a number that differs is seen"
 
 
 def test_a_node_of_other_versions_is_named(address, monkeypatch):

@@ -103,7 +103,7 @@ class _ChannelLink:
                 elif kind == Kind.ASSIGNMENT:
                     self._orders.put(body)
                 elif kind == Kind.END:
-                    self._channel.send(Kind.GOODBYE)
+                    self._channel.finish(Kind.GOODBYE)
                     break
         finally:
             die()

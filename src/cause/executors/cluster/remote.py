@@ -19,6 +19,7 @@ from cause.executors.cluster.channel import Channel, new_key
 from cause.executors.cluster.lease import longest_life
 from cause.executors.cluster.listener import LEASE_BYTES, Listener
 from cause.executors.cluster.messages import NUMBER, Kind, Order, decode
+from cause.executors.cluster.pacing import Finished
 from cause.executors.worker import Assignment
 
 START_S = 60.0
@@ -103,6 +104,8 @@ class RemoteProcess:
                     outbox.get_nowait()
             outbox.put(None)  # ends the thread that sends
             self._close_pipe()
+            if self._channel is not None:
+                self._channel.shut()  # a thread that is still sending samples stops
             if not goodbye:
                 self._wait_for_lease()
             if self._channel is not None:
@@ -180,7 +183,8 @@ class RemoteProcess:
                 return
             self._answered_at = time.monotonic()
         assert self._channel is not None
-        self._channel.send(Kind.RENEWED, bytes(question))
+        with contextlib.suppress(Finished):  # the worker was told to end meanwhile
+            self._channel.send(Kind.RENEWED, bytes(question))
 
     def _forward(self, channel: Channel) -> None:
         """Send assignments, one after the other; a worker that does not read delays nobody else."""
@@ -188,6 +192,8 @@ class RemoteProcess:
         try:
             while self._send_next(channel, outbox):
                 pass
+        except Finished:
+            pass  # the worker was told to end, and confirms it: the connection stays open until then
         except OSError:
             channel.shut()  # a message was cut off in the middle: nothing can follow it
 
@@ -242,7 +248,7 @@ class RemoteProcess:
     @staticmethod
     def _say_end(channel: Channel) -> None:
         with contextlib.suppress(OSError):
-            channel.send(Kind.END)
+            channel.finish(Kind.END)  # the rest of the samples that are being sent stays here
 
     @property
     def has_ended(self) -> bool:
