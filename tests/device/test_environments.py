@@ -3,6 +3,7 @@
 import shutil
 import sqlite3
 from contextlib import closing
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from tests.device.homes import learn, opened
 from tests.two_environments import HERE, OTHER, Machines, PrecisionLearner, machine, uploads
 
 SHARDS = 4
-SETTINGS = {"system": "frugal:partition=hash", "shards": SHARDS, "slots": 40, "seed": 3}
+SETTINGS: dict[str, Any] = {"system": "frugal:partition=hash", "shards": SHARDS, "slots": 40, "seed": 3}
 BOTH = {"float64": 1, "float32": 1}
 PLACED = {0: OTHER, 1: HERE, 2: OTHER, 3: HERE}
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from contextlib import closing
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from tests.waiting import wait_until
 pytestmark = MARKS
 LEASE_S = 2.0
 PLAIN = {"ATEN_CPU_CAPABILITY": "default"}
-SETTINGS = {"system": "frugal:partition=hash", "shards": 4, "slots": 30, "seed": 3}
+SETTINGS: dict[str, Any] = {"system": "frugal:partition=hash", "shards": 4, "slots": 30, "seed": 3}
 
 
 def learner():

@@ -1,6 +1,7 @@
 """Nodes of another environment train whole shards: real processes with other variables, all but Ray."""
 
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.clean_room import differences
 from tests.executors.cluster.local_nodes import LocalNodes
 from tests.two_environments import HERE, OTHER, Machines, PrecisionLearner, uploads
 
-SETTINGS = {"system": "frugal:partition=hash", "shards": 3, "slots": 30, "seed": 3}
+SETTINGS: dict[str, Any] = {"system": "frugal:partition=hash", "shards": 3, "slots": 30, "seed": 3}
 
 
 def lived(executor):
