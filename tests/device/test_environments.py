@@ -17,6 +17,7 @@ from cause.device.repairing import start_over
 from cause.device.verify import verify
 from cause.engine import executor as executor_module
 from cause.engine import training as training_module
+from cause.engine.memory import SubModel
 from cause.errors import AbsentEnvironmentError, InputError, PassingError
 from cause.executors import Here
 from cause.executors import in_process as in_process_module
@@ -281,9 +282,8 @@ def test_red_when_a_shard_goes_to_whichever_machine_is_free(monkeypatch):
 
 
 def test_red_when_the_environment_of_the_device_is_written_for_all(monkeypatch):
-    kind = training_module.SubModel
     monkeypatch.setattr(
-        training_module, "SubModel", lambda key, identity, size, environment: kind(key, identity, size, HERE)
+        training_module, "SubModel", lambda key, identity, size, environment: SubModel(key, identity, size, HERE)
     )
     device = lived(Machines(**BOTH))
     monkeypatch.undo()
