@@ -45,6 +45,10 @@ class PassingError(LearnerError):
     """
 
 
+class AbsentEnvironmentError(PassingError):
+    """A shard that no worker can train: the shard's sub-models are of another environment than any worker's."""
+
+
 class NoGuardError(InputError, PassingError):
     """A script that defines the learner and does its work without asking whether it is the main program."""
 

@@ -32,6 +32,9 @@ class Remembered:
         self.recipe = ""
         """The learner in words, set by the test that passes this executor to a clean room."""
 
+    def environments(self, learner: Learner) -> dict[str, int]:
+        return {learner.environment: 1}
+
     def train(
         self, learner: Learner, work: Sequence[ShardWork], on_epoch: OnEpoch
     ) -> Generator[bytes | None, None, None]:

@@ -18,6 +18,7 @@ def expire(
     ] = False,
     ray: h.RayAddress = None,
     per_worker: h.PerWorker = None,
+    other_environments: h.OtherEnvironments = None,
     json: o.AsJson = False,
 ) -> None:
     """Forget what is older than the home keeps samples (`cause init --retain`), also where no round is learned."""
@@ -27,7 +28,9 @@ def expire(
     when = h.repair_of(home, repair)
     with (
         training_bar("retraining") as watch,
-        h.opened(home, watch=watch, deferred=when == "later", executor=h.executor_of(ray, per_worker)) as device,
+        h.opened(
+            home, watch=watch, deferred=when == "later", executor=h.executor_of(ray, per_worker, other_environments)
+        ) as device,
     ):
         from cause.device.status import home_of
 

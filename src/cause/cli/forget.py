@@ -61,6 +61,7 @@ def forget(
     calibration: h.CalibrationFile = None,
     ray: h.RayAddress = None,
     per_worker: h.PerWorker = None,
+    other_environments: h.OtherEnvironments = None,
     json: o.AsJson = False,
 ) -> None:
     """Forget a user's samples: destroyed at once, with every sub-model that saw them; retrained now or later."""
@@ -93,7 +94,9 @@ def forget(
         raise InputError("--calibration is for --plan; `cause status` tells the cost of what waits")
     with (
         training_bar("retraining") as watch,
-        h.opened(home, watch=watch, deferred=True, executor=h.executor_of(ray, per_worker)) as device,
+        h.opened(
+            home, watch=watch, deferred=True, executor=h.executor_of(ray, per_worker, other_environments)
+        ) as device,
     ):
         when = h.repair_of(home, repair)
         to_forget, unmatched = make_request(device)

@@ -73,19 +73,29 @@ PerWorker = Annotated[
     str | None,
     typer.Option(help="With --ray: what each worker needs, as cpus=1,gpus=0.1,memory=2000000000. [default: cpus=1]"),
 ]
+OtherEnvironments = Annotated[
+    str | None,
+    typer.Option(
+        help="With --ray: refuse nodes of another environment, or let them train whole-shards. [default: refuse]"
+    ),
+]
 
 
-def executor_of(ray: str | None, per_worker: str | None) -> "RayExecutor | None":
+def executor_of(ray: str | None, per_worker: str | None, other_environments: str | None = None) -> "RayExecutor | None":
     """Return the executor that the options of a command name; None to train as the home is configured."""
     if ray is None:
         if per_worker is not None:
             raise InputError("--per-worker says what a worker of a cluster needs: name the cluster with --ray")
+        if other_environments is not None:
+            raise InputError("--other-environments is about nodes of a cluster: name the cluster with --ray")
         return None
     need("cryptography", "home")
     from cause.executors.cluster import RayExecutor
+    from cause.executors.cluster.other_environments import REFUSE
     from cause.executors.cluster.resources import parse_per_worker
 
-    return RayExecutor(ray, per_worker=None if per_worker is None else parse_per_worker(per_worker))
+    needs = None if per_worker is None else parse_per_worker(per_worker)
+    return RayExecutor(ray, per_worker=needs, other_environments=other_environments or REFUSE)
 
 
 @contextmanager

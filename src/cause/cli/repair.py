@@ -26,8 +26,16 @@ def repair(
     margin: Annotated[str, typer.Option(help="With --when deadline or idle: how near a deadline counts.")] = "7d",
     threshold: Annotated[float, typer.Option(help="With --when idle: load average a core below which it is.")] = 0.5,
     calibration: h.CalibrationFile = None,
+    from_scratch: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="SHARD",
+            help="Train this shard from scratch, in the environment of this machine whichever it had; can be repeated.",
+        ),
+    ] = None,
     ray: h.RayAddress = None,
     per_worker: h.PerWorker = None,
+    other_environments: h.OtherEnvironments = None,
     json: o.AsJson = False,
 ) -> None:
     """Train what waits: what was forgotten or learned with --repair later, each shard once."""
@@ -50,9 +58,9 @@ def repair(
         return
     with (
         training_bar("repairing") as watch,
-        h.opened(home, watch=watch, executor=h.executor_of(ray, per_worker)) as device,
+        h.opened(home, watch=watch, executor=h.executor_of(ray, per_worker, other_environments)) as device,
     ):
-        from cause.device.repairing import drop_damaged
+        from cause.device.repairing import drop_damaged, start_over
         from cause.device.repairing import repair as repaired
         from cause.device.status import home_of
 
@@ -65,6 +73,8 @@ def repair(
         own_workers = max(1, h.config_of(home).settings.workers)
         busy = (lambda: _busy(threshold, own_workers)) if when == "idle" and not near else None
         damaged = drop_damaged(device)
+        if from_scratch:
+            start_over(device, from_scratch)
         outcome = repaired(device, allowance, meter=meter, model=model, busy=busy)
     if json:
         from dataclasses import asdict

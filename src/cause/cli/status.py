@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from cause.cli import homes as h
 from cause.cli import options as o
 from cause.cli.output import print_json, print_table
+from cause.errors import AbsentEnvironmentError
 
 if TYPE_CHECKING:
     from cause.device.device import Cause
@@ -147,6 +148,8 @@ def _state(shard: "ShardStatus") -> list[str]:
     serves = "nothing" if shard.serving is None else f"round {shard.serving.round}"
     since = "" if shard.since is None else f" since {h.format_time(shard.since)}"
     problem = "" if shard.problem is None else f"; training fails: {shard.problem}"
+    if shard.problem == AbsentEnvironmentError.__name__:
+        problem = f"; waits for a worker of its environment ({shard.environment})"
     return [serves, f"{shard.behind} segments behind{since}{problem}" if shard.behind else "up to date"]
 
 

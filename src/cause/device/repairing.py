@@ -1,7 +1,7 @@
 """A repair that keeps within an allowance of time and energy, and stops at the end of a segment."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,8 +10,9 @@ from cause.device.energy.base import Meter, Running
 from cause.device.energy.model import EnergyModel
 from cause.device.schedule import Allowance, expected
 from cause.device.status import Waiting, waiting
+from cause.engine.presets import ADDITIVE
 from cause.engine.samples import SegmentKey
-from cause.errors import DamageError, MeterError
+from cause.errors import DamageError, InputError, MeterError
 
 if TYPE_CHECKING:
     from cause.device.device import Cause
@@ -106,6 +107,38 @@ def drop_damaged(device: "Cause") -> list[SegmentKey]:
         except DamageError:
             dropped.append(key)
     return dropped
+
+
+def start_over(device: "Cause", shards: Sequence[int]) -> list[SegmentKey]:
+    """Drop all sub-models of shards, which are trained from scratch in this device's environment from now on.
+
+    This is the way out if no machine of a shard's environment is left. The shards do not vote until `repair` has
+    trained them.
+
+    Parameters
+    ----------
+    device
+        The device.
+    shards
+        Shards that hold samples.
+
+    Returns
+    -------
+    list of SegmentKey
+        The dropped sub-models.
+
+    Raises
+    ------
+    InputError
+        If a shard holds no samples, or the learner keeps a sum, which is the same in every environment.
+    """
+    if device.learner.law == ADDITIVE:
+        raise InputError(f"the {device.learner.type_name} keeps a sum, which is never trained: nothing to start over")
+    with device.lock:
+        unknown = sorted(set(shards) - set(device.ledger.shards()))
+        if unknown:
+            raise InputError(f"shard {unknown[0]} holds no samples: `cause status` lists those that do")
+        return device.engine.start_over(sorted(set(shards)))
 
 
 def repair(

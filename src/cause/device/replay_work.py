@@ -1,6 +1,6 @@
 """Replays shards on an executor, and so also on several machines, and compares the sub-models with the stored ones."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,12 +25,16 @@ class Run:
     """The stored bytes of each segment's sub-model; None where none is stored."""
 
 
-def runs_of(chain: Chain) -> tuple[list[Run], list[SegmentKey]]:
-    """Return what a replay of a shard trains, and the segments that cannot be compared here.
+def runs_of(chain: Chain, environments: Collection[str]) -> tuple[list[Run], list[SegmentKey]]:
+    """Return what a replay of a shard trains, and the segments that cannot be compared.
 
-    A sub-model of another environment is not trained again; the segments after it start from its stored bytes, as they
-    did when they were trained. Segments right before it that have nothing to compare with are left out.
+    A shard is replayed in its own environment if that is among `environments`, or else not at all. A sub-model that
+    this device trained in an earlier environment of its own is not trained again; the segments after it start from its
+    stored bytes, as they did when they were trained. Segments right before it that have nothing to compare with are
+    left out.
     """
+    if chain.environment not in environments:
+        return [], [lesson.segment for lesson, _, stored in chain.lessons if stored is not None]
     runs, unverifiable = list[Run](), list[SegmentKey]()
     parent: bytes | None = None
     tasks, stored_bytes = list[Task](), list[bytes | None]()
@@ -44,12 +48,12 @@ def runs_of(chain: Chain) -> tuple[list[Run], list[SegmentKey]]:
         stored_bytes.clear()
 
     for lesson, seed, stored in chain.lessons:
-        if stored is not None and stored[0] != chain.learner.environment:
+        if stored is not None and stored[0] != chain.environment:
             end_run()
             unverifiable.append(lesson.segment)
             parent = stored[1]
             continue
-        tasks.append(Task(lesson, seed))
+        tasks.append(Task(lesson, seed, chain.environment))
         stored_bytes.append(None if stored is None else stored[1])
     end_run()
     return runs, unverifiable
@@ -88,14 +92,15 @@ def replay_on(executor: Executor, device: "DeviceView", chains: Sequence[Chain],
     ChangedError
         If something of a shard was forgotten meanwhile.
     """
-    planned = [runs_of(chain) for chain in chains]
+    learner = device.learner
+    environments = executor.environments(learner)
+    planned = [runs_of(chain, environments) for chain in chains]
     work = [
         ShardWork(chain.shard, _returning(run.parent), run.tasks, _current(device, chain.shard, since), sending)
         for chain, (runs, _) in zip(chains, planned, strict=True)
         for sending in (device.held.sending(chain.shard),)
         for run in runs
     ]
-    learner = device.learner
     with (
         device.engine.replaying(executor, [chain.shard for chain in chains]),
         closing(executor.train(learner, work, lambda *_: None)) as blobs,

@@ -45,6 +45,8 @@ class ShardStatus:
     """When it fell behind (seconds since 1970)."""
     problem: str | None = None
     """The type of the error that its last training ended with; it is tried again at each replay."""
+    environment: str | None = None
+    """The environment that it is trained in, on nodes of a cluster; None: that of the device."""
 
 
 @dataclass(frozen=True)
@@ -241,4 +243,5 @@ def _shard(device: "DeviceView", shard: int, rows: Mapping[int, BehindRow]) -> S
     assert newest is not None
     behind = len(lineage.after(serving))
     since, problem = rows.get(shard, (None, None)) if behind else (None, None)
-    return ShardStatus(shard, lineage.samples, newest, serving, behind, since, problem)
+    environment = device.memory.environments.get(shard)
+    return ShardStatus(shard, lineage.samples, newest, serving, behind, since, problem, environment)

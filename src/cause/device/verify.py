@@ -25,7 +25,7 @@ class Verification:
     identical: list[SegmentKey] = field(default_factory=list)
     mismatched: list[SegmentKey] = field(default_factory=list)
     unverifiable: list[SegmentKey] = field(default_factory=list)
-    """Sub-models that were trained in another environment, whose bits differ: they cannot be compared here."""
+    """Sub-models of another environment than any that replays, where the bits differ: they cannot be compared here."""
     wrong: list[str] = field(default_factory=list)
     """Commitments of a receipt that do not hold."""
     superseded: list[str] = field(default_factory=list)
@@ -43,8 +43,14 @@ class Verification:
 
 
 def replay(chain: Chain) -> Verification:
-    """Train a shard from scratch, and compare each sub-model with the stored one."""
+    """Train a shard from scratch, and compare each sub-model with the stored one.
+
+    Nothing is trained of a shard that belongs to another environment than that of this process.
+    """
     result, learner, blob = Verification(), chain.learner, None
+    if chain.environment != learner.environment:
+        result.unverifiable.extend(lesson.segment for lesson, _, stored in chain.lessons if stored is not None)
+        return result
     for lesson, seed, stored in chain.lessons:
         if stored is not None and stored[0] != learner.environment:
             result.unverifiable.append(lesson.segment)
@@ -81,6 +87,7 @@ def verify(
         Called with the pool of processes, for a caller that may have to end them.
     executor
         Replays instead of processes of this machine, such as a `RayExecutor`; it must not be training anything else.
+        A shard of another environment is replayed if the executor has workers of that one.
 
     Raises
     ------

@@ -340,7 +340,7 @@ class Adding:
                 live = self._learner.environment, self._encoded()
                 if live != links[-1][2]:
                     links.append((_lesson(self._upto, []), b"", live))
-            return [Chain(self._learner, links)] if links else []
+            return [Chain(self._learner, links, self._learner.environment)] if links else []
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: part for name, part in vars(self).items() if name != "_solution"}

@@ -13,6 +13,8 @@ class Chain:
 
     learner: Learner
     lessons: Sequence[tuple[Lesson, bytes, tuple[str, bytes] | None]]
+    environment: str
+    """The environment of the shard: only a replay in it can be compared."""
 
     @property
     def shard(self) -> int:

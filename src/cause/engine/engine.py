@@ -105,7 +105,9 @@ class Engine:
         self.training: Law = (
             Adding(self.state, self.learner)
             if isinstance(self.learner, SummingLearner)
-            else Training(self.state, self.rehearsal, derive(root, "train"), newest_only=newest_only)
+            else Training(
+                self.state, self.rehearsal, derive(root, "train"), self.controller.most, newest_only=newest_only
+            )
         )
 
     def _make_memory(self, budget: str | int, slots: int | None, shelf: Shelf | None, key: bytes) -> Memory:
@@ -204,6 +206,35 @@ class Engine:
             self.training.deleted()
         samples = sum(map(len, selection.values())) + staged
         return Effect(tuple(plans), tuple(dropped), samples, staged), touched
+
+    def start_over(self, shards: Collection[int]) -> list[SegmentKey]:
+        """Drop all sub-models of shards, which are trained in this device's environment from now on.
+
+        The shards wait for `train`, and do not vote until then.
+
+        Parameters
+        ----------
+        shards
+            Shards that hold samples.
+
+        Returns
+        -------
+        list of SegmentKey
+            The dropped sub-models.
+        """
+        with self.state.lock:
+            self.state.touch(shards)
+            for executor in (self.executor, *self._replaying):
+                executor.cancel(shards)
+            try:
+                dropped = [key for shard in shards for key in self.memory.drop_from(SegmentKey(shard, 0))]
+                environments = dict.fromkeys(shards, self.learner.environment)
+                self.state.journal.placed(environments, dropped)
+            except BaseException:
+                self.state.reload()
+                raise
+            self.memory.environments.update(environments)
+        return dropped
 
     # Lines 5 and 12: training, for the first time or again
 

@@ -1,6 +1,6 @@
 """The protocol of executors, and their tasks: shards are independent, a shard's segments are trained in order."""
 
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -8,6 +8,7 @@ from cause.engine.host_settings import own_error_modes
 from cause.engine.learner import Learner
 from cause.engine.progress import Tick
 from cause.engine.samples import Lesson, SegmentKey
+from cause.errors import AbsentEnvironmentError
 
 MOST_WORKERS = 256
 """The most worker processes of a device."""
@@ -21,10 +22,12 @@ def nothing_to_record(seconds: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One segment to train: its samples and its seed."""
+    """One segment to train: its samples, its seed, and the environment of its shard."""
 
     lesson: Lesson
     seed: bytes
+    environment: str | None = None
+    """The environment that it must be trained in (`Learner.environment`); None: any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,9 @@ class Executor(Protocol):
     @property
     def in_flight_bytes(self) -> int:
         """The most bytes of trained sub-models that ever waited to be yielded at one time."""
+
+    def environments(self, learner: Learner) -> Mapping[str, int]:
+        """Return the environments that this executor trains in, each with the number of workers there is room for."""
 
     def train(
         self, learner: Learner, work: Sequence[ShardWork], on_epoch: OnEpoch
@@ -111,7 +117,18 @@ class Executor(Protocol):
 
 
 def train_segment(learner: Learner, parent: bytes | None, task: Task, tick: Tick) -> bytes:
-    """Train one segment from the encoded parent (None: from scratch) and return the encoded sub-model."""
+    """Train one segment from the encoded parent (None: from scratch) and return the encoded sub-model.
+
+    Raises
+    ------
+    AbsentEnvironmentError
+        If the task belongs to another environment than that of this process: the bits would be others.
+    """
+    if task.environment not in (None, learner.environment):
+        raise AbsentEnvironmentError(
+            f"segment {task.lesson.segment} is trained in another environment ({task.environment}) than this one "
+            f"({learner.environment})"
+        )
     with own_error_modes():
         state = None if parent is None else learner.decode(parent)
         return learner.encode(learner.train(state, task.lesson, task.seed, tick))

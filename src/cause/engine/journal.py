@@ -79,6 +79,17 @@ class Journal:
             How many samples were trained again.
         """
 
+    def placed(self, environments: Mapping[int, str], dropped: Collection[SegmentKey] = ()) -> None:
+        """Record the environments that shards are trained in from now on.
+
+        Parameters
+        ----------
+        environments
+            The environments by shard.
+        dropped
+            The sub-models of these shards that the memory has dropped, because they are of another environment.
+        """
+
     def sending(self, shard: int, seconds: float) -> None:
         """Record that samples of a shard are about to be sent to another machine.
 

@@ -54,7 +54,8 @@ def verdicts(
     key: SegmentKey,
     pieces: Sequence[Piece],
     current: Callable[[], bool],
-    before_sending: Callable[[float], None] = nothing_to_record,
+    before_sending: Callable[[float], None],
+    environment: str,
 ) -> dict[str, str] | None:
     """Train on each upload's samples of a segment alone, and return which of them fail.
 
@@ -70,6 +71,8 @@ def verdicts(
         Returns false once some of the samples were forgotten.
     before_sending
         Called before samples leave this machine (see `ShardWork`).
+    environment
+        The environment of the shard: a verdict of another one might differ.
 
     Returns
     -------
@@ -85,13 +88,13 @@ def verdicts(
     failing: dict[str, str] = {}
     for piece in pieces:
         try:
-            if not _trained_alone(learner, executor, key, piece, current, before_sending):
+            if not _trained_alone(learner, executor, key, piece, current, before_sending, environment):
                 return None
         except ShardError as error:
             if is_passing(error.cause):
                 return None
             failing[piece.upload.user] = error_name(error.cause)
-    if failing and not _trains_on_zeros(learner, executor, key, next(iter(pieces)), current):
+    if failing and not _trains_on_zeros(learner, executor, key, next(iter(pieces)), current, environment):
         return None
     return failing
 
@@ -102,18 +105,19 @@ def _trained_alone(
     key: SegmentKey,
     piece: Piece,
     current: Callable[[], bool],
-    before_sending: Callable[[float], None] = nothing_to_record,
+    before_sending: Callable[[float], None],
+    environment: str,
 ) -> bool:
     """Train on these samples alone with each seed; return False if some of them were forgotten meanwhile."""
     lesson = Lesson(NOWHERE, (piece,), len(piece.positions))
-    tasks = [Task(lesson, seed) for seed in verdict_seeds(learner)]
+    tasks = [Task(lesson, seed, environment) for seed in verdict_seeds(learner)]
     work = [ShardWork(key.shard, lambda: None, [task], current, before_sending) for task in tasks]
     with closing(executor.train(learner, work, _cancelling(current))) as blobs:
         return all(blob is not None for blob in blobs)
 
 
 def _trains_on_zeros(
-    learner: Learner, executor: Executor, key: SegmentKey, like: Piece, current: Callable[[], bool]
+    learner: Learner, executor: Executor, key: SegmentKey, like: Piece, current: Callable[[], bool], environment: str
 ) -> bool:
     """Return whether training works on samples of the same shape and type whose values are all zero."""
     count = CONTROL_SAMPLES
@@ -125,7 +129,8 @@ def _trains_on_zeros(
     else:
         upload = TraceUpload("", 0, (Part(count),))
     try:
-        return _trained_alone(learner, executor, key, Piece(upload, upload.positions), current)
+        piece = Piece(upload, upload.positions)
+        return _trained_alone(learner, executor, key, piece, current, nothing_to_record, environment)
     except ShardError:
         return False
 

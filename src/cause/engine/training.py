@@ -1,6 +1,6 @@
 """Trains every segment after a shard's head, in order: for the first time and in a replay alike."""
 
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from hashlib import sha256
@@ -10,6 +10,7 @@ from typing import Any
 
 from cause.common.hashing import digest, training_seed
 from cause.engine.chain import Chain
+from cause.engine.environments import absent, choose
 from cause.engine.executor import Executor, ShardError, ShardWork, Task
 from cause.engine.learner import Learner, Predictor
 from cause.engine.ledger import Segment, Selection
@@ -40,12 +41,15 @@ class Training:
         Chooses the earlier samples that each segment repeats.
     key
         The seed of every segment is derived from it.
+    shards
+        The most shards that there will be.
     newest_only
         Of the segments that a shard is trained on in one go, store only the newest sub-model.
     """
 
-    def __init__(self, held: State, rehearsal: Rehearsal, key: bytes, *, newest_only: bool = False) -> None:
+    def __init__(self, held: State, rehearsal: Rehearsal, key: bytes, shards: int, *, newest_only: bool) -> None:
         self._held, self._rehearsal, self._key, self._newest_only = held, rehearsal, key, newest_only
+        self._shards = shards
         self._one_at_a_time = RLock()
         self._pass_began = 0  # `State.changes` when the current pass began
         # segments that fail although none of their uploads fails alone, with `State.changes` at that time
@@ -166,10 +170,10 @@ class Training:
         if not lessons:
             return  # before the learner is used: loading it takes seconds
         before: dict[int, SegmentKey] = {}  # by shard: the last segment of this pass
-        by_shard = groupby(lessons, key=lambda pair: pair[0].key.shard)
-        work = [self._work(shard, list(of_shard), changes) for shard, of_shard in by_shard]
+        by_shard = {shard: list(pairs) for shard, pairs in groupby(lessons, key=lambda pair: pair[0].key.shard)}
+        environments = self._environments(learner, executor, by_shard)
+        work = [self._work(shard, pairs, changes, environments[shard]) for shard, pairs in by_shard.items()]
         tally = Tally({segment.key: lesson.total for segment, lesson in lessons}, watch)
-        recipe = digest("recipe", learner.recipe_digest, learner.environment)
 
         def on_epoch(segment: SegmentKey, epoch: int, epochs: int) -> None:
             if not held.current(segment.shard, changes):
@@ -183,10 +187,10 @@ class Training:
                         unfinished.add(segment.key.shard)
                         continue
                     retrained = lesson.total if segment.trained else 0
+                    environment = environments[segment.key.shard]
                     try:
-                        identity = self._identity(recipe, segment, lesson)
-                        size = learner.stored_bytes(blob)
-                        sub_model = SubModel(segment.key, identity, size, learner.environment)
+                        identity = self._identity(digest("recipe", learner.recipe_digest, environment), segment, lesson)
+                        sub_model = SubModel(segment.key, identity, learner.stored_bytes(blob), environment)
                         previous = before.get(segment.key.shard) if self._newest_only else None
                         evicted = held.memory.admit(sub_model, blob, instead_of=previous)
                         segment.trained = True
@@ -196,6 +200,43 @@ class Training:
                         raise
                 before[segment.key.shard] = segment.key
                 yield segment.key, retrained
+
+    def _environments(
+        self, learner: Learner, executor: Executor, by_shard: Mapping[int, Sequence[tuple[Segment, Lesson]]]
+    ) -> dict[int, str]:
+        """Return the environment in which each of these shards is trained.
+
+        If the executor offers others than this device's, all shards that were never trained are given one first, also
+        those without samples: the choice must not depend on who uploads. It is durable when this returns.
+
+        Raises
+        ------
+        ShardError
+            For the first of the shards whose environment the executor does not offer.
+        """
+        room, held = executor.environments(learner), self._held
+        with held.lock:
+            if set(room) != {learner.environment}:
+                chosen = {shard: choose(shard, room) for shard in range(self._shards) if not self._is_placed(shard)}
+                if chosen:
+                    held.journal.placed(chosen)
+                    held.memory.environments.update(chosen)
+            environments = {shard: self.environment_of(shard, learner) for shard in by_shard}
+        for shard, environment in environments.items():
+            if environment not in room:
+                raise ShardError(by_shard[shard][0][0].key, absent(shard, environment, room))
+        return environments
+
+    def _is_placed(self, shard: int) -> bool:
+        """Return whether a shard has an environment: by a record, or because this device has trained it."""
+        memory = self._held.memory
+        if shard in memory.environments or memory.stored_of(shard):
+            return True
+        return any(segment.trained for segment in self._held.ledger.lineage(shard))
+
+    def environment_of(self, shard: int, learner: Learner) -> str:
+        """Return the environment that a shard is trained in: the recorded one, or else this device's."""
+        return self._held.memory.environments.get(shard) or learner.environment
 
     def _still_failed(self, failed: dict[int, Exception]) -> dict[int, Exception]:
         """Return the last error of each waiting shard, those that this call left out included."""
@@ -212,7 +253,8 @@ class Training:
             if not current():
                 return True
             pieces = held.ledger.lineage(key.shard)[key].pieces
-        failing = verdicts(learner, executor, key, pieces, current, held.sending(key.shard))
+            environment = self.environment_of(key.shard, learner)
+        failing = verdicts(learner, executor, key, pieces, current, held.sending(key.shard), environment)
         with held.lock:
             if not current():
                 return True
@@ -237,8 +279,8 @@ class Training:
         head = held.memory.head(shard)
         return self._rehearsal.lessons(held.ledger.lineage(shard), head.key if head else None)
 
-    def _work(self, shard: int, lessons: Sequence[tuple[Segment, Lesson]], changes: int) -> ShardWork:
-        tasks = [Task(lesson, training_seed(self._key, *segment.key)) for segment, lesson in lessons]
+    def _work(self, shard: int, lessons: Sequence[tuple[Segment, Lesson]], changes: int, environment: str) -> ShardWork:
+        tasks = [Task(lesson, training_seed(self._key, *segment.key), environment) for segment, lesson in lessons]
         current = partial(self._held.current, shard, changes)
         return ShardWork(shard, partial(self._held.head_blob, shard), tasks, current, self._held.sending(shard))
 
@@ -304,7 +346,7 @@ class Training:
                     for lesson in lessons
                     if newest is not None and lesson.segment <= newest
                 ]
-                return Chain(learner, links)
+                return Chain(learner, links, self.environment_of(shard, learner))
 
     def _stored(self, sub_model: SubModel) -> tuple[str, bytes] | None:
         """Return the environment and the bytes of a sub-model; None if it was evicted."""

@@ -1,6 +1,6 @@
 """Trains in the calling process, one segment after the other."""
 
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 
 from cause.engine.executor import OnEpoch, ShardError, ShardWork, train_segment
 from cause.engine.learner import Learner
@@ -15,6 +15,10 @@ class Here:
     def __init__(self) -> None:
         self.in_flight_bytes = 0
         self._stop = False  # if true, the running call of `train` raises `Cancelled`, or the next one does
+
+    def environments(self, learner: Learner) -> Mapping[str, int]:
+        """Return the environment of this process."""
+        return {learner.environment: 1}
 
     def train(
         self, learner: Learner, work: Sequence[ShardWork], on_epoch: OnEpoch

@@ -3,7 +3,7 @@
 import contextlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pickle import PicklingError
@@ -14,7 +14,7 @@ from cause.common.zeroize import flush_allocator_caches
 from cause.engine.executor import OnEpoch, ShardError, ShardWork
 from cause.engine.learner import Learner
 from cause.engine.samples import SegmentKey
-from cause.errors import Cancelled, InputError, LearnerError, PassingError
+from cause.errors import AbsentEnvironmentError, Cancelled, InputError, LearnerError, PassingError
 from cause.executors import wire
 from cause.executors.worker import Assignment, Epoch, Failed, Ready, Trained
 
@@ -54,9 +54,10 @@ class Worker:
     process: Process
     pipe: Connection
     pack: Callable[[Any], Sendable] = wire.pack
+    environment: str | None = None  # that of its machine, if the pool has asked for it
     ready: bool = False
     learner: Learner | None = None
-    shard: "_Shard | None" = None  # the shard that it trains now
+    shard: "ActiveShard | None" = None  # the shard that it trains now
     cancelled: bool = False  # if true, its messages are ignored
     seen: set[int] = field(default_factory=set)  # the shards whose samples it received
     retired: bool = False  # ends with its segment: its memory may hold forgotten samples of another shard
@@ -85,7 +86,7 @@ class Worker:
             self.pipe.close()
 
 
-class _Shard:
+class ActiveShard:
     """A shard that is being trained: its finished sub-models that wait to be yielded, and the tasks left."""
 
     def __init__(self, order: int, work: ShardWork) -> None:
@@ -99,27 +100,37 @@ class _Shard:
 
     @property
     def current(self) -> bool:
+        """Whether none of its samples was forgotten since the training began."""
         return self._work.current()
 
     @property
     def waiting(self) -> bool:
+        """Whether its next task can be given to a worker."""
         return not self.running and self.started < len(self._work.tasks) and self.current
 
     @property
     def samples_left(self) -> int:
+        """The number of samples of the tasks that are not done."""
         return sum(task.lesson.total for task in self._work.tasks[self.started :])
+
+    @property
+    def environment(self) -> str | None:
+        """The environment that the shard must be trained in; None: any."""
+        return self._work.tasks[0].environment
 
     def before_sending(self, seconds: float) -> None:
         """Record that samples leave this machine for a worker that may outlive this process by so many seconds."""
         self._work.before_sending(seconds)
 
     def next(self, learner: Learner | None) -> Assignment:
+        """Return the next task as an assignment; without the learner if the worker has it."""
         if self.started == 0:
             self._parent = self._work.parent()
         return Assignment(learner, self._parent, self._work.tasks[self.started])
 
     @property
     def segment(self) -> SegmentKey:
+        """The segment of the task that is next or under way."""
         return self._work.tasks[self.started].lesson.segment
 
     def discard(self) -> None:
@@ -172,13 +183,29 @@ class WorkerPool(ABC):
         self.in_flight_bytes = 0
         self._lock = Lock()  # protects everything below
         self._stop = False  # if true, the running call of `train` raises `Cancelled`, or the next one does
-        self._shards: list[_Shard] = []  # of the running call of `train`
+        self._shards: list[ActiveShard] = []  # of the running call of `train`
         self._idle: list[Worker] = []
         self._busy: list[Worker] = []
 
     @abstractmethod
     def _start(self) -> Worker:
         """Start a worker, which sends `Ready` once it can train; an `InputError` if that is refused."""
+
+    def _start_for(self, shard: ActiveShard) -> Worker:
+        """Start a worker that can train a shard; an `AbsentEnvironmentError` if there is no machine for it."""
+        return self._start()
+
+    def _suits(self, worker: Worker, shard: ActiveShard) -> bool:
+        """Return whether a worker can train a shard: whether its environment is the shard's."""
+        return True
+
+    def _has_room(self, shard: ActiveShard) -> bool:
+        """Return whether one more worker that can train a shard may be busy."""
+        return True
+
+    def environments(self, learner: Learner) -> Mapping[str, int]:
+        """Return the environments that this executor trains in, each with the number of workers there is room for."""
+        return {learner.environment: self.workers}
 
     def _prepare(self, learner: Learner, shards: int) -> None:
         """Get ready to train that many shards with this learner."""
@@ -191,7 +218,7 @@ class WorkerPool(ABC):
         self, learner: Learner, work: Sequence[ShardWork], on_epoch: OnEpoch
     ) -> Generator[bytes | None, None, None]:
         """Yield the encoded sub-model of every task (see `Executor.train`)."""
-        shards = [_Shard(order, shard_work) for order, shard_work in enumerate(work)]
+        shards = [ActiveShard(order, shard_work) for order, shard_work in enumerate(work)]
         self._prepare(learner, len(shards))
         with self._lock:
             self._shards = shards
@@ -211,16 +238,21 @@ class WorkerPool(ABC):
             for worker in list(self._busy):  # after an error, or if the caller closed the generator
                 self._remove(worker)
 
-    def _assign(self, learner: Learner, shards: Sequence[_Shard]) -> None:
+    def _assign(self, learner: Learner, shards: Sequence[ActiveShard]) -> None:
         """Give waiting shards to workers, as many as are free."""
         self._raise_if_stopped()
         self._reassign(learner)
         waiting = sorted((s for s in shards if s.waiting), key=lambda s: (-s.samples_left, s.order))
-        for shard in waiting[: self.workers - len(self._busy)]:
-            fresh = None if self._idle else self._start()
+        for shard in waiting:
+            if len(self._busy) >= self.workers:
+                break
+            if not self._has_room(shard):
+                continue
+            fresh = None if self._idle_for(shard) else self._started_for(shard)
             with self._lock:
-                self._idle.sort(key=lambda worker: worker.ready)  # one that still starts is taken last
-                worker = self._idle.pop() if self._idle else fresh or self._start()
+                worker = self._idle_for(shard) or fresh or self._started_for(shard)
+                if worker in self._idle:
+                    self._idle.remove(worker)
                 worker.shard, shard.running = shard, True
                 self._busy.append(worker)
             self._raise_if_stopped()  # `cancel` may have run before this worker was among the busy ones
@@ -228,6 +260,17 @@ class WorkerPool(ABC):
                 self._send(worker, learner)
             else:
                 worker.learner = learner  # sent once the worker reports that it has started
+
+    def _idle_for(self, shard: ActiveShard) -> Worker | None:
+        """Return an idle worker that can train a shard, if possible one that has started; None if there is none."""
+        suiting = [worker for worker in self._idle if self._suits(worker, shard)]
+        return max(suiting, key=lambda worker: worker.ready, default=None)
+
+    def _started_for(self, shard: ActiveShard) -> Worker:
+        try:
+            return self._start_for(shard)
+        except AbsentEnvironmentError as error:
+            raise ShardError(shard.segment, error) from error
 
     def _reassign(self, learner: Learner) -> None:
         """Give shards whose worker may never start to idle workers."""
@@ -327,8 +370,13 @@ class WorkerPool(ABC):
 
     def _replace(self, worker: Worker) -> None:
         """End a busy worker whose result is of no use, and start an idle one in its place."""
+        shard = worker.shard
         self._remove(worker)
-        fresh = self._start()
+        assert shard is not None
+        try:
+            fresh = self._start_for(shard)
+        except AbsentEnvironmentError:
+            return  # the shard fails when it is assigned again
         with self._lock:
             self._idle.append(fresh)
 
@@ -389,11 +437,15 @@ class WorkerPool(ABC):
             idle, self._idle = [w for w in self._idle if w.retired], [w for w in self._idle if not w.retired]
         _end_all(idle)
 
-    def close(self) -> None:
-        """End all workers; a running call of `train` raises `Cancelled`."""
+    def _end_idle(self) -> None:
+        """End the idle workers."""
         with self._lock:
             idle, self._idle = self._idle, []
         _end_all(idle)
+
+    def close(self) -> None:
+        """End all workers; a running call of `train` raises `Cancelled`."""
+        self._end_idle()
         self.cancel()
         with self._lock:
             self._stop = bool(self._shards)  # stop the running call only, not the next one

@@ -44,6 +44,8 @@ def clean_room(
 ) -> Cause:
     """Return a device trained without the forgotten samples, with the same partition and an unlimited memory.
 
+    Shards with a recorded environment are trained in it, too: the executor must offer it.
+
     Parameters
     ----------
     device
@@ -62,6 +64,7 @@ def clean_room(
     classes = device.classes
     clean = Cause(learner=learner, system=system, shards=shards, classes=classes, seed=seed, executor=executor)
     clean.engine.partition = Recorded(device)
+    clean.memory.environments.update(device.memory.environments)
     for t, uploads in enumerate(rounds, start=1):
         kept = []
         for upload in uploads:

@@ -72,6 +72,9 @@ class PublishingJournal(Journal):
         for key in sorted(evicted):
             self._events.publish("sub_model.dropped", segment=list(key), why="evicted")
 
+    def placed(self, environments: Mapping[int, str], dropped: Collection[SegmentKey] = ()) -> None:
+        self._home.placed(environments, dropped)
+
     def sending(self, shard: int, seconds: float) -> None:
         self._home.sending(shard, seconds)
 

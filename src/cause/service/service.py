@@ -23,6 +23,7 @@ from cause.device.store.layout import DEVICE_KEY, Layout
 from cause.device.store.retrying import retried
 from cause.errors import HomeError
 from cause.executors import Executor, Processes
+from cause.executors.cluster.other_environments import REFUSE
 from cause.executors.cluster.resources import parse_per_worker
 from cause.executors.pool import WorkerPool
 from cause.service.baselines import Comparison
@@ -284,4 +285,10 @@ def _cluster(settings: ServeSettings, port: int = 0) -> WorkerPool | None:
     from cause.executors.cluster import RayExecutor
 
     needs = None if settings.per_worker is None else parse_per_worker(settings.per_worker)
-    return RayExecutor(settings.ray, per_worker=needs, lease=settings.lease_s, port=port)
+    return RayExecutor(
+        settings.ray,
+        per_worker=needs,
+        lease=settings.lease_s,
+        port=port,
+        other_environments=settings.other_environments or REFUSE,
+    )

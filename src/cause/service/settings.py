@@ -14,6 +14,7 @@ from cause.common.units import parse_bytes
 from cause.device.schedule import TIMES, parse_duration
 from cause.errors import InputError
 from cause.executors.cluster.lease import LEAST_S, MOST_S
+from cause.executors.cluster.other_environments import OTHER_ENVIRONMENTS
 from cause.executors.cluster.resources import parse_per_worker
 
 PREFIX = "CAUSE_SERVE_"
@@ -58,6 +59,9 @@ class ServeSettings:
     lease: str = "5s"
     """How long a worker of the cluster may live without this service, from 1s to 600s: an erasure waits as long for one
     that cannot be reached."""
+    other_environments: str | None = None
+    """What is done with nodes of the cluster whose environment is not this machine's: "refuse" (None: the same), or
+    "whole-shards": each shard is trained in one environment for ever."""
     ray_port: int = 0
     """The port on which the workers that train reach this service; 0: any free one. Verifications take a free one."""
     close_every: str | None = None
@@ -119,6 +123,10 @@ class ServeSettings:
             parse_per_worker(self.per_worker)
             if self.ray is None:
                 raise InputError("per_worker says what a worker of a cluster needs: name the cluster with ray")
+        if self.other_environments is not None:
+            check_choice("other_environments", self.other_environments, OTHER_ENVIRONMENTS)
+            if self.ray is None:
+                raise InputError("other_environments is about nodes of a cluster: name the cluster with ray")
         if not LEAST_S <= self.lease_s <= MOST_S:
             raise InputError(f"the lease of a worker must be from {LEAST_S:g} to {MOST_S:g} seconds, not {self.lease}")
         if not 0 <= self.ray_port < 65_536:

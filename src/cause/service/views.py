@@ -199,6 +199,7 @@ def _shard(service: Service, number: int, active: bool, waiting_since: Mapping[i
     return s.Shard(
         shard=number, active=active, samples=lineage.samples, head=_key(serving), newest=_key(lineage.last),
         behind=behind, since=optional_timestamp(since), problem=problem,
+        environment=device.memory.environments.get(number),
         segments=[
             s.ShardSegment(
                 segment=list(segment.key), samples=segment.count, trained=segment.trained,

@@ -122,7 +122,7 @@ class Life:
         state = json.loads(json.dumps(self.memory.policy.state()))
         stored = [(self.memory.slot_of(key), self.memory[key]) for key in self.memory.stored()]
         memory = self.memory if same else self.new(self.memory.shelf)
-        memory.restore(stored, state)
+        memory.restore(stored, state, {})
         self.memory = memory
 
     def view(self):
@@ -178,7 +178,7 @@ def test_fewer_slots_than_are_in_use_are_refused(name):
     stored = [(life.memory.slot_of(key), life.memory[key]) for key in life.memory.stored()]
     smaller = Life(name, len(stored) - 1)
     with pytest.raises(BudgetError, match=f"{len(stored)} of the memory's slots are in use, and only"):
-        smaller.memory.restore(stored, life.memory.policy.state())
+        smaller.memory.restore(stored, life.memory.policy.state(), {})
 
 
 @given(steps=histories())

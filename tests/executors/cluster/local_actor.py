@@ -52,7 +52,7 @@ class LocalCluster(LeasedPool):
     def __init__(self, workers: int = 1, lease: float = 2.0) -> None:
         super().__init__(workers, lease)
         self.actors = list[LocalActor]()
-        self.environments = list[str]()
+        self.refusals = list[str]()
         self._listener = Listener("127.0.0.1")
         self.environment = "test"
 
@@ -63,7 +63,7 @@ class LocalCluster(LeasedPool):
     def _start(self) -> Worker:
         actor = self._actor()
         self.actors.append(actor)
-        process = RemoteProcess(actor, self._listener, self.lease, self.environments.append)
+        process = RemoteProcess(actor, self._listener, self.lease, self.refusals.append)
         process.environment = self.environment
         return Worker(process, process.pipe, pack=process.pack)
 

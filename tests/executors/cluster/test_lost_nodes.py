@@ -136,7 +136,7 @@ class Handle:
 
 
 def test_nobody_waits_forever_for_an_actor_that_ray_has_lost():
-    actor = RayActor(LosingRay(), "auto", {}, [])
+    actor = RayActor(LosingRay(), "auto", {}, {})
     actor._handle = Handle
     with pytest.raises(TimeoutError):
         actor.public_key()

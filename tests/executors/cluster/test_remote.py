@@ -184,11 +184,11 @@ def test_a_worker_of_another_environment_does_not_train(cluster):
     work = shard_work(0, forgotten=forgotten)
     thread = threading.Thread(target=lambda: list(cluster.train(CountingLearner(), work, NOBODY_LISTENS)))
     thread.start()
-    wait_until(lambda: cluster.environments)
+    wait_until(lambda: cluster.refusals)
     forgotten.append(0)
     cluster.cancel([0])
     thread.join()
-    assert cluster.environments[0] == CountingLearner().environment
+    assert cluster.refusals[0] == CountingLearner().environment
 
 
 def test_a_learners_error_arrives_in_words(cluster):

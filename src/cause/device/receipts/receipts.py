@@ -254,9 +254,13 @@ class Receipts(Log):
         return hashlib.sha256(pack("manifest") + pack_digests(manifests)).digest()
 
     def _sub_model(self, key: SegmentKey) -> dict[str, Any]:
-        name = self._shelf.name(key)
-        committed = self._store.vault.commit(name, self._trained().memory[key].identity)
-        return {"sub_model": list(key), "stored_as": name.hex(), "commitment": committed.hex()}
+        name, trained = self._shelf.name(key), self._trained()
+        sub_model = trained.memory[key]
+        committed = self._store.vault.commit(name, sub_model.identity)
+        described = {"sub_model": list(key), "stored_as": name.hex(), "commitment": committed.hex()}
+        if sub_model.environment != trained.environment:  # the receipt names that of the device
+            described["environment"] = sub_model.environment
+        return described
 
     def _destroyed(self, key: SegmentKey, name: bytes) -> dict[str, Any]:
         vault = self._store.vault

@@ -52,6 +52,11 @@ def row_problems(database: Database, vault: Vault) -> Iterator[str]:
     problem = checksum.problem(database, checksum.rows_key(vault, DEVICE_KEY))
     if problem is not None:
         yield problem
+    for shard, round_ in database.rows(
+        "SELECT shard, round FROM sub_models JOIN environments USING (shard) "
+        "WHERE sub_models.environment <> environments.environment ORDER BY shard, round"
+    ):
+        yield f"sub-model ({shard},{round_}) was trained in another environment than its shard's"
     for name, value in database.rows("SELECT name, value FROM meta ORDER BY name"):
         try:
             fine = META.get(name, lambda value: True)(value)

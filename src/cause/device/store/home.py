@@ -409,6 +409,10 @@ class Home(Journal):
         """Record a new sub-model, and delete evicted ones; see `Journal.trained`."""
         self._sub_models.trained(self.memory, segment, self.ledger.round, retrained)
 
+    def placed(self, environments: Mapping[int, str], dropped: Collection[SegmentKey] = ()) -> None:
+        """Record the environments that shards are trained in; see `Journal.placed`."""
+        self._sub_models.placed(self.memory, environments, dropped, self.clock())
+
     def sending(self, shard: int, seconds: float) -> None:
         """Record that samples of a shard leave this machine; see `cause.device.store.leases`."""
         self.leases.sending(shard, seconds)

@@ -6,7 +6,7 @@ from cause.common import home_paths
 from cause.common.files import absolute
 from cause.errors import HomeError
 
-FORMAT = 6
+FORMAT = 7
 """Raised when an older program could not read what this one writes."""
 
 DEVICE_KEY = b"device signature"

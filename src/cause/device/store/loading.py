@@ -54,6 +54,7 @@ class Loader:
             self._load_ledger(vault)
             rows = self._tables.sub_models.rows()
             state = json.loads(self._tables.database.get("policy", "{}"))
+            environments = self._tables.sub_models.environments()
         stored, names, unreadable = [], {}, []
         for row in rows:
             identity = _identity(vault, row.name, row.sealed_identity)
@@ -64,7 +65,7 @@ class Loader:
             stored.append((row.slot, SubModel(row.key, identity, row.size_bytes, row.environment)))
         self._store.garbage.doubt(self._shelf.all_names() - set(names.values()))
         self._shelf.restore(names, unreadable)
-        memory.restore(stored, state)
+        memory.restore(stored, state, environments)
 
     def _load_ledger(self, vault: Vault) -> None:
         """Load the retained samples, the users' names and the staged uploads; HomeError if a key is missing."""

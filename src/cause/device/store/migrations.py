@@ -128,6 +128,12 @@ CREATE INDEX pieces_quarantined ON pieces (shard) WHERE quarantined IS NOT NULL;
 ALTER TABLE behind ADD COLUMN problem TEXT;  -- the type of the error that its last training ended with
 """
 
+_PLACED = """
+CREATE TABLE environments (  -- see cause.engine.environments
+    shard INTEGER PRIMARY KEY, environment TEXT NOT NULL
+) STRICT;
+"""
+
 
 def _seal(database: "Database", vault: Vault) -> None:
     """Seal values that describe contents. Without its key a value is deleted: it could not be checked any more."""
@@ -180,5 +186,6 @@ MIGRATIONS = (
     Migration(_ARRIVED),
     Migration(_LOOKED_UP, _count, "ALTER TABLE pieces DROP COLUMN sealed_digest"),
     Migration(_SET_ASIDE),
+    Migration(_PLACED),
 )
 assert len(MIGRATIONS) == FORMAT

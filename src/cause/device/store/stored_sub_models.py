@@ -1,6 +1,7 @@
 """Recording sub-models: a trained one is named in the tables, and evicted ones are deleted."""
 
 import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from cause.device.store.sealed_store import SealedStore
@@ -82,6 +83,17 @@ class StoredSubModels:
         with self._tables.database.transaction():
             deletion.delete_rows()
             self._tables.requests.mark_behind([shard], now)
+        self._remove(deletion)
+
+    def placed(
+        self, memory: Memory, environments: Mapping[int, str], dropped: Collection[SegmentKey], now: float
+    ) -> None:
+        """Record the environments of shards, and delete sub-models of another one; see `Journal.placed`."""
+        deletion = self.deletion(memory)
+        with self._tables.database.transaction():
+            deletion.delete_rows()
+            self._tables.sub_models.place(environments)
+            self._tables.requests.mark_behind(sorted({key.shard for key in dropped}), now)
         self._remove(deletion)
 
     def reset_policy(self, policy: type[Policy]) -> bool:

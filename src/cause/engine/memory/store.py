@@ -1,7 +1,7 @@
 """The bounded memory: it never exceeds its slots and bytes, and never destroys another shard's head."""
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -77,8 +77,12 @@ class Memory:
         self._vacated: list[int] = []  # free slots that were in use before, ascending
         self._slot_of: dict[SegmentKey, int] = {}
         self._stored_of: dict[int, list[SegmentKey]] = {}  # by shard, no empty lists; the last key is the head
+        self.environments: dict[int, str] = {}
+        """The environment of each shard for which one is recorded (`cause.engine.environments`)."""
 
-    def restore(self, stored: Iterable[tuple[int, SubModel]], policy: dict[str, int]) -> None:
+    def restore(
+        self, stored: Iterable[tuple[int, SubModel]], policy: dict[str, int], environments: Mapping[int, str]
+    ) -> None:
         """Replace the contents by what an earlier process stored, and the policy's state by that of its policy.
 
         Afterwards this memory stores and evicts exactly as that of the earlier process would have.
@@ -89,6 +93,8 @@ class Memory:
             Every stored sub-model with its slot.
         policy
             What `Policy.state` returned; `{}` if it has no state.
+        environments
+            The recorded environments of shards.
 
         Raises
         ------
@@ -107,6 +113,7 @@ class Memory:
         self._slots = [by_slot.get(slot) for slot in range(needed)]
         self._vacated = [slot for slot, key in enumerate(self._slots) if key is None]
         self._sub_models = {sub_model.key: sub_model for sub_model in everything.values()}
+        self.environments = dict(environments)
         self._slot_of = {sub_model.key: slot for slot, sub_model in everything.items()}
         self._stored_of = {}
         for key in sorted(self._slot_of):

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from cause.executors.cluster.channel import Channel, new_key
 from cause.executors.cluster.lease import Lease, now
-from cause.executors.cluster.messages import NUMBER, Kind, Order, encode
+from cause.executors.cluster.messages import NUMBER, Kind, Order, Question, encode
 from cause.executors.worker import Assignment, Message, serve
 
 RENEWALS = 4
@@ -89,6 +89,7 @@ class _ChannelLink:
         self._orders: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
         self._asked: dict[int, float] = {}
         self._next: bytearray | None = None
+        self._environment = ""  # of this process, for the last learner
         for task in (self._listen, self._ask):
             threading.Thread(target=task, daemon=True).start()
 
@@ -125,11 +126,13 @@ class _ChannelLink:
         while True:
             body = self._next or self._orders.get()
             self._next = None
-            order: Order = pickle.loads(body)  # noqa: S301  # sealed by the device
-            learner = order.assignment.learner
-            if learner is None or learner.environment == order.environment:
+            order: Order | Question = pickle.loads(body)  # noqa: S301  # sealed by the device
+            learner = order.learner if isinstance(order, Question) else order.assignment.learner
+            if learner is not None:
+                self._environment = learner.environment
+            if isinstance(order, Order) and order.environment == self._environment:
                 return order.assignment
-            self._channel.send(Kind.OTHER_ENVIRONMENT, learner.environment.encode())
+            self._channel.send(Kind.OTHER_ENVIRONMENT, self._environment.encode())
 
     def pending(self, seconds: float) -> bool:
         """Wait so long at most for an assignment, and return whether there is one."""

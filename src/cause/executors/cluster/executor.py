@@ -9,12 +9,12 @@ from typing import Any
 from cause.engine.learner import Learner
 from cause.errors import InputError
 from cause.executors.cluster.connection import join, require_protection
-from cause.executors.cluster.environments import difference
 from cause.executors.cluster.lease import LEAST_S, MOST_S
-from cause.executors.cluster.leased_pool import LeasedPool
 from cause.executors.cluster.listener import Listener
+from cause.executors.cluster.node_pool import NodePool
+from cause.executors.cluster.other_environments import REFUSE, WHOLE_SHARDS, difference
 from cause.executors.cluster.remote import RemoteProcess
-from cause.executors.cluster.resources import actor_options, room
+from cause.executors.cluster.resources import actor_options, places, room
 from cause.executors.cluster.status import worker_name
 from cause.executors.pool import Worker
 
@@ -24,7 +24,7 @@ PLACE_S = 60.0
 """How long Ray may take to start a worker. It may have lost the request with a connection, and never say so."""
 
 
-class RayExecutor(LeasedPool):
+class RayExecutor(NodePool):
     """Trains shards on the nodes of a Ray cluster.
 
     Ray starts and places the worker processes. Samples, sub-models and learners go through a connection between device
@@ -49,6 +49,9 @@ class RayExecutor(LeasedPool):
         The seconds that a worker may live without the device.
     port
         The port on which workers reach this device; any free one by default.
+    other_environments
+        What to do with nodes whose environment (versions, processor, settings) is not the device's, so that they give
+        other bits: "refuse" them, or let them train "whole-shards", each shard in one environment for ever.
 
     Raises
     ------
@@ -67,6 +70,7 @@ class RayExecutor(LeasedPool):
         per_worker: Mapping[str, float] | None = None,
         lease: float = LEASE_S,
         port: int = 0,
+        other_environments: str = REFUSE,
     ) -> None:
         if not LEAST_S <= lease <= MOST_S:
             raise InputError(f"the lease of a worker must be from {LEAST_S:g} to {MOST_S:g} seconds, not {lease:g}")
@@ -80,14 +84,16 @@ class RayExecutor(LeasedPool):
             workers = min(room(nodes, self._options), MOST_CLUSTER_WORKERS)
         if not 1 <= workers <= MOST_CLUSTER_WORKERS:
             raise InputError(f"the number of workers must be from 1 to {MOST_CLUSTER_WORKERS}, not {workers}")
-        super().__init__(workers, lease)
+        super().__init__(workers, lease, other_environments)
         self._listener = Listener(self._ray.util.get_node_ip_address(), port)
-        self._environment = ""
         self._others: dict[str, str] = {}  # nodes of another environment, with it
         self._others_lock = Lock()
 
+    def _nodes(self) -> dict[str, int]:
+        return {node["NodeID"]: places(node, self._options) for node in self._ray.nodes() if node["Alive"]}
+
     def _prepare(self, learner: Learner, shards: int) -> None:
-        self._environment = learner.environment
+        super()._prepare(learner, shards)
         if self._follows:
             nodes = [node for node in self._ray.nodes() if node["Alive"]]
             self.workers = min(room(nodes, self._options), MOST_CLUSTER_WORKERS)
@@ -101,7 +107,14 @@ class RayExecutor(LeasedPool):
                 f"every node of the cluster has another environment than this device ({self._environment}): "
                 + "; ".join(f"node {node[:8]}: {difference}" for node, difference in sorted(others.items()))
             )
-        actor = RayActor(self._ray, self.address, self._options, sorted(others))
+        return self._made({"ray.io/node-id": f"!in({','.join(sorted(others))})"} if others else {})
+
+    def _start_on(self, nodes: Collection[str]) -> Worker:
+        return self._made({"ray.io/node-id": f"in({','.join(sorted(nodes))})"})
+
+    def _made(self, selector: Mapping[str, str]) -> Worker:
+        """Start a worker on a node whose labels fit a selector; on any node if the selector is empty."""
+        actor = RayActor(self._ray, self.address, self._options, selector)
         process = RemoteProcess(
             actor, self._listener, self.lease, lambda seen: self._refuse(actor, seen), self._ray.cloudpickle.dumps
         )
@@ -109,7 +122,10 @@ class RayExecutor(LeasedPool):
         return Worker(process, process.pipe, pack=process.pack)
 
     def _refuse(self, actor: "RayActor", environment: str) -> None:
-        """Use a node of another environment no more: its bits would differ."""
+        """Use a node of another environment no more, or only for shards of that one: its bits would differ."""
+        if self.other_environments == WHOLE_SHARDS:
+            self._note_other(actor.node, environment)
+            return
         named = difference(self._environment, environment)
         with self._others_lock:
             self._others[actor.node] = named
@@ -119,8 +135,8 @@ class RayExecutor(LeasedPool):
 class RayActor:
     """The Ray actor of one worker."""
 
-    def __init__(self, ray: Any, address: str, options: Mapping[str, Any], without: Collection[str]) -> None:
-        self._ray, self._address, self._options, self._without = ray, address, options, without
+    def __init__(self, ray: Any, address: str, options: Mapping[str, Any], selector: Mapping[str, str]) -> None:
+        self._ray, self._address, self._options, self._selector = ray, address, options, selector
         self._handle: Any = None
         self.node = ""
 
@@ -130,8 +146,8 @@ class RayActor:
 
         options: dict[str, Any] = {"max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
         options["name"] = worker_name(seconds)
-        if self._without:
-            options["label_selector"] = {"ray.io/node-id": f"!in({','.join(self._without)})"}
+        if self._selector:
+            options["label_selector"] = dict(self._selector)
         cls = self._ray.remote(TrainingWorker).options(**options, **self._options)
         self._handle = cls.remote(host, port, device_key, lease, seconds)
 

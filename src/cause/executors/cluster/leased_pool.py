@@ -43,9 +43,10 @@ class LeasedPool(WorkerPool):
         moved = []
         with self._lock:
             for starting in [worker for worker in self._busy if not (worker.ready or worker.cancelled)]:
-                ready = next((worker for worker in self._idle if worker.ready), None)
-                if ready is None:
-                    break
+                assert starting.shard is not None
+                ready = self._idle_for(starting.shard)
+                if ready is None or not ready.ready:
+                    continue
                 ready.shard, starting.shard = starting.shard, None
                 self._idle.remove(ready)
                 self._busy.remove(starting)

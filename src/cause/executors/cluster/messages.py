@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from cause import errors
+from cause.engine.learner import Learner
 from cause.errors import CauseError, LearnerError
 from cause.executors.worker import Assignment, Epoch, Failed, Message, Ready, Trained
 
@@ -33,7 +34,8 @@ class Kind(IntEnum):
     END = 9
     """From the device: samples were forgotten, or there is no more work."""
     OTHER_ENVIRONMENT = 10
-    """From the worker: here the training would give other bits. The body names this environment."""
+    """From the worker: here the training would give other bits, or the answer to a question. The body names the
+    environment of this worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,14 @@ class Order:
 
     assignment: Assignment
     environment: str
-    """The environment of the device: a worker of another one does not train."""
+    """The environment of the shard: a worker of another one does not train."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the device sends to a worker, pickled, to be told its environment for a learner."""
+
+    learner: Learner
 
 
 _EPOCH = struct.Struct(">QQ")

@@ -10,15 +10,17 @@ import struct
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Protocol
 
+from cause.engine.learner import Learner
 from cause.executors import wire
 from cause.executors.cluster.channel import Channel, new_key
 from cause.executors.cluster.lease import longest_life
 from cause.executors.cluster.listener import LEASE_BYTES, Listener
-from cause.executors.cluster.messages import NUMBER, Kind, Order, decode
+from cause.executors.cluster.messages import NUMBER, Kind, Order, Question, decode
 from cause.executors.cluster.pacing import Finished
 from cause.executors.worker import Assignment
 
@@ -68,10 +70,10 @@ class RemoteProcess:
         listener: Listener,
         seconds: float,
         other_environment: Callable[[str], None],
-        dumps: Callable[[Order], bytes] = pickle.dumps,
+        dumps: Callable[[Order | Question], bytes] = pickle.dumps,
     ) -> None:
         self.exitcode: int | None = None
-        self.environment = ""  # of the device; set before an assignment with a learner is packed
+        self.environment = ""  # of the device: of tasks that name no other
         self._actor, self._listener, self._seconds = actor, listener, seconds
         self._other_environment, self._dumps = other_environment, dumps
         self._lease = secrets.token_bytes(LEASE_BYTES)
@@ -80,6 +82,7 @@ class RemoteProcess:
         self._ended = threading.Event()  # the worker's memory is gone
         self._answered_at: float | None = None  # until then plus the lease a worker may live
         self._channel: Channel | None = None
+        self._answer: Future[str] | None = None
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self.pipe, self._inner = Pipe()
         self.sentinel, self._alive = os.pipe()
@@ -106,6 +109,8 @@ class RemoteProcess:
             self._close_pipe()
             if self._channel is not None:
                 self._channel.shut()  # a thread that is still sending samples stops
+            if self._answer is not None:
+                self._answer.cancel()
             if not goodbye:
                 self._wait_for_lease()
             if self._channel is not None:
@@ -170,8 +175,13 @@ class RemoteProcess:
         if kind == Kind.RENEW:
             self._renew(body)
         elif kind == Kind.OTHER_ENVIRONMENT and not self._revoked:
-            self._other_environment(bytes(body).decode(errors="replace"))
-            self.kill()
+            environment, answer = bytes(body).decode(errors="replace"), self._answer
+            self._answer = None
+            if answer is not None:
+                answer.set_result(environment)
+            else:
+                self._other_environment(environment)
+                self.kill()
         elif kind != Kind.GOODBYE and not self._revoked:  # else: a result of work that is no longer current
             wire.send(self._inner, decode(kind, body))
         return kind == Kind.GOODBYE
@@ -214,7 +224,22 @@ class RemoteProcess:
 
     def pack(self, assignment: Assignment) -> "PackedOrder":
         """Pickle an assignment; raise whatever pickling raises."""
-        return PackedOrder(self, self._dumps(Order(assignment, self.environment)))
+        return PackedOrder(self, self._dumps(Order(assignment, assignment.task.environment or self.environment)))
+
+    def ask_environment(self, learner: Learner) -> "Future[str]":
+        """Ask the worker which environment it has for a learner, before it is sent an assignment.
+
+        Returns
+        -------
+        Future
+            The environment; cancelled if the worker ends before it has answered.
+        """
+        answer = self._answer = Future[str]()
+        try:
+            self.post(self._dumps(Question(learner)))
+        except BrokenPipeError:
+            answer.cancel()
+        return answer
 
     def post(self, body: bytes) -> None:
         """Send a packed assignment; a `BrokenPipeError` if the worker has ended or was ended."""

@@ -45,9 +45,11 @@ def parse_per_worker(text: str) -> dict[str, float]:
 
 def room(nodes: list[dict[str, Any]], options: Mapping[str, float]) -> int:
     """Return how many workers the nodes have room for, one at least."""
+    return max(1, sum(places(node, options) for node in nodes))
+
+
+def places(node: Mapping[str, Any], options: Mapping[str, float]) -> int:
+    """Return how many workers a node has room for."""
     names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
     needs = [(names[option], value) for option, value in options.items() if value]
-    found = 0
-    for node in nodes:
-        found += min((int(node["Resources"].get(name, 0) // value) for name, value in needs), default=1)
-    return max(1, found)
+    return min((int(node["Resources"].get(name, 0) // value) for name, value in needs), default=1)

@@ -16,7 +16,7 @@ import numpy as np
 from cause.common.version import __version__
 from cause.errors import InputError, LearnerError
 from cause.executors.cluster.connection import join, require_protection
-from cause.executors.cluster.environments import difference
+from cause.executors.cluster.other_environments import difference
 from cause.executors.cluster.resources import actor_options, room
 from cause.lab.reproduce import kinds
 from cause.lab.reproduce.cell import Cell, Done

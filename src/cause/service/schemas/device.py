@@ -263,6 +263,9 @@ class Shard(ResponseModel):
     behind: int
     since: Time | None
     problem: str | None
+    environment: str | None = Field(
+        description="The environment that it is trained in, on nodes of a cluster; null: that of the device"
+    )
     segments: list[ShardSegment]
 
 

@@ -1,6 +1,6 @@
-"""The tables of the stored sub-models, and of how many samples were trained again."""
+"""The tables of the stored sub-models, of shards' environments, and of how many samples were trained again."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from cause.device.store.database import Database
@@ -65,6 +65,17 @@ class SubModelTables:
     def delete(self, names: Iterable[bytes]) -> None:
         """Delete sub-models by their names."""
         self._database.many("DELETE FROM sub_models WHERE key=?", [[name] for name in names])
+
+    def environments(self) -> dict[int, str]:
+        """The recorded environments, by shard."""
+        return dict(self._database.rows("SELECT shard, environment FROM environments"))
+
+    def place(self, environments: Mapping[int, str]) -> None:
+        """Record the environments of shards."""
+        self._database.many(
+            "INSERT INTO environments VALUES (?, ?) ON CONFLICT (shard) DO UPDATE SET environment=excluded.environment",
+            list(environments.items()),
+        )
 
     def add_retrained(self, round_: int, samples: int) -> None:
         """Note how many samples were trained again while a round was the last."""

@@ -1,12 +1,12 @@
 """A system learns for real, round after round, and serves the requests that come: the one runner of all accuracies."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from cause.device.device import Cause
 from cause.device.energy import Meter, NoMeter, find_meter, with_idle
 from cause.device.verify import replay
-from cause.engine.chain import Chain
 from cause.engine.progress import Step
 from cause.engine.requests import Request
 from cause.engine.voting import VOTES
@@ -140,7 +140,7 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
 
 def _replayed(device: Cause, most: int) -> dict[str, int]:
     """Replay the first segments of a shard; return how many stored sub-models have the same bits."""
-    replays = [replay(Chain(chain.learner, chain.lessons[:most])) for chain in device.chains()[: min(most, 1)]]
+    replays = [replay(replace(chain, lessons=chain.lessons[:most])) for chain in device.chains()[: min(most, 1)]]
     return {
         "identical": sum(len(replayed.identical) for replayed in replays),
         "mismatched": sum(len(replayed.mismatched) for replayed in replays),

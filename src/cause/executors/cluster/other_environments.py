@@ -1,4 +1,11 @@
-"""Environments of machines, as texts: versions, processor and settings on which bits depend."""
+"""Nodes whose environment is not the device's: what may be done with them, and how they differ.
+
+An environment is a text: versions, processor and settings on which bits depend.
+"""
+
+REFUSE, WHOLE_SHARDS = "refuse", "whole-shards"
+OTHER_ENVIRONMENTS = (REFUSE, WHOLE_SHARDS)
+"""What is done with such nodes: they are not used, or they train whole shards."""
 
 
 def difference(ours: str, theirs: str) -> str:

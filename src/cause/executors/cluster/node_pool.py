@@ -1,0 +1,140 @@
+"""A pool over nodes of several environments: each shard is trained on nodes of its own environment alone."""
+
+import time
+import warnings
+from abc import abstractmethod
+from collections.abc import Collection, Mapping
+
+from cause.common.registry import check_choice
+from cause.engine.environments import absent
+from cause.engine.learner import Learner
+from cause.errors import PassingError
+from cause.executors.cluster.leased_pool import LeasedPool
+from cause.executors.cluster.other_environments import OTHER_ENVIRONMENTS, REFUSE, WHOLE_SHARDS
+from cause.executors.cluster.remote import RemoteProcess
+from cause.executors.pool import ActiveShard, Worker
+
+ANSWER_S = 120.0
+"""How long a node may take to tell its environment: a worker must be placed there, and import a learning library."""
+ASK_AGAIN_S = 600.0
+"""A node that did not tell its environment is asked again after so long."""
+
+
+class NodePool(LeasedPool):
+    """A pool of workers on nodes whose environments may differ.
+
+    With `other_environments="whole-shards"` each node is asked for its environment, by a worker that then stays for
+    trainings. A shard goes to workers of the environment that its tasks name, and to no others.
+
+    Parameters
+    ----------
+    workers
+        The number of workers at one time.
+    lease
+        The seconds that a worker may live without the device.
+    other_environments
+        One of `OTHER_ENVIRONMENTS`.
+
+    Raises
+    ------
+    InputError
+        If `other_environments` is not one of these.
+    """
+
+    def __init__(self, workers: int, lease: float, other_environments: str) -> None:
+        check_choice("other_environments", other_environments, OTHER_ENVIRONMENTS)
+        super().__init__(workers, lease)
+        self.other_environments = other_environments
+        self._environment = ""  # of the device
+        self._recipe = b""  # of the learner that the nodes were asked about
+        self._environment_of: dict[str, str] = {}  # the environments of the nodes
+        self._silent: dict[str, float] = {}  # nodes that did not tell theirs, with the time of the question
+        self._room: dict[str, int] = {}  # by environment
+
+    @abstractmethod
+    def _nodes(self) -> Mapping[str, int]:
+        """Return the nodes that are alive, each with the number of workers that it has room for."""
+
+    @abstractmethod
+    def _start_on(self, nodes: Collection[str]) -> Worker:
+        """Start a worker on one of these nodes."""
+
+    def environments(self, learner: Learner) -> Mapping[str, int]:
+        """Return the environments of the nodes, each with the number of workers there is room for.
+
+        Raises
+        ------
+        PassingError
+            If no node has told its environment.
+        """
+        if self.other_environments == REFUSE:
+            return super().environments(learner)
+        self._ask(learner)
+        self._room = {}
+        for node, workers in self._nodes().items():
+            if node in self._environment_of:
+                environment = self._environment_of[node]
+                self._room[environment] = self._room.get(environment, 0) + workers
+        if not self._room:
+            raise PassingError("no node of the cluster has room for a worker that tells its environment")
+        return dict(self._room)
+
+    def _ask(self, learner: Learner) -> None:
+        """Ask nodes that joined since the last call for their environment; all of them if the learner is another."""
+        if learner.recipe_digest != self._recipe:
+            self._recipe, self._environment_of, self._silent = learner.recipe_digest, {}, {}
+            self._end_idle()
+        asked = {}
+        for node, workers in self._nodes().items():
+            waited = time.monotonic() - self._silent.get(node, -ASK_AGAIN_S)
+            if workers and node not in self._environment_of and waited >= ASK_AGAIN_S:
+                worker = self._start_on([node])
+                with self._lock:
+                    self._idle.append(worker)  # it suits no shard until its environment is known
+                assert isinstance(worker.process, RemoteProcess)
+                asked[node] = worker, worker.process.ask_environment(learner)
+        for node, (worker, answer) in asked.items():
+            try:
+                worker.environment = self._environment_of[node] = answer.result(ANSWER_S)
+            except Exception:  # the worker was not placed, ended, or the learner cannot be used there
+                self._silent[node] = time.monotonic()
+                warnings.warn(f"node {node[:8]} of the cluster is not used: it told no environment", stacklevel=2)
+                with self._lock:
+                    idle = worker in self._idle
+                    self._idle = [each for each in self._idle if each is not worker]
+                if idle:
+                    self._dismiss(worker)
+                    worker.close()
+
+    def _note_other(self, node: str, environment: str) -> None:
+        """Note the environment of a node whose worker refused a task because it is another one."""
+        self._environment_of[node] = environment
+
+    def _prepare(self, learner: Learner, shards: int) -> None:
+        self._environment = learner.environment
+        if self.other_environments == WHOLE_SHARDS and learner.recipe_digest != self._recipe:
+            self.environments(learner)
+
+    def _start_for(self, shard: ActiveShard) -> Worker:
+        if self.other_environments == REFUSE:
+            return super()._start_for(shard)
+        environment, alive = self._wanted(shard), self._nodes()
+        nodes = [node for node, other in self._environment_of.items() if other == environment and node in alive]
+        if not nodes:
+            raise absent(shard.number, environment, [self._environment_of.get(node, "unknown") for node in alive])
+        worker = self._start_on(nodes)
+        worker.environment = environment
+        return worker
+
+    def _suits(self, worker: Worker, shard: ActiveShard) -> bool:
+        return self.other_environments == REFUSE or worker.environment == self._wanted(shard)
+
+    def _has_room(self, shard: ActiveShard) -> bool:
+        if self.other_environments == REFUSE:
+            return True
+        busy = sum(self._suits(worker, shard) for worker in self._busy)
+        return busy < max(1, self._room.get(self._wanted(shard), 0))
+
+    def _wanted(self, shard: ActiveShard) -> str:
+        """Return the environment that a shard must be trained in."""
+        return shard.environment or self._environment
