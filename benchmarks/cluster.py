@@ -8,7 +8,7 @@ import argparse
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -54,7 +54,7 @@ def seconds_of(executor: Executor, learner: CountingLearner, work: Sequence[Shar
     return time.perf_counter() - start
 
 
-def in_turns(turns: int, sides: dict[str, Callable[[], float]], what: str) -> dict[str, Any]:
+def in_turns(turns: int, sides: Mapping[str, Callable[[], float]], what: str) -> dict[str, Any]:
     """Measure both sides so often, one after the other, the first of each uncounted; with the ratio of each pair."""
     names = list(sides)
     seconds: dict[str, list[float]] = {name: [] for name in names}
