@@ -93,8 +93,8 @@ def tables(seed: int) -> Iterator[Table]:
     draw = np.random.default_rng([seed, 9])
     for found in recordings(seed):
         rows = draw.permutation(np.flatnonzero(~found.test))  # those that stand for public ones are the first
-        x, y, test = found.x, found.y, found.test
-        yield Table(f"{found.name} ({found.source})", x[rows], y[rows], x[test], y[test], (-10, 10), squash=True)
+        x, y, tested = found.x, found.y, found.test
+        yield Table(f"{found.name} ({found.source})", x[rows], y[rows], x[tested], y[tested], (-10, 10), squash=True)
 
 
 def _of(name: str, people: People, scale: tuple[float, float], *, squash: bool = False) -> Table:
