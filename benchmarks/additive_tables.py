@@ -91,11 +91,10 @@ def tables(seed: int) -> Iterator[Table]:
     yield _of("digits of writers", replace(pictures, x=pictures.x.reshape(len(pictures.x), -1)), (-0.2, 1.2))
     yield activities(seed)
     draw = np.random.default_rng([seed, 9])
-    for table in recordings(seed):
-        x, y, held_out = table.x, table.y, table.test
-        rows = draw.permutation(np.flatnonzero(~held_out))  # those that stand for public ones are the first
-        name = f"{table.name} ({table.source})"
-        yield Table(name, x[rows], y[rows], x[held_out], y[held_out], (-10, 10), squash=True)
+    for found in recordings(seed):
+        rows = draw.permutation(np.flatnonzero(~found.test))  # those that stand for public ones are the first
+        x, y, tested = found.x, found.y, found.test
+        yield Table(f"{found.name} ({found.source})", x[rows], y[rows], x[tested], y[tested], (-10, 10), squash=True)
 
 
 def _of(name: str, people: People, scale: tuple[float, float], *, squash: bool = False) -> Table:
