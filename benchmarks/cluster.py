@@ -96,7 +96,7 @@ def compare(address: str, turns: int) -> list[dict[str, Any]]:
         ):
             for samples in (100, 5_000):
                 work = shards_of(shards, samples)
-                sides = {
+                sides: dict[str, Callable[[], float]] = {
                     "local": partial(seconds_of, local, learner, work),
                     "ray": partial(seconds_of, ray, learner, work),
                 }

@@ -100,7 +100,6 @@ KINDS = {
 """Figures with every kind of run that goes to a cluster, and as much of each as is needed."""
 
 
-@pytest.mark.long
 def test_every_kind_of_run_gives_the_numbers_of_one_machine(address, tmp_path):
     pytest.importorskip("torch_pruning")
     here, there = tmp_path / "here", tmp_path / "there"
