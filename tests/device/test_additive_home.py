@@ -209,6 +209,37 @@ def test_a_home_whose_identities_are_chained_goes_on(tmp_path):
         assert device.verify().holds
 
 
+LEARN, FORGET, CRASH, CLOSE = "learn", "forget", "crash", "close"
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [(LEARN, "zed"), (FORGET, "zed"), (FORGET, "bob")],  # it is back at the stored state when bob is forgotten
+        [(LEARN, "zed"), (FORGET, "zed"), (LEARN, "yan"), (FORGET, "ann")],
+        [(LEARN, "zed"), CRASH, (FORGET, "zed"), CLOSE, (LEARN, "zed"), (FORGET, "cleo")],
+        [(FORGET, "cleo"), CRASH, (LEARN, "cleo"), CLOSE, (FORGET, "cleo"), (FORGET, "bob")],
+    ],
+)
+def test_receipts_of_a_home_whose_identities_are_chained_hold_after_any_calls(tmp_path, steps):
+    with tarfile.open(EARLIER) as archive:
+        archive.extractall(tmp_path, filter="data")
+    device = opened(tmp_path / "home")
+    for step in steps:
+        if step in (CRASH, CLOSE):
+            crashed(device) if step == CRASH else device.close()
+            device = opened(tmp_path / "home")
+        else:
+            call, user = step
+            learn(device, **{user: 2}) if call == LEARN else device.forget(user)
+        assert device.verify(processes=0).holds
+        for number in range(device.home.receipts.size):
+            assert device.verify(number, processes=0).wrong == [], step
+    device.close()
+    with opened(tmp_path / "home") as device:
+        assert all(device.verify(number, processes=0).holds for number in range(device.home.receipts.size))
+
+
 def test_doctor_and_verify_find_a_state_that_is_not_the_sum(tmp_path):
     device = opened(tmp_path / "home")
     learn(device, ann=5)

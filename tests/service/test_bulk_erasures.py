@@ -102,7 +102,8 @@ def test_an_error_after_they_were_accepted_does_not_lose_any(tmp_path, monkeypat
         monkeypatch.setattr(device._erasures, "delete", failing)
         answer = erase(running, wanted(*({"user": user} for user in ("ann", "bob", "cyd"))))
         assert answer.status_code == 202
-        assert {each["state"] for each in answer.json()["requests"]} == {"in_effect"}
+        # nothing is left to be trained, so a request may be repaired before the answer is written
+        assert {each["state"] for each in answer.json()["requests"]} <= {"in_effect", "repaired"}
         assert all(running.get(f"/v1/users/{user}").json()["samples"] == 0 for user in ("ann", "bob", "cyd"))
 
 

@@ -210,8 +210,8 @@ class Adding:
         if last is None or self._upto != last:
             return
         head, identity = memory.head(SHARD), self._identity
-        if head is not None and (head.key, head.identity) == (last, identity):
-            return
+        if head is not None and head.key == last and (head.identity == identity or not SetHash.is_value(head.identity)):
+            return  # a state of an earlier version keeps its identity: it has the same sums, or it would be dropped
         for key in list(memory.stored_of(SHARD)):
             if not self._is_kept(key) or memory.slots < 2:
                 memory.discard(key)
