@@ -263,6 +263,7 @@ def example(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_the_example_package_is_listed_and_simulated(example):
     listed = json.loads(cause("systems", "--json", folder=example).stdout)
     assert listed["partition"]["household"].endswith("[cause-plugin-example]")

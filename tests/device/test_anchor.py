@@ -180,6 +180,7 @@ def test_any_page_of_an_anchor_may_be_damaged(tmp_path, page):
         assert Anchor(home / "vault", vault, Disk(), read_only=True).mark.change >= before.change
 
 
+@pytest.mark.long
 def test_in_no_state_that_a_power_loss_leaves_is_the_anchor_ahead_of_the_ledger(tmp_path, thorough):
     root = tmp_path / "life"
     root.mkdir()

@@ -156,6 +156,7 @@ def learn_round(client) -> None:
     wait_until(lambda: client.round(number).state == "trained")
 
 
+@pytest.mark.long
 def test_a_service_holds_nothing_of_what_it_forgot(tmp_path, service):
     arrays, texts, single, others = (rows(seed, "float32", count)[0] for seed, count in enumerate((100, 40, 10, 150)))
     with service.client(service.token("operator", "ingest", "predict")) as client:

@@ -153,6 +153,7 @@ def test_an_edited_file_is_taken_over_with_accept(home, cause):
     assert (code, "seed cannot be changed" in err) == (2, True)
 
 
+@pytest.mark.long
 def test_a_change_that_is_cut_off_anywhere_is_finished_or_never_was(home, tmp_path, thorough):
     disk = RecordingDisk(tmp_path)
     with on(disk):

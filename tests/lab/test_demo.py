@@ -115,6 +115,7 @@ def accuracy_of(job):
     return float((device.predict(shared.x_test) == shared.y_test).mean())
 
 
+@pytest.mark.long
 def test_pruning_to_70_percent_costs_at_most_two_points():
     settings: dict[str, Any] = {"users": 12, "rounds": 2, "shards": 1, "rho": 0.0, "epochs": 4}
     systems = ("cause-no-sc", "cause-no-sc:pruning=none")

@@ -112,7 +112,7 @@ def test_plain_is_set_by_the_environment_and_by_a_file(tmp_path):
         read_settings(file, {})
 
 
-@pytest.mark.parametrize(("options", "warns"), [({}, True), ({"plain": ""}, False)])
+@pytest.mark.parametrize(("options", "warns"), [({}, True), pytest.param({"plain": ""}, False, marks=pytest.mark.long)])
 def test_a_service_for_other_machines_without_tls_warns_even_when_quiet(home, capfd, options, warns):
     daemon = Daemon(home, host="0.0.0.0", **options)
     daemon.start()

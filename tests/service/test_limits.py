@@ -263,6 +263,7 @@ def test_an_answer_that_is_read_slowly_holds_no_more_than_itself(learned):
     wait_until(lambda: not budget.held_bytes)
 
 
+@pytest.mark.long
 def test_a_tokens_many_erasures_keep_nobody_elses_waiting(tmp_path):
     with Running(tmp_path / "home") as running:
         running.learn(alice=20, bob=20)

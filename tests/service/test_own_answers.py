@@ -102,6 +102,7 @@ def plain(body):
     return sorted((plain(value) for value in body), key=json.dumps) if isinstance(body, list) else body
 
 
+@pytest.mark.long
 def test_a_users_answers_are_the_same_whoever_joins_or_erases(tmp_path):
     answers = []
     for others in (False, True):

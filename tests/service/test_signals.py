@@ -62,6 +62,7 @@ def started(tmp_path):
                 process.kill()
 
 
+@pytest.mark.long
 def test_ready_alive_reloaded_and_stopped_as_systemd_expects(started):
     process, daemon, settings, log, notified = started
     notified.until("READY=1")

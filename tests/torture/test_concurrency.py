@@ -247,6 +247,7 @@ def test_a_reader_in_another_process_follows_what_the_writer_forgets_and_repairs
     device.close()
 
 
+@pytest.mark.long
 def test_a_reader_that_predicts_in_a_loop_never_fails_while_the_writer_works(scratch):
     device = opened(scratch / "home", shards=2, slots=4)
     learn(device, a=30, b=30)

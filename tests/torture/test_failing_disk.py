@@ -36,6 +36,7 @@ def test_a_write_that_fails_does_no_harm(case, error, for_good, deep):
     assert failures > (9 if deep else 3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("call", [pytest.param(0, id="learn", marks=pytest.mark.long), pytest.param(1, id="forget")])
 def test_a_file_whose_syncs_fail_for_good_loses_nothing(call, deep):
     """Others go on being written: what is destroyed while the ledger cannot say so is missed by the next opening."""

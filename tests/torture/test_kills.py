@@ -91,6 +91,7 @@ def test_kills_at_random_moments_of_random_traces_do_no_harm(thorough):
     assert any(outcome.killed for outcome in outcomes)
 
 
+@pytest.mark.long
 def test_a_network_survives_kills_too(thorough):
     assert wrong(random_kills(random_case(1, "mlp"), 1, 4 if thorough else 2)) == []
 

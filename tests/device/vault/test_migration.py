@@ -129,6 +129,7 @@ def check_cut(tmp_path, state, expected):
     shutil.rmtree(cut)
 
 
+@pytest.mark.long
 def test_a_power_loss_at_any_moment_loses_nothing(root, tmp_path):
     expected = old_vault(root)
     disk = RecordingDisk(root)

@@ -39,6 +39,7 @@ def test_every_power_loss_leaves_a_generation_that_is_whole(tmp_path, rotating):
     assert life.promises[-1][1].keys() == {name(2), name(3), name(10)}
 
 
+@pytest.mark.long
 def test_every_power_loss_in_an_erasure_of_many_pages_leaves_a_generation_that_is_whole(tmp_path):
     life = ManyPages(tmp_path / "life", rotating=False)
     life.live()

@@ -10,16 +10,21 @@ from cause.lab.reproduce.place import Place
 from cause.lab.reproduce.runner import reproduce, rewrite
 from cause.lab.reproduce.size import FULL, REDUCED, SHARDS, SYSTEMS
 from tests.lab.reproduce.tiny import ONLY, TINY
+from tests.quick import quick_only
+
+MAPS = [name for name in FIGURES if "map" in name]
+"""These take as long as all others; `make test` makes one of them."""
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(tmp_path_factory, request):
     """One folder for all of them: they share runs."""
     out = tmp_path_factory.mktemp("reproduced")
-    return out, reproduce(list(FIGURES.values()), TINY, Place(), out, only=ONLY)
+    names = FIGURES if request.config.getoption("--long") else FIGURES.keys() - MAPS[1:]
+    return out, reproduce([FIGURES[name] for name in FIGURES if name in names], TINY, Place(), out, only=ONLY)
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", quick_only(FIGURES, FIGURES.keys() - MAPS[1:]))
 def test_a_figure_says_what_was_found_and_where_it_comes_from(made, name):
     out, report = made
     record = json.loads((out / f"{name}.json").read_text())
@@ -91,8 +96,10 @@ def test_pruning_leaves_less(made):
 
 
 def test_everything_is_made_again_from_the_files_alone(made, thorough):
-    out, _ = made
-    figures = list(FIGURES.values())[:: 1 if thorough else 4]  # each is drawn again, which takes a while
+    out, first = made
+    figures = [FIGURES[name] for name in first.results][
+        :: 1 if thorough else 4
+    ]  # each is drawn again: it takes a while
     before = {path.name: path.read_bytes() for path in out.iterdir() if path.suffix in (".json", ".md", ".png")}
     for path in (out / "cells").iterdir():
         path.rename(path.with_suffix(".away"))

@@ -45,6 +45,7 @@ def test_each_figure_of_rsn_has_both_readings_at_the_same_points(name):
     assert points(read=True) == points(read=False)
 
 
+@pytest.mark.long
 def test_figure_11_comes_out_in_size():
     claims = [claim for claim in summary_of("rsn-rounds", 12).claims if claim.target and "after" in claim.claim]
     assert len(claims) == 5

@@ -65,6 +65,7 @@ def test_what_was_stopped_goes_on_where_it_was(tmp_path, ran):
     assert len(ran) == RUNS
 
 
+@pytest.mark.long
 def test_a_killed_process_loses_at_most_one_run(tmp_path):
     only = {"slots": ["8"]}
     command = [sys.executable, "-m", "cause", "reproduce", "policies", "--only", "slots=8", "--seeds", "2"]
