@@ -12,19 +12,19 @@ from cause.lab.reproduce.size import FULL, REDUCED, SHARDS, SYSTEMS
 from tests.lab.reproduce.tiny import ONLY, TINY
 from tests.quick import quick_only
 
-MAPS = [name for name in FIGURES if "map" in name]
-"""These take as long as all others; `make test` makes one of them."""
+SLOW = ("policy-map", "map-controller")
+"""These take as long as all others; `make test` makes a third map, `map-fibor`."""
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, request):
     """One folder for all of them: they share runs."""
     out = tmp_path_factory.mktemp("reproduced")
-    names = FIGURES if request.config.getoption("--long") else FIGURES.keys() - MAPS[1:]
+    names = FIGURES if request.config.getoption("--long") else FIGURES.keys() - set(SLOW)
     return out, reproduce([FIGURES[name] for name in FIGURES if name in names], TINY, Place(), out, only=ONLY)
 
 
-@pytest.mark.parametrize("name", quick_only(FIGURES, FIGURES.keys() - MAPS[1:]))
+@pytest.mark.parametrize("name", quick_only(FIGURES, FIGURES.keys() - set(SLOW)))
 def test_a_figure_says_what_was_found_and_where_it_comes_from(made, name):
     out, report = made
     record = json.loads((out / f"{name}.json").read_text())
