@@ -19,12 +19,12 @@ demo: $(STAMP)  ## the main job: every system learns the digits, forgets, and is
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -p tests.forked_workers \
 	--workers $(shell python3 -c 'import os; print(3 * (os.cpu_count() or 1))')
 
-# mypy runs beside the tests: without its cache it takes most of a minute of one processor
-test: style  ## everything a change must pass
+# style and types are checked beside the tests: without its cache mypy takes half a minute of one processor
+test: $(STAMP)  ## everything a change must pass
 	@mkdir -p out
-	@$(BIN)/mypy >out/mypy.txt 2>&1 & types=$$!; \
+	@$(MAKE) --no-print-directory lint >out/lint.txt 2>&1 & lint=$$!; \
 	$(PYTEST); tested=$$?; \
-	wait $$types; typed=$$?; cat out/mypy.txt; exit $$((tested | typed))
+	wait $$lint; linted=$$?; cat out/lint.txt; exit $$((tested | linted))
 
 test-long: $(STAMP)  ## all tests, also those that take long
 	$(PYTEST) --long

@@ -118,6 +118,10 @@ class HomeError(CauseError):
     """A home that cannot be opened or used: locked, foreign, of another format, damaged, out of room."""
 
 
+class FormatError(HomeError):
+    """A home of another format than the program's: an older one that has to be upgraded, or a newer one."""
+
+
 class ReadError(HomeError):
     """A file that is there and cannot be read now: an error of the disk or of the system, not damage.
 

@@ -12,6 +12,7 @@ from cause.device.backup.backup import backup
 from cause.device.backup.restore import restore
 from cause.device.exports.export import export
 from cause.device.fsck import examine_home
+from cause.device.status import status
 from cause.device.store.ledger import HomeLedger, StoredSegment
 from cause.engine.adding import Adding, hash_of
 from cause.errors import CauseError, HomeError, InputError
@@ -95,7 +96,7 @@ def test_the_state_is_that_of_before_after_a_restart_and_after_a_crash(tmp_path)
         after = state_of(device)
         crashed(device)
     with opened(tmp_path / "home") as device:
-        assert device.waiting() == [0]
+        assert device.held.waiting() == [0]
         assert device.predict(samples("ann", 1, 2)[0]).shape == (2,)  # what is missing is added up first
         assert state_of(device) == after
         device.repair()
@@ -207,6 +208,24 @@ def test_a_home_whose_identities_are_chained_goes_on(tmp_path):
     with opened(tmp_path / "home") as device:
         assert state_of(device) == state
         assert device.verify().holds
+
+
+@pytest.mark.parametrize("writer", [False, True])
+def test_after_a_crash_nothing_waits_and_the_status_says_so(tmp_path, writer):
+    device = opened(tmp_path / "home")
+    learn(device, ann=5, bob=4)
+    device.close()
+    device = opened(tmp_path / "home")
+    device.forget("ann")
+    crashed(device)  # no stored state is left
+    with Cause(tmp_path / "home", read_only=not writer) as device:
+        assert status(device).degraded is None
+        assert status(device).repair.samples == 0
+    with Cause(tmp_path / "home", read_only=not writer) as device:
+        assert (device.waiting(), list(device.heads()), len(device.voters())) == ([], [0], 1)
+    with Cause(tmp_path / "home") as device:
+        export(device, tmp_path / "export")
+        assert state_of(device) == clean({"bob": 4})
 
 
 LEARN, FORGET, CRASH, CLOSE = "learn", "forget", "crash", "close"

@@ -26,7 +26,7 @@ from cause.device.vault import FILES, EnvKeySource, Vault
 from cause.device.verify import verify
 from cause.errors import CauseError, HomeError, InputError, LogError
 from tests.clean_room import differences
-from tests.device.homes import bayes, learn, opened
+from tests.device.homes import LEARNERS, bayes, learn, opened
 from tests.quick import quick_only
 
 SOURCE = EnvKeySource("CAUSE_TEST_KEY")
@@ -230,6 +230,24 @@ def test_exports_of_what_did_not_come_back_are_tainted(home):
     restore(archive, home)
     with Cause(home, read_only=True) as device:
         assert status(device).exports[0].tainted is not None
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_receipts_of_data_that_did_not_come_back_are_superseded_not_wrong(tmp_path, kind):
+    with opened(tmp_path / "home", kind=kind, shards=1) as device:
+        backup(device.home, tmp_path / "b.tar")
+        learn(device, a=4, b=4)
+        before = set((tmp_path / "home" / "blocks").iterdir())
+        learn(device, c=4)
+        device.forget("a")
+    for block in set((tmp_path / "home" / "blocks").iterdir()) - before:
+        block.unlink()
+    restore(tmp_path / "b.tar", tmp_path / "home", discard_later=True)
+    with opened(tmp_path / "home", kind=kind, shards=1) as device:
+        device.repair()
+        checked = [device.verify(number, processes=0) for number in range(device.home.receipts.size)]
+        assert all(each.holds for each in checked), [each.wrong for each in checked]
+        assert any("data of shard 0" in each.superseded for each in checked)
 
 
 def test_a_backup_holds_no_key_of_any_kind(home):

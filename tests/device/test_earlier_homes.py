@@ -15,7 +15,7 @@ import pytest
 from cause.cli import main
 from cause.device.config import read_config
 from cause.device.device import Cause
-from cause.device.fsck import examine_home
+from cause.device.fsck import OTHER_FORMAT, examine_home
 from cause.device.receipts.receipts import Bundle
 from cause.device.store.layout import FORMAT
 from cause.engine.partition import Partitioner
@@ -144,6 +144,7 @@ def test_who_only_reads_does_not_change_an_older_format(earlier):
     with pytest.raises(HomeError, match=f"older format {earlier.expected['format']}"):
         Cause(earlier.home, read_only=True)
     assert any("older format" in problem for problem in problems(earlier.home))
+    assert [problem.remedy for problem in examine_home(earlier.home).problems] == [OTHER_FORMAT]
     assert contents(earlier.home) == before
 
 

@@ -23,10 +23,11 @@ from cause.device.store.queries import Queries, StoredRows
 from cause.device.store.seals import open_identity
 from cause.device.store.shelf import PLACE
 from cause.device.vault import Vault, open_sealed
-from cause.errors import CauseError, HomeError, VaultError
+from cause.errors import CauseError, FormatError, HomeError, VaultError
 
 UNREADABLE = (VaultError, HomeError, ValueError, KeyError, IndexError, TypeError, struct.error)
 """What opening sealed bytes raises if they are damaged, cut off or not sealed bytes at all."""
+OTHER_FORMAT = "nothing is lost: `cause repair` upgrades a home of an older format; a newer one needs a newer program"
 RESTORE = "`cause restore` with a backup puts it back, and with --discard-later drops what it does not hold"
 LOST_KEYS = "check the master key; lost keys cannot be brought back"
 MENDED = "the next opening for writing puts the second copy in its place"
@@ -102,6 +103,8 @@ def examine_home(folder: str | Path) -> Health:
                 problems += look.problems()
                 notes += look.strays()
                 notes += filter(None, [Clock(database).doubt()])
+    except FormatError as error:
+        return Health([*problems, Problem(_message(error), OTHER_FORMAT)], notes)
     except HomeError as error:
         return Health([*problems, Problem(_message(error), RESTORE)], notes)
     except (ValueError, TypeError, KeyError, IndexError, struct.error, OverflowError) as error:

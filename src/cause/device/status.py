@@ -158,6 +158,7 @@ def home_of(device: "DeviceView") -> Home:
 def status(device: "DeviceView", model: EnergyModel | None = None) -> Status:
     """Return the status of a device with a home; with a calibration its costs are in seconds and joules, too."""
     with device.lock:
+        device.add_up()
         return _of_one_moment(device, model)
 
 

@@ -1,6 +1,7 @@
 """What a device answers without a change: its sub-models, predictions, plans, status and proofs."""
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
@@ -25,7 +26,7 @@ from cause.engine.progress import Progress
 from cause.engine.requests import Request, merged
 from cause.engine.results import HeldSample, Voter
 from cause.engine.voting import VOTES, Labels
-from cause.errors import InputError
+from cause.errors import CauseError, InputError
 from cause.executors import Here
 
 if TYPE_CHECKING:
@@ -120,19 +121,30 @@ class DeviceView:
             named = [replace(request, user=self.name_of(request.user)) for request in requests_of(requests)]
             return self.engine.plan(merged(self._lookup.selections(named)))
 
+    def add_up(self) -> None:
+        """Add what is not in an additive state, as after a crash: under that law nothing waits.
+
+        Samples that cannot be read are left out; `repair` names the error. Trained sub-models are left as they are.
+        """
+        with suppress(CauseError):
+            self.engine.training.prepare()
+
     @device_call
     def waiting(self) -> list[int]:
         """The shards that wait for training: their head is not their newest segment, or they have none."""
+        self.add_up()
         return self.held.waiting()
 
     @device_call
     def heads(self) -> dict[int, SubModel]:
         """The sub-models that vote, by shard."""
+        self.add_up()
         return self.held.heads()
 
     @device_call
     def voters(self) -> list[Voter]:
         """The sub-models that vote now, each with its weight."""
+        self.add_up()
         return ensemble.voters(self.held)
 
     @device_call

@@ -15,7 +15,7 @@ from cause.device.store.forked import keep, refuse
 from cause.device.store.layout import DEVICE_KEY, FORMAT
 from cause.device.store.migrations import MIGRATIONS
 from cause.device.vault import Vault
-from cause.errors import HomeError
+from cause.errors import FormatError, HomeError
 
 Connect = Callable[[Path, bool], Any]
 PAGE_BYTES = 1_024
@@ -143,13 +143,16 @@ class Database:
         if not version and not create:  # going on would destroy all keys, because no table names them
             raise HomeError(f"the ledger {str(self.path)!r} is empty: put it back, or restore a backup")
         if version > FORMAT:
-            raise HomeError(
+            raise FormatError(
                 f"{str(self.path.parent)!r} has format {version}, this program knows up to {FORMAT}: use a newer one"
             )
         if check is not None:
             check(self)
         if version and version < FORMAT and (self._read_only or vault is None):
-            raise HomeError(f"{str(self.path.parent)!r} has the older format {version}: open it for writing once")
+            raise FormatError(
+                f"{str(self.path.parent)!r} has the older format {version}: open it for writing once "
+                "(`cause repair` does)"
+            )
         for number, migration in enumerate(MIGRATIONS[version:], start=version + 1):
             with self.transaction(counts=True):
                 self._script(migration.before)

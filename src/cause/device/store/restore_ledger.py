@@ -186,7 +186,9 @@ class _Pruning:
             database.run("UPDATE uploads SET sealed_user=? WHERE id=?", [sealed, upload])
 
     def manifests(self) -> None:
-        """Delete the names of destroyed keys that committed to shards' data."""
+        """Delete the names of keys that committed to shards' data, if that has changed or they are destroyed."""
+        for shard in self.first:
+            self.tables.requests.delete_manifest_keys(shard)
         for (name,) in self.database.rows("SELECT key FROM manifests"):
             if bytes(name) not in self.vault:
                 self.database.run("DELETE FROM manifests WHERE key=?", [name])
