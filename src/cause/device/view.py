@@ -121,6 +121,7 @@ class DeviceView:
             named = [replace(request, user=self.name_of(request.user)) for request in requests_of(requests)]
             return self.engine.plan(merged(self._lookup.selections(named)))
 
+    @device_call
     def add_up(self) -> None:
         """Add what is not in an additive state, as after a crash: under that law nothing waits.
 
