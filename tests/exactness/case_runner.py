@@ -53,10 +53,18 @@ def shards_of(case: Case) -> int:
     return 1 if case.learner in ADDING else SHARDS
 
 
+def recipe_in_words(case: Case) -> str:
+    """Everything besides data, parent and seed on which a trained sub-model depends: what the cache tells apart."""
+    system = case.system
+    return f"{case.learner} {system.pruning} {system.precision} {system.min_steps} {system.estimators} " + str(
+        build_learner(case).recipe
+    )
+
+
 def build_clean_room(case: Case, rounds: Sequence[Sequence[Kept]]) -> SubModels:
     """The clean room of a case, in whichever process this is called."""
     learner = build_learner(case)
-    remembered.recipe = f"{case.learner} {getattr(learner, 'recipe', '')}"
+    remembered.recipe = recipe_in_words(case)
     setting = {"shards": shards_of(case), "classes": CLASSES, "seed": SEED}
     return clean_room(learner, case.system, rounds, **setting, executor=remembered)
 

@@ -9,7 +9,7 @@ from cause.engine.arrays import ArrayUpload
 from cause.engine.executor import ShardWork, Task
 from cause.engine.samples import Lesson, Piece, SegmentKey
 from tests.exactness.cached_training import Remembered
-from tests.exactness.case_runner import Workshop, build_learner, remembered
+from tests.exactness.case_runner import Workshop, build_learner, recipe_in_words, remembered
 from tests.exactness.clean import mismatches, sub_models_of
 from tests.exactness.dimensions import DIMENSIONS, Case
 from tests.exactness.product import alike, set_ups
@@ -61,6 +61,15 @@ def test_another_recipe_is_trained_anew():
     for memory.recipe in ("one", "other"):
         list(memory.train(build_learner(CASE), [work_of()], lambda *_: None))
     assert len(memory.blobs) == 2
+
+
+def test_cases_whose_learners_have_other_recipes_are_told_apart():
+    """A system may change a learner's recipe: `frugal` gives estimators that learn in steps other inputs and steps."""
+    digests: dict[str, set[bytes]] = {}
+    for case in set_ups():
+        learner = build_learner(case).composed(case.system)
+        digests.setdefault(recipe_in_words(case), set()).add(learner.recipe_digest)
+    assert {words for words, different in digests.items() if len(different) > 1} == set()
 
 
 def test_red_when_what_is_remembered_is_not_what_the_device_trains(tmp_path):
