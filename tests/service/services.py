@@ -16,6 +16,7 @@ import numpy as np
 import uvicorn
 
 from cause.client import Client
+from cause.client.calls import certificates
 from cause.service.app import make_app
 from cause.service.protocol import bounded_protocol
 from cause.service.service import Service, tokens_of
@@ -65,7 +66,8 @@ class Running:
         )
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run)
-        self.http = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=30, trust_env=False)
+        url = f"http://127.0.0.1:{self.port}"
+        self.http = httpx.Client(base_url=url, timeout=30, trust_env=False, verify=certificates(url, True))
         self.secrets: dict[str, str] = {}
 
     def __enter__(self) -> "Running":

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cause.client import calls
-from cause.client.calls import BUSY, Call, pause_s, service_error
+from cause.client.calls import BUSY, Call, certificates, pause_s, service_error
 from cause.client.client import LONGEST_PAUSE_S, LOOK_S, WAIT_S
 from cause.client.shapes import (
     Bundle,
@@ -56,8 +56,9 @@ class AsyncClient:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         headers, self._retries = {"Authorization": f"Bearer {token}"}, retries
+        checked = certificates(url, verify)
         self._http = httpx.AsyncClient(
-            base_url=url, headers=headers, timeout=timeout_s, verify=verify, transport=transport, trust_env=False
+            base_url=url, headers=headers, timeout=timeout_s, verify=checked, transport=transport, trust_env=False
         )
 
     async def close(self) -> None:

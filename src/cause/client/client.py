@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cause.client import calls
-from cause.client.calls import BUSY, Call, ServiceError, pause_s, service_error
+from cause.client.calls import BUSY, Call, ServiceError, certificates, pause_s, service_error
 from cause.client.shapes import (
     Bundle,
     Evaluation,
@@ -75,8 +75,9 @@ class Client:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         headers, self._retries = {"Authorization": f"Bearer {token}"}, retries
+        checked = certificates(url, verify)
         self._http = httpx.Client(
-            base_url=url, headers=headers, timeout=timeout_s, verify=verify, transport=transport, trust_env=False
+            base_url=url, headers=headers, timeout=timeout_s, verify=checked, transport=transport, trust_env=False
         )
 
     def close(self) -> None:
