@@ -106,7 +106,7 @@ def _in_force(home: "Home") -> Config | None:
         raise HomeError(f"cannot read {str(path)!r}: {error.strerror}: try again") from None
     config = parse_config(text, str(path))
     texts = [old for old in (accepted, pending) if old is not None]
-    fits = not texts or any(not differences(parse_config(old, "the ledger"), config) for old in texts)
+    fits = not texts or any(old == text or not differences(parse_config(old, "the ledger"), config) for old in texts)
     if fits and pending is not None and not home.read_only:
         try:  # also if the file has this text: it may be in the page cache alone
             home.disk.write_whole(path, pending)
