@@ -33,8 +33,14 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("suite" if config.getoption("--long") else "quick")
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Leave imported objects out of garbage collections: a home makes one after each erasure, slowly beside torch."""
+    if session.config.getoption("--workers", 1) > 1 and not session.config.option.collectonly:
+        import torch._inductor.config  # noqa: F401 once here: the first training imports it, for a second a process
+
+        from tests.device import new_homes
+
+        new_homes.make()
     gc.collect()
     gc.freeze()
 

@@ -26,6 +26,7 @@ from cause.executors.spawning import ScriptlessContext, ScriptlessProcess
 
 PRELOADED = [
     "torch",
+    "torch._inductor.config",  # the first training of a process imports it, for a second
     "sklearn.linear_model",
     "sklearn.naive_bayes",
     "cause.cli.app",
@@ -34,6 +35,7 @@ PRELOADED = [
     "cause.learners.sklearn",
     "cause.learners.additive",
     "cause.executors.worker",
+    "tests.warm_imports",
 ]
 
 

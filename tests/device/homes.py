@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,11 @@ import numpy as np
 from cause.device.device import Cause
 from cause.engine.arrays import ArrayUpload
 from cause.learners.sklearn import SklearnLearner
+from tests.device import new_homes
 
 CLASSES, FEATURES = 4, 6
 MASTER = "11" * 32
+KEY = {"env": "CAUSE_TEST_KEY"}
 
 
 def bayes():
@@ -41,7 +44,9 @@ def opened(folder, learner=None, kind: Any = "bayes", **settings) -> Cause:
     """A home in this folder, made if it is not there."""
     make, system, shards = LEARNERS[kind]
     settings = {"system": system, "shards": shards, "slots": 8, **settings}
-    return Cause(folder, learner=learner or make(), key={"env": "CAUSE_TEST_KEY"}, **settings)
+    if learner is None:
+        new_homes.copy(Path(folder), kind, settings)
+    return Cause(folder, learner=learner or make(), key=KEY, **settings)
 
 
 def fixed_permutation(count: int):

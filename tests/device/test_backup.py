@@ -377,7 +377,7 @@ def test_an_archive_that_was_cut_off_is_refused(home):
 
 
 def test_a_backup_of_another_home_is_refused(home, tmp_path):
-    other = opened(tmp_path / "other")
+    other = opened(tmp_path / "other", learner=bayes())  # made anew, so it has keys of its own
     learn(other, a=10)
     other.close()
     with pytest.raises(InputError, match="not a backup of this home"):

@@ -39,7 +39,7 @@ def test_a_round_of_staged_uploads_is_the_round_that_learn_makes(device, tmp_pat
     arrived = device.close_round()
     assert (arrived.round, arrived.users, arrived.samples) == (1, 3, 220)
     assert device.catch_up() == (2, 0)
-    with opened(tmp_path / "other") as other:
+    with opened(tmp_path / "other", learner=bayes()) as other:
         both = tuple([*one, *two] for one, two in zip(first, second, strict=True))
         other.learn({"a": samples("a", 1, 200), "b": samples("b", 1, 9), "c": both})
         assert differences(device, other) == []

@@ -66,7 +66,7 @@ def test_a_changed_receipt_proof_or_checkpoint_does_not_hold(device, part):
 
 def test_a_receipt_of_another_device_is_refused(device, tmp_path):
     device.forget("alice", rounds=[1], count=5)
-    with opened(tmp_path / "other") as other:
+    with opened(tmp_path / "other", learner=bayes()) as other:
         learn(other, alice=40)
         other.forget("alice", rounds=[1], count=5)
         with pytest.raises(LogError):

@@ -96,7 +96,7 @@ def test_a_key_is_kept_as_a_keyed_code_and_for_a_week(device, tmp_path):
     device.learn(uploads("a"), idempotency_key="alice monday 7")
     ((id_,),) = device.home.database.rows("SELECT id FROM calls")
     assert "alice" not in id_
-    with opened(tmp_path / "other") as other:
+    with opened(tmp_path / "other", learner=bayes()) as other:
         other.learn(uploads("a"), idempotency_key="alice monday 7")
         assert other.home.database.rows("SELECT id FROM calls") != [(id_,)]
     with device.home.database.transaction():

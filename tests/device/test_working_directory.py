@@ -101,7 +101,7 @@ def test_a_missing_folder_makes_no_sub_model_count_as_damaged(tmp_path, part):
 
 
 def test_a_home_that_was_replaced_while_it_was_open_is_not_written_to(tmp_path):
-    with opened(tmp_path / "other") as other:
+    with opened(tmp_path / "other", learner=bayes()) as other:
         learn(other, zed=10)
     with opened(tmp_path / "dev") as device:
         learn(device, ann=20)

@@ -20,7 +20,7 @@ from cause.device.receipts.receipts import Bundle, nonce_digest
 from cause.engine.requests import Request
 from cause.errors import HomeError, LogError, VaultError
 from cause.service.predictor_cache import PredictorCache
-from tests.device.homes import CLASSES, ERASE, FEATURES, opened, samples
+from tests.device.homes import CLASSES, ERASE, FEATURES, bayes, opened, samples
 from tests.service.services import Running, inputs, rows
 from tests.waiting import wait_until
 
@@ -66,7 +66,7 @@ def test_a_round_is_what_was_staged_whatever_form_it_came_in(fresh, tmp_path):
     assert (closed.json()["round"], closed.json()["samples"], closed.json()["users"]) == (1, 18, 3)
     fresh.settled()
     assert fresh.get("/v1/rounds/1").json()["state"] == "trained"
-    with opened(tmp_path / "other") as other:
+    with opened(tmp_path / "other", learner=bayes()) as other:
         other.learn(dict.fromkeys(("u1", "u2", "u3"), (x, y)))
         heads = {shard: head.identity for shard, head in other.heads().items()}
     assert {shard: head.identity for shard, head in fresh.service.device.heads().items()} == heads
