@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,8 @@ from cause.device.device import Cause
 from cause.engine.training import Training
 from cause.errors import InputError
 from cause.lab.advice import advise, sample_of
-from cause.lab.advice.candidates import ADDITIVE, Candidate, candidates
+from cause.lab.advice import candidates as advice_candidates
+from cause.lab.advice.candidates import ADDITIVE, EXPORTING, Candidate, candidates
 from cause.lab.advice.choose import choose
 from cause.lab.advice.kept import Kept
 from cause.lab.advice.measure import Demand, Features, Row, TimeUpError, measure
@@ -157,6 +160,46 @@ def test_every_printed_command_makes_the_learner_that_was_measured(table, cause,
         made = cause("init", f"home{number}", *each.options("2GB"), "--json")
         assert build(made["learner"]).recipe_digest == build(each.learner).recipe_digest
         assert (made["device"]["shards"], made["device"]["memory"]) == (each.shards, "2GB")
+
+
+def pictures() -> Dataset:
+    """Pictures in colour: classes differ by what is bright."""
+    draw = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    x = draw.integers(0, 120, size=(60, 16, 16, 3))
+    x[np.arange(60), :, :, y] += 120
+    return Dataset(x.astype(np.uint8), y, 3, "pictures")
+
+
+def test_the_public_backbone_is_measured_by_onnx_runtime_and_the_command_makes_the_same_device(cause):
+    for module in EXPORTING:
+        pytest.importorskip(module)
+    sample = sample_of(pictures(), 60)
+    candidate = one(sample, ADDITIVE, "EfficientNet-Lite0 at 96")
+    with closing(Features()) as features:
+        measured = features.exported(candidate)
+        learner = build({**candidate.learner, "backbone": str(measured)})
+        digest = sha256(measured.read_bytes()).hexdigest()
+    assert not measured.exists()
+    advice = advise(sample, DEMAND, among=[candidate])
+    export, init = advice.command.split(" && ")
+    line = [sys.executable, "-m", "cause", *shlex.split(export)[1:], "--json"]  # another process than the measurement's
+    exported = json.loads(subprocess.run(line, capture_output=True, text=True, check=True).stdout)
+    assert exported["sha256"] == digest
+    made = cause(*shlex.split(init.replace("HOME", "home"))[1:], "--json")
+    device = Cause(learner=build(made["learner"]))
+    assert device.learner.recipe_digest == learner.recipe_digest
+    device.learn({"all": (sample.x, sample.y)})
+    assert advice.rows[0].accuracy == float((device.predict(sample.x_test) == sample.y_test).mean()) > 0.7
+
+
+def test_without_onnx_runtime_the_public_backbone_is_computed_by_torch(monkeypatch):
+    sample = sample_of(pictures(), 60)
+    monkeypatch.setattr(advice_candidates, "find_spec", lambda name: None if name == "onnxruntime" else name)
+    candidate = one(sample, ADDITIVE, "EfficientNet-Lite0 at 96")
+    assert (candidate.learner["backbone"], candidate.learner["size"]) == ("efficientnet-lite0", 96)
+    (command,) = candidate.commands("2GB")
+    assert command[:6] == ["cause", "init", "HOME", "--learner", "additive", "--classes"]
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""Let each change of the disk fail, once or for good: the device says so, and goes on or is opened again.
+"""Let each change of the disk fail, once or for good: the device says so, and goes on once the disk works again.
 
 Once more in another process on a good disk, and then the power goes: what a failed sync dropped is lost by then.
 """
@@ -11,14 +11,15 @@ from typing import Any
 
 from cause.device.device import Cause
 from cause.errors import CauseError
-from tests.recording_disk import Operation, RecordingDisk, Sync, SyncFolder
+from tests.recording_disk import Operation, RecordingDisk, State, Sync, SyncFolder, cut_states
+from tests.small_learners import Sample
 from tests.torture import checks
 from tests.torture.calls import Book, Case
 from tests.torture.kills import Torture, forked
 from tests.torture.life import Report, open_device, perform, report_changes, seeded
 from tests.torture.recorded_home import on
 from tests.torture.recovery import Story, aftermath, promised
-from tests.torture.reopening import reopened_and_cut
+from tests.torture.reopening import reachable, reopened_and_cut
 
 
 def failing_writes(
@@ -102,11 +103,15 @@ def _fail(tortured: Torture, call: int, number: int, how: tuple[int, bool, bool]
         done = len(disk.operations)
         disk.fail_at = None
         backups = [*sorted(tortured.scratch.glob("before-*")), crashed]
-        problems += _goes_on(device, case, story, folder, backups)
+        forgotten = checks.held(device) | Book.after(case.calls[: story.begun + 1]).forgotten
+        problems += _goes_on(device, case, story, folder, forgotten, backups)
+        gone_on = len(disk.operations)
         try:
             device.close()
         except CauseError:
             problems.append("it cannot be closed")
+    ((_, state),) = cut_states(disk, [gone_on], seeded("gone on", call, number, how))
+    problems += problems or _cut_then(tortured, state, story, forgotten, backups)
     problems += promised(crashed, case, then, backups)
     for cut in range(cuts):
         draw = seeded("failing", call, number, how, cut)
@@ -132,19 +137,33 @@ def _meanwhile(device: Cause, case: Case, story: Story) -> list[str]:
     )
 
 
-def _goes_on(device: Cause, case: Case, story: Story, folder: Path, backups: Sequence[Path]) -> list[str]:
-    """The disk works again: the device forgets everything, for good, or says that it must be opened again."""
-    everything = checks.held(device)
+def _goes_on(
+    device: Cause, case: Case, story: Story, folder: Path, forgotten: set[Sample], backups: Sequence[Path]
+) -> list[str]:
+    """The disk works again: the device forgets everything, for good, without being opened again."""
     try:
         device.repair()  # which serves what was accepted, too
         for user in sorted({user for user, _, _ in checks.held(device)}):
             device.forget(user, repair="later")
         if device.heads():
             return ["everything was forgotten, and somebody votes"]
-    except CauseError as failure:
-        return [] if "again" in str(failure) else [f"it does not go on, and does not say why: {failure}"]
     except Exception as failure:
-        return [f"going on: {type(failure).__name__}: {failure}"]
-    forgotten = everything | Book.after(case.calls[: story.begun]).forgotten
+        return [f"it does not go on: {type(failure).__name__}: {failure}"]
     problems = checks.nothing_comes_back(folder, case, forgotten, story.provenance, backups=backups)
     return [f"having gone on and forgotten: {problem}" for problem in problems]
+
+
+def _cut_then(
+    tortured: Torture, state: State, story: Story, forgotten: set[Sample], backups: Sequence[Path]
+) -> list[str]:
+    """Everything was forgotten on a good disk, and the power went: nothing comes back."""
+    folder, case = tortured.scratch / "cut", tortured.case
+    shutil.rmtree(folder, ignore_errors=True)
+    reachable(state).write_to(folder)
+    problems = checks.nothing_comes_back(folder / "home", case, forgotten, story.provenance, backups=backups)
+    try:
+        with open_device(folder / "home", case) as device:
+            problems += [f"it holds {sorted(held)}"] if (held := checks.held(device)) else []
+    except CauseError as failure:
+        problems.append(f"it cannot be opened: {failure}")
+    return [f"having gone on and forgotten, after a cut: {problem}" for problem in problems]

@@ -1,9 +1,11 @@
 """Whenever the power goes or a write fails: an old or a new generation, whole, and nothing that was erased."""
 
 import errno
+import hashlib
 import itertools
 import os
 import shutil
+from functools import partial
 
 import pytest
 
@@ -219,17 +221,70 @@ def no_room_beyond(sizes, disk):
     return full
 
 
-def test_after_an_error_the_vault_refuses_changes_until_it_is_opened_again(tmp_path):
+def test_while_the_disk_fails_the_vault_refuses_changes_and_gives_its_keys_and_then_it_goes_on(tmp_path):
     life = Life(tmp_path / "life", rotating=False)
     source = life.source(life.root, life.disk)
     with Vault.create(life.root / "vault", source, life.disk, page_bytes=PAGE) as vault:
         keys = vault.new_keys(map(name, range(3)))
         life.disk.fail_at, life.disk.error = len(life.disk.operations) + 7, errno.EIO  # the old slot's wiping
+        life.disk.for_good = True
         with pytest.raises(VaultError, match="may not have been finished"):
             vault.erase([name(0)])
-        with pytest.raises(VaultError, match="open it again"):
-            vault.new_key(name(5))
-    life.disk.fail_at = None
+        for _ in range(2):
+            with pytest.raises(VaultError, match="still has an error of the disk: Input/output error"):
+                vault.new_key(name(5))
+            assert vault.key(name(1)) == keys[name(1)]
+        life.disk.fail_at = None
+        vault.erase([name(0)])  # which the recovery has finished
+        keys[name(5)] = vault.new_key(name(5))
+        del keys[name(0)]
+        assert {one: vault.key(one) for one in vault.names()} == keys
+        assert recoverable([source.read()], blobs(life.root)) == keys
     with Vault.open(life.root / "vault", source, life.disk) as vault:
-        assert vault.names() == {name(1), name(2)}
-    assert keys[name(0)] not in recoverable([source.read()], blobs(life.root)).values()
+        assert {one: vault.key(one) for one in vault.names()} == keys
+
+
+class GoingOn(Life):
+    """After an error of the disk the same vault does the step once more. The keys follow from their names."""
+
+    errors = 0
+
+    def steps(self, vault):
+        vault.new_keys = lambda names: vault.put_many({one: hashlib.sha256(one).digest() for one in names})
+        vault.new_key = lambda one: vault.new_keys([one])
+        for step in super().steps(vault):
+            yield partial(self._twice, vault, step)
+
+    def _twice(self, vault, step):
+        before = vault.names()
+        try:
+            step()
+        except VaultError:
+            self.errors += 1
+            vault.erase([])  # nothing, but it reads what is on the disk
+            assert vault.names() <= before
+            step()
+
+
+@ROTATING
+def test_a_vault_goes_on_after_an_error_at_any_write_and_survives_the_next_power_loss(tmp_path, rotating, thorough):
+    whole = Life(tmp_path / "whole", rotating)
+    whole.live()
+    first, last = whole.promises[1][0], whole.promises[-1][0]
+    errors = states = 0
+    for fail_at in range(first + 3 * rotating, last, 1 if thorough else 6):
+        life = GoingOn(tmp_path / f"life-{fail_at}", rotating, fail_at=fail_at, error=errno.EIO)
+        life.live()
+        errors += life.errors
+        assert life.promises[-1][1].keys() == {name(2), name(3), name(10)}
+        for number, (done, state) in enumerate(crash_states(life.disk, first=fail_at, most=3)):
+            if number % (1 if thorough else 9):
+                continue
+            root = tmp_path / "state"
+            state.write_to(root)
+            check(life, root, life.around(done))
+            shutil.rmtree(root)
+            states += 1
+        shutil.rmtree(life.root)
+    assert errors > 10
+    assert states > 100

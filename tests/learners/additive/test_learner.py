@@ -1,11 +1,13 @@
 """AdditiveLearner: arguments, samples, predictions."""
 
+import re
+
 import numpy as np
 import pytest
 
 from cause import AdditiveLearner, Cause
 from cause.engine.samples import arrays_of
-from cause.errors import ArrivalError, BudgetError, CauseError, InputError, RequestError
+from cause.errors import ArrivalError, BudgetError, CauseError, InputError, LearnerError, RequestError
 from cause.learners.additive.heads.ridge import Ridge
 from cause.learners.additive.leave_one_out import leave_one_out
 from cause.learners.additive.rows import inputs_of
@@ -203,6 +205,45 @@ def test_a_merge_that_could_overflow_is_refused_with_its_numbers():
     other.samples = -1
     with pytest.raises(BudgetError, match="-1 samples"):
         one.merge(other, made.most_samples)
+
+
+def filters(**settings) -> AdditiveLearner:
+    return AdditiveLearner("random-filters", classes=4, shape=(1, 8, 8), size=4, **settings)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "difference"),
+    [
+        (learner(), learner(bits=12), "bits is 8 here and 12 there"),
+        (learner(), learner(scale=(-2, 4)), "low is -4.0 here and -2.0 there"),
+        (learner(), learner(scale=(-4, 2)), "high is 4.0 here and 2.0 there"),
+        (learner(), learner(scale=([-4.0] * 8, 4)), "low differs"),
+        (learner(), learner(squash=True), "squash is false here and true there"),
+        (learner(), learner(classes=5), "classes is 4 here and 5 there"),
+        (learner(features=4), learner(features=None, shape=(2, 2)), "backbone has shape [4] here and [2, 2] there"),
+        (learner(expand=16), learner(expand=16, seed=1), "seed is 0 here and 1 there"),
+        (learner(expand=16), learner(features=9, expand=16), "backbone has shape [8] here and [9] there"),
+        (filters(), filters(seed=1), "backbone has seed 0 here and 1 there, seed is 0 here and 1 there"),
+        (learner(head="class-means"), learner(head="multinomial-nb"), 'head is "class-means" here and "mult'),
+    ],
+)
+def test_states_of_other_recipes_are_not_added(one: AdditiveLearner, other: AdditiveLearner, difference: str):
+    mine, theirs = one.empty(), other.copied(other.decode(other.encode(other.empty())))
+    mine.samples = theirs.samples = 1
+    before = mine.encoded()
+    with pytest.raises(LearnerError, match=re.escape(difference)) as refused:
+        mine.merge(theirs, one.most_samples)
+    assert "\n" not in str(refused.value)
+    assert mine.encoded() == before
+
+
+def test_states_that_are_solved_in_another_way_are_added():
+    one, other = learner(regularization=0.5, solve="portable"), learner(regularization="gcv")
+    assert one.recipe_digest == other.recipe_digest
+    mine, theirs = one.empty(), other.empty()
+    theirs.samples = 3
+    mine.merge(theirs, one.most_samples)
+    assert mine.samples == 3
 
 
 def test_inputs_are_kept_if_asked():

@@ -97,6 +97,7 @@ class Anchor:
             self._alone = files is None
             if files is not None:
                 files.append(self.file)
+                vault.on_recovery.append(self._write_again)
             self._rewrite()
 
     @classmethod
@@ -135,6 +136,11 @@ class Anchor:
                 file.write_at((copy + slot) * PAGE_BYTES, record)
         except OSError as error:
             raise HomeError(f"cannot write {str(self.path)!r}: {error.strerror}") from None
+
+    def _write_again(self) -> None:
+        """After a sync that failed: the last record may never reach the disk, although it is read from there."""
+        if self.file is not None and self._unsynced:
+            self._put(self.file, 1 - self._durable, self._number, self.mark)
 
     def _rewrite(self) -> None:
         """At an opening: what was read may be in the page cache alone; write it anew, in both copies, and sync it."""

@@ -1,14 +1,15 @@
 """The vault: data keys that are added in batches and destroyed for good.
 
-Only one process may write at a time; the caller must ensure that. After an error of the disk the object refuses to
-write: open the vault again, which finishes or undoes the interrupted change.
+Only one process may write at a time; the caller must ensure that. After an error of the disk the next change first
+reads the files again, as an opening does, which finishes or undoes the interrupted change; keys that could not be added
+are destroyed, if they were stored all the same.
 """
 
 import contextlib
 import hashlib
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -38,6 +39,9 @@ class Vault:
         restored it.
     sync_with : list of OpenFile
         Further files that are synced whenever the vault's own are: in `put_many`, `erase` and `close`.
+    on_recovery : list of callable
+        Called when the vault goes on after an error of the disk: what waited for a sync in those files may be lost, and
+        has to be written again.
 
     >>> import tempfile
     >>> from cause.device.vault.sources import EnvKeySource, new_master_key
@@ -60,6 +64,8 @@ class Vault:
         self._disk = disk
         self._lock = threading.RLock()
         self._refusal = "was opened for reading only" if read_only else None
+        self._failed = False  # the disk refused a change, and what became of it is not known
+        self._unstored: frozenset[bytes] = frozenset()  # of a change that was to add them, and failed
         self._files = Files(disk, folder)
         self._writer: Writer | None = None
         self._partitions = Partitions()
@@ -70,6 +76,7 @@ class Vault:
                 with failing(f"cannot bring the vault {str(folder)!r} to this version's format"):
                     loaded = self._migrate(loaded, master)
             self.sync_with: list[OpenFile] = []
+            self.on_recovery: list[Callable[[], None]] = []
             if isinstance(loaded, old_format.OldVault):
                 self._number = loaded.number
                 self._partitions = loaded.partitions()
@@ -207,17 +214,7 @@ class Vault:
             If the disk refuses. Some of the keys may be destroyed then, and the others are whole.
         """
         with self._lock:
-            writer = self._check_writable()
-            places: dict[int, set[bytes]] = {}
-            for name in names:
-                if (place := self._partitions.place(name)) is not None:
-                    places.setdefault(place, set()).add(name)
-            erased = frozenset(name for page_names in places.values() for name in page_names)
-            while places:
-                with self._committing("an erasure may not have been finished"):
-                    writer.erase(places, self.sync_with)
-                    self._number = writer.generation.number
-            return erased
+            return self._erase(self._check_writable(), names)
 
     def seal(self, name: bytes, plaintext: bytes, aad: bytes = b"") -> bytes:
         """Seal bytes under a data key; VaultError if there is none."""
@@ -243,7 +240,7 @@ class Vault:
         """Sync and close the files, and overwrite all keys in memory."""
         with self._lock:
             writer, self._writer = self._writer, None
-            whole = self._refusal is None
+            whole = self._refusal is None and not self._failed
             self._refusal = _CLOSED
             try:
                 if writer is not None and whole:
@@ -283,8 +280,22 @@ class Vault:
                 memoryview(rows)[at + keyfile.NAME_BYTES : at + keyfile.ROW_BYTES] = key  # makes no further copy
             with wiping(rows):
                 place = writer.prepare(len(keys))
+                self._unstored = frozenset(keys)
                 with self._committing("keys may not have been stored"):
                     writer.put(place, rows, self.sync_with)
+                self._unstored = frozenset()
+
+    def _erase(self, writer: Writer, names: Iterable[bytes]) -> frozenset[bytes]:
+        places: dict[int, set[bytes]] = {}
+        for name in names:
+            if (place := self._partitions.place(name)) is not None:
+                places.setdefault(place, set()).add(name)
+        erased = frozenset(name for page_names in places.values() for name in page_names)
+        while places:
+            with self._committing("an erasure may not have been finished"):
+                writer.erase(places, self.sync_with)
+                self._number = writer.generation.number
+        return erased
 
     def _view(self, name: bytes) -> memoryview:
         place = self._partitions.place(name)
@@ -353,32 +364,73 @@ class Vault:
         return loaded
 
     def _open_for_writing(self, loaded: Loaded, master: bytes | bytearray) -> None:
-        source = self._source if isinstance(self._source, RotatingKeySource) else None
         with failing(f"cannot open the vault {str(self.folder)!r} for writing"):
             try:
-                for twin in self._files.all:
-                    twin.open()
-                self._writer = Writer(self._disk, self._files, self._partitions, loaded, source, master)
-                self._writer.recover(loaded)
+                self._writer = self._opened(loaded, self._partitions, master)
                 old_format.remove_old(self._disk, self.folder)
             except BaseException:
                 self._refusal = "could not be opened"
                 self.close()
                 raise
 
+    def _opened(self, loaded: Loaded, partitions: Partitions, master: bytes | bytearray) -> Writer:
+        """Open the files for writing, and finish or undo what was interrupted."""
+        source = self._source if isinstance(self._source, RotatingKeySource) else None
+        for twin in self._files.all:
+            twin.close()
+            twin.open()
+        writer = Writer(self._disk, self._files, partitions, loaded, source, master)
+        try:
+            writer.recover(loaded)
+        except BaseException:
+            writer.wipe()
+            raise
+        return writer
+
     def _check_writable(self) -> Writer:
         if self._refusal or self._writer is None:
             raise VaultError(f"the vault {str(self.folder)!r} {self._refusal}: open it again to change it")
+        if self._failed:
+            self._writer = self._recovered(self._writer)
+        if self._unstored:  # they are read, but a power loss may still take them away
+            self._erase(self._writer, self._unstored)
+            self._unstored = frozenset()
         return self._writer
+
+    def _recovered(self, failed: Writer) -> Writer:
+        """Go on after an error of the disk: only what is on the disk says what became of the change.
+
+        Until all of it has succeeded, the keys in memory stay as they are, and the next change tries again.
+        """
+        rotates = isinstance(self._source, RotatingKeySource)
+        with (
+            wiping(read_master(self._source) if rotates else failed.master()) as master,
+            failing(f"the vault {str(self.folder)!r} still has an error of the disk"),
+        ):
+            loaded = self._load(master)
+            assert isinstance(loaded, Loaded)
+            partitions = Partitions(dict(enumerate(loaded.partitions)))
+            try:
+                for call in self.on_recovery:
+                    call()
+                writer = self._opened(loaded, partitions, master)
+            except BaseException:
+                loaded.wipe()
+                raise
+        failed.wipe()
+        self._partitions.wipe()
+        self._partitions, self._number, self.damage = partitions, writer.generation.number, loaded.damage
+        self._failed = False
+        return writer
 
     @contextlib.contextmanager
     def _committing(self, consequence: str) -> Iterator[None]:
-        """Refuse further writes after an error: only opening the vault again shows what is on the disk."""
+        """Note an error of the disk: only reading the vault again shows what is on it."""
         try:
             with failing(f"{consequence} in {str(self.folder)!r}"):
                 yield
         except BaseException:
-            self._refusal = "had an error of the disk"
+            self._failed = True
             raise
 
 

@@ -125,6 +125,10 @@ class Writer:
     def _size(self) -> int:
         return self.generation.page_bytes
 
+    def master(self) -> bytearray:
+        """Return a copy of the master key: one of a source that can be read only once, or only at the start."""
+        return bytearray(self._master)
+
     def sync(self, twins: Iterable[Twin], others: Sequence[OpenFile] = ()) -> None:
         """Make files durable, all at the same time."""
         self._disk.sync(*(file for twin in twins for file in twin.files), *others)

@@ -1,11 +1,12 @@
 """Measures candidates until the time is over, and recommends one."""
 
 import json
+import shlex
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from shlex import quote
 from typing import Any
 
 from cause.common.version import __version__
@@ -39,10 +40,10 @@ class Advice:
 
     @property
     def command(self) -> str | None:
-        """The `cause init` command of the recommended candidate."""
+        """The `cause init` command of the recommended candidate, after one that makes its file if it needs one."""
         if self.chosen is None:
             return None
-        return " ".join(["cause init HOME", *map(quote, self.chosen.options(self.demand.memory))])
+        return " && ".join(shlex.join(command) for command in self.chosen.commands(self.demand.memory))
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -93,29 +94,30 @@ def advise(
         raise InputError(f"--minutes must be above 0, not {minutes}")
     kept = kept or Kept(None)
     asked = candidates(sample) if among is None else list(among)
-    end, features = time.monotonic() + 60 * minutes, Features()
+    end = time.monotonic() + 60 * minutes
     rows: dict[str, Row] = {}
     missed: dict[str, str] = {}
-    for done, candidate in enumerate(asked):
-        key = _key(candidate, sample, demand, device)
-        row = kept.get(key)
-        if row is None:
-            left = end - time.monotonic()
-            if left <= 0:
-                missed[candidate.name] = LATE
-                continue
-            if started is not None:
-                started(candidate, done, len(asked))
-            try:
-                row = measure(candidate, sample, demand, features, time.monotonic() + SHARE * left, device)
-            except TimeUpError:
-                missed[candidate.name] = f"it takes longer than {SHARE * left:.0f} s"
-                continue
-            except CauseError as error:
-                missed[candidate.name] = str(error)
-                continue
-            kept.add(key, row)
-        rows[candidate.name] = row
+    with closing(Features()) as features:
+        for done, candidate in enumerate(asked):
+            key = _key(candidate, sample, demand, device)
+            row = kept.get(key)
+            if row is None:
+                left = end - time.monotonic()
+                if left <= 0:
+                    missed[candidate.name] = LATE
+                    continue
+                if started is not None:
+                    started(candidate, done, len(asked))
+                try:
+                    row = measure(candidate, sample, demand, features, time.monotonic() + SHARE * left, device)
+                except TimeUpError:
+                    missed[candidate.name] = f"it takes longer than {SHARE * left:.0f} s"
+                    continue
+                except CauseError as error:
+                    missed[candidate.name] = str(error)
+                    continue
+                kept.add(key, row)
+            rows[candidate.name] = row
     if not rows:
         return Advice([], missed, None, "nothing was measured: give it more --minutes", demand)
     best, reason = choose(list(rows.values()), [each.name for each in asked if each.from_sample])

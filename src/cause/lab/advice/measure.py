@@ -5,6 +5,8 @@ import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from math import prod
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from cause.device.device import Cause
 from cause.engine.learner import Learner
 from cause.engine.presets import parse_system
 from cause.engine.progress import Step
+from cause.errors import CauseError, InputError
 from cause.lab.advice.candidates import ADDITIVE, Candidate
 from cause.lab.advice.sample import Sample
 from cause.lab.simulate import Setting, simulate
@@ -83,9 +86,10 @@ def shared_of(
 
 
 class Features:
-    """Features of a sample by frozen backbones, computed once for all heads."""
+    """Features of a sample by frozen backbones, computed once for all heads. `close` deletes the files that it made."""
 
     def __init__(self) -> None:
+        self._folder: TemporaryDirectory[str] | None = None
         self._found: dict[str, tuple[NDArray[Any], NDArray[Any], float]] = {}
         self._late: set[str] = set()  # backbones that were given up
 
@@ -104,6 +108,33 @@ class Features:
             self._found[key] = train, self._computed(backbone, sample.x_test, check), seconds
             self._late.discard(key)
         return self._found[key]
+
+    def exported(self, candidate: Candidate) -> Path:
+        """Return the file that the candidate's learner names, as `cause backbone export` makes it.
+
+        Raises
+        ------
+        InputError
+            If it cannot be made.
+        """
+        from cause.learners.additive.backbones.export import NAME, export_backbone
+
+        self._folder = self._folder or TemporaryDirectory(prefix="cause-advise-")
+        path = Path(self._folder.name) / str(candidate.learner["backbone"])
+        if not path.exists():
+            try:
+                export_backbone(NAME, path, candidate.exported)
+            except CauseError:
+                raise
+            except Exception as error:  # of the exporter
+                line = (str(error).splitlines() or [""])[0]
+                raise InputError(f"{NAME} cannot be exported: {type(error).__name__}: {line}") from None
+        return path
+
+    def close(self) -> None:
+        """Delete the exported files."""
+        if self._folder is not None:
+            self._folder.cleanup()
 
     @staticmethod
     def _computed(backbone: Backbone, x: NDArray[Any], check: Callable[[], None]) -> NDArray[Any]:
@@ -192,6 +223,8 @@ def measure(
     settings = dict(candidate.learner)
     if settings["kind"] == "torch":
         settings["device"] = device
+    if candidate.exported is not None:
+        settings["backbone"] = str(features.exported(candidate))
     learner: Learner = build(settings)
     x, x_test, made_s = sample.x, sample.x_test, 0.0
     if candidate.kind == ADDITIVE:

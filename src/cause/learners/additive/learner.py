@@ -173,7 +173,8 @@ class AdditiveLearner(SummingLearner):
         self._shapes = self.head.shapes()
         if BLOCK * self.head.largest_contribution >= EXACT:
             raise InputError(f"features of {bits} bits are too large to be summed exactly, {BLOCK} at a time")
-        self._recipe_digest = self._digest()
+        self._decisive = self._recipe()
+        self._recipe_digest = self._digest(self._decisive)
 
     def _typical_codes(self) -> list[int] | None:
         """Return a typical feature of the backbone and its deviation as whole numbers; None if it names none."""
@@ -183,20 +184,25 @@ class AdditiveLearner(SummingLearner):
         low, centre, high = self.scale.codes(np.array([[mean - deviation, mean, mean + deviation]]))[0][0].tolist()
         return [centre, max(1, high - centre, centre - low)]
 
-    def _digest(self) -> bytes:
-        """Return the digest of everything that decides a state; how it is solved is no part of that, λ neither."""
-        decisive: dict[str, Any] = {
-            "format": FORMAT,
-            "backbone": self.backbone.identity,
-            "scale": [_plain(self.scale.low), _plain(self.scale.high), self.scale.bits, self.scale.squash],
-            "refuse": self.scale.refuse,
-            "parts": {name: self._arguments[name] for name in ("classes", "expand", "head", "keep", "seed")},
-        }
-        if not isinstance(self._arguments["head"], str):
-            decisive["parts"]["head"] = f"{type(self.head).__module__}:{type(self.head).__qualname__}"
-        if self._typical is not None:
-            decisive["units"] = self._typical
-        return digest("additive", json.dumps(decisive, sort_keys=True))
+    def _recipe(self) -> dict[str, Any]:
+        """Return everything that decides a state; how it is solved is no part of that, λ neither."""
+        named = self._arguments["head"]
+        head = named if isinstance(named, str) else f"{type(self.head).__module__}:{type(self.head).__qualname__}"
+        return {
+            "format": FORMAT, "backbone": self.backbone.identity,
+            "low": _plain(self.scale.low), "high": _plain(self.scale.high), "bits": self.scale.bits,
+            "squash": self.scale.squash, "refuse": self.scale.refuse, "head": head, "units": self._typical,
+            **{name: self._arguments[name] for name in ("classes", "expand", "keep", "seed")},
+        }  # fmt: skip
+
+    def _digest(self, recipe: Mapping[str, Any]) -> bytes:
+        """Return the digest of a recipe, in the arrangement of the first version."""
+        arranged: dict[str, Any] = {name: recipe[name] for name in ("format", "backbone", "refuse")}
+        arranged["scale"] = [recipe[name] for name in ("low", "high", "bits", "squash")]
+        arranged["parts"] = {name: recipe[name] for name in ("classes", "expand", "head", "keep", "seed")}
+        if recipe["units"] is not None:
+            arranged["units"] = recipe["units"]
+        return digest("additive", json.dumps(arranged, sort_keys=True))
 
     # What a learner is
 
@@ -344,7 +350,7 @@ class AdditiveLearner(SummingLearner):
 
     def empty(self) -> Sums:
         """Return the sums over no samples."""
-        return Sums(self._shapes)
+        return Sums(self._shapes, self._decisive)
 
     def add(self, state: Sums, piece: Piece) -> None:
         """Add recorded samples to the sums."""
@@ -369,8 +375,8 @@ class AdditiveLearner(SummingLearner):
         return state.encoded()
 
     def decode(self, blob: bytes) -> Sums:
-        """Return the sums of bytes."""
-        return Sums.decoded(blob, self._shapes)
+        """Return the sums of bytes, which do not name their recipe: they are taken to be of this one."""
+        return Sums.decoded(blob, self._shapes, self._decisive)
 
     def exported(self, state: Sums) -> Mapping[str, Any]:
         """Return the arrays of the solution, and the number of samples behind it; no sums."""

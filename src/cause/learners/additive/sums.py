@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cause.errors import BudgetError, LearnerError
+from cause.learners.additive.differences import differences
 from cause.learners.additive.triangle import Triangle
 
 _HEAD = struct.Struct("<8sqq")
@@ -24,6 +25,8 @@ class Sums:
     ----------
     shapes
         The parts, as the head names them.
+    recipe
+        What decides the numbers besides the samples, as plain data; it is not in the bytes of a state.
 
     Examples
     --------
@@ -32,8 +35,8 @@ class Sums:
     (0, True)
     """
 
-    def __init__(self, shapes: Shapes) -> None:
-        self.shapes = shapes
+    def __init__(self, shapes: Shapes, recipe: Mapping[str, Any] | None = None) -> None:
+        self.shapes, self.recipe = shapes, recipe or {}
         self.samples = 0
         self.clipped = 0
         """How many features of the samples were clipped."""
@@ -56,17 +59,20 @@ class Sums:
         Parameters
         ----------
         other
-            A state of the same recipe.
+            A state of the same recipe. One that came as bytes is of the recipe of the learner that decoded it: compare
+            the `recipe_digest` of both devices before.
         most_samples
             The number of samples up to which no sum can overflow (`AdditiveLearner.most_samples`).
 
         Raises
         ------
         LearnerError
-            If the states have other parts.
+            If the states are of different recipes: they may have the same parts, and sums that mean something else.
         BudgetError
             If sums over the samples of both could overflow. Nothing was changed then.
         """
+        if differing := list(differences(self.recipe, other.recipe)):
+            raise LearnerError(f"states of different recipes cannot be added: {', '.join(differing)}")
         if dict(other.shapes) != dict(self.shapes):
             raise LearnerError(f"states with the parts {dict(other.shapes)} and {dict(self.shapes)} cannot be added")
         if not 0 <= other.samples <= most_samples - self.samples:
@@ -85,7 +91,7 @@ class Sums:
     def copy(self) -> "Sums":
         """Return sums of their own with the same numbers."""
         made = Sums.__new__(Sums)
-        made.shapes, made.samples, made.clipped = self.shapes, self.samples, self.clipped
+        made.shapes, made.recipe, made.samples, made.clipped = self.shapes, self.recipe, self.samples, self.clipped
         made.parts = {name: part.copy() for name, part in self.parts.items()}
         return made
 
@@ -97,8 +103,8 @@ class Sums:
         return b"".join(parts)
 
     @classmethod
-    def decoded(cls, blob: bytes, shapes: Shapes) -> "Sums":
-        """Return the state of its bytes.
+    def decoded(cls, blob: bytes, shapes: Shapes, recipe: Mapping[str, Any] | None = None) -> "Sums":
+        """Return the state of its bytes; `shapes` and `recipe` are those of `Sums`.
 
         Raises
         ------
@@ -109,7 +115,7 @@ class Sums:
             raise LearnerError(f"not a state of this recipe: {len(blob):,} bytes, not {cls.bytes_of(shapes):,}")
         sums, data, at = cls.__new__(cls), memoryview(blob), _HEAD.size
         _, sums.samples, sums.clipped = _HEAD.unpack_from(blob)
-        sums.shapes, sums.parts = shapes, {}
+        sums.shapes, sums.recipe, sums.parts = shapes, recipe or {}, {}
         for name, shape in shapes.items():
             if isinstance(shape, int):
                 end = at + Triangle.bytes_of(shape)
