@@ -38,9 +38,9 @@ def begin(cluster, monkeypatch):
     monkeypatch.setenv("CAUSE_TEST_KEY", MASTER)
     begun = []
 
-    def make(learner: str) -> Life:
+    def make(learner: str, **how: str) -> Life:
         folder = Path(tempfile.mkdtemp(dir=cluster.folder))  # pytest's may be in shared memory, which is searched
-        life = Life(cluster, folder, next(SEEDS), LEASE_S, Tally(), learner, faults=False)
+        life = Life(cluster, folder, next(SEEDS), LEASE_S, Tally(), learner, faults=False, **how)
         begun.append(life)
         assert life._learn()
         return life
@@ -70,6 +70,22 @@ def test_nothing_is_reported_without_a_leak(begin):
     assert forget_and_check(life) == []
     life._finish()
     assert life.tally.violations == []
+
+
+def test_nothing_is_reported_of_whole_shards_without_a_leak(begin):
+    life = begin("ByProcessor", other_environments="whole-shards")
+    life._driver.send(do="train").wait(120)
+    assert forget_and_check(life) == []
+    life._finish()
+    assert life.tally.violations == []
+    assert life.tally.shards_elsewhere == 1, "one of three nodes has another environment, and so one of three shards"
+
+
+def test_a_shard_with_the_bits_of_another_environment_is_reported(begin):
+    life = begin("Careless", other_environments="whole-shards")
+    life._finish()
+    assert any("beside the clean room" in each and "other bytes" in each for each in life.tally.violations)
+    assert not any("other identity" in each for each in life.tally.violations)
 
 
 def test_a_worker_that_outlives_its_lease_is_reported(begin, cluster):
