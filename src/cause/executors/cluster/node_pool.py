@@ -15,7 +15,7 @@ from cause.executors.cluster.remote import RemoteProcess
 from cause.executors.pool import ActiveShard, Worker
 
 ANSWER_S = 120.0
-"""How long a node may take to tell its environment: a worker must be placed there, and import a learning library."""
+"""How long nodes may take to tell their environments: workers must be placed there, and import a learning library."""
 LONGEST_PAUSE_S = 600.0
 """A node that did not tell its environment is asked again after so long at most."""
 
@@ -99,7 +99,9 @@ class NodePool(LeasedPool):
                 asked[node] = worker, worker.process.ask_environment(learner)
         for node, (worker, answer) in asked.items():
             try:
-                worker.environment = self._environment_of[node] = answer.result(ANSWER_S)
+                worker.environment = self._environment_of[node] = answer.result(
+                    max(0.0, began + ANSWER_S - time.monotonic())
+                )
             except Exception:  # the worker was not placed, ended, or the learner cannot be used there
                 now, (_, earlier_pause) = time.monotonic(), self._silent.get(node, (0.0, 0.0))
                 pause = min(max(now - began, 2 * earlier_pause), LONGEST_PAUSE_S)
