@@ -65,12 +65,15 @@ def _label(user: str, round_: int) -> str:
 
 
 def clean_room(rounds: list[Any], learner: Slow, placed: Mapping[int, str]) -> Cause:
-    """Return a device in memory that received what is retained, each shard trained in its environment."""
+    """Return a device in memory that received what is retained, each shard trained in its environment.
+
+    A shard without a record is one that the device trained before nodes of other environments were there.
+    """
     settings: dict[str, Any] = {"system": SYSTEM, "shards": SHARDS, "slots": SLOTS}
     if not placed:
         return trained_on(rounds, learner, **settings)
     device = Cause(learner=learner, executor=Processors(), **settings)
-    device.memory.environments.update(placed)
+    device.memory.environments.update(dict.fromkeys(range(SHARDS), learner.environment) | dict(placed))
     for uploads in rounds:
         device.learn(uploads, empty=True)
     return device

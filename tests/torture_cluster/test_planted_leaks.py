@@ -6,10 +6,15 @@ import tempfile
 from itertools import count
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from cause.device.device import Cause
+from tests.clean_room import differences
 from tests.device.homes import MASTER
-from tests.torture_cluster.life import Life, Tally
+from tests.torture_cluster.device import SHARDS, SLOTS, SYSTEM
+from tests.torture_cluster.learners import CLASSES, FEATURES, ByProcessor, Processors
+from tests.torture_cluster.life import Life, Tally, clean_room
 from tests.torture_cluster.network import Network
 from tests.torture_cluster.nodes import Cluster
 from tests.waiting import wait_until
@@ -86,6 +91,21 @@ def test_a_shard_with_the_bits_of_another_environment_is_reported(begin):
     life._finish()
     assert any("beside the clean room" in each and "other bytes" in each for each in life.tally.violations)
     assert not any("other identity" in each for each in life.tally.violations)
+
+
+def test_a_shard_that_was_trained_before_other_nodes_were_there_is_compared_in_its_own_environment():
+    learner, draw = ByProcessor(0.0), np.random.default_rng(1)
+    x, y = draw.normal(size=(4, FEATURES)).astype(np.float32), np.arange(4) % CLASSES
+    rounds = [{"bea": (x, y)}, {f"user {n}": (x + n, y) for n in range(20)}]
+    device = Cause(learner=learner, system=SYSTEM, shards=SHARDS, slots=SLOTS)
+    device.learn(rounds[0])
+    (first,) = device.ledger.shards()
+    assert first == 0, "with both environments there it would be given the other one"
+    device.engine.executor = Processors()
+    device.learn(rounds[1])
+    assert first not in device.memory.environments
+    assert len({head.environment for head in device.heads().values()}) == 2
+    assert differences(device, clean_room(rounds, learner, device.memory.environments)) == []
 
 
 def test_a_worker_that_outlives_its_lease_is_reported(begin, cluster):
