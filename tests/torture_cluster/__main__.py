@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from cause.executors.cluster.other_environments import WHOLE_SHARDS
 from cause.lab.provenance import write_result
 from tests.device.homes import MASTER
 from tests.process_memory import readable
@@ -26,6 +27,8 @@ from tests.torture_cluster.nodes import Cluster
 
 NODES = 3
 FORGETS_PER_LIFE = 80
+WHOLE_SHARDS_LIFE: dict[str, Any] = {"learner": "ByProcessor", "other_environments": WHOLE_SHARDS}
+"""Every third life: the node without vector instructions trains whole shards, which have other bits."""
 
 
 def why_not() -> str | None:
@@ -48,7 +51,8 @@ def run(forgets: int, seed: int, lease: float, tally: Tally, show: Any = print, 
                 life_folder = folder / f"life{seed}"
                 life_folder.mkdir()
                 before = len(tally.violations)
-                life = Life(cluster, life_folder, seed, lease, tally)
+                how = WHOLE_SHARDS_LIFE if seed % 3 == 0 else {}
+                life = Life(cluster, life_folder, seed, lease, tally, **how)
                 try:
                     life.live(min(FORGETS_PER_LIFE, forgets - tally.forgets))
                 except Exception as error:
@@ -79,6 +83,8 @@ def summary(options: argparse.Namespace, tally: Tally, seconds: float) -> dict[s
         "lease_s": options.lease,
         "seconds": round(seconds),
         "lives": tally.lives,
+        "lives_of_whole_shards": tally.lives_of_whole_shards,
+        "shards_of_another_environment": tally.shards_elsewhere,
         "rounds": tally.rounds,
         "forgets": tally.forgets,
         "samples_forgotten": tally.samples_forgotten,

@@ -1,6 +1,6 @@
 """The device under torture: a process of its own, so that it can be killed at any moment.
 
-    python -m tests.torture_cluster.device HOME ADDRESS LEASE LEARNER
+    python -m tests.torture_cluster.device HOME ADDRESS LEASE LEARNER OTHER_ENVIRONMENTS
 
 It reads commands from the standard input and answers on the standard output, one JSON object a line. Each command runs
 in a thread of its own. Samples are mapped from files, so that whatever is found in the memory of the process are copies
@@ -106,14 +106,14 @@ def tell_accepted() -> None:
     Home.accept = telling
 
 
-def main(folder: Path, address: str, lease: float, learner: str) -> None:
+def main(folder: Path, address: str, lease: float, learner: str, other_environments: str) -> None:
     """Run the device until the input ends or a command says so."""
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     warnings.simplefilter("ignore")
     from cause.executors.cluster import RayExecutor
 
     tell_accepted()
-    executor = RayExecutor(address, lease=lease, workers=SHARDS)
+    executor = RayExecutor(address, lease=lease, workers=SHARDS, other_environments=other_environments)
     with open_home(folder, learner_named(learner), executor=executor) as device:
         say(id=0, **state(device))
         for line in sys.stdin:
@@ -127,4 +127,4 @@ def main(folder: Path, address: str, lease: float, learner: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), sys.argv[4])
+    main(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), *sys.argv[4:6])

@@ -55,7 +55,7 @@ class Driver:
 
     Parameters
     ----------
-    home, address, lease, learner
+    home, address, lease, learner, other_environments
         The arguments of `tests.torture_cluster.device`.
     variables
         The variables of Ray.
@@ -64,7 +64,14 @@ class Driver:
     """
 
     def __init__(
-        self, home: Path, address: str, lease: float, learner: str, variables: dict[str, str], log: Path
+        self,
+        home: Path,
+        address: str,
+        lease: float,
+        learner: str,
+        other_environments: str,
+        variables: dict[str, str],
+        log: Path,
     ) -> None:
         self.accepted: set[str] = set()
         self._number = 0
@@ -73,7 +80,16 @@ class Driver:
         opening = self._calls[0] = Call({"do": "open"})
         with log.open("ab") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.torture_cluster.device", str(home), address, str(lease), learner],
+                [
+                    sys.executable,
+                    "-m",
+                    "tests.torture_cluster.device",
+                    str(home),
+                    address,
+                    str(lease),
+                    learner,
+                    other_environments,
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -8,19 +8,22 @@ import shutil
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cause.device.device import Cause
+from cause.executors.cluster.other_environments import REFUSE
 from tests.clean_room import differences, trained_on
 from tests.process_memory import Needles
 from tests.torture.checks import all_in_the_log
 from tests.torture_cluster.device import SHARDS, SLOTS, SYSTEM, open_home
 from tests.torture_cluster.driver import Call, DeviceDied, Driver
 from tests.torture_cluster.faults import Faults
-from tests.torture_cluster.learners import CLASSES, FEATURES, Slow
+from tests.torture_cluster.learners import CLASSES, FEATURES, ByProcessor, Processors, Slow
 from tests.torture_cluster.nodes import Cluster, command_of, is_worker
 from tests.torture_cluster.searching import Search
 from tests.waiting import pass_time
@@ -47,6 +50,8 @@ class Tally:
     device_kills: int = 0
     samples_forgotten: int = 0
     processes_searched: int = 0
+    lives_of_whole_shards: int = 0
+    shards_elsewhere: int = 0  # shards at the end of a life that were trained in another environment than the device's
     device_held_s: float = 0.0  # the longest time after a forget at which the device's memory still held something
     forget_s: list[float] = field(default_factory=list)
     errors: Counter[str] = field(default_factory=Counter)
@@ -57,6 +62,21 @@ class Tally:
 def _label(user: str, round_: int) -> str:
     """Return by what the samples of a user and round are named in a report."""
     return f"of {user[:12]} in round {round_} "
+
+
+def clean_room(rounds: list[Any], learner: Slow, placed: Mapping[int, str]) -> Cause:
+    """Return a device in memory that received what is retained, each shard trained in its environment.
+
+    A shard without a record is one that the device trained before nodes of other environments were there.
+    """
+    settings: dict[str, Any] = {"system": SYSTEM, "shards": SHARDS, "slots": SLOTS}
+    if not placed:
+        return trained_on(rounds, learner, **settings)
+    device = Cause(learner=learner, executor=Processors(), **settings)
+    device.memory.environments.update(dict.fromkeys(range(SHARDS), learner.environment) | dict(placed))
+    for uploads in rounds:
+        device.learn(uploads, empty=True)
+    return device
 
 
 class Life:
@@ -78,6 +98,8 @@ class Life:
         The learner's name (see `tests.torture_cluster.device`).
     faults
         Whether faults are injected.
+    other_environments
+        What is done with nodes of another environment: "refuse" or "whole-shards".
     """
 
     def __init__(
@@ -90,7 +112,9 @@ class Life:
         learner: str = "Slow",
         *,
         faults: bool = True,
+        other_environments: str = REFUSE,
     ) -> None:
+        self._other_environments = other_environments
         self._cluster, self._folder, self._lease, self.tally = cluster, folder, lease, tally
         self._seed, self._draw, self._learner, self._disturbed = seed, random.Random(seed), learner, faults
         self._home = folder / "home"
@@ -105,8 +129,8 @@ class Life:
 
     def _open(self) -> Driver:
         return Driver(
-            self._home, self._cluster.address, self._lease, self._learner, self._cluster.variables,
-            self._folder / "device.log",
+            self._home, self._cluster.address, self._lease, self._learner, self._other_environments,
+            self._cluster.variables, self._folder / "device.log",
         )  # fmt: skip
 
     # what is in the samples
@@ -143,6 +167,7 @@ class Life:
             self.tally.faults += faults.counts
         self._finish()
         self.tally.lives += 1
+        self.tally.lives_of_whole_shards += self._other_environments != REFUSE
 
     def abandon(self) -> None:
         """End the device's process."""
@@ -352,7 +377,8 @@ class Life:
 
     def _finish(self) -> None:
         """Without faults everything is trained; then the home equals a clean room, bit for bit."""
-        for _ in range(3):
+        end = time.monotonic() + HANG_S
+        while time.monotonic() < end:
             call = self._driver.send(do="train")
             if not self._ended([call]):
                 self._reopen([])
@@ -360,6 +386,7 @@ class Life:
                 break
             else:
                 self._note(call)
+                pass_time(1.0)  # a node of its environment may have just come back
         state = self._driver.send(do="state").wait(HANG_S)
         self._compare(state, "at the end")
         if state["waiting"]:
@@ -369,10 +396,16 @@ class Life:
             self._violation("the device does not close")
             self._driver.kill()
         rounds = [{user: self._samples(user, t) for user in self._kept[t]} for t in sorted(self._kept)]
-        clean = trained_on(rounds, Slow(0.0), SYSTEM, shards=SHARDS, slots=SLOTS)
-        with open_home(self._home, Slow(0.0)) as device:
+        learner = (Slow if self._other_environments == REFUSE else ByProcessor)(0.0)
+        with open_home(self._home, learner) as device:
+            placed = dict(device.memory.environments)
+            clean = clean_room(rounds, learner, placed)
             for problem in [*differences(device, clean), *all_in_the_log(device)]:
                 self._violation(f"beside the clean room: {problem}")
+            heads = device.heads().values()
+            elsewhere = sum(head.environment != learner.environment for head in heads)
+        self.tally.shards_elsewhere += elsewhere
+        self._log(f"{elsewhere} of {len(heads)} shards were trained in another environment")
         shutil.rmtree(self._folder / "data")
 
     def _log(self, text: str) -> None:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from tests.torture_cluster.certificates import make_certificates
+from tests.torture_cluster.learners import CAPABILITY
 from tests.torture_cluster.network import Link, Network, inside
 from tests.waiting import pass_time
 
@@ -30,6 +31,8 @@ HEALTH = {
 }
 """A node that is cut off for about 15 s is dead for Ray, which by default takes a minute, as does Ray's recovery from a
 cut in the moment at which it starts an actor."""
+OTHER_NODE = {CAPABILITY: "default"}
+"""The variables of the last node, on which the environment of `ByProcessor` is another one."""
 
 
 class Cluster:
@@ -114,7 +117,7 @@ class Cluster:
             command = ["sh", "-c", own_folder, "sh", *command]
         done = subprocess.run(
             inside(link, command),
-            env={**os.environ, **self.variables},
+            env={**os.environ, **self.variables, **(OTHER_NODE if link is self.network.links[-1] else {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

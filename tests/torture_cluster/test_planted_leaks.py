@@ -6,10 +6,15 @@ import tempfile
 from itertools import count
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from cause.device.device import Cause
+from tests.clean_room import differences
 from tests.device.homes import MASTER
-from tests.torture_cluster.life import Life, Tally
+from tests.torture_cluster.device import SHARDS, SLOTS, SYSTEM
+from tests.torture_cluster.learners import CLASSES, FEATURES, ByProcessor, Processors
+from tests.torture_cluster.life import Life, Tally, clean_room
 from tests.torture_cluster.network import Network
 from tests.torture_cluster.nodes import Cluster
 from tests.waiting import wait_until
@@ -38,9 +43,9 @@ def begin(cluster, monkeypatch):
     monkeypatch.setenv("CAUSE_TEST_KEY", MASTER)
     begun = []
 
-    def make(learner: str) -> Life:
+    def make(learner: str, **how: str) -> Life:
         folder = Path(tempfile.mkdtemp(dir=cluster.folder))  # pytest's may be in shared memory, which is searched
-        life = Life(cluster, folder, next(SEEDS), LEASE_S, Tally(), learner, faults=False)
+        life = Life(cluster, folder, next(SEEDS), LEASE_S, Tally(), learner, faults=False, **how)
         begun.append(life)
         assert life._learn()
         return life
@@ -70,6 +75,37 @@ def test_nothing_is_reported_without_a_leak(begin):
     assert forget_and_check(life) == []
     life._finish()
     assert life.tally.violations == []
+
+
+def test_nothing_is_reported_of_whole_shards_without_a_leak(begin):
+    life = begin("ByProcessor", other_environments="whole-shards")
+    life._driver.send(do="train").wait(120)
+    assert forget_and_check(life) == []
+    life._finish()
+    assert life.tally.violations == []
+    assert life.tally.shards_elsewhere == 1, "one of three nodes has another environment, and so one of three shards"
+
+
+def test_a_shard_with_the_bits_of_another_environment_is_reported(begin):
+    life = begin("Careless", other_environments="whole-shards")
+    life._finish()
+    assert any("beside the clean room" in each and "other bytes" in each for each in life.tally.violations)
+    assert not any("other identity" in each for each in life.tally.violations)
+
+
+def test_a_shard_that_was_trained_before_other_nodes_were_there_is_compared_in_its_own_environment():
+    learner, draw = ByProcessor(0.0), np.random.default_rng(1)
+    x, y = draw.normal(size=(4, FEATURES)).astype(np.float32), np.arange(4) % CLASSES
+    rounds = [{"bea": (x, y)}, {f"user {n}": (x + n, y) for n in range(20)}]
+    device = Cause(learner=learner, system=SYSTEM, shards=SHARDS, slots=SLOTS)
+    device.learn(rounds[0])
+    (first,) = device.ledger.shards()
+    assert first == 0, "with both environments there it would be given the other one"
+    device.engine.executor = Processors()
+    device.learn(rounds[1])
+    assert first not in device.memory.environments
+    assert len({head.environment for head in device.heads().values()}) == 2
+    assert differences(device, clean_room(rounds, learner, device.memory.environments)) == []
 
 
 def test_a_worker_that_outlives_its_lease_is_reported(begin, cluster):

@@ -156,9 +156,9 @@ class AsyncClient:
         async for item in self._pages("/v1/requests", query):
             yield from_json(Request, item)
 
-    async def repair(self, *, wait: bool = False) -> list[int]:
+    async def repair(self, *, wait: bool = False, from_scratch: Sequence[int] = ()) -> list[int]:
         """As `Client.repair`."""
-        waiting, end = await self._do(calls.repair()), time.monotonic() + WAIT_S
+        waiting, end = await self._do(calls.repair(from_scratch)), time.monotonic() + WAIT_S
         while wait and waiting and time.monotonic() < end:
             await asyncio.sleep(LOOK_S)
             waiting = (await self.status())["repair"]["waiting"]

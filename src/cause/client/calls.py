@@ -215,13 +215,14 @@ def receipts(id_: str) -> Call[list[Bundle]]:
     return Call("GET", f"/v1/requests/{quoted(id_)}/receipts", read)
 
 
-def repair() -> Call[list[int]]:
-    """Return the call that starts a repair; its answer names the shards that wait."""
+def repair(from_scratch: Sequence[int]) -> Call[list[int]]:
+    """Return the call that starts a repair, of some shards from scratch; its answer names the shards that wait."""
 
     def read(body: Any) -> list[int]:
         return [int(shard) for shard in body["waiting"]]
 
-    return Call("POST", "/v1/repairs", read)
+    body = {"from_scratch": [int(shard) for shard in from_scratch]} if len(from_scratch) else {}
+    return _with_json("/v1/repairs", body, read)
 
 
 def verify(receipt: int | None) -> Call[Verification]:

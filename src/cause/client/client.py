@@ -255,19 +255,22 @@ class Client:
         """Return a request and its state."""
         return self._do(calls.request(id_))
 
-    def repair(self, *, wait: bool = False) -> list[int]:
+    def repair(self, *, wait: bool = False, from_scratch: Sequence[int] = ()) -> list[int]:
         """Repair now, whatever the schedule says.
 
         Parameters
         ----------
         wait
             Return when no shard waits any more, after 10 minutes at the latest.
+        from_scratch
+            Shards whose sub-models are dropped and trained again in the environment of the device, whichever they had.
+            They do not vote until then.
 
         Returns
         -------
         The shards that wait.
         """
-        waiting, end = self._do(calls.repair()), time.monotonic() + WAIT_S
+        waiting, end = self._do(calls.repair(from_scratch)), time.monotonic() + WAIT_S
         while wait and waiting and time.monotonic() < end:
             time.sleep(LOOK_S)
             waiting = self.status()["repair"]["waiting"]

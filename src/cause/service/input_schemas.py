@@ -16,6 +16,11 @@ def close_round_schema() -> dict[str, Any]:
     return {"required": False, "content": {JSON: {"schema": {"$ref": "#/components/schemas/CloseRound"}}}}
 
 
+def start_repair_schema() -> dict[str, Any]:
+    """Return the OpenAPI schema of the body that starts a repair."""
+    return {"required": False, "content": {JSON: {"schema": {"$ref": "#/components/schemas/StartRepair"}}}}
+
+
 def bulk_schema(layout: InputLayout) -> dict[str, Any]:
     """Return the OpenAPI schema of the body of samples of several users."""
     body = schema(layout, labels=True)

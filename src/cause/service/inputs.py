@@ -24,7 +24,7 @@ from cause.errors import InputError
 from cause.service.csv_body import read_table
 from cause.service.json_keys import refuse_duplicate_keys, unique_pairs
 from cause.service.problems import ProblemError
-from cause.service.schemas import CloseRound, Erasure
+from cause.service.schemas import CloseRound, Erasure, StartRepair
 
 MOST_SAMPLES = 100_000
 MOST_JSON = 4_096
@@ -387,6 +387,15 @@ def parse_close_round(body: bytes) -> CloseRound:
     (False, True)
     """
     return parse_json(CloseRound, body or b"{}")
+
+
+def parse_start_repair(body: bytes) -> StartRepair:
+    """Return what is to be repaired; an empty body means the defaults.
+
+    >>> parse_start_repair(b"").from_scratch, parse_start_repair(b'{"from_scratch": [2]}').from_scratch
+    ([], [2])
+    """
+    return parse_json(StartRepair, body or b"{}")
 
 
 def parse_json(model: type[Model], body: bytes) -> Model:

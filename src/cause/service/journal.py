@@ -74,6 +74,8 @@ class PublishingJournal(Journal):
 
     def placed(self, environments: Mapping[int, str], dropped: Collection[SegmentKey] = ()) -> None:
         self._home.placed(environments, dropped)
+        for key in sorted(dropped):
+            self._events.publish("sub_model.dropped", segment=list(key), why="from scratch")
 
     def sending(self, shard: int, seconds: float) -> None:
         self._home.sending(shard, seconds)

@@ -6,7 +6,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from cause.service.operations import OPERATIONS
-from cause.service.schemas import CloseRound, CreateToken, Erasure, Erasures, Problem
+from cause.service.schemas import CloseRound, CreateToken, Erasure, Erasures, Problem, StartRepair
 
 PUBLIC = ("/healthz", "/readyz")
 REFERENCE = "#/components/schemas/"
@@ -24,7 +24,7 @@ def openapi_schema(app: FastAPI) -> Schema:
             named.pop(unused, None)
         components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
         schema["servers"] = [{"url": "/", "description": "This device"}]
-        for model in (Erasure, CloseRound, CreateToken, Erasures):
+        for model in (Erasure, CloseRound, CreateToken, Erasures, StartRepair):
             body = model.model_json_schema(ref_template=REFERENCE + "{model}")
             named |= body.pop("$defs", {}) | {model.__name__: body}
         for path, methods in schema["paths"].items():

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cause.lab.provenance import write_result
+from cause.lab.reproduce import kinds
 from cause.lab.reproduce.archive import Archive
 from cause.lab.reproduce.figures import FIGURES
 
@@ -29,10 +30,14 @@ class Comparison:
 
     figures: list[str] = field(default_factory=list)
     runs: Counter[str] = field(default_factory=Counter)
-    """The runs of each kind."""
+    """The runs of each kind that were compared."""
+    alone: dict[str, Counter[str]] = field(default_factory=dict)
+    """By figure, the runs of each kind that measure energy or time, which are made on this machine in any case."""
+    not_compared: Counter[str] = field(default_factory=Counter)
+    """The runs of each kind that only measure."""
     numbers: int = 0
     nodes: set[int] = field(default_factory=set)
-    """The numbers of Ray nodes with which the second folder's runs were made."""
+    """The numbers of Ray nodes with which the second folder's other runs were made."""
     commits: set[str] = field(default_factory=set)
     """The commits of the code that made the runs."""
     differences: list[str] = field(default_factory=list)
@@ -50,10 +55,15 @@ def compare(here: Path, there: Path) -> Comparison:
         comparison.differences += [f"{name}: only one folder has {key}" for key in sorted(one.keys() ^ other.keys())]
         for key in sorted(one.keys() & other.keys()):
             cell = one[key].cell
+            measures = kinds.measures(cell.kind, cell.settings)
+            if measures:
+                comparison.alone.setdefault(name, Counter())[cell.kind] += 1
             if cell.kind in MEASURED_KINDS:
+                comparison.not_compared[cell.kind] += 1
                 continue
             comparison.runs[cell.kind] += 1
-            comparison.nodes.add(other[key].source.get("machine", {}).get("ray_nodes", 0))
+            if not measures:
+                comparison.nodes.add(other[key].source.get("machine", {}).get("ray_nodes", 0))
             comparison.commits |= {each[key].source["commit"] for each in (one, other)}
             _compare(one[key].result, other[key].result, f"{name}: {cell}", comparison)
     return comparison
@@ -87,6 +97,8 @@ def main() -> int:
     result = {
         "figures": comparison.figures,
         "runs": dict(comparison.runs),
+        "measured_here_in_both_folders": {name: dict(runs) for name, runs in comparison.alone.items()},
+        "runs_not_compared": dict(comparison.not_compared),
         "ray_nodes": sorted(comparison.nodes),
         "commits_of_the_runs": sorted(comparison.commits),
         "numbers_compared": comparison.numbers,

@@ -1,5 +1,6 @@
 """Nodes that vanish: nobody waits for them longer than a lease."""
 
+import math
 import socket
 import sys
 import threading
@@ -9,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from cause.executors.cluster.channel import Channel, new_key
-from cause.executors.cluster.executor import RayActor
+from cause.executors.cluster.executor import RayActor, StartLimit
 from cause.executors.cluster.listener import Listener
 from cause.executors.cluster.messages import NUMBER, Kind
 from cause.executors.cluster.remote import RemoteProcess
@@ -116,27 +117,53 @@ def test_a_worker_that_reads_nothing_has_ended_for_the_device_after_its_lease():
         process.pipe.close()
 
 
-class LosingRay:
-    """Ray as it was seen after a cut link: it never answers, and never fails."""
+class SlowRay:
+    """Ray on a machine that takes so many seconds for a start; after a cut link it was seen to take forever."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
 
     def get(self, reference, timeout=None):
         assert timeout is not None, "it would wait forever"
-        raise TimeoutError
+        if timeout < self.seconds:
+            raise TimeoutError
+        return reference
 
 
 class Handle:
-    """The handle of an actor that is never started."""
+    """The handle of an actor: its methods, and what they return."""
 
     class node:  # noqa: N801
-        """Its method."""
-
         @staticmethod
         def remote():
-            return None
+            return "the only node", "127.0.0.1"
+
+    class public_key:  # noqa: N801
+        @staticmethod
+        def remote():
+            return b"key"
+
+
+def start(seconds: float, limit: StartLimit) -> bytes:
+    """Start a worker that takes so long."""
+    actor = RayActor(SlowRay(seconds), "local", {}, {}, limit)
+    actor._handle = Handle
+    return actor.public_key()
 
 
 def test_nobody_waits_forever_for_an_actor_that_ray_has_lost():
-    actor = RayActor(LosingRay(), "auto", {}, {})
-    actor._handle = Handle
-    with pytest.raises(TimeoutError):
-        actor.public_key()
+    limit, limits = StartLimit(), []
+    for _ in range(6):
+        limits.append(limit.seconds)
+        with pytest.raises(TimeoutError):
+            start(math.inf, limit)
+    assert limits == [60, 120, 240, 480, 600, 600]
+
+
+def test_a_start_that_takes_minutes_is_not_given_up_again_and_again():
+    limit = StartLimit()
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            start(200, limit)
+    assert start(200, limit) == b"key"
+    assert limit.seconds == 60, "the next start may be lost again, and that should be noticed soon"

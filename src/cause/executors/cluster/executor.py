@@ -20,8 +20,28 @@ from cause.executors.pool import Worker
 
 LEASE_S = 5.0
 MOST_CLUSTER_WORKERS = 4_096
-PLACE_S = 60.0
-"""How long Ray may take to start a worker. It may have lost the request with a connection, and never say so."""
+PLACE_S, LONGEST_PLACE_S = 60.0, 600.0
+"""How long Ray may take to start a worker, at first and at most. It may have lost the request with a connection, and
+never say so."""
+
+
+class StartLimit:
+    """How long Ray may take to start a worker: twice as long after each start that took too long.
+
+    On a machine with much other work a start takes minutes. With one limit for all, each would be given up, and the
+    next one begun from nothing, for ever.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = PLACE_S
+
+    def exceeded(self, seconds: float) -> None:
+        """Record that a start took longer than these seconds."""
+        self.seconds = min(max(self.seconds, 2 * seconds), LONGEST_PLACE_S)
+
+    def kept(self) -> None:
+        """Record that a worker has started in time."""
+        self.seconds = PLACE_S
 
 
 class RayExecutor(NodePool):
@@ -88,6 +108,7 @@ class RayExecutor(NodePool):
         self._listener = Listener(self._ray.util.get_node_ip_address(), port)
         self._others: dict[str, str] = {}  # nodes of another environment, with it
         self._others_lock = Lock()
+        self._start_limit = StartLimit()
 
     def _nodes(self) -> dict[str, int]:
         return {node["NodeID"]: places(node, self._options) for node in self._ray.nodes() if node["Alive"]}
@@ -114,7 +135,7 @@ class RayExecutor(NodePool):
 
     def _made(self, selector: Mapping[str, str]) -> Worker:
         """Start a worker on a node whose labels fit a selector; on any node if the selector is empty."""
-        actor = RayActor(self._ray, self.address, self._options, selector)
+        actor = RayActor(self._ray, self.address, self._options, selector, self._start_limit)
         process = RemoteProcess(
             actor, self._listener, self.lease, lambda seen: self._refuse(actor, seen), self._ray.cloudpickle.dumps
         )
@@ -135,8 +156,11 @@ class RayExecutor(NodePool):
 class RayActor:
     """The Ray actor of one worker."""
 
-    def __init__(self, ray: Any, address: str, options: Mapping[str, Any], selector: Mapping[str, str]) -> None:
+    def __init__(
+        self, ray: Any, address: str, options: Mapping[str, Any], selector: Mapping[str, str], limit: StartLimit
+    ) -> None:
         self._ray, self._address, self._options, self._selector = ray, address, options, selector
+        self._limit = limit
         self._handle: Any = None
         self.node = ""
 
@@ -152,10 +176,17 @@ class RayActor:
         self._handle = cls.remote(host, port, device_key, lease, seconds)
 
     def public_key(self) -> bytes:
-        """Wait until the actor runs, for a minute at most, and return its public key."""
-        self.node, address = self._ray.get(self._handle.node.remote(), timeout=PLACE_S)
-        require_protection(self._address, [address])
-        return bytes(self._ray.get(self._handle.public_key.remote(), timeout=PLACE_S))
+        """Wait until the actor runs, for as long as the limit says, and return its public key."""
+        seconds = self._limit.seconds
+        try:
+            self.node, address = self._ray.get(self._handle.node.remote(), timeout=seconds)
+            require_protection(self._address, [address])
+            key = bytes(self._ray.get(self._handle.public_key.remote(), timeout=seconds))
+        except TimeoutError:
+            self._limit.exceeded(seconds)
+            raise
+        self._limit.kept()
+        return key
 
     def run(self) -> None:
         """Let the actor connect to the device."""

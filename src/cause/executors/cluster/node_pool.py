@@ -15,9 +15,9 @@ from cause.executors.cluster.remote import RemoteProcess
 from cause.executors.pool import ActiveShard, Worker
 
 ANSWER_S = 120.0
-"""How long a node may take to tell its environment: a worker must be placed there, and import a learning library."""
-ASK_AGAIN_S = 600.0
-"""A node that did not tell its environment is asked again after so long."""
+"""How long nodes may take to tell their environments: workers must be placed there, and import a learning library."""
+LONGEST_PAUSE_S = 600.0
+"""A node that did not tell its environment is asked again after so long at most."""
 
 
 class NodePool(LeasedPool):
@@ -48,7 +48,7 @@ class NodePool(LeasedPool):
         self._environment = ""  # of the device
         self._recipe = b""  # of the learner that the nodes were asked about
         self._environment_of: dict[str, str] = {}  # the environments of the nodes
-        self._silent: dict[str, float] = {}  # nodes that did not tell theirs, with the time of the question
+        self._silent: dict[str, tuple[float, float]] = {}  # nodes that did not: the time to ask again, and the pause
         self._room: dict[str, int] = {}  # by environment
 
     @abstractmethod
@@ -80,14 +80,18 @@ class NodePool(LeasedPool):
         return dict(self._room)
 
     def _ask(self, learner: Learner) -> None:
-        """Ask nodes that joined since the last call for their environment; all of them if the learner is another."""
+        """Ask nodes that joined since the last call for their environment; all of them if the learner is another.
+
+        A node that did not tell it is asked again after a pause, which is as long as the question took, and doubles
+        each time: a worker that was killed costs a moment, and a node without room delays trainings rarely.
+        """
         if learner.recipe_digest != self._recipe:
             self._recipe, self._environment_of, self._silent = learner.recipe_digest, {}, {}
             self._end_idle()
-        asked = {}
+        asked, began = {}, time.monotonic()
         for node, workers in self._nodes().items():
-            waited = time.monotonic() - self._silent.get(node, -ASK_AGAIN_S)
-            if workers and node not in self._environment_of and waited >= ASK_AGAIN_S:
+            ask_at, _ = self._silent.get(node, (began, 0.0))
+            if workers and node not in self._environment_of and ask_at <= began:
                 worker = self._start_on([node])
                 with self._lock:
                     self._idle.append(worker)  # it suits no shard until its environment is known
@@ -95,9 +99,13 @@ class NodePool(LeasedPool):
                 asked[node] = worker, worker.process.ask_environment(learner)
         for node, (worker, answer) in asked.items():
             try:
-                worker.environment = self._environment_of[node] = answer.result(ANSWER_S)
+                worker.environment = self._environment_of[node] = answer.result(
+                    max(0.0, began + ANSWER_S - time.monotonic())
+                )
             except Exception:  # the worker was not placed, ended, or the learner cannot be used there
-                self._silent[node] = time.monotonic()
+                now, (_, earlier_pause) = time.monotonic(), self._silent.get(node, (0.0, 0.0))
+                pause = min(max(now - began, 2 * earlier_pause), LONGEST_PAUSE_S)
+                self._silent[node] = now + pause, pause
                 warnings.warn(f"node {node[:8]} of the cluster is not used: it told no environment", stacklevel=2)
                 with self._lock:
                     idle = worker in self._idle

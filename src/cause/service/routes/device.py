@@ -4,13 +4,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from cause.device.repairing import start_over
 from cause.lab.home_trace import history as trace_of
 from cause.service import paged_views, views
 from cause.service import schemas as s
 from cause.service.access import require_scope
 from cause.service.history_view import history
-from cause.service.input_schemas import close_round_schema
-from cause.service.inputs import parse_close_round
+from cause.service.input_schemas import close_round_schema, start_repair_schema
+from cause.service.inputs import parse_close_round, parse_start_repair
 from cause.service.problems import ProblemError, documented, text
 from cause.service.responses import json_response
 from cause.service.routes.pages import After, Before, Limit, MaybeLimit
@@ -96,13 +97,27 @@ def router(service: Service) -> APIRouter:
         """The stored sub-models by slot, all or a page of them."""
         return json_response(request, views.sub_models(service, after, limit))
 
-    @routes.post("/v1/repairs", status_code=202, response_model=s.Repairs, responses=documented())
-    def repair(request: Request, token: Annotated[Token, require_scope("operator")]) -> Response:
-        """Repair now, whatever the schedule says."""
-        waiting = service.device.waiting()
-        if waiting:
-            service.trainer.wake(repair=True)
-        return json_response(request, s.Repairs(state="started" if waiting else "nothing waits", waiting=waiting), 202)
+    @routes.post(
+        "/v1/repairs",
+        status_code=202,
+        response_model=s.Repairs,
+        responses=documented(408, 422),
+        openapi_extra={"requestBody": start_repair_schema()},
+    )
+    async def repair(request: Request, token: Annotated[Token, require_scope("operator")]) -> Response:
+        """Repair now, whatever the schedule says; with `from_scratch`, drop all sub-models of these shards first."""
+
+        def work(body: bytes) -> Response:
+            shards = parse_start_repair(body).from_scratch
+            if shards:
+                start_over(service.device, shards)
+            waiting = service.device.waiting()
+            if waiting:
+                service.trainer.wake(repair=True)
+            answer = s.Repairs(state="started" if waiting else "nothing waits", waiting=waiting)
+            return json_response(request, answer, 202)
+
+        return await service.body_reader.read(request, work)
 
     @routes.get("/v1/history", response_model=s.History, responses=documented(422))
     def history_(

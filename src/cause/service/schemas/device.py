@@ -1,6 +1,6 @@
 """The device: predictions, rounds, status, shards and sub-models."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -264,7 +264,7 @@ class Shard(ResponseModel):
     since: Time | None
     problem: str | None
     environment: str | None = Field(
-        description="The environment that it is trained in, on nodes of a cluster; null: that of the device"
+        description="The recorded environment that it is trained in, as on nodes of a cluster; null: that of the device"
     )
     segments: list[ShardSegment]
 
@@ -292,6 +292,18 @@ class SubModels(ResponseModel):
 
     sub_models: list[SubModel]
     next: int | None = Field(None, description="The `after` of the next page")
+
+
+class StartRepair(BaseModel):
+    """What to repair besides the shards that wait. A body is not needed."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [{}, {"from_scratch": [0]}]})
+    from_scratch: list[Annotated[int, Field(ge=0, lt=2**31)]] = Field(
+        [],
+        max_length=10_000,
+        description="Shards whose sub-models are all dropped and trained again in the environment of the device, "
+        "whichever they had. They do not vote until then",
+    )
 
 
 class Repairs(ResponseModel):
