@@ -136,6 +136,9 @@ HOST = {
     "threads": Turned(torch.set_num_threads, torch.get_num_threads, 2),
     "flush denormal": Turned(torch.set_flush_denormal, denormals, True),
 }
+if backends.opt_einsum.is_available():  # a package that torch uses where it is installed
+    HOST["opt_einsum.enabled"] = attribute(backends.opt_einsum, "enabled", False)
+    HOST["opt_einsum.strategy"] = attribute(backends.opt_einsum, "strategy", "greedy")
 
 
 @contextmanager
