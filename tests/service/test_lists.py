@@ -85,7 +85,7 @@ def test_receipts_by_date_kind_and_request(erased):
 def test_a_filter_that_fits_few_rows_ends_its_pages_early_and_goes_on(erased, monkeypatch):
     every = pages(erased, "/v1/requests", "before")
     monkeypatch.setattr(searching.search, "__kwdefaults__", {"step": 2, "most_read": 2})
-    monkeypatch.setattr("cause.service.views.STEP", 2)
+    monkeypatch.setattr("cause.service.views.erasures.STEP", 2)
     first = erased.get(f"/v1/requests?id={every[-1]['id']}").json()
     assert (first["items"], first["next"] is None) == ([], False), "nothing yet, and there is more"
     assert pages(erased, "/v1/requests", "before", id=every[-1]["id"]) == [every[-1]]
