@@ -77,6 +77,9 @@ class Directory:
                 self._learn(pseudonym, _recorded_name(database, vault, pseudonym))
                 self._unlisted.add(pseudonym)
 
+    def __len__(self) -> int:
+        return len(self._pseudonyms)
+
     def name(self, pseudonym: int) -> str:
         """The user of a pseudonym that an upload has."""
         try:

@@ -129,7 +129,8 @@ class Home(Journal):
         layout.check()
         self._process = os.getpid()
         self._lock = None if read_only else Lock(layout.lock)
-        self._reserve = Reserve(layout.reserve, disk, storage_bytes)
+        self.directory = Directory()
+        self._reserve = Reserve(layout.reserve, disk, self.directory, storage_bytes)
         watch(self)
         if not read_only:
             overwrite_freed_memory()
@@ -161,7 +162,7 @@ class Home(Journal):
         self.tables, self.queries = Tables(database), Queries(database)
         tables = self.tables
         self.time = Clock(database, wall_clock)
-        self.shelf, self.directory = HomeShelf(store), Directory()
+        self.shelf = HomeShelf(store)
         self.inbox = Inbox(store, tables, self._reserve, self.time)
         ingest = Ingest(store, tables, self.directory, self.inbox, self._reserve, self.time)
         self.ledger = HomeLedger(store, tables, self.directory, ingest, self.clock)
@@ -407,6 +408,8 @@ class Home(Journal):
 
     def trained(self, segment: SegmentKey, evicted: Sequence[SegmentKey] = (), retrained: int = 0) -> None:
         """Record a new sub-model, and delete evicted ones; see `Journal.trained`."""
+        if retrained:
+            self._reserve.make_room()  # a repair belongs to forgetting
         self._sub_models.trained(self.memory, segment, self.ledger.round, retrained)
 
     def placed(self, environments: Mapping[int, str], dropped: Collection[SegmentKey] = ()) -> None:

@@ -232,7 +232,8 @@ class Inbox:
         if not staged:
             return done
         sizes = [upload.bytes for upload in staged]
-        self._reserve.require(self._tables, sum(sizes), max(sizes))
+        users = {upload.user for upload in [*self._staged.values(), *staged]}
+        self._reserve.require(self._tables, sum(sizes), max(sizes), users)
         self._store.write(new.keys, new.contents)
         try:
             with self._tables.database.transaction():

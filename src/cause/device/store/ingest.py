@@ -88,7 +88,7 @@ class Ingest:
         contents = [(name, block.sealed(name, keys[name])) for blocks in cuts.values() for name, block in blocks]
         sizes = {name: len(data) for name, data in contents}
         largest = max((sum(sizes[name] for name, _ in blocks) for blocks in cuts.values()), default=0)
-        self._reserve.require(self._tables, sum(sizes.values()) - intake.bytes, largest)
+        self._reserve.require(self._tables, sum(sizes.values()) - intake.bytes, largest, whole)
         pseudonyms, new = self._pseudonyms(whole)
         change = self._directory.plan(new)
         names = {key: os.urandom(16) for key in segments if self.lists_digests}

@@ -7,6 +7,8 @@ before samples are accepted, and released when space is short.
 
 import errno
 import os
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ from cause.errors import BudgetError, HomeError
 
 if TYPE_CHECKING:
     from cause.device.store.database import Database
+    from cause.device.store.directory import Directory
     from cause.device.store.tables import Tables
 
 STEP_BYTES = 64 * 1024
@@ -25,6 +28,10 @@ MOST_LEDGER_BYTES = 8 << 20
 """A transaction writes each page of the ledger at most once; a forget touches no more pages than this."""
 MOST_UPLOAD_BYTES = 64 << 20
 """The most that is kept for an upload's blocks that are written anew."""
+REQUEST_BYTES = 8 << 10
+"""What a request adds to the ledger for good, with its receipt in the log; measured: 4 to 6 KiB."""
+MOST_REQUESTS_BYTES = 16 << 20
+"""The most that is kept for requests."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -37,16 +44,20 @@ class Reserve:
         The file that holds it.
     disk
         How files are reached.
+    directory
+        The users who hold samples: each of them may ask for an erasure.
     storage_bytes
         The most bytes that samples may take; None is without limit.
     """
 
-    def __init__(self, path: Path, disk: Disk, storage_bytes: int | None = None) -> None:
-        self.path, self._disk, self.storage_bytes = path, disk, storage_bytes
+    def __init__(self, path: Path, disk: Disk, directory: "Directory", storage_bytes: int | None = None) -> None:
+        self.path, self._disk, self._directory, self.storage_bytes = path, disk, directory, storage_bytes
         self._upload = self._digests = self._ledger = 0
+        self._database: Database | None = None
 
     def learn_sizes(self, database: "Database") -> None:
-        """Read the sizes of what a forget may have to write anew."""
+        """Read the sizes of what a forget may have to write anew, in the opened database."""
+        self._database = database
         (self._upload,) = database.row(
             "SELECT coalesce(max(size), 0) FROM (SELECT sum(bytes) AS size FROM blocks GROUP BY upload)"
         )
@@ -60,8 +71,12 @@ class Reserve:
 
     @property
     def target(self) -> int:
-        """Return how many bytes a forget may need."""
+        """Return how many bytes forgetting may need: one forget at a time, and a request of each user."""
+        return self._target()
+
+    def _target(self, new_users: int = 0) -> int:
         needed = BASE_BYTES + min(self._ledger, MOST_LEDGER_BYTES) + min(self._upload, MOST_UPLOAD_BYTES)
+        needed += min((len(self._directory) + new_users) * REQUEST_BYTES, MOST_REQUESTS_BYTES)
         return -(-(needed + 2 * self._digests) // STEP_BYTES) * STEP_BYTES
 
     def size(self) -> int:
@@ -77,8 +92,8 @@ class Reserve:
         except OSError as error:
             raise HomeError(f"cannot look at {str(self.path.parent)!r}: {error.strerror}: is it still there?") from None
 
-    def require(self, tables: "Tables", more: int, largest: int) -> None:
-        """Extend the reserve to its full size, also for the largest of the new uploads; call it before accepting them.
+    def require(self, tables: "Tables", more: int, largest: int, users: Iterable[str]) -> None:
+        """Extend the reserve to its full size, also for new uploads and their users; call it before accepting them.
 
         Parameters
         ----------
@@ -88,6 +103,8 @@ class Reserve:
             How many bytes all new samples take.
         largest
             How many bytes the largest upload takes.
+        users
+            Their users.
 
         Raises
         ------
@@ -102,14 +119,15 @@ class Reserve:
             )
         self._upload = max(self._upload, largest)
         self._measure(database)
+        target = self._target(sum(self._directory.pseudonym(user) is None for user in users))
         for scrubbed in (False, True):
-            if self._grow(self.target) >= self.target and self._free_bytes() > more:
+            if self._grow(target) >= target and self._free_bytes() > more:
                 return
             if not scrubbed:
                 database.scrub()  # the write-ahead log may hold room that is not needed
         raise BudgetError(
             f"the disk of {str(self.path.parent)!r} has no room for {format_bytes(more)} of samples beside the "
-            f"{format_bytes(self.target)} that forgetting needs: forget some, or make room"
+            f"{format_bytes(target)} that forgetting needs: forget some, or make room"
         )
 
     def refill(self, leave: int = STEP_BYTES) -> None:
@@ -128,9 +146,18 @@ class Reserve:
             self._grow(reachable)
 
     def make_room(self) -> None:
-        """Release the reserve if the rest of the disk may not suffice; call it before a forget."""
+        """Release the reserve and empty the write-ahead log if the rest of the disk may not suffice.
+
+        Call it before a forget, and before each sub-model of a repair is stored.
+        """
+        database = self._database
+        if database is not None:
+            self._measure(database)  # every accepted request has made the ledger larger
         if self._free_bytes() < max(self.target, STEP_BYTES):
             self.release()
+            if database is not None:
+                with suppress(HomeError):  # the log is not needed, but may stay
+                    database.scrub()
 
     def release(self) -> None:
         """Release the reserved space."""
