@@ -61,9 +61,9 @@ def compare(
             raise InputError(f"{swept.name} is swept: do not set it (or the memory) to one value too")
     setting = o.setting_of(shards, memory, slots, submodel_size, backbone, classes, 0)
     composed = [parse_system(name)[1] for name in names]
-    for each in composed:
-        refuse_taken(each)
-    partitions = {each.partition for each in composed}
+    for system in composed:
+        refuse_taken(system)
+    partitions = {system.partition for system in composed}
     source = o.source_of(
         trace,
         partitions,

@@ -223,7 +223,7 @@ def parse_config(data: bytes, where: str) -> Config:
         raise InputError(f"{where}: not TOML: {error}") from None
     for name, table in tables.items():
         if name not in TABLES or not isinstance(table, dict):
-            allowed = ", ".join(f"[{each}]" for each in TABLES)
+            allowed = ", ".join(f"[{known}]" for known in TABLES)
             raise InputError(f"{where}: unknown table [{name}]{nearest(name, TABLES)}: there are {allowed}")
     device = tables.get("device", {})
     kinds = {field_.name: _kind(field_.type) for field_ in fields(Settings)}

@@ -288,7 +288,7 @@ class Engine:
             yield
         finally:
             executor.retire(shards)
-            self._replaying = tuple(each for each in self._replaying if each is not executor)
+            self._replaying = tuple(other for other in self._replaying if other is not executor)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the executor out of copies of a device in memory."""

@@ -99,7 +99,7 @@ def equals_scratch(device: Cause, learner: SummingLearner, rounds: Iterable[Iter
     scratch = Cause(learner=learner, classes=device.classes)
     if retained:
         scratch.learn({user: _reversed(parts) for user, parts in reversed(retained.items())})
-    ours, theirs = (each.memory.head(0) for each in (device, scratch))
+    ours, theirs = (one.memory.head(0) for one in (device, scratch))
     if ours is None or theirs is None:
         return ours is theirs
     return device.memory.shelf.get(ours.key) == scratch.memory.shelf.get(theirs.key)

@@ -44,7 +44,7 @@ class DeviceCollector(Collector):
             quarantined = device.ledger.quarantined()
         yield from gauge("round", "The newest round.", device.ledger.round)
         yield from gauge("retained_samples", "Samples of rounds that are held.", retained)
-        yield from gauge("staged_samples", "Samples that wait for a round.", sum(each.samples for each in uploads))
+        yield from gauge("staged_samples", "Samples that wait for a round.", sum(upload.samples for upload in uploads))
         yield from gauge("quarantined_uploads", "Uploads in quarantine.", len({piece.upload for piece in quarantined}))
         yield from gauge("quarantined_samples", "Samples in quarantine.", sum(piece.samples for piece in quarantined))
         yield from gauge("storage_bytes", "Disk space of samples, staged ones included.", home.stored_bytes)

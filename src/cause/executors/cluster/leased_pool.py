@@ -33,7 +33,7 @@ class LeasedPool(WorkerPool):
         worker.kill()
         assert isinstance(worker.process, RemoteProcess)
         with self._lock:
-            self._dying = [each for each in self._dying if not each[0].has_ended] + [(worker.process, worker.seen)]
+            self._dying = [pair for pair in self._dying if not pair[0].has_ended] + [(worker.process, worker.seen)]
 
     def _reassign(self, learner: Learner) -> None:
         """Give shards whose worker has not started yet to idle workers that have.

@@ -109,7 +109,7 @@ class NodePool(LeasedPool):
                 warnings.warn(f"node {node[:8]} of the cluster is not used: it told no environment", stacklevel=2)
                 with self._lock:
                     idle = worker in self._idle
-                    self._idle = [each for each in self._idle if each is not worker]
+                    self._idle = [other for other in self._idle if other is not worker]
                 if idle:
                     self._dismiss(worker)
                     worker.close()

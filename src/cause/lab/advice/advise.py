@@ -120,7 +120,7 @@ def advise(
             rows[candidate.name] = row
     if not rows:
         return Advice([], missed, None, "nothing was measured: give it more --minutes", demand)
-    best, reason = choose(list(rows.values()), [each.name for each in asked if each.from_sample])
+    best, reason = choose(list(rows.values()), [candidate.name for candidate in asked if candidate.from_sample])
     chosen = next(candidate for candidate in asked if candidate.name == best.name)
     return Advice(list(rows.values()), missed, chosen, f"{reason} {FITTED}" if chosen.from_sample else reason, demand)
 

@@ -152,7 +152,7 @@ def _tables(sample: Sample) -> list[Candidate]:
 def _pictures(sample: Sample) -> list[Candidate]:
     """For pictures of bytes; others are taken as rows of numbers, and by networks."""
     if not sample.is_bytes:
-        rows = [each for each in _tables(sample) if each.kind == ADDITIVE]
+        rows = [candidate for candidate in _tables(sample) if candidate.kind == ADDITIVE]
         return [*rows, *_networks(sample, "cnn", list(sample.shape))]
     shape = list(sample.shape)
     found, later = list[Candidate](), list[Candidate]()

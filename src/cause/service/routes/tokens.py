@@ -67,12 +67,12 @@ def router(service: Service) -> APIRouter:
     @routes.post("/v1/tokens/{id}/revocation", response_model=s.ListedToken, responses=documented(404, 422))
     def revoke_token(id: TokenId, request: Request, token: Admin) -> Response:  # noqa: A002
         """Revoke a token: the next request with it is refused. A second call changes nothing."""
-        found = next((each for each in tokens.list_all() if each.id == id), None)
+        found = next((token for token in tokens.list_all() if token.id == id), None)
         if found is None:
             raise ProblemError(404, "there is no such token")
         if found.revoked is None:
             tokens.revoke(id)
-            found = next(each for each in tokens.list_all() if each.id == id)
+            found = next(token for token in tokens.list_all() if token.id == id)
         return json_response(request, listed(found))
 
     return routes

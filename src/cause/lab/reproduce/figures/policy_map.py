@@ -70,7 +70,7 @@ def cells(size: Size) -> list[Cell]:
         Cell(
             "map",
             {
-                "system": system, "shards": shards, "slots": ",".join(str(shards * each) for each in SLOTS_EACH),
+                "system": system, "shards": shards, "slots": ",".join(str(shards * slots) for slots in SLOTS_EACH),
                 "policies": ",".join((*OTHERS, OURS, INFORMED)), "users": workload.users, "rounds": workload.rounds,
                 "samples": workload.samples, "rho": workload.rho, "ages": ages, "labels": workload.labels,
                 "seeds": size.seeds,
@@ -100,10 +100,10 @@ def summarise(done: Sequence[Done]) -> Summary:
     for place in places:
         by_line.setdefault((place.system, place.ages, place.shards), {})[place.each] = place
     rows = [
-        [SYSTEMS[system], ages, str(shards), *(_shown(line[each]) if each in line else "–" for each in SLOTS_EACH)]
+        [SYSTEMS[system], ages, str(shards), *(_shown(line[slots]) if slots in line else "–" for slots in SLOTS_EACH)]
         for (system, ages, shards), line in by_line.items()
     ]
-    columns = ["", "ages", "S", *(f"{each} slots a shard" for each in SLOTS_EACH)]
+    columns = ["", "ages", "S", *(f"{slots} slots a shard" for slots in SLOTS_EACH)]
     note = (
         f"RSN of `{OURS}` as a share of FiboR's, ± half width of the 95 % interval over pairs of the same seed; in "
         f"brackets as a share of the best other policy's. {counted_size(counted)}, 10 rounds."

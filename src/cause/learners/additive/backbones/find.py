@@ -118,7 +118,7 @@ def _checked(backbone: Backbone) -> Backbone:
         If it draws random numbers, or keeps something of the inputs.
     """
     zeros, ones = (np.full((1, *backbone.input_shape), value, dtype=np.float32) for value in (0, 1))
-    first, _, again = (backbone.compute(each).tobytes() for each in (zeros, ones, zeros))
+    first, _, again = (backbone.compute(inputs).tobytes() for inputs in (zeros, ones, zeros))
     if first != again:
         raise InputError(
             "the backbone returns other features for the same input: it must draw no random numbers and keep nothing"

@@ -119,8 +119,8 @@ class _Trial:
         The inputs are kept: a network that is pruned from now on has to run on them.
         """
         dense = self._make()
-        self._probes = [each for each in inputs if self._runs(dense, each)]
-        return all(self._runs(pruned, each) for each in self._probes)
+        self._probes = [probe for probe in inputs if self._runs(dense, probe)]
+        return all(self._runs(pruned, probe) for probe in self._probes)
 
     def _runs(self, network: nn.Module, inputs: torch.Tensor) -> bool:
         """Return whether a network runs on a batch, in eval mode and, if layers are unused there, in train mode."""
@@ -151,7 +151,7 @@ class _Trial:
                 pruner.prune_to(share, strict=False)
             outputs = self._outputs(network)
             same = outputs.shape == self._shape and torch.equal(self._outputs(self._rebuilt(network)), outputs)
-            same = same and all(self._runs(network, each) for each in self._probes)
+            same = same and all(self._runs(network, probe) for probe in self._probes)
         except Exception:  # whatever the pruner or the network trips over
             return None
         return network if same else None
@@ -205,7 +205,7 @@ class _Trial:
 def probes(example: torch.Tensor, tokens: int | None) -> list[torch.Tensor]:
     """Return inputs of other values, on which code with branches takes other ways: of either sign, large and mixed.
 
-    >>> [each.tolist() for each in probes(torch.zeros(1, 2, dtype=torch.int64), 5)]
+    >>> [probe.tolist() for probe in probes(torch.zeros(1, 2, dtype=torch.int64), 5)]
     [[[4, 4]], [[0, 2]]]
     """
     count = example.numel()
