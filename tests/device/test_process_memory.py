@@ -1,11 +1,7 @@
 """Some seconds after a forget, the memory of the process and its workers holds nothing whole of what was forgotten."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +12,7 @@ from cause.device.device import Cause
 from cause.device.vault import EnvKeySource, Vault
 from tests.device.homes import MASTER
 from tests.device.memory_probe import CLASSES, FEATURES, KEY, learner
+from tests.probed_process import Probe, left_after, report
 from tests.process_memory import Needles, readable, search
 from tests.service.services import Daemon
 from tests.waiting import wait_until
@@ -24,7 +21,6 @@ pytestmark = [
     pytest.mark.skipif(not readable(), reason="the memory of processes cannot be read here (/proc/PID/mem)"),
     pytest.mark.fresh_processes,
 ]
-WITHIN_S = 5.0
 ROWS = 150
 
 
@@ -54,50 +50,6 @@ def keys_in(folder: Path) -> dict[bytes, bytes]:
     return keys
 
 
-def left_after(pid: int, needles: list[Needles]) -> dict[str, list[str]]:
-    """What is still in memory when the time is over; nothing as soon as there is nothing."""
-    end = time.monotonic() + WITHIN_S
-    while True:
-        hits = search(pid, needles)
-        if not hits or time.monotonic() > end:
-            return hits
-
-
-def report(hits: dict[str, list[str]]) -> str:
-    places = [f"{name}: {place}" for name, where in hits.items() for place in where]
-    return "\n".join([f"{len(hits)} are still in memory, at {len(places)} places", *places[:20]])
-
-
-class Measured:
-    """The process, step by step."""
-
-    def __init__(self, folder: Path, model: str, workers: int, repair: str) -> None:
-        arguments = [str(folder), model, str(workers), repair]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.device.memory_probe", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "CAUSE_TEST_KEY": MASTER},
-        )
-
-    def wait_for(self, step: str) -> None:
-        assert self.process.stdout.readline().strip() == step
-
-    def go_on(self) -> None:
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-
-    def __enter__(self) -> "Measured":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
-
-
 QUICK = {("sklearn", "float64", 0, "later"), ("sklearn", "float32", 2, "now")}
 CASES = [
     pytest.param(*case, marks=[] if case in QUICK else pytest.mark.long)
@@ -116,16 +68,16 @@ def test_no_forgotten_sample_and_no_destroyed_key_is_left_in_memory(tmp_path, mo
     for user, (x, y) in uploads.items():
         np.save(tmp_path / f"{user}.x.npy", x)
         np.save(tmp_path / f"{user}.y.npy", y)
-    with Measured(tmp_path, model, workers, repair) as measured:
-        measured.wait_for("learned")
+    with Probe("tests.device.memory_probe", tmp_path, model, workers, repair) as probe:
+        probe.wait_for("learned")
         before = keys_in(tmp_path)
         held = Needles({name.hex(): key for name, key in before.items()})
-        assert search(measured.process.pid, [held]), "the search finds nothing: a vault in use holds its keys"
-        measured.go_on()
-        measured.wait_for("forgot")
+        assert search(probe.process.pid, [held]), "the search finds nothing: a vault in use holds its keys"
+        probe.go_on()
+        probe.wait_for("forgot")
         destroyed = {f"key {n.hex()}": before[n] for n in before.keys() - keys_in(tmp_path).keys()}
         assert destroyed
-        hits = left_after(measured.process.pid, [*needles_of(uploads["alice"][0]), Needles(destroyed)])
+        hits = left_after(probe.process.pid, [*needles_of(uploads["alice"][0]), Needles(destroyed)])
         assert not hits, report(hits)
 
 

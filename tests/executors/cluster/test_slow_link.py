@@ -11,9 +11,13 @@ import pytest
 from cause.engine.arrays import ArrayUpload
 from cause.engine.executor import ShardWork, Task
 from cause.engine.samples import Lesson, Piece, SegmentKey
+from tests.device.homes import MASTER
 from tests.executors.cluster.slow_link import SlowCluster
 from tests.executors.cluster.test_remote import alive
+from tests.executors.cluster.travel_probe import ROW
 from tests.executors.worker_learners import Echoing, Endless
+from tests.probed_process import Probe, left_after, report
+from tests.process_memory import Needles, readable, search
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="leases need Linux")
@@ -86,3 +90,21 @@ def test_a_link_that_breaks_while_samples_travel_ends_the_worker_with_its_lease(
         cluster.cancel([0])
         assert time.monotonic() - began < lease + 2, "the device waits for a worker that has ended"
         thread.join()
+
+
+@pytest.mark.skipif(not readable(), reason="the memory of processes cannot be read here (/proc/PID/mem)")
+@pytest.mark.parametrize("part", [0.2, pytest.param(1.2, marks=pytest.mark.long)], ids=["samples", "sub-model"])
+def test_no_sample_that_travelled_is_left_in_memory_after_a_forget(tmp_path, monkeypatch, part):
+    """Neither in the device, which was sending or receiving, nor in the worker."""
+    monkeypatch.setenv("CAUSE_TEST_KEY", MASTER)
+    x = np.random.default_rng(0).integers(0, 256, size=(128, ROW), dtype=np.uint8)
+    x.tofile(tmp_path / "rows")
+    pieces = {f"row {i} at {at}": row[at : at + 256].tobytes() for i, row in enumerate(x) for at in (0, 8_000, 15_744)}
+    with Probe("tests.executors.cluster.travel_probe", tmp_path, part) as probe:
+        probe.wait_for("travelling")
+        assert search(probe.process.pid, [Needles(pieces)]), "the search finds nothing, although samples travel"
+        probe.go_on()
+        probe.wait_for("forgot")
+        hits = left_after(probe.process.pid, [Needles(pieces)])
+        assert not hits, report(hits)
+        probe.go_on()
