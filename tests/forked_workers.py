@@ -6,9 +6,11 @@ of a file run in one process, files in the order of the collection; a process th
 that share something costly run in one process, too: `@pytest.mark.same_process("browser")`.
 """
 
+import ctypes
 import multiprocessing.connection
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -17,6 +19,7 @@ from typing import Any, Never
 import pytest
 
 INDEX_BYTES = 4
+PR_SET_PDEATHSIG = 1  # of Linux: which signal a process gets when its parent ends
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,12 +47,14 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         groups.setdefault(mark.args[0] if mark else test.nodeid.partition("::")[0], []).append(test)
     files = list(groups.values())
     queue = _queue(len(files))
+    parent = os.getpid()
     base = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
     workers = []
     for number in range(count):
         here, there = multiprocessing.Pipe(duplex=False)
         pid = os.fork()
         if not pid:
+            _end_with(parent)
             _run_tests(session, files, queue, there, base / f"worker-{number}")
         there.close()
         workers.append(Worker(pid, here))
@@ -60,6 +65,14 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
             os.kill(worker.pid, signal.SIGKILL)
             os.waitpid(worker.pid, 0)
     return True
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent ends, also if that is killed. Does nothing but on Linux."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it has ended meanwhile
+            os._exit(1)
 
 
 def _queue(count: int) -> int:

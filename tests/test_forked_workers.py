@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.waiting import wait_until
+
 ROOT = Path(__file__).parents[1]
 FILES = {
     "test_good.py": """
@@ -59,3 +63,23 @@ def test_the_first_failure_ends_the_run_if_asked_for(tmp_path):
     done = run(tmp_path, "--workers", 2, "-x")
     assert done.returncode in (1, 2)
     assert re.search(r"stopping after \d failures", done.stdout)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes end with their parent on Linux only")
+def test_no_process_goes_on_after_the_run_was_killed(tmp_path):
+    text = f"""
+        import os, time
+        from pathlib import Path
+        def test_endless():
+            Path({str(tmp_path)!r}, "pid").write_text(str(os.getpid()))
+            while True: time.sleep(60)
+    """
+    (tmp_path / "test_endless.py").write_text("\n".join(line[8:] for line in text.splitlines()))
+    command = [sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", tmp_path, "-p", "tests.forked_workers"]
+    command += ["-p", "no:cacheprovider", "--basetemp", tmp_path / "temporary", "--workers", "2", tmp_path]
+    with subprocess.Popen(list(map(str, command)), cwd=ROOT, stdout=subprocess.DEVNULL) as running:
+        try:
+            worker = int(wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
+        finally:
+            running.kill()
+    wait_until(lambda: not Path(f"/proc/{worker}").exists(), 10)
