@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cause.device.config import Config
     from cause.device.device import Cause
     from cause.device.energy.model import EnergyModel
-    from cause.device.store.home import Home
+    from cause.device.home.home import Home
     from cause.engine.executor import Executor
     from cause.engine.learner import Learner
     from cause.engine.ledger import Quarantined
@@ -101,7 +101,7 @@ def executor_of(ray: str | None, per_worker: str | None, other_environments: str
 @contextmanager
 def upgrade_status(home: Path, read_only: bool) -> Iterator[None]:
     """Show on a terminal that a home of an older format is being upgraded, which may take a while."""
-    from cause.device.store.disk import open_to_read
+    from cause.device.disk import open_to_read
     from cause.device.store.layout import FORMAT, Layout
 
     try:
@@ -208,7 +208,7 @@ def _opened(
 def opened_home(home: Path) -> Iterator["Home"]:
     """Open a home for reading, without its learner, and close it at the end."""
     config = config_of(home)
-    from cause.device.store.home import Home
+    from cause.device.home.home import Home
     from cause.device.store.retrying import retried
 
     with naming_damage(home):

@@ -10,9 +10,17 @@ import numpy as np
 
 from cause.common.home_paths import refuse_inside_home
 from cause.device.composition import composed, system_of, table
-from cause.device.config import Config, Settings, check_said, key_source, parse_config, parse_retain, read_config
-from cause.device.store.disk import Disk
-from cause.device.store.home import Home
+from cause.device.config import (
+    Config,
+    Settings,
+    check_new_settings,
+    key_source,
+    parse_config,
+    parse_retain,
+    read_config,
+)
+from cause.device.disk import Disk
+from cause.device.home.home import Home
 from cause.device.store.layout import UNFINISHED, Layout
 from cause.device.vault.sources import new_master_key
 from cause.engine.arguments import refuse_unknown
@@ -155,7 +163,7 @@ def create(
             LEARNERS.refuse_taken(description["kind"])
         except NotNamedError:
             description = None  # the learner has to be passed at each opening
-    check_said(Config(settings, {}, description))
+    check_new_settings(Config(settings, {}, description))
     if key is None:
         key = {"file": f"../{layout.folder.resolve().name}.key"}
         path = layout.folder.resolve().parent / f"{layout.folder.resolve().name}.key"

@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike
 
 from cause.common.names import normal_name
 from cause.common.registry import check_choice
+from cause.device.assembly import assemble
 from cause.device.calls import device_call
 from cause.device.erasures import Erasures
+from cause.device.error_notes import add_to_errors, round_recorded
 from cause.device.matching import Rows, forget_matching
-from cause.device.parts import parts_of
-from cause.device.recorded import round_recorded, saying
 from cause.device.rounds import Rounds
 from cause.device.view import DeviceView
 from cause.engine.adapted_learner import as_learner
@@ -36,7 +36,7 @@ from cause.executors.spawning import refuse_rerun
 if TYPE_CHECKING:
     from os import PathLike
 
-    from cause.device.store.inbox import Called
+    from cause.device.store.inbox import CallResult
 
 __all__ = ["ENDLESS", "Arrived", "Cause", "Forgotten", "Learned", "Voter"]
 
@@ -130,7 +130,7 @@ class Cause(DeviceView):
         arguments |= {"classes": classes, "seed": seed, "workers": workers, "input_dtype": input_dtype}
         arguments["input_shape"] = None if input_shape is None else tuple(input_shape)
         trainer = None if learner is None else as_learner(learner)
-        parts = parts_of(home, trainer, arguments, bounds, key, read_only=read_only)
+        parts = assemble(home, trainer, arguments, bounds, key, read_only=read_only)
         try:
             engine = parts.engine(executor, ledger, shelf, journal)
             super().__init__(engine, parts.home)
@@ -194,7 +194,7 @@ class Cause(DeviceView):
         repair, uploads = self._repair_or_default(repair), uploads_of(uploads)
         with self.lock:
             learned, waiting = self._rounds.begin(self._rounds.checked(uploads), idempotency_key, empty=empty)
-        with saying(round_recorded(learned.round, learned.samples)):
+        with add_to_errors(round_recorded(learned.round, learned.samples)):
             expired = self.expire(repair="later")  # first: nothing is trained on samples that are about to be deleted
             trained, _ = self._train(except_=waiting if repair == "later" else ())
         return replace(learned, trained=tuple(trained), expired=0 if expired is None else expired.samples)
@@ -203,7 +203,7 @@ class Cause(DeviceView):
     # additive law nothing waits: each call of `stage` is a round, and in effect when it returns
 
     @device_call
-    def stage(self, user: str, x: ArrayLike, y: ArrayLike, *, call: str | None = None) -> "Called":
+    def stage(self, user: str, x: ArrayLike, y: ArrayLike, *, call: str | None = None) -> "CallResult":
         """Keep an upload for the next round that `close_round` makes.
 
         Parameters
@@ -217,7 +217,7 @@ class Cause(DeviceView):
 
         Returns
         -------
-        Called
+        CallResult
             The id, how many samples are staged, and a handle for each row.
 
         Raises
@@ -233,7 +233,7 @@ class Cause(DeviceView):
     @device_call
     def stage_all(
         self, uploads: Mapping[str, tuple[ArrayLike, ArrayLike]], *, calls: Mapping[str, str] | None = None
-    ) -> "dict[str, Called]":
+    ) -> "dict[str, CallResult]":
         """Stage the uploads of several users, all of them or none; see `stage`.
 
         Parameters
@@ -245,7 +245,7 @@ class Cause(DeviceView):
 
         Returns
         -------
-        dict of Called
+        dict of CallResult
             What became of each upload, by user.
         """
         home = self._require_home()
@@ -283,7 +283,7 @@ class Cause(DeviceView):
         """
         arrived, repeated = self._rounds.close(self._require_home(), call, empty=empty)
         if expire and not repeated:
-            with saying(round_recorded(arrived.round, arrived.samples)):
+            with add_to_errors(round_recorded(arrived.round, arrived.samples)):
                 self.expire(repair="later")  # first: nothing is trained on samples that are about to be deleted
         return arrived
 

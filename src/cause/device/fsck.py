@@ -9,14 +9,14 @@ from typing import Any
 
 from cause.common import positions as pos
 from cause.device.config import Config, parse_config, read_config
-from cause.device.settings import ACCEPTED, PENDING, differences, recorded, shown
-from cause.device.store.age import REMEDY, age_problem
+from cause.device.disk import Disk
+from cause.device.home.check_rows import log_problems, row_problems
+from cause.device.home.rollback_check import REMEDY, find_rollback
+from cause.device.settings import ACCEPTED, PENDING, differences, format_changes, recorded
 from cause.device.store.anchor import Anchor, Mark
 from cause.device.store.blocks import Files, open_block
-from cause.device.store.check_rows import log_problems, row_problems
 from cause.device.store.clock import Clock
 from cause.device.store.database import Database
-from cause.device.store.disk import Disk
 from cause.device.store.gc import named_keys
 from cause.device.store.layout import BLOCKS, DEVICE_KEY, SUB_MODELS, Layout
 from cause.device.store.queries import Queries, StoredRows
@@ -144,7 +144,7 @@ def _anchor(layout: Layout, config: Config) -> _AnchorState:
 
 
 def _age(vault: Vault, database: Database, anchor: _AnchorState) -> list[Problem]:
-    problem = age_problem(vault, database, anchor.mark) if anchor.readable else None
+    problem = find_rollback(vault, database, anchor.mark) if anchor.readable else None
     return [] if problem is None else [Problem(problem, REMEDY)]
 
 
@@ -154,7 +154,7 @@ def _settings(database: Database, vault: Vault, config: Config) -> list[Problem]
     accepted = [parse_config(text, "the ledger") for text in texts if text is not None]
     if not accepted or any(not differences(text, config) for text in accepted):
         return []
-    edited = f"cause.toml was edited: {shown(differences(accepted[0], config))}"
+    edited = f"cause.toml was edited: {format_changes(differences(accepted[0], config))}"
     return [Problem(edited, "put it back, or take it over with `cause config HOME --accept`")]
 
 

@@ -10,7 +10,7 @@ from cause.engine.state import State
 from cause.errors import RequestError
 
 if TYPE_CHECKING:
-    from cause.device.store.home import Home
+    from cause.device.home.home import Home
 
 
 class Lookup:

@@ -103,7 +103,7 @@ def drop_damaged(device: "Cause") -> list[SegmentKey]:
         try:
             with device.lock:
                 if key in device.memory:
-                    device.held.load(key)
+                    device.state.load(key)
         except DamageError:
             dropped.append(key)
     return dropped

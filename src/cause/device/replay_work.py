@@ -98,7 +98,7 @@ def replay_on(executor: Executor, device: "DeviceView", chains: Sequence[Chain],
     work = [
         ShardWork(chain.shard, _returning(run.parent), run.tasks, _current(device, chain.shard, since), sending)
         for chain, (runs, _) in zip(chains, planned, strict=True)
-        for sending in (device.held.sending(chain.shard),)
+        for sending in (device.state.sending(chain.shard),)
         for run in runs
     ]
     with (

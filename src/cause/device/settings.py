@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 from cause.common import positions as pos
 from cause.common.registry import nearest
 from cause.common.units import parse_bytes
-from cause.device.config import Config, check_said, key_source, parse_config, parse_retain, parse_value
+from cause.device.config import Config, check_new_settings, key_source, parse_config, parse_retain, parse_value
 from cause.device.store.layout import DEVICE_KEY
 from cause.device.store.retrying import retried
 from cause.device.vault import Vault
 from cause.errors import HomeError, InputError, VaultError
 
 if TYPE_CHECKING:
+    from cause.device.home.home import Home
     from cause.device.store.database import Database
-    from cause.device.store.home import Home
 
 ACCEPTED, PENDING = "config", "config_pending"
 """Rows of `meta`: the text that is in force, and the one that a change is about to bring."""
@@ -69,7 +69,7 @@ def differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
     return [(n, before.get(n), after.get(n)) for n in names if before.get(n) != after.get(n)]
 
 
-def shown(changes: list[tuple[str, Any, Any]]) -> str:
+def format_changes(changes: list[tuple[str, Any, Any]]) -> str:
     """Changes as text: retain None -> '1 rounds'."""
     return ", ".join(f"{name} {old!r} -> {new!r}" for name, old, new in changes)
 
@@ -120,8 +120,8 @@ def _in_force(home: "Home") -> Config | None:
         return config
     changes = differences(parse_config(texts[0], "the ledger"), config)
     raise HomeError(
-        f"{str(path)!r} was edited: {shown(changes)}: put it back, or take it over with `cause config HOME --accept`; "
-        "`cause config HOME key=value` changes a setting"
+        f"{str(path)!r} was edited: {format_changes(changes)}: put it back, or take it over with "
+        "`cause config HOME --accept`; `cause config HOME key=value` changes a setting"
     )
 
 
@@ -195,7 +195,7 @@ def changed(config: Config, assignments: Mapping[str, str]) -> Config:
         if name in values:
             _check_size(name, getattr(settings, name), values[name], settings.slots)
     new = replace(config, settings=replace(settings, **values), key=key)
-    check_said(new)
+    check_new_settings(new)
     return new
 
 
@@ -207,7 +207,7 @@ def accepted(home: "Home") -> Config | None:
 
 def check_accepted(old: Config, new: Config) -> None:
     """Refuse an edited file that changes a fixed setting or has one with which no device works; InputError names it."""
-    check_said(new)
+    check_new_settings(new)
     for name, before, after in differences(old, new):
         if name in _FIXED or name.startswith(("learner.", "composition.")):
             reason = _FIXED.get(name, "every sub-model follows from it")

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from cause.device.energy.model import EnergyModel
+from cause.device.home.home import Home
 from cause.device.retention import Retention, retention
 from cause.device.schedule import margin_of
-from cause.device.store.home import Home
 from cause.device.store.queries import BehindRow
 from cause.engine.ledger import Quarantined
 from cause.engine.rehearsal import rehearsed_count
@@ -158,7 +158,7 @@ def home_of(device: "DeviceView") -> Home:
 def status(device: "DeviceView", model: EnergyModel | None = None) -> Status:
     """Return the status of a device with a home; with a calibration its costs are in seconds and joules, too."""
     with device.lock:
-        device.add_up()
+        device.complete_sums()
         return _of_one_moment(device, model)
 
 

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
     from cause.device.energy.model import EnergyModel
+    from cause.device.home.home import Home
     from cause.device.receipts.receipts import Bundle
     from cause.device.status import Status
-    from cause.device.store.home import Home
 
 
 class DeviceView:
@@ -52,7 +52,7 @@ class DeviceView:
     def __init__(self, engine: Engine, home: "Home | None") -> None:
         self.engine, self.home = engine, home
         self.ledger, self.memory, self.system = engine.ledger, engine.memory, engine.system
-        self.classes, self.controller, self.held = engine.classes, engine.controller, engine.state
+        self.classes, self.controller, self.state = engine.classes, engine.controller, engine.state
         self._lookup = Lookup(engine.state, home)
         self.is_closed = False
 
@@ -64,25 +64,25 @@ class DeviceView:
     @property
     def lock(self) -> RLock:
         """The lock of ledger and memory: hold it to read them while other threads may change them."""
-        return self.held.lock
+        return self.state.lock
 
     @property
     def journal(self) -> Journal:
         """The journal, which makes changes durable."""
-        return self.held.journal
+        return self.state.journal
 
     @journal.setter
     def journal(self, journal: Journal) -> None:
-        self.held.journal = journal
+        self.state.journal = journal
 
     @property
     def changes(self) -> int:
         """A counter that grows with each deletion, and with each sub-model that turns out to be damaged."""
-        return self.held.changes
+        return self.state.changes
 
     def current(self, shard: int, since: int) -> bool:
         """Return whether a shard is unchanged since `changes` had this value: nothing forgotten, nothing damaged."""
-        return self.held.current(shard, since)
+        return self.state.current(shard, since)
 
     def name_of(self, user: str) -> str:
         """A user's name as the device stores it: in normal form, or as written if an older home holds that."""
@@ -122,7 +122,7 @@ class DeviceView:
             return self.engine.plan(merged(self._lookup.selections(named)))
 
     @device_call
-    def add_up(self) -> None:
+    def complete_sums(self) -> None:
         """Add what is not in an additive state, as after a crash: under that law nothing waits.
 
         Samples that cannot be read are left out; `repair` names the error. Trained sub-models are left as they are.
@@ -133,25 +133,25 @@ class DeviceView:
     @device_call
     def waiting(self) -> list[int]:
         """The shards that wait for training: their head is not their newest segment, or they have none."""
-        self.add_up()
-        return self.held.waiting()
+        self.complete_sums()
+        return self.state.waiting()
 
     @device_call
     def heads(self) -> dict[int, SubModel]:
         """The sub-models that vote, by shard."""
-        self.add_up()
-        return self.held.heads()
+        self.complete_sums()
+        return self.state.heads()
 
     @device_call
     def voters(self) -> list[Voter]:
         """The sub-models that vote now, each with its weight."""
-        self.add_up()
-        return ensemble.voters(self.held)
+        self.complete_sums()
+        return ensemble.voters(self.state)
 
     @device_call
     def load(self, sub_model: SubModel) -> bytes | None:
         """The bytes of a stored sub-model; None if it was deleted meanwhile, or is damaged (it is dropped then)."""
-        return ensemble.loaded(self.held, sub_model)
+        return ensemble.loaded(self.state, sub_model)
 
     @device_call
     def predict(self, x: Any) -> Labels:
@@ -170,9 +170,9 @@ class DeviceView:
     @device_call
     def votes(self, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
         """The weight of each head (the samples behind it), and its probabilities: voter × sample × class."""
-        self.held.look()
+        self.state.look()
         self.engine.training.prepare()
-        return ensemble.votes(self.held, self.engine.training, self.learner, inputs_of(x))
+        return ensemble.votes(self.state, self.engine.training, self.learner, inputs_of(x))
 
     @device_call
     def chains(self, shards: Collection[int] | None = None) -> list[Chain]:
@@ -228,13 +228,13 @@ class DeviceView:
         if self.home is None:
             raise InputError("receipts are for a device with a home: Cause('device/', …)")
         with self.lock:
-            body = self.home.receipts.checked(receipt)
+            body = self.home.receipts.verified_body(receipt)
         touched = {shard["shard"] for shard in body["shards"]}
         verification = verify(
             self, shards=touched, processes=processes, progress=progress, began=began, executor=executor
         )
         with self.lock:
-            wrong, superseded = self.home.receipts.held(body)
+            wrong, superseded = self.home.receipts.check_commitments(body)
         return replace(verification, wrong=wrong, superseded=superseded)
 
     @device_call
@@ -246,7 +246,7 @@ class DeviceView:
         """
         from cause.device.status import status
 
-        self.held.look()
+        self.state.look()
         return status(self, model)
 
     def _require_home(self) -> "Home":

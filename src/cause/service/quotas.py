@@ -55,7 +55,7 @@ class Quotas:
         """Return what a user holds."""
         home, ledger = home_of(self._device), self._device.ledger
         with self._device.lock:
-            staged = home.inbox.like(user)
+            staged = home.inbox.of_any_spelling(user)
             samples, size = sum(upload.samples for upload in staged), sum(upload.bytes for upload in staged)
             for name in ledger.names_like(user):
                 for round_ in ledger.rounds_of(name):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cause.common.files import absolute
-from cause.device.store import disk
+from cause.device import disk
 from cause.device.store.layout import BLOCKS, CONFIG, LEDGER, SUB_MODELS
 from cause.errors import InputError
 

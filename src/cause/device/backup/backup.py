@@ -11,10 +11,10 @@ from cause.common.files import absolute, check_writable
 from cause.common.home_paths import refuse_inside_home
 from cause.common.version import __version__
 from cause.device.backup.archive import VERSION, ArchiveWriter, Manifest, manifest_bytes
+from cause.device.disk import Disk
+from cause.device.home.home import Home
 from cause.device.store.blocks import Files
 from cause.device.store.database import connect
-from cause.device.store.disk import Disk
-from cause.device.store.home import Home
 from cause.device.store.layout import BLOCKS, CONFIG, DEVICE_KEY, LEDGER, SUB_MODELS
 from cause.device.store.queries import file_names, last_round
 from cause.errors import HomeError, InputError, ReadError

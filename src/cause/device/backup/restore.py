@@ -14,21 +14,21 @@ from typing import Any
 from cause.common.units import format_bytes
 from cause.device import settings
 from cause.device.backup.archive import Archive
-from cause.device.backup.restore_log import RestoredLog, carry_on
+from cause.device.backup.restore_log import RestoredLog, append_restored_entries
 from cause.device.config import Config, key_source, parse_config, read_config
+from cause.device.disk import Disk
 from cause.device.fsck import UNREADABLE
+from cause.device.home.home import Home
+from cause.device.home.rollback_check import find_rollback, supersede
 from cause.device.store import checksum
-from cause.device.store.age import age_problem, supersede
 from cause.device.store.anchor import Anchor, Mark
 from cause.device.store.blocks import Files, Meta, open_block, open_meta
 from cause.device.store.database import Database, connect, is_damage
-from cause.device.store.disk import Disk
 from cause.device.store.gc import PARTIAL, REPLACED, named_keys, remove_leftovers
-from cause.device.store.home import Home
 from cause.device.store.layout import BLOCKS, CONFIG, DEVICE_KEY, FORMAT, LEDGER, SUB_MODELS, Layout
 from cause.device.store.lock import Lock
 from cause.device.store.queries import file_names
-from cause.device.store.restore_ledger import Lost, prune
+from cause.device.store.restore_ledger import PrunedRows, prune
 from cause.device.store.shelf import PLACE
 from cause.device.vault import KeySource, Vault
 from cause.errors import HomeError, InputError, ReadError, VaultError
@@ -48,7 +48,7 @@ class Restored:
     """How many files of samples were put back."""
     sub_models: int
     """How many files of sub-models were put back."""
-    lost: Lost
+    lost: PrunedRows
     """What had to be deleted from the ledger."""
     log: RestoredLog | None
     """Where the entries of the log come from; None if the home kept its own ledger."""
@@ -113,7 +113,7 @@ def restore(
 
 
 @dataclass(frozen=True)
-class Older:
+class RollbackCost:
     """What accepting an older state of a home destroys."""
 
     change: int
@@ -128,7 +128,7 @@ class Older:
     """How many keys are destroyed, those of requests and receipts included."""
 
 
-def older_state(folder: str | Path, disk: Disk | None = None) -> Older:
+def older_state(folder: str | Path, disk: Disk | None = None) -> RollbackCost:
     """Compute what `accept_older` would destroy. Changes nothing."""
     layout, disk = Layout(folder), disk or Disk()
     with Vault.open(layout.vault, read_config(layout.config).source(layout.folder), disk, read_only=True) as vault:
@@ -139,7 +139,7 @@ def older_state(folder: str | Path, disk: Disk | None = None) -> Older:
         sum(name.hex() in set(disk.names(path)) for name in strays) if path.is_dir() else 0
         for path in (layout.blocks, layout.sub_models)
     )
-    return Older(change, 0 if anchored is None else anchored.change, blocks, sub_models, len(strays))
+    return RollbackCost(change, 0 if anchored is None else anchored.change, blocks, sub_models, len(strays))
 
 
 def accept_older(folder: str | Path, *, disk: Disk | None = None, clock: Callable[[], float] = time.time) -> Restored:
@@ -206,11 +206,11 @@ class _Work:
                 lost = prune(database, self.vault, blocks, sub_models, self._meta, self.now)
                 round_, log = int(database.get("round", 0)), None
                 with database.transaction():
-                    database.distrust()
+                    database.invalidate()
                     settings.record(database, self.vault, text)
                     database.unset(settings.PENDING)
                     if self.archive is None or not live:
-                        log = self._carry_on(database, {"round": round_, "samples": lost.samples})
+                        log = self._append_restored_entries(database, {"round": round_, "samples": lost.samples})
                         supersede(database, self.vault, self.anchored)
                 database.scrub()
             if not live:
@@ -244,7 +244,7 @@ class _Work:
 
     def _refuse_outdated(self, database: Database) -> None:
         """Refuse a ledger that is older than its anchor, or in which a row was changed."""
-        outdated = self.anchored is not None and age_problem(self.vault, database, self.anchored) is not None
+        outdated = self.anchored is not None and find_rollback(self.vault, database, self.anchored) is not None
         if outdated or _damaged_rows(database, self.vault):
             database.close()
             raise _Outdated
@@ -260,12 +260,11 @@ class _Work:
         if pending is not None and live and not settings.differences(parse_config(pending, "the ledger"), own):
             edited = []
         if edited and (live or accepted is not None):
-            raise HomeError(
-                f"{str(self.layout.config)!r} was edited: {settings.shown(edited)}: put it back before a restore"
-            )
+            changes = settings.format_changes(edited)
+            raise HomeError(f"{str(self.layout.config)!r} was edited: {changes}: put it back before a restore")
         return self.disk.read(self.layout.config)
 
-    def _carry_on(self, database: Database, about: dict[str, Any]) -> RestoredLog:
+    def _append_restored_entries(self, database: Database, about: dict[str, Any]) -> RestoredLog:
         """Continue the log in the restored ledger, with an entry that records the restore."""
         damaged = None
         if self.archive is None or self.anchored is not None:
@@ -274,7 +273,7 @@ class _Work:
         if self.archive is not None:
             damaged = self._replaced if self._replaced.exists() else self.layout.ledger
         made = self.now if self.archive is None else self.archive.manifest.made
-        return carry_on(database, self.vault, damaged, made=made, now=self.now, about=about)
+        return append_restored_entries(database, self.vault, damaged, made=made, now=self.now, about=about)
 
     def _refuse_to_lose(
         self, database: Database, live: bool, named: set[bytes], missing: tuple[list[bytes], set[bytes]]

@@ -24,8 +24,8 @@ from cause.device.log import (
     root_at,
     verify_inclusion,
 )
-from cause.device.receipts.log import Log, time_text
 from cause.device.receipts.own_form import entry_of, own_form
+from cause.device.receipts.transparency_log import TransparencyLog, time_text
 from cause.device.store.database import Database
 from cause.device.store.layout import DEVICE_KEY
 from cause.device.store.leases import Leases
@@ -140,7 +140,7 @@ _SIGNED = {"effect": 1, "repair": 2}
 """The column `requests.signed`, by the last receipt of a request that is in the log."""
 
 
-class Trained(NamedTuple):
+class TrainingContext(NamedTuple):
     """What a receipt says of the device: its memory, and what its sub-models were trained with."""
 
     memory: Memory
@@ -149,7 +149,7 @@ class Trained(NamedTuple):
     environment: str
 
 
-class Receipts(Log):
+class Receipts(TransparencyLog):
     """The receipts of a home: its log, and how entries are made and checked.
 
     Parameters
@@ -175,7 +175,7 @@ class Receipts(Log):
         ledger: "HomeLedger",
         shelf: HomeShelf,
         clock: Callable[[], float],
-        trained: Callable[[], Trained],
+        trained: Callable[[], TrainingContext],
         leases: Leases,
     ) -> None:
         super().__init__(database, lambda: store.vault.key(DEVICE_KEY))
@@ -362,7 +362,7 @@ class Receipts(Log):
 
     # Checking a receipt against the home
 
-    def checked(self, receipt: int | str | Bundle) -> dict[str, Any]:
+    def verified_body(self, receipt: int | str | Bundle) -> dict[str, Any]:
         """Check a receipt's signature and its place in this log, and return its contents.
 
         Parameters
@@ -394,13 +394,13 @@ class Receipts(Log):
             body = json.loads(open_note(self.entry(bundle.number).body, [self.verifier]))
         return body
 
-    def held(self, body: dict[str, Any]) -> tuple[list[str], list[str]]:
+    def check_commitments(self, body: dict[str, Any]) -> tuple[list[str], list[str]]:
         """Check the commitments of a receipt against the home.
 
         Parameters
         ----------
         body
-            The contents of the receipt, as `checked` returns them.
+            The contents of the receipt, as `verified_body` returns them.
 
         Returns
         -------

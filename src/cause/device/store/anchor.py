@@ -15,8 +15,8 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from cause.device.disk import Disk, OpenFile
 from cause.device.log.merkle import EMPTY_ROOT
-from cause.device.store.disk import Disk, OpenFile
 from cause.device.store.layout import ANCHOR, DEVICE_KEY
 from cause.device.vault import Vault, open_sealed, seal
 from cause.errors import HomeError, ReadError, VaultError

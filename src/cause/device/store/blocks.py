@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cause.device.store.disk import Disk
+from cause.device.disk import Disk
 from cause.device.vault import open_sealed, seal
 from cause.device.vault.secrets_in_memory import Buffer, wiping
 from cause.engine.arrays import raw

@@ -86,7 +86,7 @@ class RowChecksum:
                 )
         if self._database.get(CHECKSUM) is None:
             with self._database.transaction(counts=True):
-                self.distrust()
+                self.invalidate()
 
     def begin(self) -> None:
         """Begin a transaction, from the sum that the ledger has stored."""
@@ -100,7 +100,7 @@ class RowChecksum:
         """End a transaction, whether it was committed or rolled back."""
         self._begun = False
 
-    def distrust(self) -> None:
+    def invalidate(self) -> None:
         """Let the transaction under way compute the sum from all rows when it ends."""
         self._known = False
 

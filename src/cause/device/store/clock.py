@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from cause.device.receipts.log import time_text
+from cause.device.receipts.transparency_log import time_text
 from cause.device.store.database import Database
 
 TOLERANCE_S = 3_600.0
@@ -41,7 +41,7 @@ def since_boot() -> float:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ClockReading:
     """A moment at which a transaction was committed, by both clocks."""
 
     time: float
@@ -101,10 +101,10 @@ class Clock:
         wall, estimate, last = self._compared()
         boot, counter = self.boot(), self.counter()
         if estimate is None or last is None:
-            self._keep(Seen(wall, boot, counter, TOLERANCE_S, wall))
+            self._keep(ClockReading(wall, boot, counter, TOLERANCE_S, wall))
         else:
             ahead = last.ahead if last.boot == boot else ACROSS_BOOTS_S
-            self._keep(Seen(estimate, boot, counter, ahead, last.believed))
+            self._keep(ClockReading(estimate, boot, counter, ahead, last.believed))
 
     def tick(self) -> None:
         """Store this moment in its own transaction, if the stored one is of another boot or over an hour old."""
@@ -135,10 +135,10 @@ class Clock:
                 self._database.run(f"UPDATE {table} SET {column}=? WHERE {column}>?", [wall, wall])
             latest = wall + deadline_s
             self._database.run("UPDATE requests SET deadline=? WHERE repaired IS NULL AND deadline>?", [latest, latest])
-            self._keep(Seen(wall, self.boot(), self.counter(), TOLERANCE_S, wall))
+            self._keep(ClockReading(wall, self.boot(), self.counter(), TOLERANCE_S, wall))
         return change
 
-    def _compared(self) -> tuple[float, float | None, Seen | None]:
+    def _compared(self) -> tuple[float, float | None, ClockReading | None]:
         """The wall clock, what to go by instead if it is not believed, and the last moment."""
         wall, last = self.wall(), self._last()
         if last is None:
@@ -152,11 +152,11 @@ class Clock:
             return wall, None, last
         return wall, max(last.time + passed, last.believed + 0.001), last
 
-    def _last(self) -> Seen | None:
+    def _last(self) -> ClockReading | None:
         stored = self._database.get(NAME)
-        return None if stored is None else Seen(**json.loads(stored))
+        return None if stored is None else ClockReading(**json.loads(stored))
 
-    def _keep(self, seen: Seen) -> None:
+    def _keep(self, seen: ClockReading) -> None:
         self._database.set(NAME, json.dumps(asdict(seen)))
 
 

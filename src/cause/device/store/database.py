@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from cause.device.disk import Disk
 from cause.device.store.checksum import CHECKSUM, RowChecksum, rows_key
-from cause.device.store.disk import Disk
-from cause.device.store.forked import keep, refuse
+from cause.device.store.forked import never_collect, refuse
 from cause.device.store.layout import DEVICE_KEY, FORMAT
 from cause.device.store.migrations import MIGRATIONS
 from cause.device.vault import Vault
@@ -171,10 +171,10 @@ class Database:
         with self._lock, self._failing("use"):
             return self._connection.execute(statement, values)
 
-    def distrust(self) -> None:
+    def invalidate(self) -> None:
         """Let the transaction under way compute the checksum from all rows."""
         if self._sum is not None:
-            self._sum.distrust()
+            self._sum.invalidate()
 
     def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         """Run a statement for each of many rows of values; HomeError if it fails."""
@@ -292,10 +292,10 @@ class Database:
         """The problems that SQLite's integrity check reports."""
         return [line for (line,) in self.rows("PRAGMA integrity_check") if line != "ok"]
 
-    def forked(self) -> None:
+    def disable_in_fork(self) -> None:
         """Make the connection unusable in a forked process, and keep it from ever being closed there."""
         self._lock = threading.RLock()  # another thread may have held it
-        keep(self._connection)
+        never_collect(self._connection)
 
     def close(self) -> None:
         """Close the connection; in a forked process this does nothing."""
@@ -311,7 +311,7 @@ class Database:
         try:
             yield
         except (sqlite3.Error, sqlite3.Warning) as error:
-            self.distrust()  # part of a statement may have been counted
+            self.invalidate()  # part of a statement may have been counted
             hint = "; `cause doctor --home` tells more" if isinstance(error, sqlite3.DatabaseError) else ""
             reason = " ".join(str(error).split())[:200]  # SQLite quotes a damaged schema, line by line
             raise HomeError(f"cannot {what} the ledger {str(self.path)!r}: {reason}{hint}") from None

@@ -12,7 +12,7 @@ from weakref import WeakSet
 from cause.errors import HomeError
 
 if TYPE_CHECKING:
-    from cause.device.store.home import Home
+    from cause.device.home.home import Home
 
 _open: "WeakSet[Home]" = WeakSet()
 
@@ -38,24 +38,24 @@ class Unusable:
         refuse(self._folder)
 
 
-def keep(part: object) -> None:
+def never_collect(part: object) -> None:
     """Keep an object alive: closing SQLite's connection in a forked process could delete the write-ahead log."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(part))
 
 
-def watch(home: "Home") -> None:
+def disable_after_fork(home: "Home") -> None:
     """Make a home unusable in every process that is forked from now on, until it is closed."""
     _open.add(home)
 
 
-def unwatch(home: "Home") -> None:
+def cancel_disable_after_fork(home: "Home") -> None:
     """Stop watching a home that is closed."""
     _open.discard(home)
 
 
 def _in_child() -> None:
     for home in list(_open):
-        home.forked()
+        home.disable_in_fork()
 
 
 if hasattr(os, "register_at_fork"):

@@ -4,9 +4,9 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from cause.device.disk import Disk
 from cause.device.store import checksum
 from cause.device.store.database import Database
-from cause.device.store.disk import Disk
 from cause.device.store.layout import CONFIG, DEVICE_KEY, LEDGER, UNFINISHED, Layout
 from cause.errors import HomeError
 
@@ -65,7 +65,7 @@ def clean(store: "SealedStore", database: Database) -> None:
     except OSError as error:
         raise HomeError(f"cannot clean up {str(store.layout.folder)!r}: {error.strerror}") from None
     if not database.durable or named - held:  # a name that the vault lacks may be one that was damaged
-        store.garbage.doubt(held - named, on_disk - named)
+        store.garbage.add_uncertain(held - named, on_disk - named)
         return
     if (held - named) & on_disk:  # whole samples or sub-models: has the ledger lost their rows?
         problem = checksum.problem(database, checksum.rows_key(store.vault, DEVICE_KEY))

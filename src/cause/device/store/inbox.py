@@ -48,7 +48,7 @@ class Staged:
 
 
 @dataclass(frozen=True)
-class Called:
+class CallResult:
     """The result of a call with an id."""
 
     id: str
@@ -61,7 +61,7 @@ class Called:
 
 
 @dataclass(frozen=True)
-class Intake:
+class RoundIntake:
     """What the next round takes out of the inbox, and the call that it is recorded under."""
 
     staged: tuple[Staged, ...] = ()
@@ -153,17 +153,17 @@ class Inbox:
         """The staged uploads of some users."""
         return [upload for upload in self._staged.values() if upload.user in users] if users else []
 
-    def like(self, *users: str) -> list[Staged]:
+    def of_any_spelling(self, *users: str) -> list[Staged]:
         """The staged uploads of some users, whichever way their names were written."""
         if not self._staged or not users:
             return []
         folded = {fold(user) for user in users}
         return [upload for upload in self._staged.values() if fold(upload.user) in folded]
 
-    def called(self, id_: str) -> Called | None:
+    def result_of_call(self, id_: str) -> CallResult | None:
         """The result of a call, if it is remembered."""
         call = self._tables.staged.call(id_)
-        return None if call is None else Called(*call, self.handles(id_))
+        return None if call is None else CallResult(*call, self.handles(id_))
 
     def handles(self, id_: str) -> tuple[str, ...]:
         """The handles of an upload that is still staged, in the order in which its rows came."""
@@ -178,11 +178,11 @@ class Inbox:
 
     def handles_of(self, user: str) -> set[str]:
         """The handles of all staged rows of a user."""
-        return {handle for upload in self.like(user) for handle in self.handles(upload.id)}
+        return {handle for upload in self.of_any_spelling(user) for handle in self.handles(upload.id)}
 
     def contents(self, user: str) -> list[Block]:
         """All staged rows of a user, one block for each upload."""
-        return [self._rows(upload) for upload in self.like(user)]
+        return [self._rows(upload) for upload in self.of_any_spelling(user)]
 
     def kind(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
         """Shape and type of the oldest staged input; None if nothing is staged."""
@@ -197,7 +197,7 @@ class Inbox:
 
     # An upload arrives
 
-    def stage(self, uploads: Mapping[str, tuple[str, ArrayLike, ArrayLike]]) -> dict[str, Called]:
+    def stage(self, uploads: Mapping[str, tuple[str, ArrayLike, ArrayLike]]) -> dict[str, CallResult]:
         """Stage uploads durably, all of them or none. An id that was staged before changes nothing.
 
         Parameters
@@ -207,7 +207,7 @@ class Inbox:
 
         Returns
         -------
-        dict of Called
+        dict of CallResult
             The result of each call, by user.
 
         Raises
@@ -217,7 +217,9 @@ class Inbox:
         BudgetError
             If there is no room for them. Nothing is staged then.
         """
-        done = {user: earlier for user, (id_, _, _) in uploads.items() if (earlier := self.called(id_)) is not None}
+        done = {
+            user: earlier for user, (id_, _, _) in uploads.items() if (earlier := self.result_of_call(id_)) is not None
+        }
         now, new = self._clock.now(), StagedRemoval()
         staged: list[Staged] = []
         for user, (id_, x, y) in uploads.items():
@@ -228,7 +230,7 @@ class Inbox:
                 none = np.zeros((len(labels), ID_BYTES), dtype=np.uint8)  # ids and digests come with the round
                 block = Block(np.arange(len(labels)), labels, none, none, handles, inputs)
                 staged.append(self._sealed(new, id_, user, block, now))
-                done[user] = Called(id_, len(labels), None, tuple(row.tobytes().hex() for row in handles))
+                done[user] = CallResult(id_, len(labels), None, tuple(row.tobytes().hex() for row in handles))
         if not staged:
             return done
         sizes = [upload.bytes for upload in staged]
@@ -241,7 +243,7 @@ class Inbox:
                 self._tables.staged.add(new.rows)
                 self._tables.staged.add_calls(now, [(upload.id, upload.samples) for upload in staged])
         except BaseException:
-            self._store.garbage.doubt(new.keys)
+            self._store.garbage.add_uncertain(new.keys)
             raise
         self._staged.update((upload.id, upload) for upload in staged)
         return done
@@ -276,13 +278,13 @@ class Inbox:
         """Inputs, labels and handles of all staged samples, by user."""
         return {user: self._joined(user) for user in sorted({upload.user for upload in self._staged.values()})}
 
-    def intake(self, call: str | None = None) -> Intake:
+    def intake(self, call: str | None = None) -> RoundIntake:
         """All staged uploads, for the round that takes them in; this changes nothing."""
-        return Intake(tuple(self._staged.values()), call)
+        return RoundIntake(tuple(self._staged.values()), call)
 
-    def intake_of_call(self, call: str | None, samples: int) -> Intake:
+    def intake_of_call(self, call: str | None, samples: int) -> RoundIntake:
         """No staged upload, for a round whose call brought so many samples itself; this changes nothing."""
-        return Intake((), call, samples)
+        return RoundIntake((), call, samples)
 
     def _joined(self, user: str) -> Waiting:
         rows = [self._rows(upload) for upload in self.of({user})]
@@ -297,7 +299,7 @@ class Inbox:
         x = np.concatenate([self._store.blocks.block(name).x for name in upload.names])
         return Block(np.arange(len(x)), meta.labels, meta.ids, meta.digests, meta.handles, x)
 
-    def leave(self, intake: Intake, round_: int, now: float, uploads: Mapping[str, int]) -> None:
+    def delete_taken_in(self, intake: RoundIntake, round_: int, now: float, uploads: Mapping[str, int]) -> None:
         """Delete the rows of the uploads that a round takes in; call it in the transaction that records the round.
 
         Parameters
@@ -319,7 +321,7 @@ class Inbox:
             samples = intake.call_samples + sum(upload.samples for upload in intake.staged)
             staged.add_calls(now, [(intake.call, samples)], round_)
 
-    def left(self, intake: Intake) -> list[bytes]:
+    def after_round_committed(self, intake: RoundIntake) -> list[bytes]:
         """Note after that transaction that the uploads are no longer staged.
 
         Returns
@@ -336,10 +338,10 @@ class Inbox:
     def removal(self, requests: Sequence[Request]) -> StagedRemoval:
         """Plan what these requests delete from the inbox; this changes nothing."""
         change = StagedRemoval()
-        change.uploads = self.like(*(request.user for request in requests if request.everything))
+        change.uploads = self.of_any_spelling(*(request.user for request in requests if request.everything))
         deleted = {upload.id for upload in change.uploads}
         named = {handle for request in requests for handle in request.handles or ()}
-        for upload in self.like(*(request.user for request in requests if request.handles)):
+        for upload in self.of_any_spelling(*(request.user for request in requests if request.handles)):
             if upload.id not in deleted:
                 self._take_rows(change, upload, named)
         change.old += [name for upload in change.uploads for name in upload.names]
@@ -349,7 +351,7 @@ class Inbox:
     def count(self, request: Request) -> int:
         """How many staged samples a request would delete."""
         if request.everything:
-            return sum(upload.samples for upload in self.like(request.user))
+            return sum(upload.samples for upload in self.of_any_spelling(request.user))
         return len(self.handles_of(request.user) & set(request.handles or ()))
 
     def _take_rows(self, change: StagedRemoval, upload: Staged, named: set[str]) -> None:
@@ -364,26 +366,26 @@ class Inbox:
         change.old += upload.names
         change.samples += int((~stays).sum())
 
-    def remove(self, change: StagedRemoval) -> None:
+    def remove_rows(self, change: StagedRemoval) -> None:
         """Change the tables as planned; call it in the transaction in which the requests take effect."""
-        self.drop(change.uploads)
+        self._delete_rows(change.uploads)
         for upload in change.rewritten:
             self._tables.staged.delete(upload.id)
             self._tables.staged.set_samples(upload.id, upload.samples)
         self._tables.staged.add(change.rows)
 
-    def removed(self, change: StagedRemoval) -> None:
+    def after_removal_committed(self, change: StagedRemoval) -> None:
         """Note after that transaction what is staged now."""
-        self.dropped(change.uploads)
+        self._after_deletion_committed(change.uploads)
         self._staged.update((upload.id, upload) for upload in change.rewritten)
 
-    def drop(self, uploads: Sequence[Staged]) -> None:
+    def _delete_rows(self, uploads: Sequence[Staged]) -> None:
         """Delete the rows of staged uploads; call it in a transaction."""
         for upload in uploads:
             self._tables.staged.delete(upload.id)
             self._tables.staged.set_samples(upload.id, 0)
 
-    def dropped(self, uploads: Sequence[Staged]) -> None:
+    def _after_deletion_committed(self, uploads: Sequence[Staged]) -> None:
         """Note after that transaction that these uploads are no longer staged."""
         for upload in uploads:
             self._staged.pop(upload.id, None)
@@ -404,8 +406,8 @@ class Inbox:
         if not old:
             return
         with self._tables.database.transaction():
-            self.drop(old)
-        self.dropped(old)
+            self._delete_rows(old)
+        self._after_deletion_committed(old)
         self._store.garbage.update(name for upload in old for name in upload.names)
         self._store.destroy()
         self.expired += sum(upload.samples for upload in old)

@@ -17,9 +17,9 @@ from cause.common import positions as pos
 from cause.common.hashing import digest
 from cause.common.positions import Positions
 from cause.device.store.directory import Directory
-from cause.device.store.inbox import Intake
+from cause.device.store.inbox import RoundIntake
 from cause.device.store.ingest import Ingest
-from cause.device.store.quarantining import Aside, set_aside
+from cause.device.store.quarantine_rows import QuarantineEntry, set_aside
 from cause.device.store.sealed_store import SealedStore
 from cause.device.store.seals import DIGEST_ROW, digest_rows, open_digests
 from cause.device.store.stored_upload import Blocks, StoredUpload
@@ -135,7 +135,7 @@ class HomeLedger:
         self._cached: OrderedDict[SegmentKey, tuple[Piece, ...]] = OrderedDict()
         self._blocks: WeakValueDictionary[int, Blocks] = WeakValueDictionary()
         self._deleted: dict[tuple[str, int], list[tuple[SegmentKey, Positions]]] = {}
-        self._aside: dict[SegmentKey, dict[int, Aside]] = {}  # in quarantine, by segment and pseudonym
+        self._aside: dict[SegmentKey, dict[int, QuarantineEntry]] = {}  # in quarantine, by segment and pseudonym
         self._reinstated: set[SegmentKey] = set()
 
     def load(self) -> None:
@@ -148,7 +148,7 @@ class HomeLedger:
             self._append(segment.key, segment.samples, segment.trained)
         for piece in self._samples.quarantined():
             users = self._aside.setdefault(piece.key, {})
-            users[piece.pseudonym] = Aside(piece.upload, piece.since, piece.verdict)
+            users[piece.pseudonym] = QuarantineEntry(piece.upload, piece.since, piece.verdict)
         for upload_id, blocks in list(self._blocks.items()):
             blocks.replace(self._samples.block_names(upload_id))
 
@@ -171,7 +171,7 @@ class HomeLedger:
     def placement(self, user: str) -> int | None:
         """The shard of a user's newest upload; None if there is none, or if it is in several shards."""
         for round_ in reversed(self.rounds_of(user)):
-            shards = {key.shard for key, _ in self.pieces_of(user, round_) if not self.is_aside(key, user)}
+            shards = {key.shard for key, _ in self.pieces_of(user, round_) if not self.is_quarantined(key, user)}
             if shards:
                 return shards.pop() if len(shards) == 1 else None
         return None
@@ -279,9 +279,11 @@ class HomeLedger:
 
     # Changes
 
-    def record(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: Intake | None = None) -> None:
+    def record(
+        self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: RoundIntake | None = None
+    ) -> None:
         """Begin a round: write what arrived in it, and delete the staged uploads that it takes in (`intake`)."""
-        self._ingest.record(round_, segments, intake or Intake())
+        self._ingest.record(round_, segments, intake or RoundIntake())
         self._round = round_
         for key in sorted(segments):
             self._append(key, sum(len(piece.positions) for piece in segments[key]), trained=False)
@@ -293,7 +295,7 @@ class HomeLedger:
             left = []
             for key, held in self.pieces_of(user, round_):
                 kept = pos.minus(held, forgotten)
-                if self.is_aside(key, user):
+                if self.is_quarantined(key, user):
                     if not len(kept):
                         self._drop_aside(key, user)
                 elif len(kept) < len(held):
@@ -325,11 +327,11 @@ class HomeLedger:
                 quarantined.append(Quarantined(user, key, len(held), aside.verdict, aside.since, aside.upload))
         return sorted(quarantined, key=lambda samples: (samples.segment, samples.user))
 
-    def is_aside(self, key: SegmentKey, user: str) -> bool:
+    def is_quarantined(self, key: SegmentKey, user: str) -> bool:
         """Whether a user's samples in a segment are in quarantine."""
         return self.aside(key, user) is not None
 
-    def aside(self, key: SegmentKey, user: str) -> "Aside | None":
+    def aside(self, key: SegmentKey, user: str) -> "QuarantineEntry | None":
         """The upload, time and verdict of a user's quarantined samples in a segment; None if there are none."""
         users = self._aside.get(key)
         return None if users is None else users.get(self._directory.pseudonym(user) or 0)
@@ -344,11 +346,11 @@ class HomeLedger:
         segment = self._lineages[key.shard][key]
         assert isinstance(segment, StoredSegment)
         left = segment.count - sum(len(segment.positions(user)) for user in verdicts)
-        pieces, now = dict[int, Aside](), self._clock()
+        pieces, now = dict[int, QuarantineEntry](), self._clock()
         for user, verdict in verdicts.items():
             pseudonym, upload_id = self._directory.pseudonym(user) or 0, self._upload_id(user, key.round)
             assert upload_id is not None
-            pieces[pseudonym] = Aside(upload_id, now, verdict)
+            pieces[pseudonym] = QuarantineEntry(upload_id, now, verdict)
         set_aside(self._store, self._tables, key, pieces, self.digests(key), left)
         self._aside.setdefault(key, {}).update(pieces)
         segment.shrink(left)

@@ -71,7 +71,9 @@ class Listing:
         ledger = self._ledger
         places = sorted((t, name) for name in ledger.names_like(user) for t in ledger.rounds_of(name))
         parts = [self._learned(name, t) for t, name in places if round_ in (None, t)]
-        return parts + [self._staged(upload) for upload in (self._inbox.like(user) if round_ is None else ())]
+        return parts + [
+            self._staged(upload) for upload in (self._inbox.of_any_spelling(user) if round_ is None else ())
+        ]
 
     def _learned(self, name: str, round_: int) -> _Part:
         upload = self._ledger.upload(name, round_)

@@ -63,7 +63,7 @@ class Loader:
                 continue
             names[row.key] = row.name
             stored.append((row.slot, SubModel(row.key, identity, row.size_bytes, row.environment)))
-        self._store.garbage.doubt(self._shelf.all_names() - set(names.values()))
+        self._store.garbage.add_uncertain(self._shelf.all_names() - set(names.values()))
         self._shelf.restore(names, unreadable)
         memory.restore(stored, state, environments)
 

@@ -6,10 +6,10 @@ from functools import partial
 from typing import cast
 
 from cause.common.zeroize import Sweeper
-from cause.device.store.anchoring import AnchorKeeper
+from cause.device.disk import Disk
+from cause.device.home.anchoring import AnchorKeeper
 from cause.device.store.blocks import Files
 from cause.device.store.database import Database
-from cause.device.store.disk import Disk
 from cause.device.store.forked import Unusable
 from cause.device.store.garbage import Garbage
 from cause.device.store.gc import named_keys
@@ -136,7 +136,7 @@ class SealedStore:
         self.garbage.destroyed(names)
         self._database.scrub()
 
-    def forked(self) -> None:
+    def disable_in_fork(self) -> None:
         """Make the keys unusable in a forked process."""
         self.vault = cast(Vault, Unusable(self.layout.folder))
 

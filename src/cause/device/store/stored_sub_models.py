@@ -26,7 +26,7 @@ class SubModelDeletion:
         self._tables.sub_models.delete(self.names)
         self._tables.database.set("policy", self._policy)
 
-    def deleted(self) -> None:
+    def after_deletion_committed(self) -> None:
         """Note after that transaction that the ledger no longer has them."""
         self._shelf.deleted(self.names)
 
@@ -107,5 +107,5 @@ class StoredSubModels:
         return bool(left != state)
 
     def _remove(self, deletion: SubModelDeletion) -> None:
-        deletion.deleted()
+        deletion.after_deletion_committed()
         self._store.discard_sub_models(deletion.names)

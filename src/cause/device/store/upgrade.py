@@ -129,7 +129,7 @@ class Upgrade:
                 for upload in work:
                     self._replace(upload)
         except BaseException:
-            self._store.garbage.doubt(keys)
+            self._store.garbage.add_uncertain(keys)
             raise
         self._ledger.committed({}, [upload.id for upload in work])
         self._store.garbage.update(name for upload in work for name in upload.old)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from cause.common.files import absolute
-from cause.device.store.disk import Disk, OpenFile
+from cause.device.disk import Disk, OpenFile
 from cause.device.vault.sealing import KEY_BYTES
 from cause.device.vault.secrets_in_memory import wipe, wiping
 from cause.device.vault.slots import FILE_BYTES, SLOT_BYTES, Slot, read_slots, slot_file

@@ -14,14 +14,14 @@ from pathlib import Path
 from types import TracebackType
 
 from cause.common.files import absolute
-from cause.device.store.disk import Disk, OpenFile
+from cause.device.disk import Disk, OpenFile
 from cause.device.vault import keyfile, old_format, sealing, writing
 from cause.device.vault.loading import FILES, ROOT, Files, Loaded, load
+from cause.device.vault.mirrored_file import COPY
 from cause.device.vault.partitions import Partitions
 from cause.device.vault.sealing import KEY_BYTES, derive
 from cause.device.vault.secrets_in_memory import wipe, wiping
 from cause.device.vault.sources import KeySource, RotatingFileKeySource, RotatingKeySource
-from cause.device.vault.twin import COPY
 from cause.device.vault.writing import PAGE_BYTES, Writer, failing
 from cause.errors import VaultError
 

@@ -31,7 +31,7 @@ RESTORE = "restore"
 """The kind of an entry that says that the entries before it came from a backup."""
 
 
-class Log:
+class TransparencyLog:
     """The log of a home. An entry is a receipt, or records that the home was restored from a backup.
 
     Parameters

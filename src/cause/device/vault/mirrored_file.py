@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from cause.device.store.disk import Disk, OpenFile
+from cause.device.disk import Disk, OpenFile
 
 COPY = ".copy"
 
 
-class Twin:
+class MirroredFile:
     """Two files that are read and written together."""
 
     def __init__(self, disk: Disk, path: Path) -> None:

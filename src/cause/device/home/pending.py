@@ -64,7 +64,7 @@ class Pending:
         # a call that failed below is repeated with the same id, and its key is in the vault already
         new = [name for name in names if name not in vault]
         vault.add_keys(new)
-        store.garbage.doubt(new)  # until the tables name them
+        store.garbage.add_uncertain(new)  # until the tables name them
         now = self._clock.now()
         with self._tables.database.transaction():
             for id_, name, request in zip(ids, names, requests, strict=True):

@@ -14,10 +14,10 @@ from cause.device.store.clock import Clock
 from cause.device.store.directory import Directory, DirectoryChange
 from cause.device.store.inbox import Inbox, StagedRemoval
 from cause.device.store.ledger import HomeLedger
+from cause.device.store.per_request_counts import RequestDeletion, ShareCounter
 from cause.device.store.relayout import Permutation, moved, permuted
 from cause.device.store.sealed_store import SealedStore
 from cause.device.store.seals import name_bytes, seal_digests
-from cause.device.store.shares import Share, ShareCounter
 from cause.device.store.stored_sub_models import SubModelDeletion
 from cause.device.store.stored_upload import Blocks
 from cause.device.store.tables import Tables
@@ -134,14 +134,14 @@ class Forgetting:
         try:
             with self._tables.database.transaction():
                 self._apply(rewrite, selection)
-                self._inbox.remove(staged)
+                self._inbox.remove_rows(staged)
                 sub_models.delete_rows()
                 self._receipts.replace_keys(ids[0], evidence)
                 self._mark(ids, shares, plans, evidence.covered, dropped)
         except BaseException:
-            self._store.garbage.doubt(keys)
+            self._store.garbage.add_uncertain(keys)
             raise
-        sub_models.deleted()
+        sub_models.after_deletion_committed()
         rewrite.old += [*evidence.old, *staged.old, *rewrite.directory.old_keys, *sub_models.names]
         self._destroy(ids, rewrite, staged)
         self._receipts.issue()
@@ -267,7 +267,7 @@ class Forgetting:
     def _mark(
         self,
         ids: Sequence[str],
-        shares: Sequence[Share],
+        shares: Sequence[RequestDeletion],
         plans: Sequence[ShardPlan],
         covered: dict[str, Any],
         dropped: Sequence[SegmentKey],
@@ -299,7 +299,7 @@ class Forgetting:
             [blocks.upload_id for place, (blocks, _) in rewrite.left.items() if place in rewrite.places],
         )
         self._directory.apply(rewrite.directory, rewrite.users)  # a deleted user who comes back gets a new pseudonym
-        self._inbox.removed(staged)
+        self._inbox.after_removal_committed(staged)
         self._store.destroy()
 
 

@@ -20,19 +20,20 @@ from cause.common.units import parse_bytes
 from cause.common.zeroize import overwrite_freed_memory
 from cause.device import settings
 from cause.device.config import Settings, parse_retain
-from cause.device.receipts.receipts import Receipts, Trained
-from cause.device.store import repeats
+from cause.device.disk import Disk
+from cause.device.home.anchoring import AnchorKeeper
+from cause.device.home.forgetting import Forgetting
+from cause.device.home.pending import Pending
+from cause.device.receipts.receipts import Receipts, TrainingContext
+from cause.device.store import idempotency
 from cause.device.store.anchor import Anchor
-from cause.device.store.anchoring import AnchorKeeper
 from cause.device.store.clock import Clock
 from cause.device.store.database import Connect, Database, connect
 from cause.device.store.directory import Directory
-from cause.device.store.disk import Disk
-from cause.device.store.forgetting import Forgetting
-from cause.device.store.forked import unwatch, watch
+from cause.device.store.forked import cancel_disable_after_fork, disable_after_fork
 from cause.device.store.garbage import Garbage
 from cause.device.store.gc import clean
-from cause.device.store.inbox import Called, Inbox
+from cause.device.store.inbox import CallResult, Inbox
 from cause.device.store.ingest import Ingest
 from cause.device.store.layout import DEVICE_KEY, Layout
 from cause.device.store.leases import Leases
@@ -40,7 +41,6 @@ from cause.device.store.ledger import HomeLedger
 from cause.device.store.listing import Listing
 from cause.device.store.loading import Loader
 from cause.device.store.lock import Lock
-from cause.device.store.pending import Pending
 from cause.device.store.queries import Queries
 from cause.device.store.relayout import random_permutation
 from cause.device.store.reserve import Reserve
@@ -131,7 +131,7 @@ class Home(Journal):
         self._lock = None if read_only else Lock(layout.lock)
         self.directory = Directory()
         self._reserve = Reserve(layout.reserve, disk, self.directory, storage_bytes)
-        watch(self)
+        disable_after_fork(self)
         if not read_only:
             overwrite_freed_memory()
         try:
@@ -212,8 +212,8 @@ class Home(Journal):
         """The most bytes that samples may take; None is without limit."""
         return self._reserve.storage_bytes
 
-    def _trained(self) -> Trained:
-        return Trained(self.memory, self.recipe, self.environment)
+    def _trained(self) -> TrainingContext:
+        return TrainingContext(self.memory, self.recipe, self.environment)
 
     def _refill(self) -> None:
         with suppress(HomeError, OSError):
@@ -277,7 +277,7 @@ class Home(Journal):
         """
         if os.getpid() != self._process:
             return
-        unwatch(self)
+        cancel_disable_after_fork(self)
         with ExitStack() as parts:  # the last one is called first
             if self._lock is not None:
                 parts.callback(self._lock.close)
@@ -286,14 +286,14 @@ class Home(Journal):
                 if hasattr(self, part):
                     parts.callback(getattr(self, part).close)
 
-    def forked(self) -> None:
+    def disable_in_fork(self) -> None:
         """Make the home unusable in a forked process: it must neither write nor keep the lock."""
         if self._lock is not None:
             self._lock.close()
         if hasattr(self, "store"):
-            self.store.forked()
+            self.store.disable_in_fork()
         if hasattr(self, "database"):
-            self.database.forked()
+            self.database.disable_in_fork()
 
     # Opening
 
@@ -391,14 +391,18 @@ class Home(Journal):
         """All samples of a user, or those of a round; staged ones come last."""
         return self.listing.page(user, round_=round_)[0]
 
-    def call_of(self, idempotency_key: str) -> str:
+    def call_id(self, idempotency_key: str) -> str:
         """The id under which a call of `learn` with this key is remembered."""
-        return repeats.call_of(self.vault, idempotency_key)
+        return idempotency.call_id(self.vault, idempotency_key)
 
-    def same_rows(self, earlier: Called, uploads: Mapping[str, Any] | Sequence[Upload]) -> dict[str, tuple[str, ...]]:
+    def handles_of_repeat(
+        self, earlier: CallResult, uploads: Mapping[str, Any] | Sequence[Upload]
+    ) -> dict[str, tuple[str, ...]]:
         """The handles that an earlier call of `learn` gave these rows; InputError if they are not the same rows."""
         pseudonyms = self.tables.samples.pseudonyms_of(earlier.round or 0)
-        return repeats.same_rows(self.ledger, {self.directory.name(p) for p in pseudonyms}, earlier, uploads)
+        return idempotency.handles_of_repeat(
+            self.ledger, {self.directory.name(p) for p in pseudonyms}, earlier, uploads
+        )
 
     def holds_name(self, user: str) -> bool:
         """Whether something is held under this name, written in exactly this way."""
@@ -441,13 +445,13 @@ class Home(Journal):
         return self._sub_models.reset_policy(policy)
 
     def accept(self, requests: Sequence[Request], ids: Sequence[str] | None = None) -> list[str]:
-        """Record requests durably and return their ids; see `cause.device.store.pending`."""
+        """Record requests durably and return their ids; see `cause.device.home.pending`."""
         self._reserve.make_room()
         return self._pending.accept(requests, ids, self.deadline_s)
 
     def staged(self, user: str) -> int:
         """How many samples of a user are staged."""
-        return sum(upload.samples for upload in self.inbox.like(user))
+        return sum(upload.samples for upload in self.inbox.of_any_spelling(user))
 
     def staged_handles(self, user: str) -> set[str]:
         """The handles of a user's staged samples."""
@@ -478,7 +482,7 @@ class Home(Journal):
     def effect(
         self, ids: Sequence[str], selection: Selection, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]
     ) -> int:
-        """Delete samples and tainted sub-models; see `cause.device.store.forgetting` and `Journal.effect`."""
+        """Delete samples and tainted sub-models; see `cause.device.home.forgetting` and `Journal.effect`."""
         self._reserve.make_room()
         requests, sub_models = self._pending.requests(ids), self._sub_models.deletion(self.memory)
         staged = self._forgetting.effect(ids, requests, selection, plans, dropped, sub_models)

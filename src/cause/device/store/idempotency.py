@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from cause.common.hashing import digest
-from cause.device.store.inbox import Called
+from cause.device.store.inbox import CallResult
 from cause.device.store.layout import DEVICE_KEY
 from cause.device.store.ledger import HomeLedger
 from cause.device.store.tables.staged import LEARN
@@ -21,7 +21,7 @@ from cause.errors import InputError
 LONGEST_KEY = 128
 
 
-def call_of(vault: Vault, key: str) -> str:
+def call_id(vault: Vault, key: str) -> str:
     """The id of a call with this idempotency key; InputError if the key is too long or not printable."""
     if not isinstance(key, str) or not 1 <= len(key) <= LONGEST_KEY or not key.isprintable():
         raise InputError(
@@ -31,8 +31,8 @@ def call_of(vault: Vault, key: str) -> str:
     return LEARN + hmac.digest(secret, key.encode(), "sha256").hex()[:32]
 
 
-def same_rows(
-    ledger: HomeLedger, users: Set[str], earlier: Called, uploads: Mapping[str, Any] | Sequence[Upload]
+def handles_of_repeat(
+    ledger: HomeLedger, users: Set[str], earlier: CallResult, uploads: Mapping[str, Any] | Sequence[Upload]
 ) -> dict[str, tuple[str, ...]]:
     """The handles of the rows of a repeated call, by user, in the order of the repeated rows.
 

@@ -10,7 +10,7 @@ NAMED = 8
 
 
 @contextmanager
-def saying(what: str | Callable[[], str]) -> Iterator[None]:
+def add_to_errors(what: str | Callable[[], str]) -> Iterator[None]:
     """Add a sentence on what was recorded to any error that the block raises.
 
     Every `Exception` gets it in its text and as `recorded`, whatever its type; one whose text cannot be changed is
@@ -25,12 +25,12 @@ def saying(what: str | Callable[[], str]) -> Iterator[None]:
     Examples
     --------
     >>> from cause.errors import LearnerError
-    >>> with saying("round 3 is recorded: `cause repair` trains it"):
+    >>> with add_to_errors("round 3 is recorded: `cause repair` trains it"):
     ...     raise LearnerError("training diverged")
     Traceback (most recent call last):
     cause.errors.LearnerError: training diverged; round 3 is recorded: `cause repair` trains it
     >>> try:
-    ...     with saying("round 3 is recorded"):
+    ...     with add_to_errors("round 3 is recorded"):
     ...         raise ValueError("a label")
     ... except ValueError as error:
     ...     print(error)
