@@ -14,7 +14,7 @@ from cause.device.device import Cause
 from cause.device.disk import Disk
 from cause.device.home.home import Home
 from cause.device.store.blocks import Files
-from cause.device.store.gc import KEYED
+from cause.device.store.named_keys import KEYED
 from cause.device.store.stored_sub_models import SubModelDeletion
 from cause.device.vault import EnvKeySource, Vault
 from cause.device.verify import verify

@@ -10,9 +10,10 @@ from cause.common.names import normal_name
 from cause.common.registry import check_choice
 from cause.device.assembly import assemble
 from cause.device.calls import device_call
+from cause.device.core import home_of
 from cause.device.erasures import Erasures
 from cause.device.error_notes import add_to_errors, round_recorded
-from cause.device.matching import Rows, forget_matching
+from cause.device.matching import Rows, inputs_and_labels
 from cause.device.rounds import Rounds
 from cause.device.view import DeviceView
 from cause.engine.adapted_learner import as_learner
@@ -248,7 +249,7 @@ class Cause(DeviceView):
         dict of CallResult
             What became of each upload, by user.
         """
-        home = self._require_home()
+        home = home_of(self, "stage")
         called = self._rounds.stage(home, uploads, calls or {})
         if self.learner.law == ADDITIVE:  # nothing waits: every upload is a round, which is added at once
             with self.lock:
@@ -281,7 +282,7 @@ class Cause(DeviceView):
             If nothing is staged. `empty=True` closes an empty round all the same: it counts as any other, so every
             sample gets a round older (`status().retention` says what that deletes).
         """
-        arrived, repeated = self._rounds.close(self._require_home(), call, empty=empty)
+        arrived, repeated = self._rounds.close(home_of(self, "close_round"), call, empty=empty)
         if expire and not repeated:
             with add_to_errors(round_recorded(arrived.round, arrived.samples)):
                 self.expire(repair="later")  # first: nothing is trained on samples that are about to be deleted
@@ -363,7 +364,10 @@ class Cause(DeviceView):
             If nothing is held of the user, or not all that was named. Nothing was changed then.
         """
         if matching is not None:
-            return forget_matching(self, user, matching, (rounds, count, samples, handles), repair, nonce)
+            x, y = inputs_and_labels(matching, (rounds, count, samples, handles))
+            matched = self.match(user, x, y)
+            (done,) = self.serve([matched.request(nonce)], repair=repair)
+            return [replace(done, unmatched=len(matched.unmatched))]
         return self.serve([request_of(user, rounds, count, samples, handles, nonce)], repair=repair)
 
     @device_call
@@ -463,7 +467,7 @@ class Cause(DeviceView):
         with self.lock:  # no other request may come between the choice of the samples and their deletion
             self._erasures.resume()
             if trust_clock:
-                self._require_home().trust_clock()
+                home_of(self, "expire(trust_clock=True)").trust_clock()
             done = self._erasures.expire()
         return replace(done, rsn=self._retrain()) if done is not None and repair == "now" else done
 

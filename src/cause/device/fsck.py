@@ -17,8 +17,8 @@ from cause.device.store.anchor import Anchor, Mark
 from cause.device.store.blocks import Files, open_block
 from cause.device.store.clock import Clock
 from cause.device.store.database import Database
-from cause.device.store.gc import named_keys
 from cause.device.store.layout import BLOCKS, DEVICE_KEY, SUB_MODELS, Layout
+from cause.device.store.named_keys import named_keys
 from cause.device.store.queries import Queries, StoredRows
 from cause.device.store.seals import open_identity
 from cause.device.store.shelf import PLACE

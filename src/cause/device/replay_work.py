@@ -11,7 +11,7 @@ from cause.engine.samples import SegmentKey
 from cause.errors import ChangedError
 
 if TYPE_CHECKING:
-    from cause.device.view import DeviceView
+    from cause.device.core import DeviceCore
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Replayed:
     unverifiable: list[SegmentKey]
 
 
-def replay_on(executor: Executor, device: "DeviceView", chains: Sequence[Chain], since: int) -> Iterator[Replayed]:
+def replay_on(executor: Executor, device: "DeviceCore", chains: Sequence[Chain], since: int) -> Iterator[Replayed]:
     """Train shards from scratch on an executor, and compare each sub-model with the stored one.
 
     Parameters
@@ -125,5 +125,5 @@ def _returning(blob: bytes | None) -> Callable[[], bytes | None]:
     return lambda: blob
 
 
-def _current(device: "DeviceView", shard: int, since: int) -> Callable[[], bool]:
+def _current(device: "DeviceCore", shard: int, since: int) -> Callable[[], bool]:
     return lambda: device.current(shard, since)

@@ -10,20 +10,19 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from cause.common import positions as pos
 from cause.common.registry import nearest
 from cause.common.units import parse_bytes
 from cause.device.config import Config, check_new_settings, key_source, parse_config, parse_retain, parse_value
-from cause.device.store.layout import DEVICE_KEY
+from cause.device.disk import Disk
+from cause.device.store.database import Database
+from cause.device.store.layout import DEVICE_KEY, Layout
+from cause.device.store.queries import Queries
 from cause.device.store.retrying import retried
 from cause.device.vault import Vault
 from cause.errors import HomeError, InputError, VaultError
-
-if TYPE_CHECKING:
-    from cause.device.home.home import Home
-    from cause.device.store.database import Database
 
 ACCEPTED, PENDING = "config", "config_pending"
 """Rows of `meta`: the text that is in force, and the one that a change is about to bring."""
@@ -36,6 +35,30 @@ _FIXED = {
 _SIZES = ("memory", "slots")
 
 
+class ConfiguredHome(Protocol):
+    """What the settings of a home are read from and written to."""
+
+    layout: Layout
+    disk: Disk
+    database: Database
+    queries: Queries
+    read_only: bool
+    config: Config | None
+    """The configuration that is in force; None if there is none."""
+    retain: tuple[int | None, float | None]
+
+    @property
+    def vault(self) -> Vault:
+        """The keys."""
+
+    @property
+    def stored_bytes(self) -> int:
+        """How many bytes the samples take on the disk."""
+
+    def clock(self) -> float:
+        """Return the time that the home goes by, in seconds since 1970."""
+
+
 def is_fixed(name: str) -> bool:
     """Whether a setting (or a part of the composition) can never be changed."""
     return name in _FIXED or name.startswith("composition.")
@@ -46,7 +69,7 @@ def digest(text: bytes) -> bytes:
     return hashlib.sha256(b"cause.toml\0" + text).digest()
 
 
-def recorded(database: "Database", vault: Vault, name: str = ACCEPTED) -> bytes | None:
+def recorded(database: Database, vault: Vault, name: str = ACCEPTED) -> bytes | None:
     """The accepted (or pending) text of the configuration; None if there is none, HomeError if it is damaged."""
     sealed = database.get(name)
     if sealed is None:
@@ -57,7 +80,7 @@ def recorded(database: "Database", vault: Vault, name: str = ACCEPTED) -> bytes 
         raise HomeError(f"the ledger's record of cause.toml is damaged ({error}): restore a backup") from None
 
 
-def record(database: "Database", vault: Vault, text: bytes, name: str = ACCEPTED) -> None:
+def record(database: Database, vault: Vault, text: bytes, name: str = ACCEPTED) -> None:
     """Store the accepted (or pending) text of the configuration; call it in a transaction."""
     database.set(name, vault.seal(DEVICE_KEY, text, name.encode()))
 
@@ -74,7 +97,7 @@ def format_changes(changes: list[tuple[str, Any, Any]]) -> str:
     return ", ".join(f"{name} {old!r} -> {new!r}" for name, old, new in changes)
 
 
-def in_force(home: "Home") -> Config | None:
+def in_force(home: ConfiguredHome) -> Config | None:
     """The configuration of a home, once its file was compared with the accepted one. Finishes an interrupted change.
 
     Returns
@@ -90,7 +113,7 @@ def in_force(home: "Home") -> Config | None:
     return retried(partial(_in_force, home), pause_s=0.0) if home.read_only else _in_force(home)
 
 
-def _in_force(home: "Home") -> Config | None:
+def _in_force(home: ConfiguredHome) -> Config | None:
     with home.database.reading():
         accepted, pending = (recorded(home.database, home.vault, name) for name in (ACCEPTED, PENDING))
     path = home.layout.config
@@ -125,13 +148,13 @@ def _in_force(home: "Home") -> Config | None:
     )
 
 
-def _settle(home: "Home", text: bytes) -> None:
+def _settle(home: ConfiguredHome, text: bytes) -> None:
     with home.database.transaction():
         record(home.database, home.vault, text)
         home.database.unset(PENDING)
 
 
-def change(home: "Home", new: Config) -> None:
+def change(home: ConfiguredHome, new: Config) -> None:
     """Replace the accepted configuration; after a crash the next opening finishes or drops the change.
 
     Raises
@@ -199,7 +222,7 @@ def changed(config: Config, assignments: Mapping[str, str]) -> Config:
     return new
 
 
-def accepted(home: "Home") -> Config | None:
+def accepted(home: ConfiguredHome) -> Config | None:
     """The configuration that was accepted last, also if the file was edited; None if there is none."""
     text = recorded(home.database, home.vault)
     return None if text is None else parse_config(text, "the ledger")
@@ -216,13 +239,13 @@ def check_accepted(old: Config, new: Config) -> None:
             _check_size(name, before, after, old.settings.slots)
 
 
-def check_key(home: "Home", new: Config) -> None:
+def check_key(home: ConfiguredHome, new: Config) -> None:
     """Refuse a source of the master key that does not open this home's vault; VaultError says why."""
     if dict(new.key) != dict((home.config or new).key):
         Vault.open(home.layout.vault, key_source(new.key, home.layout.folder), home.disk, read_only=True).close()
 
 
-def consequences(home: "Home", new: Config) -> Iterator[str]:
+def consequences(home: ConfiguredHome, new: Config) -> Iterator[str]:
     """Sentences on what a change of the configuration will do."""
     settings = new.settings
     retain = parse_retain(settings.retain)
@@ -237,7 +260,7 @@ def consequences(home: "Home", new: Config) -> Iterator[str]:
         yield "the samples take more than that already: new ones are refused until some are forgotten"
 
 
-def expiring(home: "Home", retain: tuple[int | None, float | None]) -> int:
+def expiring(home: ConfiguredHome, retain: tuple[int | None, float | None]) -> int:
     """How many samples the next learn would destroy under this rule: most rounds, or most seconds."""
     rounds, seconds = retain
     staged = 0

@@ -15,7 +15,7 @@ from cause.errors import ChangedError
 from cause.executors.spawning import context_for, needs_guard, refers_to_script
 
 if TYPE_CHECKING:
-    from cause.device.view import DeviceView
+    from cause.device.core import DeviceCore
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def replay(chain: Chain) -> Verification:
 
 
 def verify(
-    device: "DeviceView",
+    device: "DeviceCore",
     *,
     shards: Collection[int] | None = None,
     processes: int = 1,
@@ -139,7 +139,7 @@ def verify(
     return total
 
 
-def _refuse_what_changed(device: "DeviceView", chains: Sequence[Chain], since: int) -> None:
+def _refuse_what_changed(device: "DeviceCore", chains: Sequence[Chain], since: int) -> None:
     """Raise ChangedError if a shard has changed since: its comparison means nothing."""
     changed = [chain.shard for chain in chains if not device.current(chain.shard, since)]
     if changed:

@@ -1,92 +1,41 @@
-"""What a device answers without a change: its sub-models, predictions, plans, status and proofs."""
+"""Questions to a device: its samples, predictions, plans, status and proofs.
 
-from collections.abc import Callable, Collection
-from contextlib import suppress
+They change nothing of what the device holds, but two things: a damaged sub-model that is met is dropped (its shard then
+waits for training), and samples that are not yet in an additive state are added to it.
+"""
+
+from collections.abc import Callable
 from dataclasses import replace
-from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cause.device.calls import device_call
-from cause.device.lookup import Lookup
+from cause.device.core import DeviceCore, home_of
 from cause.device.matching import Matched, match
 from cause.device.verify import Verification, verify
 from cause.engine import ensemble
 from cause.engine.arguments import check_whole, inputs_of, requests_of
-from cause.engine.chain import Chain
-from cause.engine.engine import Engine
 from cause.engine.executor import Executor
-from cause.engine.journal import Journal
-from cause.engine.learner import Learner
-from cause.engine.memory import SubModel
 from cause.engine.plan import ShardPlan
 from cause.engine.progress import Progress
 from cause.engine.requests import Request, merged
-from cause.engine.results import HeldSample, Voter
+from cause.engine.results import HeldSample
 from cause.engine.voting import VOTES, Labels
-from cause.errors import CauseError, InputError
+from cause.errors import InputError
 from cause.executors import Here
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
     from cause.device.energy.model import EnergyModel
-    from cause.device.home.home import Home
     from cause.device.receipts.receipts import Bundle
     from cause.device.status import Status
 
 
-class DeviceView:
-    """The reading side of a device, on which `Cause` builds.
-
-    Parameters
-    ----------
-    engine
-        Shards, ledger and memory.
-    home
-        The home of the device; None if it is in memory.
-    """
-
-    def __init__(self, engine: Engine, home: "Home | None") -> None:
-        self.engine, self.home = engine, home
-        self.ledger, self.memory, self.system = engine.ledger, engine.memory, engine.system
-        self.classes, self.controller, self.state = engine.classes, engine.controller, engine.state
-        self._lookup = Lookup(engine.state, home)
-        self.is_closed = False
-
-    @property
-    def learner(self) -> Learner:
-        """The learner that trains sub-models, with the pruning and precision of the system."""
-        return self.engine.learner
-
-    @property
-    def lock(self) -> RLock:
-        """The lock of ledger and memory: hold it to read them while other threads may change them."""
-        return self.state.lock
-
-    @property
-    def journal(self) -> Journal:
-        """The journal, which makes changes durable."""
-        return self.state.journal
-
-    @journal.setter
-    def journal(self, journal: Journal) -> None:
-        self.state.journal = journal
-
-    @property
-    def changes(self) -> int:
-        """A counter that grows with each deletion, and with each sub-model that turns out to be damaged."""
-        return self.state.changes
-
-    def current(self, shard: int, since: int) -> bool:
-        """Return whether a shard is unchanged since `changes` had this value: nothing forgotten, nothing damaged."""
-        return self.state.current(shard, since)
-
-    def name_of(self, user: str) -> str:
-        """A user's name as the device stores it: in normal form, or as written if an older home holds that."""
-        return self._lookup.name_of(user)
+class DeviceView(DeviceCore):
+    """The reading side of a device, on which `Cause` builds."""
 
     @device_call
     def samples_of(self, user: str, *, round: int | None = None) -> list[HeldSample]:  # noqa: A002
@@ -95,7 +44,7 @@ class DeviceView:
         Staged samples come last and have no round. A device in memory raises InputError.
         """
         with self.lock:
-            return self._require_home().samples_of(self.name_of(user), round)
+            return home_of(self, "samples_of").samples_of(self.name_of(user), round)
 
     @device_call
     def match(self, user: str, x: ArrayLike, y: ArrayLike | None = None) -> Matched:
@@ -122,38 +71,6 @@ class DeviceView:
             return self.engine.plan(merged(self._lookup.selections(named)))
 
     @device_call
-    def complete_sums(self) -> None:
-        """Add what is not in an additive state, as after a crash: under that law nothing waits.
-
-        Samples that cannot be read are left out; `repair` names the error. Trained sub-models are left as they are.
-        """
-        with suppress(CauseError):
-            self.engine.training.prepare()
-
-    @device_call
-    def waiting(self) -> list[int]:
-        """The shards that wait for training: their head is not their newest segment, or they have none."""
-        self.complete_sums()
-        return self.state.waiting()
-
-    @device_call
-    def heads(self) -> dict[int, SubModel]:
-        """The sub-models that vote, by shard."""
-        self.complete_sums()
-        return self.state.heads()
-
-    @device_call
-    def voters(self) -> list[Voter]:
-        """The sub-models that vote now, each with its weight."""
-        self.complete_sums()
-        return ensemble.voters(self.state)
-
-    @device_call
-    def load(self, sub_model: SubModel) -> bytes | None:
-        """The bytes of a stored sub-model; None if it was deleted meanwhile, or is damaged (it is dropped then)."""
-        return ensemble.loaded(self.state, sub_model)
-
-    @device_call
     def predict(self, x: Any) -> Labels:
         """Predict the label of each sample of `x` by a vote of the heads.
 
@@ -173,11 +90,6 @@ class DeviceView:
         self.state.look()
         self.engine.training.prepare()
         return ensemble.votes(self.state, self.engine.training, self.learner, inputs_of(x))
-
-    @device_call
-    def chains(self, shards: Collection[int] | None = None) -> list[Chain]:
-        """What a replay of each shard needs: retained samples, seeds, and the stored sub-models to compare with."""
-        return self.engine.training.chains(self.learner, shards)
 
     @device_call
     def verify(
@@ -248,11 +160,6 @@ class DeviceView:
 
         self.state.look()
         return status(self, model)
-
-    def _require_home(self) -> "Home":
-        if self.home is None:
-            raise InputError("samples are staged in a home: Cause('device/', …)")
-        return self.home
 
     # Its end, and copies of a device in memory
 

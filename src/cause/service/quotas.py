@@ -5,8 +5,8 @@ import threading
 from dataclasses import dataclass
 
 from cause.common.units import format_bytes
+from cause.device.core import home_of
 from cause.device.device import Cause
-from cause.device.status import home_of
 from cause.service.problems import QUOTA, ProblemError
 from cause.service.settings import ServeSettings, share_of
 

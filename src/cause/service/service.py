@@ -15,10 +15,10 @@ from pathlib import Path
 
 from cause.common.hashing import digest
 from cause.device.config import read_config
+from cause.device.core import home_of
 from cause.device.device import Cause
 from cause.device.energy.model import EnergyModel
 from cause.device.home.home import Home
-from cause.device.status import home_of
 from cause.device.store.layout import DEVICE_KEY, Layout
 from cause.device.store.retrying import retried
 from cause.errors import HomeError

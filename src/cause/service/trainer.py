@@ -7,9 +7,10 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from cause.device.core import home_of
 from cause.device.device import Arrived, Cause
 from cause.device.schedule import due, margin_of, may_begin
-from cause.device.status import home_of, waiting
+from cause.device.status import waiting
 from cause.device.store.queries import RoundRow
 from cause.engine.presets import ADDITIVE
 from cause.engine.progress import Step

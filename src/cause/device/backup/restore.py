@@ -24,9 +24,10 @@ from cause.device.store import checksum
 from cause.device.store.anchor import Anchor, Mark
 from cause.device.store.blocks import Files, Meta, open_block, open_meta
 from cause.device.store.database import Database, connect, is_damage
-from cause.device.store.gc import PARTIAL, REPLACED, named_keys, remove_leftovers
+from cause.device.store.gc import PARTIAL, REPLACED, remove_leftovers
 from cause.device.store.layout import BLOCKS, CONFIG, DEVICE_KEY, FORMAT, LEDGER, SUB_MODELS, Layout
 from cause.device.store.lock import Lock
+from cause.device.store.named_keys import named_keys
 from cause.device.store.queries import file_names
 from cause.device.store.restore_ledger import PrunedRows, prune
 from cause.device.store.shelf import PLACE

@@ -15,9 +15,10 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from cause.common.timestamps import time_text
 from cause.common.version import __version__
 from cause.device.log import open_note
-from cause.device.receipts.transparency_log import RESTORE, TransparencyLog, time_text
+from cause.device.receipts.transparency_log import RESTORE, TransparencyLog
 from cause.device.store.database import Database, connect, is_damage
 from cause.device.store.layout import DEVICE_KEY
 from cause.device.store.log_table import raw_entry

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from cause.device.exports.head import Head
 from cause.errors import InputError, LearnerError
 from cause.learners.torch.data import scaling
 
 if TYPE_CHECKING:
     from cause.device.device import Cause
-    from cause.device.exports.export import Head
     from cause.learners.recipe import Recipe
 
 FILE = "ensemble.onnx"
@@ -69,7 +69,7 @@ class Ensemble(nn.Module):
         return torch.where(tied, total, torch.full_like(total, -1.0)).argmax(dim=1)
 
 
-def write(device: "Cause", target: Path, heads: Sequence["Head"]) -> tuple[str, ...]:
+def write(device: "Cause", target: Path, heads: Sequence[Head]) -> tuple[str, ...]:
     """Write one file with all heads, the scaling and the vote."""
     for module in ("onnx", "onnxscript"):
         if find_spec(module) is None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cause.common.hashing import pack, pack_digests
+from cause.common.timestamps import time_text
 from cause.common.version import __version__
 from cause.device.log import (
     VerifierKey,
@@ -25,7 +26,7 @@ from cause.device.log import (
     verify_inclusion,
 )
 from cause.device.receipts.own_form import entry_of, own_form
-from cause.device.receipts.transparency_log import TransparencyLog, time_text
+from cause.device.receipts.transparency_log import TransparencyLog
 from cause.device.store.database import Database
 from cause.device.store.layout import DEVICE_KEY
 from cause.device.store.leases import Leases

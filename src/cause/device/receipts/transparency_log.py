@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from typing import Any
 
 from cause.device.log import (
@@ -212,8 +211,3 @@ class TransparencyLog:
             raise LogError(f"the log's entries do not lead to its root at {size}: `cause doctor --home` tells more")
         self.table.replace_nodes(nodes)
         return frontier
-
-
-def time_text(seconds: float) -> str:
-    """A time as receipts show it: UTC, in milliseconds."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

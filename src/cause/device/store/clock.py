@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from cause.device.receipts.transparency_log import time_text
+from cause.common.timestamps import time_text
 from cause.device.store.database import Database
 
 TOLERANCE_S = 3_600.0

@@ -2,19 +2,14 @@
 
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from cause.device.disk import Disk
 from cause.device.store import checksum
 from cause.device.store.database import Database
 from cause.device.store.layout import CONFIG, DEVICE_KEY, LEDGER, UNFINISHED, Layout
+from cause.device.store.named_keys import named_keys
+from cause.device.store.sealed_store import SealedStore
 from cause.errors import HomeError
-
-if TYPE_CHECKING:
-    from cause.device.store.sealed_store import SealedStore
-
-KEYED = ("blocks", "staged", "segments", "directory", "sub_models", "requests", "manifests")
-"""The tables whose column `key` names keys of the vault. Keys that none of them names are destroyed at opening."""
 
 SEALED = re.compile("[0-9a-f]{32}")
 """The name of a file of sealed samples, or of a sealed sub-model: that of its key."""
@@ -39,13 +34,7 @@ def remove_leftovers(layout: Layout, disk: Disk) -> None:
         disk.sync_folder(layout.folder)
 
 
-def named_keys(database: Database) -> set[bytes]:
-    """The names of all keys that a home needs."""
-    query = " UNION ALL ".join(f"SELECT key FROM {table} WHERE key IS NOT NULL" for table in KEYED)
-    return {bytes(key) for (key,) in database.rows(query)} | {DEVICE_KEY}
-
-
-def clean(store: "SealedStore", database: Database) -> None:
+def clean(store: SealedStore, database: Database) -> None:
     """Destroy keys and files that no table names.
 
     If the ledger as read is not durable yet, the next opening may find an older state that still names them: then they

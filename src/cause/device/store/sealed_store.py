@@ -3,21 +3,33 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import cast
+from typing import Protocol, cast
 
 from cause.common.zeroize import Sweeper
 from cause.device.disk import Disk
-from cause.device.home.anchoring import AnchorKeeper
 from cause.device.store.blocks import Files
 from cause.device.store.database import Database
 from cause.device.store.forked import Unusable
 from cause.device.store.garbage import Garbage
-from cause.device.store.gc import named_keys
 from cause.device.store.layout import Layout
+from cause.device.store.named_keys import named_keys
 from cause.device.store.stored_upload import BlockStore
 from cause.device.vault import Vault
 from cause.device.vault.secrets_in_memory import wipe
 from cause.errors import HomeError
+
+
+class LastCommit(Protocol):
+    """A record of the ledger's last commit beside the keys; see `cause.device.home.anchoring`."""
+
+    def advance(self, database: Database) -> None:
+        """Write the last commit into the record."""
+
+    def sync(self) -> None:
+        """Make the record durable, unless the next erasure of the vault does."""
+
+    def synced(self) -> None:
+        """Note that the record is durable: the vault's erasure has synced it with the keys."""
 
 
 class SealedStore:
@@ -48,7 +60,7 @@ class SealedStore:
         disk: Disk,
         open_vault: Callable[[], Vault],
         database: Database,
-        anchor: AnchorKeeper,
+        anchor: LastCommit,
         vault: Vault,
         check: Callable[[], None] | None = None,
     ) -> None:
