@@ -126,13 +126,14 @@ def naming_damage(home: Path) -> Iterator[None]:
     try:
         yield
     except BROKEN as error:
+        from cause.device.advice import doctor_advice
         from cause.device.fsck import examine_home
 
         problems = examine_home(home).problems
         if not problems:
             raise
         raise HomeError(
-            f"{str(home)!r} is damaged ({type(error).__name__}): {problems[0].what}; `cause doctor --home` tells more"
+            f"{str(home)!r} is damaged ({type(error).__name__}): {problems[0].what}", doctor_advice(home)
         ) from None
 
 
@@ -301,11 +302,11 @@ def config_of(home: Path) -> "Config":
     need("cryptography", "home")
     from cause.device.attach import is_home
     from cause.device.config import read_config
-    from cause.device.store.layout import Layout
+    from cause.device.store.layout import Layout, not_a_home
 
     path = Layout(home).config
     if not is_home(Layout(home)):
-        raise HomeError(f"{str(home)!r} is not a home: `cause init` makes one")
+        raise not_a_home(home)
     return read_config(path)
 
 

@@ -21,7 +21,7 @@ from cause.device.config import (
 )
 from cause.device.disk import Disk
 from cause.device.home.home import Home
-from cause.device.store.layout import UNFINISHED, Layout
+from cause.device.store.layout import UNFINISHED, Layout, not_a_home
 from cause.device.vault.sources import new_master_key
 from cause.engine.arguments import refuse_unknown
 from cause.engine.law import check_composition, default_shards, default_system
@@ -70,7 +70,7 @@ def attach(
     layout, values, own_learner = Layout(folder), _values(arguments), learner
     if not is_home(layout):
         if learner is None or read_only:
-            raise HomeError(f"{str(folder)!r} is not a home: `cause init` makes one")
+            raise not_a_home(folder)
         settings = Settings(**{"system": default_system(learner), "shards": default_shards(learner), **values})
         check_composition(learner, parse_system(settings.system)[1], settings.shards)
         composition = composed(settings.system, learner, settings.shards, settings.memory, settings.slots)
@@ -92,7 +92,6 @@ def attach(
     settings = config.settings
     home = Home(folder, config.source(layout.folder), read_only=read_only, **parts)
     home.apply(settings)
-    home.system = config.system
     if home.config is not None and home.config.settings != settings:  # the opening finished a change of them
         home.close()
         return attach(folder, own_learner, arguments, key, read_only=read_only, **parts)

@@ -39,7 +39,7 @@ class Erasures:
     def load_home(self, home: "Home") -> None:
         """Load the state of a home that was opened, and finish requests that its last process left unfinished."""
         home.check_recipe(self._engine.learner)
-        home.memory = self._engine.memory
+        home.bind(self._engine.memory)
         if home.read_only:
             home.refresh(home.memory)
             return

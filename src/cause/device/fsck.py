@@ -17,7 +17,7 @@ from cause.device.store.anchor import Anchor, Mark
 from cause.device.store.blocks import Files, open_block
 from cause.device.store.clock import Clock
 from cause.device.store.database import Database
-from cause.device.store.layout import BLOCKS, DEVICE_KEY, SUB_MODELS, Layout
+from cause.device.store.layout import BLOCKS, DEVICE_KEY, SUB_MODELS, Layout, not_a_home
 from cause.device.store.named_keys import named_keys
 from cause.device.store.queries import Queries, StoredRows
 from cause.device.store.seals import open_identity
@@ -70,7 +70,7 @@ def examine_home(folder: str | Path) -> Health:
     problems: list[Problem] = []
     notes: list[str] = []
     if not layout.folder.is_dir() or not (layout.config.exists() or layout.vault.exists() or layout.ledger.exists()):
-        raise HomeError(f"{str(folder)!r} is not a home: `cause init` makes one")
+        raise not_a_home(folder)
     try:
         config = read_config(layout.config)
         config.source(layout.folder)
@@ -104,9 +104,9 @@ def examine_home(folder: str | Path) -> Health:
                 notes += look.strays()
                 notes += filter(None, [Clock(database).doubt()])
     except FormatError as error:
-        return Health([*problems, Problem(_message(error), OTHER_FORMAT)], notes)
+        return Health([*problems, Problem(error.reason, OTHER_FORMAT)], notes)
     except HomeError as error:
-        return Health([*problems, Problem(_message(error), RESTORE)], notes)
+        return Health([*problems, Problem(error.reason, RESTORE)], notes)
     except (ValueError, TypeError, KeyError, IndexError, struct.error, OverflowError) as error:
         return Health([*problems, Problem(f"the ledger holds a value that makes no sense: {error}", RESTORE)], notes)
     if not problems and (config.learner or {}).get("kind") == "additive":
@@ -138,7 +138,7 @@ def _anchor(layout: Layout, config: Config) -> _AnchorState:
     except VaultError:  # the caller reports keys that do not open
         return _AnchorState(readable=False)
     except HomeError as error:
-        return _AnchorState(readable=False, problems=[Problem(_message(error), RESTORE)])
+        return _AnchorState(readable=False, problems=[Problem(error.reason, RESTORE)])
     torn = ["a copy of the anchor is damaged or torn: the next opening for writing mends it"] if anchor.damaged else []
     return _AnchorState(anchor.mark, notes=torn)
 
@@ -164,10 +164,6 @@ def _vault_problems(layout: Layout, config: Config) -> list[Problem]:
     except VaultError as error:
         return [Problem(str(error), LOST_KEYS)]
     return []
-
-
-def _message(error: HomeError) -> str:
-    return str(error).removesuffix("; `cause doctor --home` tells more")  # this is the doctor
 
 
 def _remedy(name: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from cause.common.files import absolute, check_writable
 from cause.common.home_paths import refuse_inside_home
 from cause.common.version import __version__
+from cause.device.advice import doctor_advice
 from cause.device.backup.archive import VERSION, ArchiveWriter, Manifest, manifest_bytes
 from cause.device.disk import Disk
 from cause.device.home.home import Home
@@ -39,7 +40,7 @@ def snapshot(ledger: Path) -> bytes:
             copy.execute("VACUUM")
             return copy.serialize()
     except sqlite3.Error as error:
-        raise HomeError(f"cannot read the ledger {str(ledger)!r}: {error}; `cause doctor --home` tells more") from None
+        raise HomeError(f"cannot read the ledger {str(ledger)!r}: {error}", doctor_advice(ledger.parent)) from None
 
 
 def backup(home: Home, target: str | Path) -> BackedUp:

@@ -56,11 +56,6 @@ class AnchorKeeper:
                 if mark != self._anchor.mark:
                     self._anchor.write(mark)
 
-    def sync(self) -> None:
-        """Make the anchor durable, unless the next erasure of the vault does; HomeError if the disk refuses."""
-        if self._anchor is not None:
-            self._anchor.sync()
-
     def synced(self) -> None:
         """Note that the last record is durable: the vault's erasure has synced it with the keys."""
         if self._anchor is not None:

@@ -74,7 +74,7 @@ def log_problems(database: Database, vault: Vault) -> Iterator[str]:
             (size, root), verifier = log.head(), log.verifier
             frontier, nodes = log.recomputed(size)
         except LogError as error:
-            yield str(error).removesuffix(": `cause doctor --home` tells more")
+            yield error.reason
             return
         if frontier.root != root:
             yield f"the entries of the log do not lead to its root at {size} entries"

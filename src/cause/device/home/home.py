@@ -11,6 +11,7 @@ import struct
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 from cause.common.units import parse_bytes
 from cause.common.zeroize import overwrite_freed_memory
 from cause.device import settings
+from cause.device.advice import doctor_advice
 from cause.device.config import Settings, parse_retain
 from cause.device.disk import Disk
 from cause.device.home.anchoring import AnchorKeeper
@@ -44,6 +46,7 @@ from cause.device.store.lock import Lock
 from cause.device.store.queries import Queries
 from cause.device.store.relayout import random_permutation
 from cause.device.store.reserve import Reserve
+from cause.device.store.retrying import retried
 from cause.device.store.sealed_store import SealedStore
 from cause.device.store.shelf import HomeShelf
 from cause.device.store.stored_sub_models import StoredSubModels
@@ -69,6 +72,30 @@ BROKEN = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, M
 """What code raises when a stored value is damaged, and so of another type or size than it was."""
 READER_TRIES = 8
 """How often a reader looks again while another process changes keys and tables."""
+
+
+@dataclass
+class _OpenedParts:
+    """The parts of a home that are open; while it is being opened, or when that failed, some of them."""
+
+    vault: Vault | None = None
+    anchor: AnchorKeeper | None = None
+    database: Database | None = None
+    store: SealedStore | None = None
+
+    def close(self) -> None:
+        """Close the ledger, then the keys, then the anchor, also if one of them cannot be closed."""
+        with ExitStack() as parts:  # the last one is called first
+            for part in (self.anchor, self.store or self.vault, self.database):
+                if part is not None:
+                    parts.callback(part.close)
+
+    def disable_in_fork(self) -> None:
+        """Make keys and ledger unusable in a forked process."""
+        if self.store is not None:
+            self.store.disable_in_fork()
+        if self.database is not None:
+            self.database.disable_in_fork()
 
 
 class Home(Journal):
@@ -104,9 +131,7 @@ class Home(Journal):
     recipe = b""
     environment = ""
     memory: Memory
-    """The memory that holds the sub-models; the device sets it."""
-    system: System
-    """What the home is composed of; `cause.device.attach.attach` sets it."""
+    """The memory that holds the sub-models; see `bind`."""
     permutation = staticmethod(random_permutation)
 
     def __init__(
@@ -128,6 +153,7 @@ class Home(Journal):
         self.disk = disk = disk or Disk()
         layout.check()
         self._process = os.getpid()
+        self._opened = _OpenedParts()
         self._lock = None if read_only else Lock(layout.lock)
         self.directory = Directory()
         self._reserve = Reserve(layout.reserve, disk, self.directory, storage_bytes)
@@ -149,16 +175,17 @@ class Home(Journal):
         """Open keys and tables, and make the services that are given these."""
         layout, disk, read_only = self.layout, self.disk, self.read_only
         open_vault = partial(Vault.open, layout.vault, source, disk, read_only=read_only)
-        self._vault = open_vault()
-        self._anchor = AnchorKeeper(layout, self._vault, disk, read_only=read_only)
-        self.database = database = Database(
-            layout.ledger, vault=self._vault, read_only=read_only, connect=connect, disk=disk, check=self._anchor.check
+        opened = self._opened
+        opened.vault = vault = open_vault()
+        opened.anchor = self._anchor = anchor = AnchorKeeper(layout, vault, disk, read_only=read_only)
+        opened.database = self.database = database = Database(
+            layout.ledger, vault=vault, read_only=read_only, connect=connect, disk=disk, check=anchor.check
         )
-        self.store = store = SealedStore(
-            layout, disk, open_vault, database, self._anchor, self._vault, self._check_place
+        opened.store = self.store = store = SealedStore(
+            layout, disk, open_vault, database, anchor, vault, self._check_place
         )
         database.before_transaction.append(self._check_place)
-        database.after_commit += [store.garbage.committed, partial(self._anchor.advance, database)]
+        database.after_commit += [store.garbage.committed, partial(anchor.advance, database)]
         self.tables, self.queries = Tables(database), Queries(database)
         tables = self.tables
         self.time = Clock(database, wall_clock)
@@ -282,20 +309,26 @@ class Home(Journal):
             if self._lock is not None:
                 parts.callback(self._lock.close)
                 parts.callback(self._refill)  # once the ledger has given its write-ahead log back
-            for part in ("_anchor", "store" if hasattr(self, "store") else "_vault", "database"):
-                if hasattr(self, part):
-                    parts.callback(getattr(self, part).close)
+            parts.callback(self._opened.close)
 
     def disable_in_fork(self) -> None:
         """Make the home unusable in a forked process: it must neither write nor keep the lock."""
         if self._lock is not None:
             self._lock.close()
-        if hasattr(self, "store"):
-            self.store.disable_in_fork()
-        if hasattr(self, "database"):
-            self.database.disable_in_fork()
+        self._opened.disable_in_fork()
 
     # Opening
+
+    @property
+    def system(self) -> System:
+        """What the home is composed of, as its configuration says."""
+        if self.config is None:
+            raise HomeError(f"{str(self.layout.folder)!r} has no 'cause.toml': put it back, or restore a backup")
+        return self.config.system
+
+    def bind(self, memory: Memory) -> None:
+        """Set the memory that holds the sub-models; a device does so before it loads the home."""
+        self.memory = memory
 
     def load(self, memory: Memory) -> None:
         """Load ledger and memory from the tables; a writer also finishes what an error or a crash stopped.
@@ -312,8 +345,9 @@ class Home(Journal):
                 self.receipts.issue()  # those that a crash kept from being signed
         except BROKEN as error:
             raise HomeError(
-                f"the ledger of {str(self.layout.folder)!r} holds a value that makes no sense "
-                f"({type(error).__name__}): `cause doctor --home` tells more"
+                f"the ledger of {str(self.layout.folder)!r} holds a damaged value "
+                f"({type(error).__name__} while it was read)",
+                doctor_advice(self.layout.folder),
             ) from None
 
     def refresh(self, memory: Memory) -> bool:
@@ -324,21 +358,20 @@ class Home(Journal):
         HomeError, VaultError
             If keys and tables do not fit together after several tries.
         """
-        for attempt in range(READER_TRIES):
+
+        def load_again() -> int:
             (version,) = self.database.row("PRAGMA data_version")
-            if version == self._version:
-                return False
-            try:
+            if version != self._version:
                 self.store.reopen()
                 self.load(memory)
-                if all(name in self.vault for name in self.shelf.names.values()):
-                    break
-            except (HomeError, VaultError):  # keys and tables may have been read at two different moments
-                if attempt == READER_TRIES - 1:
-                    raise
-            time.sleep(0.001 * 2**attempt)
-        self._version = version
-        return True
+            return int(version)
+
+        def fits(version: int) -> bool:
+            return version == self._version or all(name in self.vault for name in self.shelf.names.values())
+
+        version = retried(load_again, tries=READER_TRIES, pause_s=0.001, errors=(HomeError, VaultError), fits=fits)
+        changed, self._version = version != self._version, version
+        return changed
 
     def check_recipe(self, learner: Learner) -> None:
         """Refuse a learner whose recipe is not that of the stored sub-models; a deferred one once it is loaded.

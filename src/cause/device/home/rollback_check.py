@@ -68,7 +68,7 @@ def find_rollback(vault: Vault, database: Database, anchored: Mark | None) -> st
             return None
         size = log.size
     except LogError as error:
-        return str(error).removesuffix(": `cause doctor --home` tells more")
+        return error.reason
     return f"the log of {size} entries does not begin with the {anchored.log_size} entries that its keys know"
 
 

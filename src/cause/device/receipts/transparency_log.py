@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from cause.device.advice import doctor_advice
 from cause.device.log import (
     Checkpoint,
     Frontier,
@@ -49,7 +50,7 @@ class TransparencyLog:
         """A stored hash of the Merkle tree; LogError if it is missing."""
         node = self.table.node(level, index)
         if node is None:
-            raise LogError(f"the log has lost node ({level}, {index}): `cause doctor --home` tells more")
+            raise LogError(f"the log has lost node ({level}, {index})", doctor_advice())
         return node
 
     @property
@@ -76,7 +77,7 @@ class TransparencyLog:
                 raise ValueError
             return int(size), bytes.fromhex(root)
         except (ValueError, AttributeError):
-            raise LogError("the head of the log is damaged: `cause doctor --home` tells more") from None
+            raise LogError("the head of the log is damaged", doctor_advice()) from None
 
     def note_head(self) -> None:
         """Record the head in the log of an early version, which did not."""
@@ -94,7 +95,7 @@ class TransparencyLog:
             frontier, added = frontier.append(leaf_hash(body))
             nodes += added
         if frontier.size != size:
-            raise LogError(f"the log has lost entry {frontier.size} of {size}: `cause doctor --home` tells more")
+            raise LogError(f"the log has lost entry {frontier.size} of {size}", doctor_advice())
         return frontier, nodes
 
     def begins_with(self, size: int, root: bytes) -> bool:
@@ -143,9 +144,7 @@ class TransparencyLog:
         """
         signer, (size, root) = self._signer(), self.head()
         if root_at(self, size) != root:
-            raise LogError(
-                f"the log's nodes do not lead to its root at {size} entries: `cause doctor --home` tells more"
-            )
+            raise LogError(f"the log's nodes do not lead to its root at {size} entries", doctor_advice())
         return sign_checkpoint(Checkpoint(signer.verifier.name, size, root), signer)
 
     def consistency(self, since: Checkpoint) -> list[bytes]:
@@ -208,6 +207,6 @@ class TransparencyLog:
             return frontier
         frontier, nodes = self.recomputed(size)
         if frontier.root != root:
-            raise LogError(f"the log's entries do not lead to its root at {size}: `cause doctor --home` tells more")
+            raise LogError(f"the log's entries do not lead to its root at {size}", doctor_advice())
         self.table.replace_nodes(nodes)
         return frontier

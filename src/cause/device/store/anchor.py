@@ -93,11 +93,8 @@ class Anchor:
                 self.file = disk.open(self.path)
             except OSError as error:
                 raise HomeError(f"cannot open {str(self.path)!r}: {error.strerror}") from None
-            files = getattr(vault, "sync_with", None)
-            self._alone = files is None
-            if files is not None:
-                files.append(self.file)
-                vault.on_recovery.append(self._write_again)
+            vault.sync_with.append(self.file)
+            vault.on_recovery.append(self._write_again)
             self._rewrite()
 
     @classmethod
@@ -158,15 +155,6 @@ class Anchor:
         except OSError as error:
             raise HomeError(f"cannot write {str(self.path)!r}: {error.strerror}") from None
 
-    def sync(self) -> None:
-        """Make the anchor durable, unless the vault does."""
-        if self.file is not None and self._alone and self._unsynced:
-            try:
-                self._disk.sync(self.file)
-            except OSError as error:
-                raise HomeError(f"cannot sync {str(self.path)!r}: {error.strerror}") from None
-            self.synced()
-
     def synced(self) -> None:
         """Note that the last record is durable: the next one goes into the other slot."""
         if self._unsynced:
@@ -175,11 +163,8 @@ class Anchor:
     def close(self) -> None:
         """Close the file."""
         if self.file is not None:
-            try:
-                self.sync()
-            finally:
-                self.file.close()
-                self.file = None
+            self.file.close()
+            self.file = None
 
     def _opened(self, page: bytes) -> tuple[int, Mark] | None:
         if len(page) < _HEAD.size:

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from cause.device.advice import doctor_advice
 from cause.device.store.connection import LedgerConnection
 from cause.device.vault import Vault
 from cause.device.vault.sealing import derive
@@ -121,7 +122,7 @@ def parse_sum(text: object) -> int:
             raise ValueError
         return int(text, 16)
     except ValueError:
-        raise HomeError("the ledger's checksum is damaged: `cause doctor --home` tells more") from None
+        raise HomeError("the ledger's checksum is damaged", doctor_advice()) from None
 
 
 def tables(database: LedgerConnection) -> list[tuple[str, list[str]]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from cause.device.advice import doctor_advice
 from cause.device.disk import Disk
 from cause.device.store.checksum import CHECKSUM, RowChecksum, rows_key
 from cause.device.store.forked import never_collect, refuse
@@ -312,9 +313,9 @@ class Database:
             yield
         except (sqlite3.Error, sqlite3.Warning) as error:
             self.invalidate()  # part of a statement may have been counted
-            hint = "; `cause doctor --home` tells more" if isinstance(error, sqlite3.DatabaseError) else ""
+            advice = doctor_advice(self.path.parent) if isinstance(error, sqlite3.DatabaseError) else ""
             reason = " ".join(str(error).split())[:200]  # SQLite quotes a damaged schema, line by line
-            raise HomeError(f"cannot {what} the ledger {str(self.path)!r}: {reason}{hint}") from None
+            raise HomeError(f"cannot {what} the ledger {str(self.path)!r}: {reason}", advice) from None
 
 
 def _without_comments(script: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cause.common.names import fold
+from cause.device.advice import doctor_advice
 from cause.device.store.database import Database
 from cause.device.store.seals import name_of, padded
 from cause.device.vault import Vault, seal
@@ -85,7 +86,7 @@ class Directory:
         try:
             return self._names[pseudonym]
         except KeyError:
-            raise HomeError(f"pseudonym {pseudonym} has no user: `cause doctor --home` tells more") from None
+            raise HomeError(f"pseudonym {pseudonym} has no user", doctor_advice()) from None
 
     def pseudonym(self, user: str) -> int | None:
         """The pseudonym of a user, or None if nothing of theirs was ever part of a round or all of it is forgotten."""
@@ -193,4 +194,4 @@ def _recorded_name(database: Database, vault: Vault, pseudonym: int) -> str:
                 return name_of(vault.open_sealed(bytes(first), bytes(sealed), b"user" + bytes(first)))
             except (VaultError, UnicodeDecodeError):
                 continue
-    raise HomeError(f"an upload of pseudonym {pseudonym} has lost a key: `cause doctor --home` tells more")
+    raise HomeError(f"an upload of pseudonym {pseudonym} has lost a key", doctor_advice(database.path.parent))

@@ -3,6 +3,7 @@
 import re
 from contextlib import suppress
 
+from cause.device.advice import doctor_advice
 from cause.device.disk import Disk
 from cause.device.store import checksum
 from cause.device.store.database import Database
@@ -59,7 +60,7 @@ def clean(store: SealedStore, database: Database) -> None:
     if (held - named) & on_disk:  # whole samples or sub-models: has the ledger lost their rows?
         problem = checksum.problem(database, checksum.rows_key(store.vault, DEVICE_KEY))
         if problem is not None:
-            raise HomeError(f"{str(store.layout.folder)!r}: {problem}: `cause doctor --home` tells more")
+            raise HomeError(f"{str(store.layout.folder)!r}: {problem}", doctor_advice(store.layout.folder))
     store.vault.erase(held - named)
     try:
         for files, names in listed:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cause.common.names import fold
+from cause.device.advice import doctor_advice
 from cause.device.store.blocks import ID_BYTES, Block, new_handles
 from cause.device.store.clock import Clock
 from cause.device.store.reserve import Reserve
@@ -132,9 +133,9 @@ class Inbox:
             try:
                 user = name_of(self._store.vault.open_sealed(first.name, first.sealed_user, b"staged" + first.name))
             except VaultError as error:
-                where = str(self._store.layout.folder)
+                folder = self._store.layout.folder
                 raise HomeError(
-                    f"a staged upload in {where!r} cannot be opened ({error}): `cause doctor --home` tells more"
+                    f"a staged upload in {str(folder)!r} cannot be opened ({error})", doctor_advice(folder)
                 ) from None
             samples, size = sum(row.samples for row in rows), sum(row.size for row in rows)
             names = tuple(row.name for row in rows)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from cause.device.advice import doctor_advice
 from cause.device.store.clock import since_boot
 from cause.device.store.database import Database
 from cause.errors import HomeError, InputError
@@ -114,7 +115,8 @@ class Leases:
         try:
             return {int(shard): float(seconds) for shard, seconds in json.loads(stored)[part]}
         except (ValueError, TypeError, LookupError):
-            raise HomeError("the record of leases is damaged: `cause doctor --home` tells more") from None
+            folder = self._database.path.parent
+            raise HomeError("the record of leases is damaged", doctor_advice(folder)) from None
 
     def _write(self, *, sent: dict[int, float], alive: dict[int, float]) -> None:
         with self._database.transaction():

@@ -2,6 +2,7 @@
 
 import json
 
+from cause.device.advice import doctor_advice
 from cause.device.store.directory import Directory
 from cause.device.store.inbox import Inbox
 from cause.device.store.ledger import HomeLedger
@@ -12,8 +13,6 @@ from cause.device.store.tables import Tables
 from cause.device.vault import Vault
 from cause.engine.memory import Memory, SubModel
 from cause.errors import HomeError, VaultError
-
-DAMAGED = "the ledger and the keys of {!r} do not fit together ({}): `cause doctor --home` tells more"
 
 
 class Loader:
@@ -72,7 +71,11 @@ class Loader:
         held = vault.names()
         for name, upload in self._tables.samples.blocks():
             if name not in held:
-                raise HomeError(DAMAGED.format(str(self._store.layout.folder), f"upload {upload} has lost a key"))
+                folder = self._store.layout.folder
+                raise HomeError(
+                    f"the ledger and the keys of {str(folder)!r} do not fit together (upload {upload} has lost a key)",
+                    doctor_advice(folder),
+                )
         self._directory.load(self._tables.database, vault)
         self._ledger.load()
         self._inbox.load()

@@ -25,9 +25,6 @@ class LastCommit(Protocol):
     def advance(self, database: Database) -> None:
         """Write the last commit into the record."""
 
-    def sync(self) -> None:
-        """Make the record durable, unless the next erasure of the vault does."""
-
     def synced(self) -> None:
         """Note that the record is durable: the vault's erasure has synced it with the keys."""
 
@@ -137,7 +134,6 @@ class SealedStore:
             return
         self._database.harden()
         self._anchor.advance(self._database)
-        self._anchor.sync()
         if self.vault.erase(names):
             self._anchor.synced()  # with the keys
         self._sweeper.soon()

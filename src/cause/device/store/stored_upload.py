@@ -15,6 +15,7 @@ from cause.common import positions as pos
 from cause.common.hashing import Hashes, keyed_int, pack, scatter
 from cause.common.positions import Positions
 from cause.common.zeroize import wipe_arrays
+from cause.device.advice import doctor_advice
 from cause.device.store.blocks import (
     HANDLE_BYTES,
     ID_BYTES,
@@ -87,8 +88,8 @@ class BlockStore:
             raise self._lost(name, error) from None
 
     def _lost(self, name: bytes, why: object) -> HomeError:
-        path = str(self.files.path(name))
-        return HomeError(f"samples in {path!r} are damaged or lost ({why}): `cause doctor --home` tells more")
+        path = self.files.path(name)
+        return HomeError(f"samples in {str(path)!r} are damaged or lost ({why})", doctor_advice(path.parent.parent))
 
 
 class Blocks:
