@@ -108,7 +108,10 @@ def assemble(
         refuse_unknown("Cause", bounds, DEVICE_ARGUMENTS)
         raise InputError(f"{next(iter(bounds), 'key')!r} is for a device with a home: Cause('device/', …)")
     if learner is None:
-        raise InputError("a device needs a learner")
+        raise InputError(
+            "Cause(…) has no learner: give learner=SklearnLearner(…), TorchLearner(…) or AdditiveLearner(…), or the "
+            "folder of an existing home"
+        )
     system = arguments["system"]
     if not isinstance(system, System):
         system = parse_system(system or default_system(learner))[1]

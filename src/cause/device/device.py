@@ -78,8 +78,16 @@ class Cause(DeviceView):
         Trains segments instead of `workers`.
     watch
         Called after each epoch of a training.
-    **bounds
-        Further settings of a home: `storage`, `retain`, `repair`, `deadline_days`.
+    storage
+        The most room that the samples of a home may take, as `"2GB"`; without limit unless it is given.
+    retain
+        How long a home keeps samples, as `"30 rounds"` or `"90 days"`; for ever unless it is given.
+    repair
+        Whether a forget in a home retrains before it returns, "now" (the default) or "later", unless the call says.
+    deadline_days
+        Within how many days a home must have repaired after a request; 30 unless it is given.
+    **unknown
+        Refused; the error names the nearest argument.
 
     Raises
     ------
@@ -122,7 +130,11 @@ class Cause(DeviceView):
         workers: int | None = None,
         executor: Executor | None = None,
         watch: Watch | None = None,
-        **bounds: Any,
+        storage: str | None = None,
+        retain: str | None = None,
+        repair: str | None = None,
+        deadline_days: float | None = None,
+        **unknown: Any,
     ) -> None:
         refuse_rerun()
         check_device(home, learner, system)
@@ -131,6 +143,9 @@ class Cause(DeviceView):
         arguments |= {"classes": classes, "seed": seed, "workers": workers, "input_dtype": input_dtype}
         arguments["input_shape"] = None if input_shape is None else tuple(input_shape)
         trainer = None if learner is None else as_learner(learner)
+        bounds: dict[str, Any] = {"storage": storage, "retain": retain, "repair": repair}
+        bounds["deadline_days"] = deadline_days
+        bounds = {name: value for name, value in bounds.items() if value is not None} | unknown
         parts = assemble(home, trainer, arguments, bounds, key, read_only=read_only)
         try:
             engine = parts.engine(executor, ledger, shelf, journal)
@@ -493,6 +508,16 @@ class Cause(DeviceView):
         with self.lock:
             self._erasures.resume()
         return self._train(stop)[1]
+
+    @device_call
+    def cancel_training(self) -> None:
+        """Stop the training under way, if there is one; the shards go on waiting. Any thread may call this."""
+        self.engine.executor.cancel()
+
+    @property
+    def failed_shards(self) -> dict[int, Exception]:
+        """The waiting shards whose last training failed, each with its error."""
+        return dict(self.engine.training.failed)
 
     def _retrain(self) -> int:
         return self._train()[1]

@@ -106,13 +106,15 @@ def replay_on(executor: Executor, device: "DeviceCore", chains: Sequence[Chain],
         closing(executor.train(learner, work, lambda *_: None)) as blobs,
     ):
         try:
-            for runs, unverifiable in planned:
+            for chain, (runs, unverifiable) in zip(chains, planned, strict=True):
                 result = Replayed([], [], unverifiable)
                 for run in runs:
                     for task, stored in zip(run.tasks, run.stored, strict=True):
                         blob = next(blobs)
                         if blob is None:
-                            raise ChangedError("something was forgotten during the replay: verify again")
+                            raise ChangedError(
+                                f"something of shard {chain.shard} was forgotten during the replay: verify again"
+                            )
                         if stored is not None:
                             compared = result.identical if blob == stored else result.mismatched
                             compared.append(task.lesson.segment)

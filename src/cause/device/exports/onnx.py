@@ -95,7 +95,7 @@ def write(device: "Cause", target: Path, heads: Sequence[Head]) -> tuple[str, ..
         first = (str(error).splitlines() or [""])[0]
         raise LearnerError(f"the network cannot be written as ONNX: {first}") from None
     if program is None:
-        raise LearnerError("the network cannot be written as ONNX")
+        raise LearnerError("torch.onnx.export returned nothing for this network: export it with --form safetensors")
     program.save(str(target / FILE))
     return (FILE, *sorted(path.name for path in target.iterdir() if path.name != FILE))
 
