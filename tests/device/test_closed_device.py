@@ -126,7 +126,7 @@ def test_shards_whose_training_fails_are_listed_with_their_errors():
             raise ValueError("no")
 
     device = Cause(learner=Fails(), shards=1, slots=4)
-    with pytest.raises(CauseError):
+    with pytest.raises(ValueError, match="no; round 1 is recorded"):
         device.learn([TraceUpload("a", 1, (Part(3),))])
     assert list(device.failed_shards) == [0]
     device.cancel_training()

@@ -60,7 +60,8 @@ def attach(
 
     Returns
     -------
-    The home, its settings and its learner.
+    tuple of (Home, Settings, Learner)
+        The home, its settings and its learner.
 
     Raises
     ------
@@ -197,7 +198,7 @@ def create(
 
 
 def _unfinished(layout: Layout) -> bool:
-    """Whether a folder holds a home whose making was interrupted: nothing in it was ever used."""
+    """Return whether a folder holds a home whose making was interrupted: nothing in it was ever used."""
     names = {path.name for path in layout.folder.iterdir()}
     return UNFINISHED in names or names == {UNFINISHED + ".part"}
 
@@ -216,7 +217,7 @@ def _discard(layout: Layout, disk: Disk) -> None:
 
 
 def _values(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that were given, as `cause.toml` has them; InputError for a name that no setting has."""
+    """Return the arguments that were given, as `cause.toml` has them; InputError for a name that no setting has."""
     values = {name: value for name, value in arguments.items() if value is not None}
     if isinstance(values.get("system"), System):
         values["system"] = system_text(values["system"])

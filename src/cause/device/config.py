@@ -240,7 +240,7 @@ def parse_config(data: bytes, where: str) -> Config:
 
 
 def _kind(type_: Any) -> str:
-    """A field's type as it is written: int, or str | None."""
+    """Return a field's type as it is written: int, or str | None."""
     return type_.__name__ if isinstance(type_, type) else str(type_)
 
 

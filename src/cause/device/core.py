@@ -67,7 +67,7 @@ class DeviceCore:
         return self.state.current(shard, since)
 
     def name_of(self, user: str) -> str:
-        """A user's name as the device stores it: in normal form, or as written if an older home holds that."""
+        """Return a user's name as the device stores it: in normal form, or as written if an older home holds that."""
         return self._lookup.name_of(user)
 
     @device_call
@@ -81,30 +81,30 @@ class DeviceCore:
 
     @device_call
     def waiting(self) -> list[int]:
-        """The shards that wait for training: their head is not their newest segment, or they have none."""
+        """Return the shards that wait for training: their head is not their newest segment, or they have none."""
         self.complete_sums()
         return self.state.waiting()
 
     @device_call
     def heads(self) -> dict[int, SubModel]:
-        """The sub-models that vote, by shard."""
+        """Return the sub-models that vote, by shard."""
         self.complete_sums()
         return self.state.heads()
 
     @device_call
     def voters(self) -> list[Voter]:
-        """The sub-models that vote now, each with its weight."""
+        """Return the sub-models that vote now, each with its weight."""
         self.complete_sums()
         return ensemble.voters(self.state)
 
     @device_call
     def load(self, sub_model: SubModel) -> bytes | None:
-        """The bytes of a stored sub-model; None if it was deleted meanwhile, or is damaged (it is dropped then)."""
+        """Return the bytes of a stored sub-model; None if it was deleted, or is damaged (it is dropped then)."""
         return ensemble.loaded(self.state, sub_model)
 
     @device_call
     def chains(self, shards: Collection[int] | None = None) -> list[Chain]:
-        """What a replay of each shard needs: retained samples, seeds, and the stored sub-models to compare with."""
+        """Return what a replay of each shard needs: retained samples, seeds, and the stored sub-models."""
         return self.engine.training.chains(self.learner, shards)
 
 

@@ -305,7 +305,7 @@ class Cause(DeviceView):
 
     @device_call
     def inputs(self) -> InputSpec:
-        """Shape and type of the inputs that the device takes: as set, as the learner says, or as held samples have."""
+        """Return shape and type of the inputs that the device takes: as set, by the learner, or of held samples."""
         return self._rounds.inputs()
 
     @device_call
@@ -323,7 +323,8 @@ class Cause(DeviceView):
 
         Returns
         -------
-        How many segments were trained, and how many samples were trained again.
+        tuple of (int, int)
+            How many segments were trained, and how many samples were trained again.
         """
         self.resume()
         trained, rsn = self._train(stop, except_, once=True)

@@ -71,7 +71,7 @@ def _add(error: Exception, sentence: str) -> bool:
 
 
 def round_recorded(round_: int, samples: int) -> str:
-    """The sentence for an error of `learn` or `close_round` after the round was recorded."""
+    """Return the sentence for an error of `learn` or `close_round` after the round was recorded."""
     return (
         f"round {round_} is recorded with its {samples:,} samples and waits to be trained: do not learn it again, "
         "`cause repair` (or `repair()`) goes on with it"
@@ -79,7 +79,7 @@ def round_recorded(round_: int, samples: int) -> str:
 
 
 def requests_recorded(ids: Sequence[str], in_effect: Sequence[str]) -> str:
-    """The sentence for an error of `forget` after requests were accepted, and some of them took effect.
+    """Return the sentence for an error of `forget` after requests were accepted, and some of them took effect.
 
     >>> requests_recorded(["a1", "b2"], ["a1"])[:60]
     'in effect, so that the samples are destroyed: request a1; do'

@@ -54,7 +54,7 @@ class Health:
     sub_models: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """The result as a dict for JSON."""
+        """Return the result as a dict for JSON."""
         return asdict(self) | {"healthy": not self.problems}
 
 
@@ -149,7 +149,7 @@ def _age(vault: Vault, database: Database, anchor: _AnchorState) -> list[Problem
 
 
 def _settings(database: Database, vault: Vault, config: Config) -> list[Problem]:
-    """Whether `cause.toml` says what was accepted."""
+    """Return whether `cause.toml` says what was accepted."""
     texts = [recorded(database, vault, name) for name in (ACCEPTED, PENDING)]
     accepted = [parse_config(text, "the ledger") for text in texts if text is not None]
     if not accepted or any(not differences(text, config) for text in accepted):
@@ -265,5 +265,5 @@ class _Look:
             yield f"{str(path)!r} is a folder that is not the home's: it is left alone"
 
     def _still(self, table: str, value: bytes | int, column: str = "key") -> bool:
-        """Whether a table still has a row: another process may have deleted it meanwhile."""
+        """Return whether a table still has a row: another process may have deleted it meanwhile."""
         return Queries(self.database).has(table, value, column)

@@ -157,7 +157,7 @@ _Part = tuple[int, NDArray[np.int64], NDArray[Any], NDArray[np.int64], "NDArray[
 
 
 def _held(device: "DeviceCore", user: str) -> Iterator[_Part]:
-    """What is held of a user, an upload at a time: round, positions, inputs, labels and handles, all copies."""
+    """Yield what is held of a user, an upload at a time: round, positions, inputs, labels and handles, all copies."""
     ledger, home = device.ledger, device.home
     for name in ledger.names_like(user):
         for round_ in ledger.rounds_of(name):

@@ -65,12 +65,12 @@ class Rounds:
         self._ledger, self._state = engine.ledger, engine.state
 
     def inputs(self) -> InputSpec:
-        """Shape and type of the inputs that the device takes: as set, as the learner says, or as held samples have."""
+        """Return shape and type of the inputs that the device takes: as set, by the learner, or of held samples."""
         with self._state.lock:
             return spec_of(self._inputs, self._engine.learner, self._ledger, self._state.journal.staged_kind)
 
     def checked(self, uploads: Any) -> Any:
-        """The uploads of a round in the form that the device keeps; see `cause.engine.arrivals.check_round`."""
+        """Return the uploads of a round in the form that the device keeps; see `cause.engine.arrivals.check_round`."""
         return check_round(uploads, self.inputs(), self._engine.learner)
 
     def begin(self, uploads: Uploads, idempotency_key: str | None, *, empty: bool) -> tuple[Learned, list[int]]:
@@ -185,7 +185,7 @@ class Rounds:
         return Arrived(recorded.round, recorded.active, len(recorded.uploads), recorded.samples), False
 
     def _first_untrained(self, shard: int) -> SegmentKey:
-        """The segment with which the training of a waiting shard goes on."""
+        """Return the segment with which the training of a waiting shard goes on."""
         head = self._engine.memory.head(shard)
         return self._ledger.lineage(shard).after(None if head is None else head.key)[0].key
 

@@ -56,21 +56,21 @@ class ConfiguredHome(Protocol):
         """How many bytes the samples take on the disk."""
 
     def clock(self) -> float:
-        """Return the time that the home goes by, in seconds since 1970."""
+        """Return the trusted time in seconds since 1970: the wall clock, or an estimate if that jumped."""
 
 
 def is_fixed(name: str) -> bool:
-    """Whether a setting (or a part of the composition) can never be changed."""
+    """Return whether a setting (or a part of the composition) can never be changed."""
     return name in _FIXED or name.startswith("composition.")
 
 
 def digest(text: bytes) -> bytes:
-    """The digest of a configuration, as the anchor has it."""
+    """Return the digest of a configuration, as the anchor has it."""
     return hashlib.sha256(b"cause.toml\0" + text).digest()
 
 
 def recorded(database: Database, vault: Vault, name: str = ACCEPTED) -> bytes | None:
-    """The accepted (or pending) text of the configuration; None if there is none, HomeError if it is damaged."""
+    """Return the accepted (or pending) text of the configuration; None if there is none, HomeError if it is damaged."""
     sealed = database.get(name)
     if sealed is None:
         return None
@@ -86,19 +86,19 @@ def record(database: Database, vault: Vault, text: bytes, name: str = ACCEPTED) 
 
 
 def differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
-    """The settings that differ, as (name, old value, new value)."""
+    """Return the settings that differ, as (name, old value, new value)."""
     before, after = dict(_flat(old.effective())), dict(_flat(new.effective()))
     names = sorted({*before, *after})
     return [(n, before.get(n), after.get(n)) for n in names if before.get(n) != after.get(n)]
 
 
 def format_changes(changes: list[tuple[str, Any, Any]]) -> str:
-    """Changes as text: retain None -> '1 rounds'."""
+    """Return changes as text: retain None -> '1 rounds'."""
     return ", ".join(f"{name} {old!r} -> {new!r}" for name, old, new in changes)
 
 
 def in_force(home: ConfiguredHome) -> Config | None:
-    """The configuration of a home, once its file was compared with the accepted one. Finishes an interrupted change.
+    """Return the configuration of a home after comparing its file with the accepted one. Finish an interrupted change.
 
     Returns
     -------
@@ -175,7 +175,7 @@ def change(home: ConfiguredHome, new: Config) -> None:
 
 
 def changed(config: Config, assignments: Mapping[str, str]) -> Config:
-    """The configuration with some settings changed.
+    """Return the configuration with some settings changed.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def changed(config: Config, assignments: Mapping[str, str]) -> Config:
 
 
 def accepted(home: ConfiguredHome) -> Config | None:
-    """The configuration that was accepted last, also if the file was edited; None if there is none."""
+    """Return the configuration that was accepted last, also if the file was edited; None if there is none."""
     text = recorded(home.database, home.vault)
     return None if text is None else parse_config(text, "the ledger")
 
@@ -246,7 +246,7 @@ def check_key(home: ConfiguredHome, new: Config) -> None:
 
 
 def consequences(home: ConfiguredHome, new: Config) -> Iterator[str]:
-    """Sentences on what a change of the configuration will do."""
+    """Yield sentences on what a change of the configuration will do."""
     settings = new.settings
     retain = parse_retain(settings.retain)
     if retain != home.retain:
@@ -261,7 +261,7 @@ def consequences(home: ConfiguredHome, new: Config) -> Iterator[str]:
 
 
 def expiring(home: ConfiguredHome, retain: tuple[int | None, float | None]) -> int:
-    """How many samples the next learn would destroy under this rule: most rounds, or most seconds."""
+    """Return how many samples the next learn would destroy under this rule: most rounds, or most seconds."""
     rounds, seconds = retain
     staged = 0
     if rounds is not None:

@@ -86,7 +86,7 @@ class DeviceView(DeviceCore):
 
     @device_call
     def votes(self, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
-        """The weight of each head (the samples behind it), and its probabilities: voter × sample × class."""
+        """Return the weight of each head (the samples behind it), and its probabilities: voter × sample × class."""
         self.state.look()
         self.engine.training.prepare()
         return ensemble.votes(self.state, self.engine.training, self.learner, inputs_of(x))
@@ -151,7 +151,7 @@ class DeviceView(DeviceCore):
 
     @device_call
     def status(self, model: "EnergyModel | None" = None) -> "Status":
-        """The state of a device with a home: what serves, what waits, what repair will cost, what is due when.
+        """Return the state of a device with a home: what serves, what waits, what repair will cost, what is due when.
 
         With an energy model (`cause calibrate --out`) the costs are in seconds and joules too. A device in memory
         raises InputError.
@@ -172,7 +172,7 @@ class DeviceView(DeviceCore):
             self.journal.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state of a device in memory, for copies that scikit-learn's tools make; homes are never stored so."""
+        """Return the state of a device in memory, for copies by scikit-learn's tools; homes are never copied so."""
         if self.home is not None:
             raise InputError("a device with a home is not copied: its folder is what lasts, so open that again")
         return vars(self)

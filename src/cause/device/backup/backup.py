@@ -33,7 +33,7 @@ class BackedUp:
 
 
 def snapshot(ledger: Path) -> bytes:
-    """The ledger's bytes at one moment, without free pages, while others may be writing."""
+    """Return the ledger's bytes at one moment, without free pages, while others may be writing."""
     try:
         with contextlib.closing(connect(ledger, True)) as live, contextlib.closing(sqlite3.connect(":memory:")) as copy:
             live.backup(copy)
@@ -85,7 +85,7 @@ def backup(home: Home, target: str | Path) -> BackedUp:
 
 
 def _private(path: str, flags: int) -> int:
-    """A file that is its owner's alone, as all of a home's are."""
+    """Return a file that is its owner's alone, as all of a home's are."""
     return os.open(path, flags, 0o600)
 
 

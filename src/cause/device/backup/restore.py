@@ -231,7 +231,8 @@ class _Work:
 
         Returns
         -------
-        The ledger, and whether it is the home's own.
+        tuple of (Database, bool)
+            The ledger, and whether it is the home's own.
         """
         if healthy(self.layout.ledger):
             with contextlib.suppress(_Outdated):
@@ -251,7 +252,7 @@ class _Work:
             raise _Outdated
 
     def _config(self, database: Database, live: bool, own: Config | None, archived: Config) -> bytes:
-        """The text of the configuration that will be in force; HomeError if the home's own was edited."""
+        """Return the text of the configuration that will be in force; HomeError if the home's own was edited."""
         accepted = settings.recorded(database, self.vault)
         expected = parse_config(accepted, "the ledger") if accepted is not None and live else archived
         if own is None:
@@ -314,7 +315,7 @@ class _Work:
             )
 
     def _missing(self, folder: str, names: Iterable[bytes]) -> tuple[list[bytes], set[bytes]]:
-        """The lost or damaged files that the archive holds, and those that it does not hold either."""
+        """Return the lost or damaged files that the archive holds, and those that it does not hold either."""
         back: list[bytes] = []
         lost: set[bytes] = set()
         for name in names:
@@ -328,7 +329,7 @@ class _Work:
         return back, lost
 
     def _live(self, folder: str, name: bytes) -> bytes:
-        """The bytes of a file of the home, empty if it is missing; ReadError if it cannot be read now."""
+        """Return the bytes of a file of the home, empty if it is missing; ReadError if it cannot be read now."""
         try:
             return self.files[folder].read(name)
         except ReadError:
@@ -381,7 +382,7 @@ class _Work:
 
 
 def healthy(ledger: Path) -> bool:
-    """Whether a ledger is there, whole and of a format that this program knows.
+    """Return whether a ledger is there, whole and of a format that this program knows.
 
     Raises
     ------
@@ -410,7 +411,7 @@ def _damaged_rows(database: Database, vault: Vault) -> bool:
 
 
 def _anchored(layout: Layout, vault: Vault, disk: Disk) -> Mark | None:
-    """The mark in the anchor; None if the anchor is lost or damaged."""
+    """Return the mark in the anchor; None if the anchor is lost or damaged."""
     try:
         return Anchor(layout.vault, vault, disk, read_only=True).mark
     except FileNotFoundError:
@@ -422,7 +423,7 @@ def _anchored(layout: Layout, vault: Vault, disk: Disk) -> Mark | None:
 
 
 def _own_config(layout: Layout, key: Mapping[str, Any] | None) -> Config | None:
-    """The home's own configuration; None if it is lost, or damaged while `key` is given."""
+    """Return the home's own configuration; None if it is lost, or damaged while `key` is given."""
     if not layout.config.exists():
         return None
     try:
@@ -434,7 +435,7 @@ def _own_config(layout: Layout, key: Mapping[str, Any] | None) -> Config | None:
 
 
 def _source(own: Config | None, key: Mapping[str, Any] | None, layout: Layout) -> KeySource:
-    """Where the master key comes from: never from the archive, which might name a command."""
+    """Return where the master key comes from: never from the archive, which might name a command."""
     if own is not None and key is not None:
         raise InputError(f"{str(layout.config)!r} says where the master key comes from: leave the option out")
     if own is not None:

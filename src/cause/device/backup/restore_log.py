@@ -77,7 +77,7 @@ def append_restored_entries(
 
 
 def _later(damaged: Path, log: TransparencyLog) -> Iterator[tuple[str, str, bytes]]:
-    """The entries that the damaged ledger has after this log's, up to the first one that is damaged or not signed."""
+    """Yield the damaged ledger's entries after this log's, up to the first that is damaged or not signed."""
     if not damaged.is_file():
         return
     try:

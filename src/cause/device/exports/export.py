@@ -113,7 +113,7 @@ def _write(device: "Cause", target: Path, form: str, heads: Sequence[Head]) -> t
 
 
 def _card(device: "Cause", exported: Exported, heads: Sequence[Head]) -> dict[str, Any]:
-    """The description that a user of the export needs to vote with the heads; it names no user of the device."""
+    """Return the description that a user of the export needs to vote with the heads; it names no user of the device."""
     recipe = device.learner.recipe
     card: dict[str, Any] = {
         "cause": __version__,

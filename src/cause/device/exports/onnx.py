@@ -54,7 +54,7 @@ class Ensemble(nn.Module):
         return self._agree(probabilities), probabilities
 
     def _agree(self, probabilities: torch.Tensor) -> torch.Tensor:
-        """As `cause.engine.voting` does."""
+        """Return the voted labels, as `cause.engine.voting` computes them."""
         if self.vote == "soft":
             return probabilities.sum(dim=0).argmax(dim=1)
         if self.vote == "weighted-soft":
@@ -102,7 +102,7 @@ def write(device: "Cause", target: Path, heads: Sequence[Head]) -> tuple[str, ..
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter warns and logs about its own affairs."""
+    """Silence the exporter, which warns and logs about its own affairs."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

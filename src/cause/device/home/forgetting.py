@@ -148,7 +148,7 @@ class Forgetting:
         return staged.samples
 
     def _planned(self, selection: Selection, requests: Sequence[Request]) -> Rewrite:
-        """All changes on the disk that deleting these samples needs."""
+        """Return all changes on the disk that deleting these samples needs."""
         rewrite, ledger = Rewrite(), self._ledger
         named: dict[str, set[str]] = {}
         for request in requests:
@@ -249,7 +249,7 @@ class Forgetting:
         self._directory.write(rewrite.directory, self._tables.database)
 
     def _pieces(self, user: str, round_: int, places: dict[int, int] | None) -> list[PieceRow]:
-        """What is left of an upload, with its new positions if they were drawn anew."""
+        """Return what is left of an upload, with its new positions if they were drawn anew."""
         pieces = []
         for key, held in self._ledger.pieces_of(user, round_):
             aside = self._ledger.aside(key, user)
@@ -258,7 +258,7 @@ class Forgetting:
         return pieces
 
     def _lost(self, upload: int, forgotten: Positions) -> dict[int, int]:
-        """How many samples of an upload are deleted, by shard."""
+        """Return how many samples of an upload are deleted, by shard."""
         lost: dict[int, int] = {}
         for key, held in self._tables.samples.pieces_of_upload(upload):
             lost[key.shard] = lost.get(key.shard, 0) + len(pos.common(held, forgotten))
@@ -304,7 +304,7 @@ class Forgetting:
 
 
 def _moved_handles(blocks: Blocks, forgotten: Positions, named: set[str]) -> dict[int, bytes]:
-    """New handles, by position, of rows that stay although their handle was named.
+    """Return new handles, by position, of rows that stay although their handle was named.
 
     Of identical samples the one with the highest ordinal is deleted, whichever was named, so that the rest keep the ids
     that they would have had without it. The named handle is deleted all the same: its row gets the handle of the

@@ -211,7 +211,7 @@ class Home(Journal):
             self._lock.check()
 
     def _tidy(self) -> None:
-        """At an opening for writing: finish what a crash left, and keep room for forgetting."""
+        """Finish what a crash left and keep room for forgetting, at an opening for writing."""
         self.receipts.note_head()
         if self.database.durable:
             self._anchor.advance(self.database)
@@ -221,7 +221,7 @@ class Home(Journal):
             self._reserve.refill()
 
     def clock(self) -> float:
-        """The time that the home goes by, in seconds since 1970; see `cause.device.store.clock`."""
+        """Return the trusted time in seconds since 1970: the wall clock, or an estimate if that jumped."""
         return self.time.now()
 
     @property
@@ -411,7 +411,7 @@ class Home(Journal):
         return self.tables.samples.stored_bytes()
 
     def shuffled(self, upload: Upload) -> Upload:
-        """The upload with random positions, so that a missing position later says nothing about the sample."""
+        """Return the upload with random positions, so that a missing position later says nothing about the sample."""
         if not isinstance(upload, ArrayUpload):
             return upload
         return upload.shuffled(self.permutation(len(upload.positions)))
@@ -421,24 +421,24 @@ class Home(Journal):
         self._upgrade.run()
 
     def samples_of(self, user: str, round_: int | None = None) -> list[HeldSample]:
-        """All samples of a user, or those of a round; staged ones come last."""
+        """Return all samples of a user, or those of a round; staged ones come last."""
         return self.listing.page(user, round_=round_)[0]
 
     def call_id(self, idempotency_key: str) -> str:
-        """The id under which a call of `learn` with this key is remembered."""
+        """Return the id under which a call of `learn` with this key is remembered."""
         return idempotency.call_id(self.vault, idempotency_key)
 
     def handles_of_repeat(
         self, earlier: CallResult, uploads: Mapping[str, Any] | Sequence[Upload]
     ) -> dict[str, tuple[str, ...]]:
-        """The handles that an earlier call of `learn` gave these rows; InputError if they are not the same rows."""
+        """Return the handles that an earlier call of `learn` gave these rows; InputError if the rows differ."""
         pseudonyms = self.tables.samples.pseudonyms_of(earlier.round or 0)
         return idempotency.handles_of_repeat(
             self.ledger, {self.directory.name(p) for p in pseudonyms}, earlier, uploads
         )
 
     def holds_name(self, user: str) -> bool:
-        """Whether something is held under this name, written in exactly this way."""
+        """Return whether something is held under this name, written in exactly this way."""
         return self.directory.pseudonym(user) is not None or bool(self.inbox.of({user}))
 
     # Sub-models
@@ -483,19 +483,19 @@ class Home(Journal):
         return self._pending.accept(requests, ids, self.deadline_s)
 
     def staged(self, user: str) -> int:
-        """How many samples of a user are staged."""
+        """Return how many samples of a user are staged."""
         return sum(upload.samples for upload in self.inbox.of_any_spelling(user))
 
     def staged_handles(self, user: str) -> set[str]:
-        """The handles of a user's staged samples."""
+        """Return the handles of a user's staged samples."""
         return self.inbox.handles_of(user)
 
     def staged_kind(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
-        """Shape and type of the oldest staged input; None if nothing is staged."""
+        """Return shape and type of the oldest staged input; None if nothing is staged."""
         return self.inbox.kind()
 
     def expired(self) -> list[Request]:
-        """Requests for all samples that are older than the home keeps them."""
+        """Return requests for all samples that are older than the home keeps them."""
         return self._pending.expired(self.retain)
 
     def expire_staged(self) -> None:
@@ -509,7 +509,7 @@ class Home(Journal):
         return changed
 
     def accepted(self) -> list[tuple[str, Request]]:
-        """The requests that were accepted and have not taken effect, with their ids, oldest first."""
+        """Return the requests that were accepted and have not taken effect, with their ids, oldest first."""
         return self._pending.accepted()
 
     def effect(

@@ -16,7 +16,7 @@ REMEDY = "`cause restore BACKUP HOME` puts a backup back, `cause restore HOME --
 
 
 def current_mark(database: Database, vault: Vault) -> Mark:
-    """The state of a ledger, as an anchor names it."""
+    """Return the state of a ledger, as an anchor names it."""
     text = settings.recorded(database, vault)
     size, root = TransparencyLog(database, lambda: vault.key(DEVICE_KEY)).head()
     return Mark(database.change, size, root, NO_DIGEST if text is None else settings.digest(text))
@@ -45,7 +45,7 @@ def check_not_rolled_back(layout: Layout, vault: Vault, database: Database, anch
 
 
 def find_rollback(vault: Vault, database: Database, anchored: Mark | None) -> str | None:
-    """What is wrong with a ledger, compared with the anchor; None if it may be believed."""
+    """Return what is wrong with a ledger, compared with the anchor; None if it may be believed."""
     change = database.change
     if anchored is None:
         return (
@@ -73,7 +73,7 @@ def find_rollback(vault: Vault, database: Database, anchored: Mark | None) -> st
 
 
 def supersede(database: Database, vault: Vault, anchored: Mark) -> None:
-    """In a transaction: this ledger is a newer change than the anchor's, although it has not grown from it."""
+    """Make this ledger a newer change than the anchor's, although it did not grow from it; call it in a transaction."""
     database.set("change", max(database.change, anchored.change))
     database.set(SUPERSEDES, vault.seal(DEVICE_KEY, anchored.packed(), SUPERSEDES.encode()))
 

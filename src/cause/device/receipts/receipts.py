@@ -59,7 +59,7 @@ OUTSIDE = "a machine that was frozen as a whole: suspended, paused, or copied wh
 
 
 def nonce_digest(nonce: str | None) -> str | None:
-    """The hash of a nonce that receipts contain as `nonce_sha256`; None without a nonce.
+    """Return the hash of a nonce that receipts contain as `nonce_sha256`; None without a nonce.
 
     >>> nonce_digest("a random text")
     '974ee8eeacbe010d2b34928bf30ea8205d6d6269a9e49019a265c5dfdad0142e'
@@ -91,7 +91,7 @@ class Bundle:
     checkpoint: bytes
 
     def json(self) -> dict[str, Any]:
-        """The bundle as a dict for JSON; `parse` reads it."""
+        """Return the bundle as a dict for JSON; `parse` reads it."""
         proof = [base64.b64encode(node).decode() for node in self.proof]
         return {
             "number": self.number,
@@ -236,7 +236,7 @@ class Receipts(TransparencyLog):
         self._queries.replace_manifest_keys(evidence.old, request, evidence.shards.items())
 
     def _data(self, shard: int, key: bytes) -> dict[str, str]:
-        """The commitment to a shard's data, and its form; nothing if samples that are needed for it are damaged.
+        """Return the commitment to a shard's data, and its form; nothing if samples that are needed for it are damaged.
 
         The identity of an additive device's state is a hash of all samples in it, so that no other round is looked at.
         """
@@ -249,7 +249,7 @@ class Receipts(TransparencyLog):
             return {}
 
     def manifest(self, shard: int, upto: int) -> bytes:
-        """The digest of the ids of a shard's retained samples of all rounds up to `upto`."""
+        """Return the digest of the ids of a shard's retained samples of all rounds up to `upto`."""
         lineage = self._ledger.lineage(shard)
         manifests = [segment.manifest for segment in lineage if segment.key.round <= upto]
         return hashlib.sha256(pack("manifest") + pack_digests(manifests)).digest()
@@ -337,13 +337,13 @@ class Receipts(TransparencyLog):
         }
 
     def listed(self, first: int = 0, most: int | None = None) -> list[dict[str, Any]]:
-        """The contents of the receipts from number `first` on, oldest first; LogError if one is damaged."""
+        """Return the contents of the receipts from number `first` on, oldest first; LogError if one is damaged."""
         rows = self.table.bodies_from(first, most)
         verifiers = [self.verifier] if rows else []
         return [{"number": number, **json.loads(open_note(body, verifiers))} for number, body in rows]
 
     def bundle(self, number: int, *, own: bool = False) -> Bundle:
-        """A receipt by its number in the log, with its proof; LogError if there is none.
+        """Return a receipt by its number in the log, with its proof; LogError if there is none.
 
         Parameters
         ----------
@@ -358,7 +358,7 @@ class Receipts(TransparencyLog):
         return Bundle(number, note, tuple(inclusion_proof(self, number, size)), self.checkpoint())
 
     def numbers(self, request: str) -> list[int]:
-        """The numbers of a request's receipts, in order."""
+        """Return the numbers of a request's receipts, in order."""
         return self.table.numbers(request)
 
     # Checking a receipt against the home
@@ -424,7 +424,7 @@ class Receipts(TransparencyLog):
         return wrong, superseded
 
     def _data_holds(self, body: dict[str, Any], shard: dict[str, Any]) -> bool | None:
-        """Whether the commitment to a shard's data holds; None if its key is destroyed."""
+        """Return whether the commitment to a shard's data holds; None if its key is destroyed."""
         name = self._queries.manifest_key(shard["shard"], body["served_with"])
         if name is None:
             return None
@@ -437,7 +437,7 @@ class Receipts(TransparencyLog):
         return bool(expected.hex() == shard["data"])
 
     def _sub_model_holds(self, serving: dict[str, Any]) -> bool | None:
-        """Whether the commitment to a sub-model holds; None if it was deleted or trained again since."""
+        """Return whether the commitment to a sub-model holds; None if it was deleted or trained again since."""
         key = SegmentKey(*serving["sub_model"])
         if key not in self._shelf.names or self._shelf.names[key].hex() != serving["stored_as"]:
             return None

@@ -47,7 +47,7 @@ class TransparencyLog:
         self.table = LogTable(database)
 
     def node(self, level: int, index: int) -> bytes:
-        """A stored hash of the Merkle tree; LogError if it is missing."""
+        """Return a stored hash of the Merkle tree; LogError if it is missing."""
         node = self.table.node(level, index)
         if node is None:
             raise LogError(f"the log has lost node ({level}, {index})", doctor_advice())
@@ -61,7 +61,7 @@ class TransparencyLog:
         return self.head()[0]
 
     def head(self) -> tuple[int, bytes]:
-        """Size and root of the log as recorded with the last entry; an early version's log computes them.
+        """Return size and root of the log as recorded with the last entry; an early version's log computes them.
 
         Raises
         ------
@@ -99,7 +99,7 @@ class TransparencyLog:
         return frontier, nodes
 
     def begins_with(self, size: int, root: bytes) -> bool:
-        """Whether the log once had this size and root."""
+        """Return whether the log once had this size and root."""
         if size > self.size:
             return False
         try:
@@ -110,7 +110,7 @@ class TransparencyLog:
         return self.recomputed(size)[0].root == root  # a node may be damaged: the entries decide
 
     def entry(self, number: int) -> Entry:
-        """An entry by its number.
+        """Return an entry by its number.
 
         Raises
         ------
@@ -135,7 +135,7 @@ class TransparencyLog:
         return SigningKey(name, key)
 
     def checkpoint(self) -> bytes:
-        """The signed head of the log.
+        """Return the signed head of the log.
 
         Raises
         ------
@@ -148,7 +148,7 @@ class TransparencyLog:
         return sign_checkpoint(Checkpoint(signer.verifier.name, size, root), signer)
 
     def consistency(self, since: Checkpoint) -> list[bytes]:
-        """The proof that the log only grew since a checkpoint.
+        """Return the proof that the log only grew since a checkpoint.
 
         Raises
         ------
@@ -164,7 +164,7 @@ class TransparencyLog:
         return proof
 
     def restored_before(self, size: int) -> str:
-        """A remark for error messages on the first restore before entry `size`; empty if there was none."""
+        """Return a remark for error messages on the first restore before entry `size`; empty if there was none."""
         restore = self.table.first_of_kind(RESTORE, size)
         if restore is None:
             return ""
@@ -197,7 +197,7 @@ class TransparencyLog:
         self._database.set(HEAD, f"{frontier.size} {frontier.root.hex()}")
 
     def _frontier(self) -> Frontier:
-        """The right edge of the tree from the stored nodes; damaged nodes are computed and stored again."""
+        """Return the right edge of the tree from the stored nodes; damaged nodes are computed and stored again."""
         size, root = self.head()
         try:
             frontier = Frontier.of(self, size)

@@ -42,7 +42,7 @@ class Mark:
     """SHA-256 of the `cause.toml` that was accepted last; zeros before the first one."""
 
     def packed(self, number: int = 0) -> bytes:
-        """The mark as bytes, with the number of the record."""
+        """Return the mark as bytes, with the number of the record."""
         return _BODY.pack(number, self.change, self.log_size, self.log_root, self.config)
 
 
@@ -135,12 +135,12 @@ class Anchor:
             raise HomeError(f"cannot write {str(self.path)!r}: {error.strerror}") from None
 
     def _write_again(self) -> None:
-        """After a sync that failed: the last record may never reach the disk, although it is read from there."""
+        """Write the last record again, after a sync that failed: it may be in the page cache alone."""
         if self.file is not None and self._unsynced:
             self._put(self.file, 1 - self._durable, self._number, self.mark)
 
     def _rewrite(self) -> None:
-        """At an opening: what was read may be in the page cache alone; write it anew, in both copies, and sync it."""
+        """Write the record that was read anew, in both copies, and sync it: it may be in the page cache alone."""
         assert self.file is not None
         try:
             data = self._disk.read(self.path).ljust(_PAGES * PAGE_BYTES, b"\0")

@@ -1,8 +1,8 @@
 """The wall clock of a home, and a check that it is right before samples are destroyed because of their age.
 
-The home keeps the last time that it went by, together with the boot and the clock that counts the seconds since that
+The home keeps the last time that it trusted, together with the boot and the clock that counts the seconds since that
 boot. Within one boot the wall clock may not run ahead of that counter; across boots it may have gained a few days at
-most. A clock that did is not believed: the home then goes by the last time that it believed plus the seconds counted
+most. A clock that did is not believed: the home then uses the last time that it believed plus the seconds counted
 since then, and destroys nothing by age until the clock is right again or is accepted.
 """
 
@@ -45,7 +45,7 @@ class ClockReading:
     """A moment at which a transaction was committed, by both clocks."""
 
     time: float
-    """What the home went by."""
+    """The trusted time."""
     boot: str
     counter: float
     """Seconds since that boot."""
@@ -139,7 +139,7 @@ class Clock:
         return change
 
     def _compared(self) -> tuple[float, float | None, ClockReading | None]:
-        """The wall clock, what to go by instead if it is not believed, and the last moment."""
+        """Return the wall clock, what to go by instead if it is not believed, and the last moment."""
         wall, last = self.wall(), self._last()
         if last is None:
             return wall, None, None

@@ -44,7 +44,7 @@ def connect(path: Path, read_only: bool) -> sqlite3.Connection:
 
 
 def _reading(path: Path) -> str:
-    """The mode for reading: SQLite writes an index beside the ledger, which it cannot do on a read-only disk."""
+    """Return the mode for reading: SQLite writes an index beside the ledger, which it cannot do on a read-only disk."""
     log, index = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
     if index.exists() or os.access(path.parent, os.W_OK):
         return "ro"
@@ -73,7 +73,7 @@ _PASSING = {
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether an error of SQLite means a damaged ledger; errors of the disk or the system do not."""
+    """Return whether an error of SQLite means a damaged ledger; errors of the disk or the system do not."""
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in _PASSING
 
 
@@ -183,18 +183,18 @@ class Database:
             self._connection.executemany(statement, rows)
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
-        """All rows of a query; HomeError if it fails."""
+        """Return all rows of a query; HomeError if it fails."""
         with self._lock, self._failing("read"):
             return list(self._connection.execute(statement, values))
 
     def row(self, statement: str, values: Sequence[Any] = ()) -> Any:
-        """The first row of a query; None if there is none, HomeError if it fails."""
+        """Return the first row of a query; None if there is none, HomeError if it fails."""
         rows = self.rows(statement, values)
         return rows[0] if rows else None
 
     @contextlib.contextmanager
     def transaction(self, *, counts: bool = False) -> Iterator[None]:
-        """A transaction: durable when the block ends, undone if it raises.
+        """Open a transaction: durable when the block ends, undone if it raises.
 
         It gets the next number of change if it changed a row, or if `counts` is set.
         """
@@ -273,7 +273,7 @@ class Database:
         return change
 
     def get(self, name: str, default: Any = None) -> Any:
-        """A value of the table `meta`."""
+        """Return a value of the table `meta`."""
         row = self.row("SELECT value FROM meta WHERE name=?", [name])
         return default if row is None else row[0]
 
@@ -290,7 +290,7 @@ class Database:
         self.run("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def check(self) -> list[str]:
-        """The problems that SQLite's integrity check reports."""
+        """Return the problems that SQLite's integrity check reports."""
         return [line for (line,) in self.rows("PRAGMA integrity_check") if line != "ok"]
 
     def disable_in_fork(self) -> None:

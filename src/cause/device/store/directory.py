@@ -82,24 +82,24 @@ class Directory:
         return len(self._pseudonyms)
 
     def name(self, pseudonym: int) -> str:
-        """The user of a pseudonym that an upload has."""
+        """Return the user of a pseudonym that an upload has."""
         try:
             return self._names[pseudonym]
         except KeyError:
             raise HomeError(f"pseudonym {pseudonym} has no user", doctor_advice()) from None
 
     def pseudonym(self, user: str) -> int | None:
-        """The pseudonym of a user, or None if nothing of theirs was ever part of a round or all of it is forgotten."""
+        """Return the pseudonym of a user; None if no round holds a sample of theirs."""
         return self._pseudonyms.get(user)
 
     def names_like(self, user: str) -> list[str]:
-        """All names in the directory that are the same as this one, the very name first."""
+        """Return all names in the directory that are the same as this one, the very name first."""
         folded = fold(user)
         same = {folded, *self._other_ways.get(folded, ())} & self._pseudonyms.keys()
         return sorted(same, key=lambda name: (name != user, name))
 
     def plan(self, added: Mapping[str, int] | None = None, removed: Iterable[str] = ()) -> DirectoryChange:
-        """What to write so that these users are in the directory, or no longer in it. Changes nothing yet."""
+        """Return what to write so that these users are in the directory, or no longer in it. Changes nothing yet."""
         change, leaving = DirectoryChange(), {self._pseudonyms[user] for user in removed}
         for number in {self._chunk_of[pseudonym] for pseudonym in leaving if pseudonym in self._chunk_of}:
             old = self._chunks[number]
@@ -151,7 +151,7 @@ class Directory:
             self._take(number, chunk)
 
     def _append(self, change: DirectoryChange, arriving: dict[int, str]) -> None:
-        """New names go into the newest chunk while it has room; its key stays, because no name leaves it."""
+        """Add names to the newest chunk while it has room; its key stays, because no name leaves it."""
         number = max([*self._chunks, *self._unreadable], default=0)
         chunk = change.chunks.get(number) or self._chunks.get(number)
         for pseudonym, user in arriving.items():

@@ -59,7 +59,7 @@ class Garbage(Set[bytes]):
         self._uncertain.clear()
 
     def to_destroy(self, named: Callable[[], Set[bytes] | set[bytes]]) -> frozenset[bytes]:
-        """The names that can be destroyed now.
+        """Return the names that can be destroyed now.
 
         Parameters
         ----------

@@ -77,7 +77,7 @@ class RoundIntake:
         return sum(upload.bytes for upload in self.staged)
 
     def arrived(self, user: str, now: float) -> float:
-        """When the first staged sample of a user arrived; `now` for a user of whom nothing was staged."""
+        """Return when the first staged sample of a user arrived; `now` for a user of whom nothing was staged."""
         return min((upload.arrived for upload in self.staged if upload.user == user), default=now)
 
 
@@ -147,53 +147,53 @@ class Inbox:
         return len(self._staged)
 
     def uploads(self) -> list[Staged]:
-        """All staged uploads, oldest first."""
+        """Return all staged uploads, oldest first."""
         return list(self._staged.values())
 
     def of(self, users: Collection[str]) -> list[Staged]:
-        """The staged uploads of some users."""
+        """Return the staged uploads of some users."""
         return [upload for upload in self._staged.values() if upload.user in users] if users else []
 
     def of_any_spelling(self, *users: str) -> list[Staged]:
-        """The staged uploads of some users, whichever way their names were written."""
+        """Return the staged uploads of some users, whichever way their names were written."""
         if not self._staged or not users:
             return []
         folded = {fold(user) for user in users}
         return [upload for upload in self._staged.values() if fold(upload.user) in folded]
 
     def result_of_call(self, id_: str) -> CallResult | None:
-        """The result of a call, if it is remembered."""
+        """Return the result of a call, if it is remembered."""
         call = self._tables.staged.call(id_)
         return None if call is None else CallResult(*call, self.handles(id_))
 
     def handles(self, id_: str) -> tuple[str, ...]:
-        """The handles of an upload that is still staged, in the order in which its rows came."""
+        """Return the handles of an upload that is still staged, in the order in which its rows came."""
         if id_ not in self._staged:
             return ()
         meta = Blocks(0, self._store.blocks, list(self._staged[id_].names)).metas()
         return tuple(row.tobytes().hex() for row in meta.handles)
 
     def labels(self, id_: str) -> NDArray[np.int64]:
-        """The labels of an upload that is still staged, in the order in which its rows came."""
+        """Return the labels of an upload that is still staged, in the order in which its rows came."""
         return np.concatenate([self._store.blocks.meta(name).labels for name in self._staged[id_].names])
 
     def handles_of(self, user: str) -> set[str]:
-        """The handles of all staged rows of a user."""
+        """Return the handles of all staged rows of a user."""
         return {handle for upload in self.of_any_spelling(user) for handle in self.handles(upload.id)}
 
     def contents(self, user: str) -> list[Block]:
-        """All staged rows of a user, one block for each upload."""
+        """Return all staged rows of a user, one block for each upload."""
         return [self._rows(upload) for upload in self.of_any_spelling(user)]
 
     def kind(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
-        """Shape and type of the oldest staged input; None if nothing is staged."""
+        """Return shape and type of the oldest staged input; None if nothing is staged."""
         for upload in self._staged.values():
             meta = self._store.blocks.meta(upload.names[0])
             return tuple(meta.shape), meta.dtype
         return None
 
     def waits(self, id_: str) -> bool:
-        """Whether an upload is still staged."""
+        """Return whether an upload is still staged."""
         return id_ in self._staged
 
     # An upload arrives
@@ -276,15 +276,15 @@ class Inbox:
     # A round takes them in
 
     def contents_by_user(self) -> dict[str, Waiting]:
-        """Inputs, labels and handles of all staged samples, by user."""
+        """Return inputs, labels and handles of all staged samples, by user."""
         return {user: self._joined(user) for user in sorted({upload.user for upload in self._staged.values()})}
 
     def intake(self, call: str | None = None) -> RoundIntake:
-        """All staged uploads, for the round that takes them in; this changes nothing."""
+        """Return all staged uploads, for the round that takes them in; this changes nothing."""
         return RoundIntake(tuple(self._staged.values()), call)
 
     def intake_of_call(self, call: str | None, samples: int) -> RoundIntake:
-        """No staged upload, for a round whose call brought so many samples itself; this changes nothing."""
+        """Return no staged upload, for a round whose call brought so many samples itself; this changes nothing."""
         return RoundIntake((), call, samples)
 
     def _joined(self, user: str) -> Waiting:
@@ -295,7 +295,7 @@ class Inbox:
         return x, labels, [row.tobytes() for row in handles]
 
     def _rows(self, upload: Staged) -> Block:
-        """All rows of an upload, in the order in which they came."""
+        """Return all rows of an upload, in the order in which they came."""
         meta = Blocks(0, self._store.blocks, list(upload.names)).metas()
         x = np.concatenate([self._store.blocks.block(name).x for name in upload.names])
         return Block(np.arange(len(x)), meta.labels, meta.ids, meta.digests, meta.handles, x)
@@ -350,7 +350,7 @@ class Inbox:
         return change
 
     def count(self, request: Request) -> int:
-        """How many staged samples a request would delete."""
+        """Return how many staged samples a request would delete."""
         if request.everything:
             return sum(upload.samples for upload in self.of_any_spelling(request.user))
         return len(self.handles_of(request.user) & set(request.handles or ()))

@@ -134,7 +134,7 @@ class Ingest:
         wipe(*sealing.values())
 
     def _segment_row(self, arrived: _Round, key: SegmentKey) -> tuple[int, bytes | None, bytes | None]:
-        """The number of samples of a segment, and its key's name and sealed digests if it has a list of them."""
+        """Return the number of samples of a segment, and its key's name and sealed digests if it has a list of them."""
         count = sum(len(piece.positions) for piece in arrived.segments[key])
         if key not in arrived.segment_names:
             return count, None, None
@@ -145,7 +145,7 @@ class Ingest:
             return count, name, seal_digests(borrowed, key, digest_rows(digests))
 
     def _pseudonyms(self, users: Mapping[str, object]) -> tuple[dict[str, int], dict[str, int]]:
-        """The pseudonyms of all users, and those of the new users alone."""
+        """Return the pseudonyms of all users, and those of the new users alone."""
         last = self._tables.samples.last_pseudonym()
         pseudonyms: dict[str, int] = {}
         new: dict[str, int] = {}
@@ -167,7 +167,7 @@ def _by_user(segments: Mapping[SegmentKey, Sequence[Piece]]) -> dict[str, list[P
 
 
 def _joined(pieces: Sequence[Piece]) -> ArrayUpload:
-    """The upload that was cut into these pieces."""
+    """Return the upload that was cut into these pieces."""
     uploads = []
     for upload, _ in pieces:
         if not isinstance(upload, ArrayUpload):

@@ -93,11 +93,11 @@ class Leases:
         self._own, self._alive = {}, left
 
     def longest(self) -> float | None:
-        """The longest lease under which samples of this home were ever sent; None if none was sent."""
+        """Return the longest lease under which samples of this home were ever sent; None if none was sent."""
         return max(self._sent().values(), default=None)
 
     def was_sent(self, shard: int) -> bool:
-        """Whether samples or sub-models of a shard were ever sent to another machine."""
+        """Return whether samples or sub-models of a shard were ever sent to another machine."""
         return shard in self._sent()
 
     def _sent(self) -> dict[int, float]:
@@ -124,13 +124,13 @@ class Leases:
 
 
 def _longest(*parts: dict[int, float]) -> dict[int, float]:
-    """The longest lease of each shard."""
+    """Return the longest lease of each shard."""
     shards: Iterable[int] = {shard for part in parts for shard in part}
     return {shard: max(part.get(shard, 0.0) for part in parts) for shard in shards}
 
 
 def is_record(value: Any) -> bool:
-    """Whether a row of `meta` is a record of leases; raises ValueError, TypeError or LookupError for some others."""
+    """Return whether a row of `meta` is a record of leases; some others raise ValueError, TypeError or LookupError."""
     record = json.loads(value)
     return set(record) == {"sent", "alive"} and all(
         isinstance(shard, int) and shard >= 0 and 0 < float(seconds) < 1e6

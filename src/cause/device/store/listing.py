@@ -41,7 +41,7 @@ class Listing:
     def page(
         self, user: str, *, round_: int | None = None, first: int = 0, most: int | None = None
     ) -> tuple[list[HeldSample], int]:
-        """A page of a user's samples, in the order of their rounds, and how many there are in all.
+        """Return a page of a user's samples, in the order of their rounds, and how many there are in all.
 
         Staged samples come last. The order within a round is random and says nothing; it stays the same until something
         of that round is forgotten.

@@ -82,7 +82,7 @@ class Loader:
 
 
 def _identity(vault: Vault, name: bytes, sealed: bytes) -> bytes | None:
-    """The identity of a sub-model; None if it is damaged: the sub-model cannot be used without it."""
+    """Return the identity of a sub-model; None if it is damaged: the sub-model cannot be used without it."""
     if name not in vault:
         return b""  # without its key the sub-model cannot be read, which is noticed before this is used
     try:

@@ -158,7 +158,7 @@ def _seal(database: LedgerConnection, vault: Vault) -> None:
 
 
 def _count(database: LedgerConnection, vault: Vault) -> None:
-    """Segments know how many samples they have, and uploads whether they are whole. The rest is done by `upgrade`."""
+    """Store how many samples each segment has, and which uploads are whole. `upgrade` does the rest."""
     counts: dict[SegmentKey, int] = {}
     retained: dict[int, int] = {}
     for upload, *key, held in database.rows("SELECT upload, shard, round, slice, positions FROM pieces"):

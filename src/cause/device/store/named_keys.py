@@ -8,6 +8,6 @@ KEYED = ("blocks", "staged", "segments", "directory", "sub_models", "requests", 
 
 
 def named_keys(database: Database) -> set[bytes]:
-    """The names of all keys that a home needs."""
+    """Return the names of all keys that a home needs."""
     query = " UNION ALL ".join(f"SELECT key FROM {table} WHERE key IS NOT NULL" for table in KEYED)
     return {bytes(key) for (key,) in database.rows(query)} | {DEVICE_KEY}

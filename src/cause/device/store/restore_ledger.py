@@ -129,7 +129,7 @@ class _Pruning:
         self.emptied += len(lost)
 
     def _users(self, rows: list[tuple[int, int, bytes]], blocks: dict[int, list[tuple[bytes, int]]]) -> dict[int, str]:
-        """Names by pseudonym, as far as an upload of the user can still be read."""
+        """Return names by pseudonym, as far as an upload of the user can still be read."""
         users: dict[int, str] = {}
         for upload, pseudonym, sealed in rows:
             first = blocks[upload][0][0] if upload in blocks else None

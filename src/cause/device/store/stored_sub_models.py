@@ -48,7 +48,7 @@ class StoredSubModels:
         self._store, self._tables, self._shelf = store, tables, shelf
 
     def deletion(self, memory: Memory) -> SubModelDeletion:
-        """What the next transaction has to delete: evicted, dropped and damaged sub-models."""
+        """Return what the next transaction has to delete: evicted, dropped and damaged sub-models."""
         policy = json.dumps(memory.policy.state())
         return SubModelDeletion(self._shelf.to_delete(), self._shelf, self._tables, policy)
 

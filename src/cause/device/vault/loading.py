@@ -38,7 +38,7 @@ class Files:
         return (self.root, *self.tables, self.pages)
 
     def table(self, generation: int) -> MirroredFile:
-        """The table of that generation."""
+        """Return the table of that generation."""
         return self.tables[generation % 2]
 
 

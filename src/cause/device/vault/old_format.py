@@ -36,7 +36,7 @@ class OldVault:
     damage: list[str] = field(default_factory=list)
 
     def partitions(self) -> Partitions:
-        """Its keys, as one page."""
+        """Return its keys, as one page."""
         return Partitions({0: Partition(0, self.number, bytearray(), Rows(self.rows), 1, 0, 0)})
 
     def wipe(self) -> None:

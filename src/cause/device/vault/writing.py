@@ -31,7 +31,7 @@ _TABLE_STEP = 4096  # by how much tables grow
 
 
 def reserved_pages(used: int) -> int:
-    """How many free pages are kept for erasures when so many are used: an upload's keys share one page or a few.
+    """Return how many free pages are kept for erasures when so many are used: an upload's keys share one page or a few.
 
     >>> [reserved_pages(used) for used in (0, 1, 10, 1000)]
     [0, 1, 4, 20]
@@ -255,7 +255,7 @@ class Writer:
         return -(-count // keyfile.rows_in(self._size))
 
     def _free(self) -> list[int]:
-        """The pages that both files have and that hold nothing."""
+        """Return the pages that both files have and that hold nothing."""
         used = {partition.page for partition in self._partitions.pages.values()}
         total = min(file.size() for file in self._files.pages.files) // self._size
         return [page for page in range(total) if page not in used]
@@ -339,7 +339,7 @@ def _new_page(generation: Generation, rows: Rows, page: int, key: bytearray) -> 
 
 
 def _new_pages(generation: Generation, rows: bytearray, free: Sequence[int]) -> Iterator[tuple[Partition, bytes]]:
-    """Rows spread over as many pages as they need, each under a fresh key."""
+    """Yield rows spread over as many pages as they need, each under a fresh key."""
     step = keyfile.rows_in(generation.page_bytes) * keyfile.ROW_BYTES
     for start, page in zip(range(0, len(rows), step), free, strict=False):
         with wiping(os.urandom(KEY_BYTES)) as drawn:
@@ -348,7 +348,7 @@ def _new_pages(generation: Generation, rows: bytearray, free: Sequence[int]) -> 
 
 
 def _rows_of(partitions: Sequence[Partition]) -> bytearray:
-    """The rows of the table of pages."""
+    """Return the rows of the table of pages."""
     rows = bytearray(len(partitions) * keyfile.ROW_BYTES)
     for at, partition in enumerate(partitions):
         put_row(rows, at, partition.page, partition.generation, partition.key)
