@@ -61,7 +61,7 @@ class Size(NamedTuple):
 
 def without_waiting() -> None:
     """Let nothing in this process wait for the disk: a home that is being built may be lost."""
-    from cause.device.store.disk import Disk
+    from cause.device.disk import Disk
 
     Disk.sync = lambda self, *files: None
     Disk.sync_folder = lambda self, folder: None
@@ -211,7 +211,7 @@ class Written:
     """Bytes that this process writes into a home, by the folder in it; the ledger's are what no `OpenFile` wrote."""
 
     def __init__(self, home: Path) -> None:
-        from cause.device.store.disk import OpenFile
+        from cause.device.disk import OpenFile
 
         self._home, self._counted = home.resolve(), Counter[str]()
         write_at = OpenFile.write_at

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cause.cli.output import print_table
-from cause.device.store.disk import Disk, OpenFile
+from cause.device.disk import Disk, OpenFile
 from cause.device.vault import FileKeySource, Vault
 from cause.device.vault.sources import new_master_key
 

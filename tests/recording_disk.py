@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cause.device.store.disk import Disk, OpenFile
+from cause.device.disk import Disk, OpenFile
 
 MOST_STATES = 64  # a prefix: all combinations up to here, a random choice beyond
 PAGE_BYTES = 4096

@@ -3,6 +3,10 @@
 from collections.abc import Sequence
 
 
+def _with_advice(reason: object, advice: str) -> str:
+    return f"{reason}: {advice}" if advice else str(reason)
+
+
 class CauseError(Exception):
     """Anything CAUSE refuses."""
 
@@ -93,7 +97,20 @@ class MeterError(CauseError):
 
 
 class LogError(InputError):
-    """A proof, a signed note or a checkpoint that does not hold, or that cannot be made."""
+    """A proof, a signed note or a checkpoint that does not hold, or that cannot be made.
+
+    Parameters
+    ----------
+    reason
+        What is wrong.
+    advice
+        What to do about it.
+    """
+
+    def __init__(self, reason: object = "", advice: str = "") -> None:
+        super().__init__(_with_advice(reason, advice))
+        self.reason = str(reason)
+        """What is wrong, without the advice."""
 
 
 class VaultError(CauseError):
@@ -115,7 +132,20 @@ class TraceError(InputError):
 
 
 class HomeError(CauseError):
-    """A home that cannot be opened or used: locked, foreign, of another format, damaged, out of room."""
+    """A home that cannot be opened or used: locked, foreign, of another format, damaged, out of room.
+
+    Parameters
+    ----------
+    reason
+        What is wrong.
+    advice
+        What to do about it.
+    """
+
+    def __init__(self, reason: object = "", advice: str = "") -> None:
+        super().__init__(_with_advice(reason, advice))
+        self.reason = str(reason)
+        """What is wrong, without the advice."""
 
 
 class FormatError(HomeError):

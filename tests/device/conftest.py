@@ -1,6 +1,6 @@
 import pytest
 
-from cause.device.store.home import Home
+from cause.device.home.home import Home
 from tests.device.homes import MASTER, fixed_permutation
 
 

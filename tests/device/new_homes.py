@@ -11,7 +11,7 @@ from typing import Any
 
 from cause.device import attach
 from cause.device.device import Cause
-from cause.device.store.disk import Disk
+from cause.device.disk import Disk
 
 COMMON: list[tuple[str, dict[str, Any]]] = [
     ("bayes", {"system": "frugal", "shards": 2, "slots": 8}),

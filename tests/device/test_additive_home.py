@@ -96,7 +96,7 @@ def test_the_state_is_that_of_before_after_a_restart_and_after_a_crash(tmp_path)
         after = state_of(device)
         crashed(device)
     with opened(tmp_path / "home") as device:
-        assert device.held.waiting() == [0]
+        assert device.state.waiting() == [0]
         assert device.predict(samples("ann", 1, 2)[0]).shape == (2,)  # what is missing is added up first
         assert state_of(device) == after
         device.repair()
@@ -179,12 +179,12 @@ def test_a_receipt_commits_to_the_samples_that_are_left(tmp_path):
         receipt = device.home.receipts.listed()[0]
         assert receipt["shards"][0]["data_form"] == "set-hash"
         learn(device, cleo=3)  # later rounds are no part of it
-        assert device.home.receipts.held(receipt) == ([], ["sub-model (0,1)"])
+        assert device.home.receipts.check_commitments(receipt) == ([], ["sub-model (0,1)"])
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(StoredSegment, "piece_digests", [bytes(32)])
-            assert device.home.receipts.held(receipt)[0] == ["data of shard 0"]
+            assert device.home.receipts.check_commitments(receipt)[0] == ["data of shard 0"]
         device.forget("bob", rounds=[1], count=1)
-        assert device.home.receipts.held(receipt) == ([], ["data of shard 0", "sub-model (0,1)"])
+        assert device.home.receipts.check_commitments(receipt) == ([], ["data of shard 0", "sub-model (0,1)"])
 
 
 def test_a_home_whose_identities_are_chained_goes_on(tmp_path):

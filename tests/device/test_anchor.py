@@ -9,12 +9,12 @@ import pytest
 
 from cause.device.backup.backup import backup
 from cause.device.backup.restore import accept_older, older_state, restore
+from cause.device.disk import Disk
 from cause.device.fsck import examine_home
-from cause.device.receipts.log import RESTORE
+from cause.device.home.anchoring import AnchorKeeper
+from cause.device.receipts.transparency_log import RESTORE
 from cause.device.store.anchor import PAGE_BYTES, Anchor
-from cause.device.store.anchoring import AnchorKeeper
 from cause.device.store.database import Database
-from cause.device.store.disk import Disk
 from cause.device.vault import EnvKeySource, Vault
 from cause.errors import CauseError, HomeError
 from tests.device.homes import learn, opened
@@ -233,7 +233,7 @@ def test_a_reader_beside_a_writer_raises_no_false_alarm(tmp_path, monkeypatch):
 
 def test_an_anchor_written_before_its_commit_is_caught(tmp_path, monkeypatch):
     """The test of power losses would see it: the sabotage names the change that is about to be made."""
-    from cause.device.store import home as module
+    from cause.device.home import home as module
 
     class Early(Database):
         def run(self, statement, values=()):

@@ -16,12 +16,12 @@ from cause.device.backup.backup import backup
 from cause.device.backup.restore import restore
 from cause.device.backup.restore_log import RestoredLog
 from cause.device.device import Cause
+from cause.device.disk import Disk
 from cause.device.exports import export
 from cause.device.fsck import examine_home
+from cause.device.home.home import Home
 from cause.device.log import open_checkpoint
 from cause.device.status import status
-from cause.device.store.disk import Disk
-from cause.device.store.home import Home
 from cause.device.vault import FILES, EnvKeySource, Vault
 from cause.device.verify import verify
 from cause.errors import CauseError, HomeError, InputError, LogError

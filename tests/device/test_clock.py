@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cause.cli import main
+from cause.device.home.home import Home
 from cause.device.store.clock import ACROSS_BOOTS_S, TOLERANCE_S, Clock, boot_id, since_boot
-from cause.device.store.home import Home
 from cause.engine.requests import Request
 from tests.device.homes import learn, opened, samples
 

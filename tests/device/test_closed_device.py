@@ -5,7 +5,9 @@ import inspect
 import pytest
 
 from cause.device.device import Cause
+from cause.engine.samples import Part, TraceUpload
 from cause.errors import CauseError, HomeError, InputError
+from cause.learners import CountingLearner
 from tests.device.homes import bayes, learn, opened, samples
 
 STILL_ALLOWED = {"close", "current", "name_of"}
@@ -88,3 +90,43 @@ def test_a_name_that_the_disk_does_not_take_is_refused_in_one_line(tmp_path):
     for path in (tmp_path / ("x" * 300), f"{tmp_path}/a\0b"):
         with pytest.raises(CauseError, match=r"cannot be a home|null character"):
             Cause(path, learner=bayes())
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda device: device.samples_of("a"), "samples_of"),
+        (lambda device: device.status(), "status"),
+        (lambda device: device.stage("a", *samples("a", 1, 2)), "stage"),
+        (lambda device: device.close_round(), "close_round"),
+        (lambda device: device.expire(trust_clock=True), r"expire\(trust_clock=True\)"),
+    ],
+)
+def test_a_call_that_needs_a_home_says_so_by_its_own_name(call, name):
+    device = Cause(learner=bayes(), shards=1, slots=4)
+    needed = rf"^`{name}` needs a device with a home, and this one is in memory: make it with Cause\('device/', …\)$"
+    with pytest.raises(InputError, match=needed):
+        call(device)
+
+
+def test_the_settings_of_a_home_are_arguments_with_names():
+    named = inspect.signature(Cause).parameters
+    assert {"storage", "retain", "repair", "deadline_days"} <= named.keys()
+    with pytest.raises(InputError, match="Cause has no 'retian' \\(did you mean 'retain'"):
+        Cause(learner=bayes(), retian="3 rounds")
+    with pytest.raises(InputError, match="'retain' is for a device with a home"):
+        Cause(learner=bayes(), retain="3 rounds")
+    with pytest.raises(InputError, match="has no learner: give learner="):
+        Cause()
+
+
+def test_shards_whose_training_fails_are_listed_with_their_errors():
+    class Fails(CountingLearner):
+        def train(self, *_args, **_kwargs):
+            raise ValueError("no")
+
+    device = Cause(learner=Fails(), shards=1, slots=4)
+    with pytest.raises(ValueError, match="no; round 1 is recorded"):
+        device.learn([TraceUpload("a", 1, (Part(3),))])
+    assert list(device.failed_shards) == [0]
+    device.cancel_training()

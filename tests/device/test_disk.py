@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from cause.device.store.disk import Disk
+from cause.device.disk import Disk
 from tests.recording_disk import RecordingDisk, crash_states
 
 
@@ -133,7 +133,7 @@ def test_files_are_synced_one_after_the_other_where_no_thread_can_be_started(tmp
 
     synced = []
     monkeypatch.setattr("threading.Thread.start", refuse)
-    monkeypatch.setattr("cause.device.store.disk._sync", synced.append)
+    monkeypatch.setattr("cause.device.disk._sync", synced.append)
     disk = Disk()
     files = [disk.create(tmp_path / name) for name in "abc"]
     disk.sync(*files)

@@ -161,9 +161,9 @@ def test_receipts_still_hold(any_earlier):
         for body in any_earlier.expected["receipts"]:
             number = body.pop("number")
             given = json.loads((any_earlier.folder / "receipts" / f"{number}.json").read_text())
-            assert kept.checked(Bundle.parse(given)) == body
-            assert kept.checked(number) == body
-            assert kept.checked(body["request"])["request"] == body["request"]
+            assert kept.verified_body(Bundle.parse(given)) == body
+            assert kept.verified_body(number) == body
+            assert kept.verified_body(body["request"])["request"] == body["request"]
             assert device.verify(Bundle.parse(given), processes=0).holds
 
 

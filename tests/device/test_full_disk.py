@@ -117,7 +117,7 @@ def test_samples_are_refused_that_would_leave_no_room_to_forget(tmp_path, monkey
     device = opened(tmp_path / "home")
     learn(device, a=10)
     before = device.ledger.round
-    monkeypatch.setattr("cause.device.store.disk.Disk.free_bytes", lambda self, folder: 1_000)
+    monkeypatch.setattr("cause.device.disk.Disk.free_bytes", lambda self, folder: 1_000)
     with pytest.raises(BudgetError, match="that forgetting needs"):
         learn(device, b=200)
     with pytest.raises(BudgetError, match="that forgetting needs"):

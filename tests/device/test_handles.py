@@ -64,7 +64,7 @@ def test_a_staged_row_can_be_forgotten_by_its_handle(device, tmp_path):
     handles = device.stage("a", x, y, call="one").handles
     device.forget("a", handles=[handles[7]])
     assert device.home.staged("a") == 139
-    assert device.home.inbox.called("one").samples == 139
+    assert device.home.inbox.result_of_call("one").samples == 139
     device.close()
     with Cause(tmp_path / "home") as again:
         assert [s.handle for s in again.samples_of("a")] == [h for h in handles if h != handles[7]]

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from cause.device.device import Cause
+from cause.device.disk import Disk
+from cause.device.home.home import Home
 from cause.device.store.blocks import Files
-from cause.device.store.disk import Disk
-from cause.device.store.gc import KEYED
-from cause.device.store.home import Home
+from cause.device.store.named_keys import KEYED
 from cause.device.store.stored_sub_models import SubModelDeletion
 from cause.device.vault import EnvKeySource, Vault
 from cause.device.verify import verify
@@ -410,7 +410,7 @@ def test_a_request_for_samples_that_are_just_expiring_is_refused_and_changes_not
         except RequestError as error:
             answers.append(str(error))
 
-    device.held.lock = Eager(device.held.lock, forget)  # type: ignore[assignment]
+    device.state.lock = Eager(device.state.lock, forget)  # type: ignore[assignment]
     done = device.expire(repair=repair)
     assert [(request.user, request.rounds) for request in done.requests] == [("a", (1,)), ("b", (1,))]
     assert answers == ["user 'a' has nothing retained of round 1 (of 2 only)"]

@@ -52,9 +52,9 @@ def test_staged_samples_survive_the_process_and_are_not_part_of_a_round_of_learn
         assert staged(again) == {"a": 7}
         learn(again, b=3)
         assert staged(again) == {"a": 7}
-        assert again.home.inbox.called("one").round is None
+        assert again.home.inbox.result_of_call("one").round is None
         again.close_round()
-        assert again.home.inbox.called("one").round == 2
+        assert again.home.inbox.result_of_call("one").round == 2
         assert staged(again) == {}
         assert again.ledger.rounds_of("a") == [2]
 
@@ -231,7 +231,7 @@ def test_what_waits_for_longer_than_samples_are_kept_is_destroyed(keeping, tmp_p
     assert "a" not in staged(keeping)
     assert keeping.ledger.rounds_of("a") == []
     assert staged(keeping).get("b", 0) + sum(len(p) for _, p in keeping.ledger.pieces_of("b", 1)) == 4
-    called = keeping.home.inbox.called("one")
+    called = keeping.home.inbox.result_of_call("one")
     assert called is None or called.samples == 0
     assert keeping.home.inbox.expired == 4
     loot = attack(tmp_path / "home")
@@ -259,7 +259,7 @@ def test_an_opening_destroys_what_waited_for_too_long_also_when_its_call_is_no_l
     keeping.stage("a", *samples("a", 1, 4), call="one")
     after(keeping, 9)
     learn(keeping, b=3)
-    assert keeping.home.inbox.called("one") is None
+    assert keeping.home.inbox.result_of_call("one") is None
     assert staged(keeping) == {"a": 4}
     keeping.close()
     with Cause(tmp_path / "home", learner=bayes()) as again:  # decades later

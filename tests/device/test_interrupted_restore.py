@@ -7,7 +7,7 @@ import pytest
 from cause.device.backup.backup import backup
 from cause.device.backup.restore import restore
 from cause.device.fsck import examine_home
-from cause.device.receipts.log import RESTORE
+from cause.device.receipts.transparency_log import RESTORE
 from cause.errors import CauseError
 from tests.device.homes import learn, opened
 from tests.recording_disk import RecordingDisk, crash_states

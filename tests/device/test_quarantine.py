@@ -12,7 +12,7 @@ from cause.device.device import Cause
 from cause.device.fsck import examine_home
 from cause.device.status import status
 from cause.device.store import ledger as store_ledger
-from cause.device.store import quarantining
+from cause.device.store import quarantine_rows
 from cause.engine.requests import Request
 from cause.engine.samples import SegmentKey
 from cause.lab.home_trace import history
@@ -136,7 +136,7 @@ def test_a_kill_between_the_verdict_and_its_commit_changes_nothing(tmp_path, mon
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_an_error_while_it_is_written_down_leaves_a_home_that_goes_on(tmp_path, monkeypatch, when):
-    honest = quarantining.set_aside
+    honest = quarantine_rows.set_aside
 
     def fails(*args):
         if when == "after":

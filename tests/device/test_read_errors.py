@@ -9,7 +9,7 @@ import pytest
 from cause.device.backup.archive import Archive
 from cause.device.backup.backup import backup
 from cause.device.backup.restore import restore
-from cause.device.store.disk import ATTEMPTS, Disk
+from cause.device.disk import ATTEMPTS, Disk
 from cause.device.vault import EnvKeySource, Vault
 from cause.errors import CauseError
 from tests.device.homes import learn, opened
@@ -23,7 +23,7 @@ TIMES = {"once": 1, "for good": 10**6}
 def pauses(monkeypatch):
     """Replace waiting by a counter of the pauses."""
     seen = []
-    monkeypatch.setattr("cause.device.store.disk.pause", seen.append)
+    monkeypatch.setattr("cause.device.disk.pause", seen.append)
     return seen
 
 

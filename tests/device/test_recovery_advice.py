@@ -30,7 +30,7 @@ def test_the_next_repair_signs_what_a_killed_one_had_not(tmp_path, monkeypatch):
 
     def die_before_the_receipt():
         monkeypatch.setattr(
-            "cause.device.store.home.Home.caught_up", lambda self, waiting: os.kill(os.getpid(), signal.SIGKILL)
+            "cause.device.home.home.Home.caught_up", lambda self, waiting: os.kill(os.getpid(), signal.SIGKILL)
         )
         opened(tmp_path / "home").repair()
 
@@ -81,8 +81,8 @@ def test_repair_trains_damaged_sub_models_again(tmp_path, damage):
 def test_sub_models_that_cannot_be_read_now_are_kept(tmp_path, monkeypatch):
     with opened(tmp_path / "home") as device:
         learn(device, a=40)
-        monkeypatch.setattr("cause.device.store.disk.pause", lambda seconds: None)
-        monkeypatch.setattr("cause.device.store.disk.Disk.read_once", _eio)
+        monkeypatch.setattr("cause.device.disk.pause", lambda seconds: None)
+        monkeypatch.setattr("cause.device.disk.Disk.read_once", _eio)
         with pytest.raises(HomeError):
             drop_damaged(device)
         monkeypatch.undo()

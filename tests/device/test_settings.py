@@ -10,8 +10,8 @@ import pytest
 from cause.cli import main
 from cause.device.config import read_config
 from cause.device.fsck import examine_home
+from cause.device.home.home import Home
 from cause.device.settings import change, changed
-from cause.device.store.home import Home
 from cause.device.vault import EnvKeySource
 from cause.errors import CauseError, HomeError, InputError
 from tests.device.homes import learn, opened
@@ -260,7 +260,7 @@ def test_a_home_is_not_made_with_a_setting_with_which_nothing_works(tmp_path):
 @pytest.mark.parametrize("workers", [-1, 257])
 def test_a_home_that_has_such_a_number_of_workers_already_still_forgets(home, cause, monkeypatch, workers):
     with monkeypatch.context() as before:  # as an earlier version accepted it
-        before.setattr("cause.device.settings.check_said", lambda config: None)
+        before.setattr("cause.device.settings.check_new_settings", lambda config: None)
         assert cause("config", home, f"workers={workers}", "--yes")[0] == 0
     with pytest.warns(UserWarning, match=f"workers = {workers} is out of range: this process trains"):
         device = opened(home)

@@ -60,7 +60,7 @@ def test_what_never_was_trained_is_no_retraining(tmp_path):
 
 
 def test_status_of_a_device_in_memory_is_refused():
-    with pytest.raises(InputError, match="lives in memory"):
+    with pytest.raises(InputError, match="`status` needs a device with a home, and this one is in memory"):
         status(Cause(learner=bayes(), shards=1, slots=4))
 
 

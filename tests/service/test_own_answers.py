@@ -147,10 +147,10 @@ def test_a_users_form_of_a_receipt_is_checked_away_from_the_device_and_on_it(run
     key = VerifierKey.parse(running.get("/v1/log", "nina").json()["verifier"])
     body = bundle.check(key, sent["nonce"])
     assert (body["kind"], body["samples"], body["form"]) == ("effect", 9, "own")
-    whole = running.service.home.receipts.checked(bundle)
+    whole = running.service.home.receipts.verified_body(bundle)
     assert whole["request"] == request["id"]
     assert "shards" in whole
-    assert not running.service.home.receipts.held(whole)[0]
+    assert not running.service.home.receipts.check_commitments(whole)[0]
 
 
 def test_a_users_form_of_another_entry_is_refused(running):

@@ -21,9 +21,7 @@ def stuck(tmp_path):
         for user, count in {"ann": 9, "bob": 9, "cyd": 9, "dan": 9}.items():
             running.post(f"/v1/users/{user}/samples", body=rows(user, 1, count))
         running.post("/v1/rounds")
-        wait_until(
-            lambda: running.service.device.waiting() == [1] and 1 in running.service.device.engine.training.failed
-        )
+        wait_until(lambda: running.service.device.waiting() == [1] and 1 in running.service.device.failed_shards)
         assert running.get("/v1/shards/1").json()["environment"] == OTHER
         yield running
 

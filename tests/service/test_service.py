@@ -12,7 +12,7 @@ import pytest
 
 from cause.client import Client, ServiceError
 from cause.common.files import write_text
-from cause.device.backup.restore_log import carry_on
+from cause.device.backup.restore_log import append_restored_entries
 from cause.device.device import Cause
 from cause.device.energy.model import EnergyModel, Line
 from cause.device.log import VerifierKey, verify_consistency
@@ -292,7 +292,9 @@ def test_no_digest_of_an_upload_outlives_an_erasure_in_memory(fresh):
 def test_the_log_of_a_restored_home_can_be_listed(fresh, tmp_path):
     home = fresh.service.home
     with home.database.transaction():
-        carry_on(home.database, home.vault, tmp_path / "none", made=1.0, now=2.0, about={"round": 0, "samples": 3})
+        append_restored_entries(
+            home.database, home.vault, tmp_path / "none", made=1.0, now=2.0, about={"round": 0, "samples": 3}
+        )
     (item,) = fresh.get("/v1/receipts").json()["items"]
     assert (item["kind"], item["samples"], item["shards"]) == ("restore", 3, [])
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from cause.device.device import Cause
-from cause.device.store.gc import KEYED, named_keys
+from cause.device.store.named_keys import KEYED, named_keys
 from cause.device.verify import verify
 from tests.small_learners import Sample
 from tests.torture.attack import Loot, attack

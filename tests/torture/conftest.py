@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from cause.device.store.home import Home
+from cause.device.home.home import Home
 from tests.device.homes import MASTER, fixed_permutation
 from tests.torture.kills import scratch_folder
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from cause.common.hashing import digest
 from cause.device.device import Cause
-from cause.device.store.home import Home
+from cause.device.home.home import Home
 from cause.device.store.ingest import Ingest
 from cause.device.store.shelf import HomeShelf
 from cause.engine.samples import SegmentKey

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import cause.device.attach  # what a device imports late: its disk is to be replaced, too
-import cause.device.store.disk
+import cause.device.disk
+from cause.device.home.home import Home
 from cause.device.store.database import Database
-from cause.device.store.home import Home
 from tests.recording_disk import RecordingDisk
 from tests.torture.vfs import connect_on
 
@@ -19,11 +19,9 @@ def on(disk: RecordingDisk) -> Iterator[None]:
     defaults = [Home.__init__.__kwdefaults__, Database.__init__.__kwdefaults__]
     before = [each["connect"] for each in defaults]
     loaded = [
-        module
-        for name, module in sys.modules.items()
-        if name.startswith("cause.") and module is not cause.device.store.disk
+        module for name, module in sys.modules.items() if name.startswith("cause.") and module is not cause.device.disk
     ]
-    modules = [module for module in loaded if vars(module).get("Disk") is cause.device.store.disk.Disk]
+    modules = [module for module in loaded if vars(module).get("Disk") is cause.device.disk.Disk]
     try:
         for module in modules:
             vars(module)["Disk"] = lambda: disk
@@ -32,6 +30,6 @@ def on(disk: RecordingDisk) -> Iterator[None]:
         yield
     finally:
         for module in modules:
-            vars(module)["Disk"] = cause.device.store.disk.Disk
+            vars(module)["Disk"] = cause.device.disk.Disk
         for each, original in zip(defaults, before, strict=True):
             each["connect"] = original

@@ -7,8 +7,8 @@ A step has a moment before it and one after it, and a write one in its middle. `
 import functools
 from collections.abc import Callable
 
+from cause.device.disk import Disk, OpenFile
 from cause.device.store.database import Database
-from cause.device.store.disk import Disk, OpenFile
 from cause.learners.sklearn import SklearnLearner
 
 DISK = ("make_folder", "create", "sync", "rename", "unlink", "sync_folder")

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from cause.device.store.home import Home
+from cause.device.home.home import Home
 from cause.errors import CauseError
 from tests.device.homes import learn, opened
 

@@ -4,9 +4,9 @@ from itertools import chain
 
 import pytest
 
+from cause.device.home.home import Home
 from cause.device.store import seals
 from cause.device.store.blocks import Files
-from cause.device.store.home import Home
 from cause.device.store.inbox import Inbox
 from cause.device.store.shelf import HomeShelf
 from cause.device.vault import Vault
@@ -118,12 +118,12 @@ def answered_before_it_is_durable():
 
 
 def staged_keys_are_kept():
-    Inbox.drop = Inbox.dropped = lambda self, uploads: None
+    Inbox._delete_rows = Inbox._after_deletion_committed = lambda self, uploads: None
 
 
 def staged_stays_when_it_is_learned():
-    Inbox.leave = lambda self, intake, round_, now, uploads: None
-    Inbox.left = lambda self, intake: []
+    Inbox.delete_taken_in = lambda self, intake, round_, now, uploads: None
+    Inbox.after_round_committed = lambda self, intake: []
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from cause.device.device import Cause
-from cause.device.store.forgetting import Forgetting
+from cause.device.home.forgetting import Forgetting
 from cause.device.store.ingest import Ingest
 from cause.device.store.sealed_store import SealedStore
 from cause.errors import HomeError

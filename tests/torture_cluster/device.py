@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from cause.device.device import Cause
-from cause.device.store.home import Home
+from cause.device.home.home import Home
 from cause.engine.requests import Request
 from cause.errors import CauseError
 from tests.torture_cluster import learners

@@ -54,7 +54,7 @@ def config(
 
 def _reset_policy(path: Path, current: "Config", json: bool) -> None:
     """Delete what the replacement policy of a home has learned from requests."""
-    from cause.device.store.home import Home
+    from cause.device.home.home import Home
     from cause.engine.memory import POLICIES
 
     home = Home(path, current.source(path))
@@ -82,8 +82,16 @@ def _assignments(settings: list[str]) -> dict[str, str]:
 
 def _change(path: Path, new: "Config", accept: bool, yes: bool, json: bool) -> None:
     """Change the settings of a home to those of `new`, after showing the changes and their consequences."""
-    from cause.device.settings import accepted, change, check_accepted, check_key, consequences, differences, shown
-    from cause.device.store.home import Home
+    from cause.device.home.home import Home
+    from cause.device.settings import (
+        accepted,
+        change,
+        check_accepted,
+        check_key,
+        consequences,
+        differences,
+        format_changes,
+    )
 
     home = Home(path, h.config_of(path).source(path), check_config=not accept)
     try:
@@ -96,7 +104,7 @@ def _change(path: Path, new: "Config", accept: bool, yes: bool, json: bool) -> N
         home.apply(old.settings)
         effects = list(consequences(home, new))
         if changes and not json:
-            print(shown(changes))
+            print(format_changes(changes))
             for line in effects:
                 print(line)
         if changes and not yes and not typer.confirm("Change it?"):

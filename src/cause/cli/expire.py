@@ -32,7 +32,7 @@ def expire(
             home, watch=watch, deferred=when == "later", executor=h.executor_of(ray, per_worker, other_environments)
         ) as device,
     ):
-        from cause.device.status import home_of
+        from cause.device.core import home_of
 
         forgotten = device.expire(repair=when, trust_clock=trust_clock)
         staged, clock = home_of(device).inbox.expired, home_of(device).time.doubt()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cause.device.config import Config
     from cause.device.device import Cause
     from cause.device.energy.model import EnergyModel
-    from cause.device.store.home import Home
+    from cause.device.home.home import Home
     from cause.engine.executor import Executor
     from cause.engine.learner import Learner
     from cause.engine.ledger import Quarantined
@@ -101,7 +101,7 @@ def executor_of(ray: str | None, per_worker: str | None, other_environments: str
 @contextmanager
 def upgrade_status(home: Path, read_only: bool) -> Iterator[None]:
     """Show on a terminal that a home of an older format is being upgraded, which may take a while."""
-    from cause.device.store.disk import open_to_read
+    from cause.device.disk import open_to_read
     from cause.device.store.layout import FORMAT, Layout
 
     try:
@@ -126,13 +126,14 @@ def naming_damage(home: Path) -> Iterator[None]:
     try:
         yield
     except BROKEN as error:
+        from cause.device.advice import doctor_advice
         from cause.device.fsck import examine_home
 
         problems = examine_home(home).problems
         if not problems:
             raise
         raise HomeError(
-            f"{str(home)!r} is damaged ({type(error).__name__}): {problems[0].what}; `cause doctor --home` tells more"
+            f"{str(home)!r} is damaged ({type(error).__name__}): {problems[0].what}", doctor_advice(home)
         ) from None
 
 
@@ -208,7 +209,7 @@ def _opened(
 def opened_home(home: Path) -> Iterator["Home"]:
     """Open a home for reading, without its learner, and close it at the end."""
     config = config_of(home)
-    from cause.device.store.home import Home
+    from cause.device.home.home import Home
     from cause.device.store.retrying import retried
 
     with naming_damage(home):
@@ -301,11 +302,11 @@ def config_of(home: Path) -> "Config":
     need("cryptography", "home")
     from cause.device.attach import is_home
     from cause.device.config import read_config
-    from cause.device.store.layout import Layout
+    from cause.device.store.layout import Layout, not_a_home
 
     path = Layout(home).config
     if not is_home(Layout(home)):
-        raise HomeError(f"{str(home)!r} is not a home: `cause init` makes one")
+        raise not_a_home(home)
     return read_config(path)
 
 

@@ -274,7 +274,7 @@ def _decimals(text: str, option: str, *, one: bool) -> float | list[float]:
 
 def _try_learner(config: "Config") -> "tuple[Learner, list[str]]":
     """Build and try the learner before the home is made; return it with notes for the user."""
-    from cause.device.config import check_said
+    from cause.device.config import check_new_settings
     from cause.device.device import Cause
     from cause.executors.fresh_trial import try_out_afresh
     from cause.learners.described import build
@@ -286,7 +286,7 @@ def _try_learner(config: "Config") -> "tuple[Learner, list[str]]":
         learner = build(config.learner)
     except (TypeError, ValueError) as error:
         raise InputError(f"not a learner: {str(error).splitlines()[0]}") from None
-    check_said(config)
+    check_new_settings(config)
     system = s.system if config.composition is None else config.system
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # notes are printed with the home

@@ -12,7 +12,7 @@ from cause.cli import homes as h
 from cause.cli import options as o
 from cause.cli.effects import note_effect
 from cause.cli.output import print_json, training_bar
-from cause.device.recorded import saying
+from cause.device.error_notes import add_to_errors
 
 if TYPE_CHECKING:
     from cause.data.uploads import Rows
@@ -62,7 +62,7 @@ def learn(
         waiting, clock = device.waiting(), device.home.time.doubt() if device.home else None
     listed = handles_by_file(done, rows)
     if handles is not None:
-        with saying(f"round {done.round} is recorded: do not learn it again, `cause samples` lists its handles"):
+        with add_to_errors(f"round {done.round} is recorded: do not learn it again, `cause samples` lists its handles"):
             write_text(handles, _table(listed) if handles.suffix.lower() == ".csv" else _object(done.round, listed))
     result = {
         "round": done.round,

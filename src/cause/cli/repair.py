@@ -60,9 +60,9 @@ def repair(
         training_bar("repairing") as watch,
         h.opened(home, watch=watch, executor=h.executor_of(ray, per_worker, other_environments)) as device,
     ):
+        from cause.device.core import home_of
         from cause.device.repairing import drop_damaged, start_over
         from cause.device.repairing import repair as repaired
-        from cause.device.status import home_of
 
         deadlines = home_of(device).queries.open_deadlines()
         near = when != "now" and _near(deadlines, margin_s)

@@ -10,10 +10,18 @@ import numpy as np
 
 from cause.common.home_paths import refuse_inside_home
 from cause.device.composition import composed, system_of, table
-from cause.device.config import Config, Settings, check_said, key_source, parse_config, parse_retain, read_config
-from cause.device.store.disk import Disk
-from cause.device.store.home import Home
-from cause.device.store.layout import UNFINISHED, Layout
+from cause.device.config import (
+    Config,
+    Settings,
+    check_new_settings,
+    key_source,
+    parse_config,
+    parse_retain,
+    read_config,
+)
+from cause.device.disk import Disk
+from cause.device.home.home import Home
+from cause.device.store.layout import UNFINISHED, Layout, not_a_home
 from cause.device.vault.sources import new_master_key
 from cause.engine.arguments import refuse_unknown
 from cause.engine.law import check_composition, default_shards, default_system
@@ -52,7 +60,8 @@ def attach(
 
     Returns
     -------
-    The home, its settings and its learner.
+    tuple of (Home, Settings, Learner)
+        The home, its settings and its learner.
 
     Raises
     ------
@@ -62,7 +71,7 @@ def attach(
     layout, values, own_learner = Layout(folder), _values(arguments), learner
     if not is_home(layout):
         if learner is None or read_only:
-            raise HomeError(f"{str(folder)!r} is not a home: `cause init` makes one")
+            raise not_a_home(folder)
         settings = Settings(**{"system": default_system(learner), "shards": default_shards(learner), **values})
         check_composition(learner, parse_system(settings.system)[1], settings.shards)
         composition = composed(settings.system, learner, settings.shards, settings.memory, settings.slots)
@@ -84,7 +93,6 @@ def attach(
     settings = config.settings
     home = Home(folder, config.source(layout.folder), read_only=read_only, **parts)
     home.apply(settings)
-    home.system = config.system
     if home.config is not None and home.config.settings != settings:  # the opening finished a change of them
         home.close()
         return attach(folder, own_learner, arguments, key, read_only=read_only, **parts)
@@ -155,7 +163,7 @@ def create(
             LEARNERS.refuse_taken(description["kind"])
         except NotNamedError:
             description = None  # the learner has to be passed at each opening
-    check_said(Config(settings, {}, description))
+    check_new_settings(Config(settings, {}, description))
     if key is None:
         key = {"file": f"../{layout.folder.resolve().name}.key"}
         path = layout.folder.resolve().parent / f"{layout.folder.resolve().name}.key"
@@ -190,7 +198,7 @@ def create(
 
 
 def _unfinished(layout: Layout) -> bool:
-    """Whether a folder holds a home whose making was interrupted: nothing in it was ever used."""
+    """Return whether a folder holds a home whose making was interrupted: nothing in it was ever used."""
     names = {path.name for path in layout.folder.iterdir()}
     return UNFINISHED in names or names == {UNFINISHED + ".part"}
 
@@ -209,7 +217,7 @@ def _discard(layout: Layout, disk: Disk) -> None:
 
 
 def _values(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that were given, as `cause.toml` has them; InputError for a name that no setting has."""
+    """Return the arguments that were given, as `cause.toml` has them; InputError for a name that no setting has."""
     values = {name: value for name, value in arguments.items() if value is not None}
     if isinstance(values.get("system"), System):
         values["system"] = system_text(values["system"])

@@ -2,15 +2,23 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from cause.engine.keywords import checks_arguments
 from cause.errors import HomeError
 
 if TYPE_CHECKING:
-    from cause.device.view import DeviceView
+    from cause.device.home.home import Home
 
-D = TypeVar("D", bound="DeviceView")
+
+class Closable(Protocol):
+    """A device, which may have a home and may be closed."""
+
+    home: "Home | None"
+    is_closed: bool
+
+
+D = TypeVar("D", bound=Closable)
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -12,7 +12,7 @@ from typing import Any
 from cause.common.registry import check_choice, nearest
 from cause.common.units import parse_bytes
 from cause.device.composition import system_of
-from cause.device.store.disk import open_to_read
+from cause.device.disk import open_to_read
 from cause.device.vault import CommandKeySource, EnvKeySource, FileKeySource, KeySource, RotatingFileKeySource
 from cause.engine.arguments import REPAIRS
 from cause.engine.arrivals import setting
@@ -93,7 +93,7 @@ class Config:
         return "\n".join(_table(name, table) for name, table in tables.items() if table)
 
 
-def check_said(config: Config) -> None:
+def check_new_settings(config: Config) -> None:
     """Raise an `InputError` for new settings with which no device works (`cause init`, `cause config`, `Cause(…)`).
 
     Opening a home is more lenient: one that has such a setting already must still forget (`usable_workers`).
@@ -105,7 +105,7 @@ def check_said(config: Config) -> None:
 
     Examples
     --------
-    >>> check_said(Config(Settings(workers=-1), {"env": "KEY"}))
+    >>> check_new_settings(Config(Settings(workers=-1), {"env": "KEY"}))
     Traceback (most recent call last):
     cause.errors.InputError: workers must be from 0 (train in this process) to 256, not -1
     """
@@ -240,7 +240,7 @@ def parse_config(data: bytes, where: str) -> Config:
 
 
 def _kind(type_: Any) -> str:
-    """A field's type as it is written: int, or str | None."""
+    """Return a field's type as it is written: int, or str | None."""
     return type_.__name__ if isinstance(type_, type) else str(type_)
 
 

@@ -8,11 +8,12 @@ from numpy.typing import ArrayLike
 
 from cause.common.names import normal_name
 from cause.common.registry import check_choice
+from cause.device.assembly import assemble
 from cause.device.calls import device_call
+from cause.device.core import home_of
 from cause.device.erasures import Erasures
-from cause.device.matching import Rows, forget_matching
-from cause.device.parts import parts_of
-from cause.device.recorded import round_recorded, saying
+from cause.device.error_notes import add_to_errors, round_recorded
+from cause.device.matching import Rows, inputs_and_labels
 from cause.device.rounds import Rounds
 from cause.device.view import DeviceView
 from cause.engine.adapted_learner import as_learner
@@ -36,7 +37,7 @@ from cause.executors.spawning import refuse_rerun
 if TYPE_CHECKING:
     from os import PathLike
 
-    from cause.device.store.inbox import Called
+    from cause.device.store.inbox import CallResult
 
 __all__ = ["ENDLESS", "Arrived", "Cause", "Forgotten", "Learned", "Voter"]
 
@@ -77,8 +78,16 @@ class Cause(DeviceView):
         Trains segments instead of `workers`.
     watch
         Called after each epoch of a training.
-    **bounds
-        Further settings of a home: `storage`, `retain`, `repair`, `deadline_days`.
+    storage
+        The most room that the samples of a home may take, as `"2GB"`; without limit unless it is given.
+    retain
+        How long a home keeps samples, as `"30 rounds"` or `"90 days"`; for ever unless it is given.
+    repair
+        Whether a forget in a home retrains before it returns, "now" (the default) or "later", unless the call says.
+    deadline_days
+        Within how many days a home must have repaired after a request; 30 unless it is given.
+    **unknown
+        Refused; the error names the nearest argument.
 
     Raises
     ------
@@ -121,7 +130,11 @@ class Cause(DeviceView):
         workers: int | None = None,
         executor: Executor | None = None,
         watch: Watch | None = None,
-        **bounds: Any,
+        storage: str | None = None,
+        retain: str | None = None,
+        repair: str | None = None,
+        deadline_days: float | None = None,
+        **unknown: Any,
     ) -> None:
         refuse_rerun()
         check_device(home, learner, system)
@@ -130,7 +143,10 @@ class Cause(DeviceView):
         arguments |= {"classes": classes, "seed": seed, "workers": workers, "input_dtype": input_dtype}
         arguments["input_shape"] = None if input_shape is None else tuple(input_shape)
         trainer = None if learner is None else as_learner(learner)
-        parts = parts_of(home, trainer, arguments, bounds, key, read_only=read_only)
+        bounds: dict[str, Any] = {"storage": storage, "retain": retain, "repair": repair}
+        bounds["deadline_days"] = deadline_days
+        bounds = {name: value for name, value in bounds.items() if value is not None} | unknown
+        parts = assemble(home, trainer, arguments, bounds, key, read_only=read_only)
         try:
             engine = parts.engine(executor, ledger, shelf, journal)
             super().__init__(engine, parts.home)
@@ -194,7 +210,7 @@ class Cause(DeviceView):
         repair, uploads = self._repair_or_default(repair), uploads_of(uploads)
         with self.lock:
             learned, waiting = self._rounds.begin(self._rounds.checked(uploads), idempotency_key, empty=empty)
-        with saying(round_recorded(learned.round, learned.samples)):
+        with add_to_errors(round_recorded(learned.round, learned.samples)):
             expired = self.expire(repair="later")  # first: nothing is trained on samples that are about to be deleted
             trained, _ = self._train(except_=waiting if repair == "later" else ())
         return replace(learned, trained=tuple(trained), expired=0 if expired is None else expired.samples)
@@ -203,7 +219,7 @@ class Cause(DeviceView):
     # additive law nothing waits: each call of `stage` is a round, and in effect when it returns
 
     @device_call
-    def stage(self, user: str, x: ArrayLike, y: ArrayLike, *, call: str | None = None) -> "Called":
+    def stage(self, user: str, x: ArrayLike, y: ArrayLike, *, call: str | None = None) -> "CallResult":
         """Keep an upload for the next round that `close_round` makes.
 
         Parameters
@@ -217,7 +233,7 @@ class Cause(DeviceView):
 
         Returns
         -------
-        Called
+        CallResult
             The id, how many samples are staged, and a handle for each row.
 
         Raises
@@ -233,7 +249,7 @@ class Cause(DeviceView):
     @device_call
     def stage_all(
         self, uploads: Mapping[str, tuple[ArrayLike, ArrayLike]], *, calls: Mapping[str, str] | None = None
-    ) -> "dict[str, Called]":
+    ) -> "dict[str, CallResult]":
         """Stage the uploads of several users, all of them or none; see `stage`.
 
         Parameters
@@ -245,10 +261,10 @@ class Cause(DeviceView):
 
         Returns
         -------
-        dict of Called
+        dict of CallResult
             What became of each upload, by user.
         """
-        home = self._require_home()
+        home = home_of(self, "stage")
         called = self._rounds.stage(home, uploads, calls or {})
         if self.learner.law == ADDITIVE:  # nothing waits: every upload is a round, which is added at once
             with self.lock:
@@ -281,15 +297,15 @@ class Cause(DeviceView):
             If nothing is staged. `empty=True` closes an empty round all the same: it counts as any other, so every
             sample gets a round older (`status().retention` says what that deletes).
         """
-        arrived, repeated = self._rounds.close(self._require_home(), call, empty=empty)
+        arrived, repeated = self._rounds.close(home_of(self, "close_round"), call, empty=empty)
         if expire and not repeated:
-            with saying(round_recorded(arrived.round, arrived.samples)):
+            with add_to_errors(round_recorded(arrived.round, arrived.samples)):
                 self.expire(repair="later")  # first: nothing is trained on samples that are about to be deleted
         return arrived
 
     @device_call
     def inputs(self) -> InputSpec:
-        """Shape and type of the inputs that the device takes: as set, as the learner says, or as held samples have."""
+        """Return shape and type of the inputs that the device takes: as set, by the learner, or of held samples."""
         return self._rounds.inputs()
 
     @device_call
@@ -307,7 +323,8 @@ class Cause(DeviceView):
 
         Returns
         -------
-        How many segments were trained, and how many samples were trained again.
+        tuple of (int, int)
+            How many segments were trained, and how many samples were trained again.
         """
         self.resume()
         trained, rsn = self._train(stop, except_, once=True)
@@ -363,7 +380,10 @@ class Cause(DeviceView):
             If nothing is held of the user, or not all that was named. Nothing was changed then.
         """
         if matching is not None:
-            return forget_matching(self, user, matching, (rounds, count, samples, handles), repair, nonce)
+            x, y = inputs_and_labels(matching, (rounds, count, samples, handles))
+            matched = self.match(user, x, y)
+            (done,) = self.serve([matched.request(nonce)], repair=repair)
+            return [replace(done, unmatched=len(matched.unmatched))]
         return self.serve([request_of(user, rounds, count, samples, handles, nonce)], repair=repair)
 
     @device_call
@@ -463,7 +483,7 @@ class Cause(DeviceView):
         with self.lock:  # no other request may come between the choice of the samples and their deletion
             self._erasures.resume()
             if trust_clock:
-                self._require_home().trust_clock()
+                home_of(self, "expire(trust_clock=True)").trust_clock()
             done = self._erasures.expire()
         return replace(done, rsn=self._retrain()) if done is not None and repair == "now" else done
 
@@ -489,6 +509,16 @@ class Cause(DeviceView):
         with self.lock:
             self._erasures.resume()
         return self._train(stop)[1]
+
+    @device_call
+    def cancel_training(self) -> None:
+        """Stop the training under way, if there is one; the shards go on waiting. Any thread may call this."""
+        self.engine.executor.cancel()
+
+    @property
+    def failed_shards(self) -> dict[int, Exception]:
+        """The waiting shards whose last training failed, each with its error."""
+        return dict(self.engine.training.failed)
 
     def _retrain(self) -> int:
         return self._train()[1]

@@ -4,15 +4,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from cause.device.error_notes import add_to_errors, requests_recorded
 from cause.device.lookup import Lookup
-from cause.device.recorded import requests_recorded, saying
 from cause.engine.engine import Engine
 from cause.engine.ledger import Selection
 from cause.engine.requests import Request, merged, remaining
 from cause.engine.results import Effect, Forgotten
 
 if TYPE_CHECKING:
-    from cause.device.store.home import Home
+    from cause.device.home.home import Home
 
 Train = Callable[[], int]
 """Trains all shards that wait, and returns how many samples were trained again."""
@@ -39,7 +39,7 @@ class Erasures:
     def load_home(self, home: "Home") -> None:
         """Load the state of a home that was opened, and finish requests that its last process left unfinished."""
         home.check_recipe(self._engine.learner)
-        home.memory = self._engine.memory
+        home.bind(self._engine.memory)
         if home.read_only:
             home.refresh(home.memory)
             return
@@ -91,13 +91,13 @@ class Erasures:
                 ]
                 if together:
                     batches = [(ids, list(requests), merged(selections))]
-                with saying(requests_recorded(accepted, in_effect)):
+                with add_to_errors(requests_recorded(accepted, in_effect)):
                     first = self.delete(batches[0][0], batches[0][2], requested=_requested(batches[0][1]))
             except BaseException:
                 self._unserved = True
                 raise
         try:
-            with saying(lambda: requests_recorded(accepted, in_effect)):
+            with add_to_errors(lambda: requests_recorded(accepted, in_effect)):
                 done = []
                 for number, (batch_ids, batch, selection) in enumerate(batches):
                     effect = first

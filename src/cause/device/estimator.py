@@ -166,7 +166,7 @@ class CauseClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         return self
 
     def _with(self, device: Cause, classes: Array, uploads: Uploads | None, *, from_data: bool) -> "CauseClassifier":
-        """Itself with another device, once that has learned: a mistake changes nothing."""
+        """Return this object with another device, once that has learned: a mistake changes nothing."""
         try:
             if uploads is not None:
                 device.learn(uploads)
@@ -203,7 +203,7 @@ class CauseClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         )
 
     def _named(self, classes: ArrayLike | None) -> Array | None:
-        """The classes that the caller or the learner names: they never follow from data that may be forgotten."""
+        """Return the classes that the caller or the learner names; they never come from data that may be forgotten."""
         named, own = self.classes if classes is None else classes, self._own_learner()
         if named is not None:
             return _sorted(named)
@@ -316,7 +316,7 @@ def _listed(classes: ArrayLike) -> list[Any]:
 
 
 def _numbered(labels: Array, classes: Array) -> NDArray[np.int64]:
-    """Labels as numbers from 0."""
+    """Return labels as numbers from 0."""
     unknown = labels[~np.isin(labels, classes)]
     if len(unknown):
         raise LabelError(f"label {unknown.tolist()[0]!r} is none of the classes {classes.tolist()}")

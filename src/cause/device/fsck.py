@@ -9,16 +9,16 @@ from typing import Any
 
 from cause.common import positions as pos
 from cause.device.config import Config, parse_config, read_config
-from cause.device.settings import ACCEPTED, PENDING, differences, recorded, shown
-from cause.device.store.age import REMEDY, age_problem
+from cause.device.disk import Disk
+from cause.device.home.check_rows import log_problems, row_problems
+from cause.device.home.rollback_check import REMEDY, find_rollback
+from cause.device.settings import ACCEPTED, PENDING, differences, format_changes, recorded
 from cause.device.store.anchor import Anchor, Mark
 from cause.device.store.blocks import Files, open_block
-from cause.device.store.check_rows import log_problems, row_problems
 from cause.device.store.clock import Clock
 from cause.device.store.database import Database
-from cause.device.store.disk import Disk
-from cause.device.store.gc import named_keys
-from cause.device.store.layout import BLOCKS, DEVICE_KEY, SUB_MODELS, Layout
+from cause.device.store.layout import BLOCKS, DEVICE_KEY, SUB_MODELS, Layout, not_a_home
+from cause.device.store.named_keys import named_keys
 from cause.device.store.queries import Queries, StoredRows
 from cause.device.store.seals import open_identity
 from cause.device.store.shelf import PLACE
@@ -54,7 +54,7 @@ class Health:
     sub_models: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """The result as a dict for JSON."""
+        """Return the result as a dict for JSON."""
         return asdict(self) | {"healthy": not self.problems}
 
 
@@ -70,7 +70,7 @@ def examine_home(folder: str | Path) -> Health:
     problems: list[Problem] = []
     notes: list[str] = []
     if not layout.folder.is_dir() or not (layout.config.exists() or layout.vault.exists() or layout.ledger.exists()):
-        raise HomeError(f"{str(folder)!r} is not a home: `cause init` makes one")
+        raise not_a_home(folder)
     try:
         config = read_config(layout.config)
         config.source(layout.folder)
@@ -104,9 +104,9 @@ def examine_home(folder: str | Path) -> Health:
                 notes += look.strays()
                 notes += filter(None, [Clock(database).doubt()])
     except FormatError as error:
-        return Health([*problems, Problem(_message(error), OTHER_FORMAT)], notes)
+        return Health([*problems, Problem(error.reason, OTHER_FORMAT)], notes)
     except HomeError as error:
-        return Health([*problems, Problem(_message(error), RESTORE)], notes)
+        return Health([*problems, Problem(error.reason, RESTORE)], notes)
     except (ValueError, TypeError, KeyError, IndexError, struct.error, OverflowError) as error:
         return Health([*problems, Problem(f"the ledger holds a value that makes no sense: {error}", RESTORE)], notes)
     if not problems and (config.learner or {}).get("kind") == "additive":
@@ -138,23 +138,23 @@ def _anchor(layout: Layout, config: Config) -> _AnchorState:
     except VaultError:  # the caller reports keys that do not open
         return _AnchorState(readable=False)
     except HomeError as error:
-        return _AnchorState(readable=False, problems=[Problem(_message(error), RESTORE)])
+        return _AnchorState(readable=False, problems=[Problem(error.reason, RESTORE)])
     torn = ["a copy of the anchor is damaged or torn: the next opening for writing mends it"] if anchor.damaged else []
     return _AnchorState(anchor.mark, notes=torn)
 
 
 def _age(vault: Vault, database: Database, anchor: _AnchorState) -> list[Problem]:
-    problem = age_problem(vault, database, anchor.mark) if anchor.readable else None
+    problem = find_rollback(vault, database, anchor.mark) if anchor.readable else None
     return [] if problem is None else [Problem(problem, REMEDY)]
 
 
 def _settings(database: Database, vault: Vault, config: Config) -> list[Problem]:
-    """Whether `cause.toml` says what was accepted."""
+    """Return whether `cause.toml` says what was accepted."""
     texts = [recorded(database, vault, name) for name in (ACCEPTED, PENDING)]
     accepted = [parse_config(text, "the ledger") for text in texts if text is not None]
     if not accepted or any(not differences(text, config) for text in accepted):
         return []
-    edited = f"cause.toml was edited: {shown(differences(accepted[0], config))}"
+    edited = f"cause.toml was edited: {format_changes(differences(accepted[0], config))}"
     return [Problem(edited, "put it back, or take it over with `cause config HOME --accept`")]
 
 
@@ -164,10 +164,6 @@ def _vault_problems(layout: Layout, config: Config) -> list[Problem]:
     except VaultError as error:
         return [Problem(str(error), LOST_KEYS)]
     return []
-
-
-def _message(error: HomeError) -> str:
-    return str(error).removesuffix("; `cause doctor --home` tells more")  # this is the doctor
 
 
 def _remedy(name: str) -> str:
@@ -269,5 +265,5 @@ class _Look:
             yield f"{str(path)!r} is a folder that is not the home's: it is left alone"
 
     def _still(self, table: str, value: bytes | int, column: str = "key") -> bool:
-        """Whether a table still has a row: another process may have deleted it meanwhile."""
+        """Return whether a table still has a row: another process may have deleted it meanwhile."""
         return Queries(self.database).has(table, value, column)

@@ -10,7 +10,7 @@ from cause.engine.state import State
 from cause.errors import RequestError
 
 if TYPE_CHECKING:
-    from cause.device.store.home import Home
+    from cause.device.home.home import Home
 
 
 class Lookup:
@@ -50,7 +50,7 @@ class Lookup:
         return [{} if staged else next(selections) for staged in only_staged]
 
     def _all_staged(self, user: str, handles: Sequence[str]) -> bool:
-        """Whether the samples with these handles are all staged; RequestError for a handle that no sample has."""
+        """Return whether all samples with these handles are staged; RequestError for an unknown handle."""
         rest = set(handles) - self._state.journal.staged_handles(user)
         places = [(name, t) for name in self._ledger.names_like(user) for t in self._ledger.rounds_of(name)]
         held = rest and {handle for name, t in places for handle in self._ledger.handles_of(name, t)}

@@ -4,8 +4,8 @@ The rows are compared with the stored samples and kept nowhere: the request that
 """
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +23,7 @@ from cause.engine.samples import WithArrays
 from cause.errors import RequestError
 
 if TYPE_CHECKING:
-    from cause.device.device import Cause
-    from cause.device.view import DeviceView
-    from cause.engine.results import Forgotten
+    from cause.device.core import DeviceCore
 
 Rows = ArrayLike | tuple[ArrayLike, ArrayLike | None]
 """Inputs, or inputs and labels."""
@@ -102,7 +100,7 @@ class RowIndex:
         return codes
 
 
-def match(device: "DeviceView", user: str, x: ArrayLike, y: ArrayLike | None = None) -> Matched:
+def match(device: "DeviceCore", user: str, x: ArrayLike, y: ArrayLike | None = None) -> Matched:
     """Compare rows with all that is held of a user, learned or staged.
 
     Parameters
@@ -135,37 +133,31 @@ def match(device: "DeviceView", user: str, x: ArrayLike, y: ArrayLike | None = N
     return Matched(user, tuple(handles), tuple(samples), count, unmatched)
 
 
-def forget_matching(
-    device: "Cause", user: str, rows: Rows, others: tuple[object, ...], repair: str | None, nonce: str | None
-) -> "list[Forgotten]":
-    """Forget all samples of a user that equal some of these rows.
+def inputs_and_labels(rows: Rows, others: Sequence[object]) -> tuple[ArrayLike, ArrayLike | None]:
+    """Return the inputs and labels that a call of `Cause.forget` names samples by; labels are None unless given.
 
     Parameters
     ----------
-    device
-        The device.
-    user
-        Whose samples.
     rows
         Inputs, or inputs and labels.
     others
         What else the call named, which must be nothing.
-    repair, nonce
-        As in `Cause.forget`.
+
+    Raises
+    ------
+    RequestError
+        If the call named samples in another way, too.
     """
     if any(other is not None for other in others):
         raise RequestError("name samples by the rows that they match, or by rounds, positions or handles, not by both")
-    x, y = rows if isinstance(rows, tuple) and len(rows) == 2 else (rows, None)
-    matched = device.match(user, x, y)
-    (done,) = device.serve([matched.request(nonce)], repair=repair)
-    return [replace(done, unmatched=len(matched.unmatched))]
+    return rows if isinstance(rows, tuple) and len(rows) == 2 else (rows, None)
 
 
 _Part = tuple[int, NDArray[np.int64], NDArray[Any], NDArray[np.int64], "NDArray[np.uint8] | None"]
 
 
-def _held(device: "DeviceView", user: str) -> Iterator[_Part]:
-    """What is held of a user, an upload at a time: round, positions, inputs, labels and handles, all copies."""
+def _held(device: "DeviceCore", user: str) -> Iterator[_Part]:
+    """Yield what is held of a user, an upload at a time: round, positions, inputs, labels and handles, all copies."""
     ledger, home = device.ledger, device.home
     for name in ledger.names_like(user):
         for round_ in ledger.rounds_of(name):

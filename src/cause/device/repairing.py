@@ -91,7 +91,8 @@ def drop_damaged(device: "Cause") -> list[SegmentKey]:
 
     Returns
     -------
-    The dropped ones.
+    list of SegmentKey
+        The dropped ones.
 
     Raises
     ------
@@ -103,7 +104,7 @@ def drop_damaged(device: "Cause") -> list[SegmentKey]:
         try:
             with device.lock:
                 if key in device.memory:
-                    device.held.load(key)
+                    device.state.load(key)
         except DamageError:
             dropped.append(key)
     return dropped
@@ -202,7 +203,7 @@ def repair(
 def _why_not(
     spending: _Spending, allowance: Allowance, todo: list[Waiting], busy: Callable[[], bool] | None
 ) -> str | None:
-    """Why the next segment is not begun."""
+    """Return why the next segment is not begun."""
     if spending.trained >= len(todo):
         return None
     if busy is not None and busy():

@@ -11,7 +11,7 @@ from cause.engine.samples import SegmentKey
 from cause.errors import ChangedError
 
 if TYPE_CHECKING:
-    from cause.device.view import DeviceView
+    from cause.device.core import DeviceCore
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Replayed:
     unverifiable: list[SegmentKey]
 
 
-def replay_on(executor: Executor, device: "DeviceView", chains: Sequence[Chain], since: int) -> Iterator[Replayed]:
+def replay_on(executor: Executor, device: "DeviceCore", chains: Sequence[Chain], since: int) -> Iterator[Replayed]:
     """Train shards from scratch on an executor, and compare each sub-model with the stored one.
 
     Parameters
@@ -98,7 +98,7 @@ def replay_on(executor: Executor, device: "DeviceView", chains: Sequence[Chain],
     work = [
         ShardWork(chain.shard, _returning(run.parent), run.tasks, _current(device, chain.shard, since), sending)
         for chain, (runs, _) in zip(chains, planned, strict=True)
-        for sending in (device.held.sending(chain.shard),)
+        for sending in (device.state.sending(chain.shard),)
         for run in runs
     ]
     with (
@@ -106,13 +106,15 @@ def replay_on(executor: Executor, device: "DeviceView", chains: Sequence[Chain],
         closing(executor.train(learner, work, lambda *_: None)) as blobs,
     ):
         try:
-            for runs, unverifiable in planned:
+            for chain, (runs, unverifiable) in zip(chains, planned, strict=True):
                 result = Replayed([], [], unverifiable)
                 for run in runs:
                     for task, stored in zip(run.tasks, run.stored, strict=True):
                         blob = next(blobs)
                         if blob is None:
-                            raise ChangedError("something was forgotten during the replay: verify again")
+                            raise ChangedError(
+                                f"something of shard {chain.shard} was forgotten during the replay: verify again"
+                            )
                         if stored is not None:
                             compared = result.identical if blob == stored else result.mismatched
                             compared.append(task.lesson.segment)
@@ -125,5 +127,5 @@ def _returning(blob: bytes | None) -> Callable[[], bytes | None]:
     return lambda: blob
 
 
-def _current(device: "DeviceView", shard: int, since: int) -> Callable[[], bool]:
+def _current(device: "DeviceCore", shard: int, since: int) -> Callable[[], bool]:
     return lambda: device.current(shard, since)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cause.common import positions as pos
 
 if TYPE_CHECKING:
-    from cause.device.store.home import Home
+    from cause.device.home.home import Home
 
 DAY_S = 86_400.0
 Rule = tuple[int | None, float | None]

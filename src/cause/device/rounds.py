@@ -18,8 +18,8 @@ from cause.engine.samples import SegmentKey, Upload
 from cause.errors import InputError
 
 if TYPE_CHECKING:
-    from cause.device.store.home import Home
-    from cause.device.store.inbox import Called, Intake
+    from cause.device.home.home import Home
+    from cause.device.store.inbox import CallResult, RoundIntake
 
 Uploads = (
     Iterable[Upload]
@@ -65,12 +65,12 @@ class Rounds:
         self._ledger, self._state = engine.ledger, engine.state
 
     def inputs(self) -> InputSpec:
-        """Shape and type of the inputs that the device takes: as set, as the learner says, or as held samples have."""
+        """Return shape and type of the inputs that the device takes: as set, by the learner, or of held samples."""
         with self._state.lock:
             return spec_of(self._inputs, self._engine.learner, self._ledger, self._state.journal.staged_kind)
 
     def checked(self, uploads: Any) -> Any:
-        """The uploads of a round in the form that the device keeps; see `cause.engine.arrivals.check_round`."""
+        """Return the uploads of a round in the form that the device keeps; see `cause.engine.arrivals.check_round`."""
         return check_round(uploads, self.inputs(), self._engine.learner)
 
     def begin(self, uploads: Uploads, idempotency_key: str | None, *, empty: bool) -> tuple[Learned, list[int]]:
@@ -96,10 +96,10 @@ class Rounds:
             if home is None:
                 raise InputError("an idempotency key is for a device with a home: Cause('device/', …)")
             self._erasures.resume()
-            call = home.call_of(idempotency_key)
-            earlier = home.inbox.called(call)
+            call = home.call_id(idempotency_key)
+            earlier = home.inbox.result_of_call(call)
             if earlier is not None and earlier.round is not None:
-                handles, active = home.same_rows(earlier, named), self._engine.controller.at(earlier.round)
+                handles, active = home.handles_of_repeat(earlier, named), self._engine.controller.at(earlier.round)
                 learned = Learned(earlier.round, active, (), earlier.samples, handles, repeated=True)
                 return learned, [s for s in self._state.waiting() if self._first_untrained(s).round < learned.round]
         handles = {}
@@ -110,7 +110,7 @@ class Rounds:
         return Learned(recorded.round, recorded.active, (), recorded.samples, handles), recorded.waiting
 
     def record(
-        self, uploads: Uploads, call: str | None = None, *, empty: bool = False, intake: "Intake | None" = None
+        self, uploads: Uploads, call: str | None = None, *, empty: bool = False, intake: "RoundIntake | None" = None
     ) -> Recorded:
         """Record the next round durably. The caller holds the lock.
 
@@ -140,7 +140,7 @@ class Rounds:
 
     def stage(
         self, home: "Home", uploads: Mapping[str, tuple[ArrayLike, ArrayLike]], calls: Mapping[str, str]
-    ) -> "dict[str, Called]":
+    ) -> "dict[str, CallResult]":
         """Stage uploads by user, all of them or none; `calls` has the ids of the calls of some users."""
         checked = self.checked(by_name(uploads))  # outside the lock: it takes long, and others would wait
         ids = {user: calls.get(user) or token_hex(16) for user in checked}
@@ -170,7 +170,7 @@ class Rounds:
         """
         with self._state.lock:
             self._erasures.resume()  # first: an accepted request may name staged samples
-            earlier = None if call is None else home.inbox.called(call)
+            earlier = None if call is None else home.inbox.result_of_call(call)
             if earlier is not None and earlier.round is not None:
                 return Arrived(earlier.round, self._engine.controller.at(earlier.round), 0, earlier.samples), True
             self._erasures.expire_staged()
@@ -185,7 +185,7 @@ class Rounds:
         return Arrived(recorded.round, recorded.active, len(recorded.uploads), recorded.samples), False
 
     def _first_untrained(self, shard: int) -> SegmentKey:
-        """The segment with which the training of a waiting shard goes on."""
+        """Return the segment with which the training of a waiting shard goes on."""
         head = self._engine.memory.head(shard)
         return self._ledger.lineage(shard).after(None if head is None else head.key)[0].key
 

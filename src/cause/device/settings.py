@@ -10,20 +10,19 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from cause.common import positions as pos
 from cause.common.registry import nearest
 from cause.common.units import parse_bytes
-from cause.device.config import Config, check_said, key_source, parse_config, parse_retain, parse_value
-from cause.device.store.layout import DEVICE_KEY
+from cause.device.config import Config, check_new_settings, key_source, parse_config, parse_retain, parse_value
+from cause.device.disk import Disk
+from cause.device.store.database import Database
+from cause.device.store.layout import DEVICE_KEY, Layout
+from cause.device.store.queries import Queries
 from cause.device.store.retrying import retried
 from cause.device.vault import Vault
 from cause.errors import HomeError, InputError, VaultError
-
-if TYPE_CHECKING:
-    from cause.device.store.database import Database
-    from cause.device.store.home import Home
 
 ACCEPTED, PENDING = "config", "config_pending"
 """Rows of `meta`: the text that is in force, and the one that a change is about to bring."""
@@ -36,18 +35,42 @@ _FIXED = {
 _SIZES = ("memory", "slots")
 
 
+class ConfiguredHome(Protocol):
+    """What the settings of a home are read from and written to."""
+
+    layout: Layout
+    disk: Disk
+    database: Database
+    queries: Queries
+    read_only: bool
+    config: Config | None
+    """The configuration that is in force; None if there is none."""
+    retain: tuple[int | None, float | None]
+
+    @property
+    def vault(self) -> Vault:
+        """The keys."""
+
+    @property
+    def stored_bytes(self) -> int:
+        """How many bytes the samples take on the disk."""
+
+    def clock(self) -> float:
+        """Return the trusted time in seconds since 1970: the wall clock, or an estimate if that jumped."""
+
+
 def is_fixed(name: str) -> bool:
-    """Whether a setting (or a part of the composition) can never be changed."""
+    """Return whether a setting (or a part of the composition) can never be changed."""
     return name in _FIXED or name.startswith("composition.")
 
 
 def digest(text: bytes) -> bytes:
-    """The digest of a configuration, as the anchor has it."""
+    """Return the digest of a configuration, as the anchor has it."""
     return hashlib.sha256(b"cause.toml\0" + text).digest()
 
 
-def recorded(database: "Database", vault: Vault, name: str = ACCEPTED) -> bytes | None:
-    """The accepted (or pending) text of the configuration; None if there is none, HomeError if it is damaged."""
+def recorded(database: Database, vault: Vault, name: str = ACCEPTED) -> bytes | None:
+    """Return the accepted (or pending) text of the configuration; None if there is none, HomeError if it is damaged."""
     sealed = database.get(name)
     if sealed is None:
         return None
@@ -57,25 +80,25 @@ def recorded(database: "Database", vault: Vault, name: str = ACCEPTED) -> bytes 
         raise HomeError(f"the ledger's record of cause.toml is damaged ({error}): restore a backup") from None
 
 
-def record(database: "Database", vault: Vault, text: bytes, name: str = ACCEPTED) -> None:
+def record(database: Database, vault: Vault, text: bytes, name: str = ACCEPTED) -> None:
     """Store the accepted (or pending) text of the configuration; call it in a transaction."""
     database.set(name, vault.seal(DEVICE_KEY, text, name.encode()))
 
 
 def differences(old: Config, new: Config) -> list[tuple[str, Any, Any]]:
-    """The settings that differ, as (name, old value, new value)."""
+    """Return the settings that differ, as (name, old value, new value)."""
     before, after = dict(_flat(old.effective())), dict(_flat(new.effective()))
     names = sorted({*before, *after})
     return [(n, before.get(n), after.get(n)) for n in names if before.get(n) != after.get(n)]
 
 
-def shown(changes: list[tuple[str, Any, Any]]) -> str:
-    """Changes as text: retain None -> '1 rounds'."""
+def format_changes(changes: list[tuple[str, Any, Any]]) -> str:
+    """Return changes as text: retain None -> '1 rounds'."""
     return ", ".join(f"{name} {old!r} -> {new!r}" for name, old, new in changes)
 
 
-def in_force(home: "Home") -> Config | None:
-    """The configuration of a home, once its file was compared with the accepted one. Finishes an interrupted change.
+def in_force(home: ConfiguredHome) -> Config | None:
+    """Return the configuration of a home after comparing its file with the accepted one. Finish an interrupted change.
 
     Returns
     -------
@@ -90,7 +113,7 @@ def in_force(home: "Home") -> Config | None:
     return retried(partial(_in_force, home), pause_s=0.0) if home.read_only else _in_force(home)
 
 
-def _in_force(home: "Home") -> Config | None:
+def _in_force(home: ConfiguredHome) -> Config | None:
     with home.database.reading():
         accepted, pending = (recorded(home.database, home.vault, name) for name in (ACCEPTED, PENDING))
     path = home.layout.config
@@ -120,18 +143,18 @@ def _in_force(home: "Home") -> Config | None:
         return config
     changes = differences(parse_config(texts[0], "the ledger"), config)
     raise HomeError(
-        f"{str(path)!r} was edited: {shown(changes)}: put it back, or take it over with `cause config HOME --accept`; "
-        "`cause config HOME key=value` changes a setting"
+        f"{str(path)!r} was edited: {format_changes(changes)}: put it back, or take it over with "
+        "`cause config HOME --accept`; `cause config HOME key=value` changes a setting"
     )
 
 
-def _settle(home: "Home", text: bytes) -> None:
+def _settle(home: ConfiguredHome, text: bytes) -> None:
     with home.database.transaction():
         record(home.database, home.vault, text)
         home.database.unset(PENDING)
 
 
-def change(home: "Home", new: Config) -> None:
+def change(home: ConfiguredHome, new: Config) -> None:
     """Replace the accepted configuration; after a crash the next opening finishes or drops the change.
 
     Raises
@@ -152,7 +175,7 @@ def change(home: "Home", new: Config) -> None:
 
 
 def changed(config: Config, assignments: Mapping[str, str]) -> Config:
-    """The configuration with some settings changed.
+    """Return the configuration with some settings changed.
 
     Parameters
     ----------
@@ -195,19 +218,19 @@ def changed(config: Config, assignments: Mapping[str, str]) -> Config:
         if name in values:
             _check_size(name, getattr(settings, name), values[name], settings.slots)
     new = replace(config, settings=replace(settings, **values), key=key)
-    check_said(new)
+    check_new_settings(new)
     return new
 
 
-def accepted(home: "Home") -> Config | None:
-    """The configuration that was accepted last, also if the file was edited; None if there is none."""
+def accepted(home: ConfiguredHome) -> Config | None:
+    """Return the configuration that was accepted last, also if the file was edited; None if there is none."""
     text = recorded(home.database, home.vault)
     return None if text is None else parse_config(text, "the ledger")
 
 
 def check_accepted(old: Config, new: Config) -> None:
     """Refuse an edited file that changes a fixed setting or has one with which no device works; InputError names it."""
-    check_said(new)
+    check_new_settings(new)
     for name, before, after in differences(old, new):
         if name in _FIXED or name.startswith(("learner.", "composition.")):
             reason = _FIXED.get(name, "every sub-model follows from it")
@@ -216,14 +239,14 @@ def check_accepted(old: Config, new: Config) -> None:
             _check_size(name, before, after, old.settings.slots)
 
 
-def check_key(home: "Home", new: Config) -> None:
+def check_key(home: ConfiguredHome, new: Config) -> None:
     """Refuse a source of the master key that does not open this home's vault; VaultError says why."""
     if dict(new.key) != dict((home.config or new).key):
         Vault.open(home.layout.vault, key_source(new.key, home.layout.folder), home.disk, read_only=True).close()
 
 
-def consequences(home: "Home", new: Config) -> Iterator[str]:
-    """Sentences on what a change of the configuration will do."""
+def consequences(home: ConfiguredHome, new: Config) -> Iterator[str]:
+    """Yield sentences on what a change of the configuration will do."""
     settings = new.settings
     retain = parse_retain(settings.retain)
     if retain != home.retain:
@@ -237,8 +260,8 @@ def consequences(home: "Home", new: Config) -> Iterator[str]:
         yield "the samples take more than that already: new ones are refused until some are forgotten"
 
 
-def expiring(home: "Home", retain: tuple[int | None, float | None]) -> int:
-    """How many samples the next learn would destroy under this rule: most rounds, or most seconds."""
+def expiring(home: ConfiguredHome, retain: tuple[int | None, float | None]) -> int:
+    """Return how many samples the next learn would destroy under this rule: most rounds, or most seconds."""
     rounds, seconds = retain
     staged = 0
     if rounds is not None:

@@ -3,20 +3,16 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cause.device.core import DeviceCore, home_of
 from cause.device.energy.model import EnergyModel
 from cause.device.retention import Retention, retention
 from cause.device.schedule import margin_of
-from cause.device.store.home import Home
 from cause.device.store.queries import BehindRow
 from cause.engine.ledger import Quarantined
 from cause.engine.rehearsal import rehearsed_count
 from cause.engine.samples import SegmentKey
-from cause.errors import InputError
-
-if TYPE_CHECKING:
-    from cause.device.view import DeviceView
 
 
 @dataclass(frozen=True)
@@ -148,22 +144,15 @@ class Status:
         return asdict(self) | {"voting": self.voting, "degraded": None if degraded is None else asdict(degraded)}
 
 
-def home_of(device: "DeviceView") -> Home:
-    """Return the home of a device; raise an `InputError` for a device in memory."""
-    if device.home is None:
-        raise InputError("this device lives in memory: it has no home")
-    return device.home
-
-
-def status(device: "DeviceView", model: EnergyModel | None = None) -> Status:
+def status(device: DeviceCore, model: EnergyModel | None = None) -> Status:
     """Return the status of a device with a home; with a calibration its costs are in seconds and joules, too."""
     with device.lock:
-        device.add_up()
+        device.complete_sums()
         return _of_one_moment(device, model)
 
 
-def _of_one_moment(device: "DeviceView", model: EnergyModel | None) -> Status:
-    home = home_of(device)
+def _of_one_moment(device: DeviceCore, model: EnergyModel | None) -> Status:
+    home = home_of(device, "status")
     with home.database.reading():
         behind, requests, exports = home.queries.behind(), home.queries.open_requests(), home.queries.exports()
         stored_bytes, expires = home.stored_bytes, retention(home)
@@ -195,13 +184,13 @@ def _of_one_moment(device: "DeviceView", model: EnergyModel | None) -> Status:
     )
 
 
-def waiting(device: "DeviceView") -> list[Waiting]:
+def waiting(device: DeviceCore) -> list[Waiting]:
     """Return the segments that a repair would train, in order."""
     with device.lock:
         return [segment for shard in device.ledger.shards() for segment in _waiting(device, shard)]
 
 
-def _waiting(device: "DeviceView", shard: int) -> Iterator[Waiting]:
+def _waiting(device: DeviceCore, shard: int) -> Iterator[Waiting]:
     lineage, head = device.ledger.lineage(shard), device.memory.head(shard)
     after = None if head is None else head.key
     earlier = lineage.samples_upto(after)
@@ -238,7 +227,7 @@ def estimated(trainings: int, samples: int, rsn: int, model: EnergyModel | None)
     return RepairCost(trainings, samples, rsn, model.seconds(samples, trainings), joules, unknown)
 
 
-def _shard(device: "DeviceView", shard: int, rows: Mapping[int, BehindRow]) -> ShardStatus:
+def _shard(device: DeviceCore, shard: int, rows: Mapping[int, BehindRow]) -> ShardStatus:
     lineage, head = device.ledger.lineage(shard), device.memory.head(shard)
     serving, newest = None if head is None else head.key, lineage.last
     assert newest is not None

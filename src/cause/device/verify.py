@@ -15,7 +15,7 @@ from cause.errors import ChangedError
 from cause.executors.spawning import context_for, needs_guard, refers_to_script
 
 if TYPE_CHECKING:
-    from cause.device.view import DeviceView
+    from cause.device.core import DeviceCore
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def replay(chain: Chain) -> Verification:
 
 
 def verify(
-    device: "DeviceView",
+    device: "DeviceCore",
     *,
     shards: Collection[int] | None = None,
     processes: int = 1,
@@ -104,13 +104,13 @@ def verify(
     >>> verify(device, processes=0).identical
     [SegmentKey(shard=0, round=1, slice=0)]
     """
-    device.held.look()
-    since, reloads = device.changes, device.held.reloads
+    device.state.look()
+    since, reloads = device.changes, device.state.reloads
     total, pool = Verification(), None
     chains: Sequence[Chain] = ()
     try:
         chains = device.chains(shards)
-        reloads = device.held.reloads
+        reloads = device.state.reloads
         results: Iterator[Verification | Replayed] = map(replay, chains)
         if executor is not None and device.engine.training.in_fresh_processes:
             results = replay_on(executor, device, chains, since)
@@ -127,7 +127,7 @@ def verify(
                 progress(done, len(chains))
     except Exception as error:  # also if samples were deleted while they were read
         _refuse_what_changed(device, chains, since)
-        if device.held.look() or device.held.reloads != reloads:
+        if device.state.look() or device.state.reloads != reloads:
             raise ChangedError("another process changed the home during the replay: verify again") from None
         if isinstance(error, BrokenProcessPool) and refers_to_script(device.learner):
             raise needs_guard() from None
@@ -139,7 +139,7 @@ def verify(
     return total
 
 
-def _refuse_what_changed(device: "DeviceView", chains: Sequence[Chain], since: int) -> None:
+def _refuse_what_changed(device: "DeviceCore", chains: Sequence[Chain], since: int) -> None:
     """Raise ChangedError if a shard has changed since: its comparison means nothing."""
     changed = [chain.shard for chain in chains if not device.current(chain.shard, since)]
     if changed:

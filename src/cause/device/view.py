@@ -1,32 +1,29 @@
-"""What a device answers without a change: its sub-models, predictions, plans, status and proofs."""
+"""Questions to a device: its samples, predictions, plans, status and proofs.
 
-from collections.abc import Callable, Collection
-from contextlib import suppress
+They change nothing of what the device holds, but two things: a damaged sub-model that is met is dropped (its shard then
+waits for training), and samples that are not yet in an additive state are added to it.
+"""
+
+from collections.abc import Callable
 from dataclasses import replace
-from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cause.device.calls import device_call
-from cause.device.lookup import Lookup
+from cause.device.core import DeviceCore, home_of
 from cause.device.matching import Matched, match
 from cause.device.verify import Verification, verify
 from cause.engine import ensemble
 from cause.engine.arguments import check_whole, inputs_of, requests_of
-from cause.engine.chain import Chain
-from cause.engine.engine import Engine
 from cause.engine.executor import Executor
-from cause.engine.journal import Journal
-from cause.engine.learner import Learner
-from cause.engine.memory import SubModel
 from cause.engine.plan import ShardPlan
 from cause.engine.progress import Progress
 from cause.engine.requests import Request, merged
-from cause.engine.results import HeldSample, Voter
+from cause.engine.results import HeldSample
 from cause.engine.voting import VOTES, Labels
-from cause.errors import CauseError, InputError
+from cause.errors import InputError
 from cause.executors import Here
 
 if TYPE_CHECKING:
@@ -35,58 +32,10 @@ if TYPE_CHECKING:
     from cause.device.energy.model import EnergyModel
     from cause.device.receipts.receipts import Bundle
     from cause.device.status import Status
-    from cause.device.store.home import Home
 
 
-class DeviceView:
-    """The reading side of a device, on which `Cause` builds.
-
-    Parameters
-    ----------
-    engine
-        Shards, ledger and memory.
-    home
-        The home of the device; None if it is in memory.
-    """
-
-    def __init__(self, engine: Engine, home: "Home | None") -> None:
-        self.engine, self.home = engine, home
-        self.ledger, self.memory, self.system = engine.ledger, engine.memory, engine.system
-        self.classes, self.controller, self.held = engine.classes, engine.controller, engine.state
-        self._lookup = Lookup(engine.state, home)
-        self.is_closed = False
-
-    @property
-    def learner(self) -> Learner:
-        """The learner that trains sub-models, with the pruning and precision of the system."""
-        return self.engine.learner
-
-    @property
-    def lock(self) -> RLock:
-        """The lock of ledger and memory: hold it to read them while other threads may change them."""
-        return self.held.lock
-
-    @property
-    def journal(self) -> Journal:
-        """The journal, which makes changes durable."""
-        return self.held.journal
-
-    @journal.setter
-    def journal(self, journal: Journal) -> None:
-        self.held.journal = journal
-
-    @property
-    def changes(self) -> int:
-        """A counter that grows with each deletion, and with each sub-model that turns out to be damaged."""
-        return self.held.changes
-
-    def current(self, shard: int, since: int) -> bool:
-        """Return whether a shard is unchanged since `changes` had this value: nothing forgotten, nothing damaged."""
-        return self.held.current(shard, since)
-
-    def name_of(self, user: str) -> str:
-        """A user's name as the device stores it: in normal form, or as written if an older home holds that."""
-        return self._lookup.name_of(user)
+class DeviceView(DeviceCore):
+    """The reading side of a device, on which `Cause` builds."""
 
     @device_call
     def samples_of(self, user: str, *, round: int | None = None) -> list[HeldSample]:  # noqa: A002
@@ -95,7 +44,7 @@ class DeviceView:
         Staged samples come last and have no round. A device in memory raises InputError.
         """
         with self.lock:
-            return self._require_home().samples_of(self.name_of(user), round)
+            return home_of(self, "samples_of").samples_of(self.name_of(user), round)
 
     @device_call
     def match(self, user: str, x: ArrayLike, y: ArrayLike | None = None) -> Matched:
@@ -122,38 +71,6 @@ class DeviceView:
             return self.engine.plan(merged(self._lookup.selections(named)))
 
     @device_call
-    def add_up(self) -> None:
-        """Add what is not in an additive state, as after a crash: under that law nothing waits.
-
-        Samples that cannot be read are left out; `repair` names the error. Trained sub-models are left as they are.
-        """
-        with suppress(CauseError):
-            self.engine.training.prepare()
-
-    @device_call
-    def waiting(self) -> list[int]:
-        """The shards that wait for training: their head is not their newest segment, or they have none."""
-        self.add_up()
-        return self.held.waiting()
-
-    @device_call
-    def heads(self) -> dict[int, SubModel]:
-        """The sub-models that vote, by shard."""
-        self.add_up()
-        return self.held.heads()
-
-    @device_call
-    def voters(self) -> list[Voter]:
-        """The sub-models that vote now, each with its weight."""
-        self.add_up()
-        return ensemble.voters(self.held)
-
-    @device_call
-    def load(self, sub_model: SubModel) -> bytes | None:
-        """The bytes of a stored sub-model; None if it was deleted meanwhile, or is damaged (it is dropped then)."""
-        return ensemble.loaded(self.held, sub_model)
-
-    @device_call
     def predict(self, x: Any) -> Labels:
         """Predict the label of each sample of `x` by a vote of the heads.
 
@@ -169,15 +86,10 @@ class DeviceView:
 
     @device_call
     def votes(self, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
-        """The weight of each head (the samples behind it), and its probabilities: voter × sample × class."""
-        self.held.look()
+        """Return the weight of each head (the samples behind it), and its probabilities: voter × sample × class."""
+        self.state.look()
         self.engine.training.prepare()
-        return ensemble.votes(self.held, self.engine.training, self.learner, inputs_of(x))
-
-    @device_call
-    def chains(self, shards: Collection[int] | None = None) -> list[Chain]:
-        """What a replay of each shard needs: retained samples, seeds, and the stored sub-models to compare with."""
-        return self.engine.training.chains(self.learner, shards)
+        return ensemble.votes(self.state, self.engine.training, self.learner, inputs_of(x))
 
     @device_call
     def verify(
@@ -228,31 +140,26 @@ class DeviceView:
         if self.home is None:
             raise InputError("receipts are for a device with a home: Cause('device/', …)")
         with self.lock:
-            body = self.home.receipts.checked(receipt)
+            body = self.home.receipts.verified_body(receipt)
         touched = {shard["shard"] for shard in body["shards"]}
         verification = verify(
             self, shards=touched, processes=processes, progress=progress, began=began, executor=executor
         )
         with self.lock:
-            wrong, superseded = self.home.receipts.held(body)
+            wrong, superseded = self.home.receipts.check_commitments(body)
         return replace(verification, wrong=wrong, superseded=superseded)
 
     @device_call
     def status(self, model: "EnergyModel | None" = None) -> "Status":
-        """The state of a device with a home: what serves, what waits, what repair will cost, what is due when.
+        """Return the state of a device with a home: what serves, what waits, what repair will cost, what is due when.
 
         With an energy model (`cause calibrate --out`) the costs are in seconds and joules too. A device in memory
         raises InputError.
         """
         from cause.device.status import status
 
-        self.held.look()
+        self.state.look()
         return status(self, model)
-
-    def _require_home(self) -> "Home":
-        if self.home is None:
-            raise InputError("samples are staged in a home: Cause('device/', …)")
-        return self.home
 
     # Its end, and copies of a device in memory
 
@@ -265,7 +172,7 @@ class DeviceView:
             self.journal.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state of a device in memory, for copies that scikit-learn's tools make; homes are never stored so."""
+        """Return the state of a device in memory, for copies by scikit-learn's tools; homes are never copied so."""
         if self.home is not None:
             raise InputError("a device with a home is not copied: its folder is what lasts, so open that again")
         return vars(self)

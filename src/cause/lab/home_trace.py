@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from cause.device.store.home import Home
+from cause.device.home.home import Home
 from cause.device.store.seals import open_classes, upload_key
 from cause.engine.requests import Request
 from cause.engine.samples import Part

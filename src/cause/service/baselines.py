@@ -5,9 +5,10 @@ import threading
 from concurrent.futures import Future, ProcessPoolExecutor
 from typing import Any
 
+from cause.device.core import home_of
 from cause.device.device import ENDLESS, Cause
 from cause.device.energy.model import EnergyModel
-from cause.device.status import estimated, home_of
+from cause.device.status import estimated
 from cause.engine.presets import PRESETS
 from cause.errors import CauseError
 from cause.lab.home_trace import history

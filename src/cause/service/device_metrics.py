@@ -56,7 +56,7 @@ class DeviceCollector(Collector):
             shards = device.ledger.shards()
             voting, behind = len(device.heads()), len(device.waiting())
             silent = sum(device.memory.head(shard) is None for shard in shards)
-            failing = len(device.engine.training.failed)
+            failing = len(device.failed_shards)
         yield from gauge("shards", "Shards that hold samples.", len(shards))
         yield from gauge("voting_shards", "Shards that vote.", voting)
         yield from gauge("waiting_shards", "Shards that wait for a training.", behind)

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from cause.device.core import home_of
 from cause.device.device import Cause
-from cause.device.status import home_of
 from cause.errors import HomeError
 from cause.service.redact import redacted_message
 

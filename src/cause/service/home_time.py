@@ -3,8 +3,8 @@
 import threading
 from collections.abc import Callable
 
+from cause.device.home.home import Home
 from cause.device.store.clock import since_boot
-from cause.device.store.home import Home
 
 EVERY_S = 10.0
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cause.device.store.home import Home
+from cause.device.home.home import Home
 from cause.engine.journal import Journal
 from cause.engine.ledger import Selection
 from cause.engine.plan import ShardPlan

@@ -114,7 +114,7 @@ class PredictorCache:
         while True:
             voters = self._device.voters()
             if not voters:
-                why = why_nobody_votes(self._device.held, "an operator starts one with POST /v1/repairs")
+                why = why_nobody_votes(self._device.state, "an operator starts one with POST /v1/repairs")
                 raise NoVotersError(f"nobody can vote: {why}")
             with own_error_modes():  # as in `Cause.predict`; inputs far from all that was learned overflow
                 predictors = self._load(voters)

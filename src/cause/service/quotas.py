@@ -5,8 +5,8 @@ import threading
 from dataclasses import dataclass
 
 from cause.common.units import format_bytes
+from cause.device.core import home_of
 from cause.device.device import Cause
-from cause.device.status import home_of
 from cause.service.problems import QUOTA, ProblemError
 from cause.service.settings import ServeSettings, share_of
 
@@ -55,7 +55,7 @@ class Quotas:
         """Return what a user holds."""
         home, ledger = home_of(self._device), self._device.ledger
         with self._device.lock:
-            staged = home.inbox.like(user)
+            staged = home.inbox.of_any_spelling(user)
             samples, size = sum(upload.samples for upload in staged), sum(upload.bytes for upload in staged)
             for name in ledger.names_like(user):
                 for round_ in ledger.rounds_of(name):

@@ -15,13 +15,12 @@ from pathlib import Path
 
 from cause.common.hashing import digest
 from cause.device.config import read_config
+from cause.device.core import home_of
 from cause.device.device import Cause
 from cause.device.energy.model import EnergyModel
-from cause.device.status import home_of
-from cause.device.store.home import Home
-from cause.device.store.layout import DEVICE_KEY, Layout
+from cause.device.home.home import Home
+from cause.device.store.layout import DEVICE_KEY, Layout, not_a_home
 from cause.device.store.retrying import retried
-from cause.errors import HomeError
 from cause.executors import Executor, Processes
 from cause.executors.cluster.other_environments import REFUSE
 from cause.executors.cluster.resources import parse_per_worker
@@ -264,7 +263,7 @@ def tokens_of(folder: Path) -> Tokens:
     """
     layout = Layout(folder)
     if not layout.config.exists():
-        raise HomeError(f"{str(folder)!r} is not a home: `cause init` makes one")
+        raise not_a_home(folder)
     source = read_config(layout.config).source(folder)
     home = retried(partial(Home, folder, source, read_only=True))
     try:

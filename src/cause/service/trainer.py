@@ -7,9 +7,10 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from cause.device.core import home_of
 from cause.device.device import Arrived, Cause
 from cause.device.schedule import due, margin_of, may_begin
-from cause.device.status import home_of, waiting
+from cause.device.status import waiting
 from cause.device.store.queries import RoundRow
 from cause.engine.presets import ADDITIVE
 from cause.engine.progress import Step
@@ -127,7 +128,7 @@ class Trainer:
             return  # it was never started
         self._thread.join(grace_s)
         if self._thread.is_alive():
-            self.device.engine.executor.cancel()
+            self.device.cancel_training()
             self._thread.join(10)
 
     def close_round(self, call: str | None = None, *, empty: bool = False) -> Arrived:
@@ -200,7 +201,7 @@ class Trainer:
                 if not self._work():
                     self._wake.wait(LOOK_S)
                     self._wake.clear()
-                if not self.device.engine.training.failed:
+                if not self.device.failed_shards:
                     self.problem = None
             except CauseError as error:
                 self._failed(error, str(error))
@@ -263,7 +264,7 @@ class Trainer:
         """After a training: double the pause of shards that failed again."""
         now, changes = time.monotonic(), self.device.changes
         failing = {}
-        for shard in self.device.engine.training.failed:
+        for shard in self.device.failed_shards:
             since, until, pause = self._failing.get(shard, (changes, 0.0, RETRY_S / 2))
             again = until <= now or not self.device.current(shard, since)
             pause = min(pause * 2, LONGEST_RETRY_S) if again else pause

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from cause.device.store.disk import Disk
+from cause.device.disk import Disk
 from cause.device.vault import FILES, RotatingFileKeySource, Vault
 from cause.errors import VaultError
 from tests.device.vault.common import PAGE, SOURCE, files, name, used

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from cause.device.vault import Vault
-from cause.device.vault.twin import Twin
+from cause.device.vault.mirrored_file import MirroredFile
 from cause.device.vault.writing import Writer
 from cause.errors import VaultError
 from tests.device.vault.attacker import recoverable
@@ -78,7 +78,7 @@ def test_a_second_power_loss_during_recovery_does_no_harm(tmp_path, rotating, th
 
 def unsafe(monkeypatch, what):
     """Break the order of things in one place."""
-    write, sync = Twin.write_at, Writer.sync
+    write, sync = MirroredFile.write_at, Writer.sync
 
     def is_slot(twin, data):
         return twin.path.name == "root" and any(data)
@@ -106,11 +106,11 @@ def unsafe(monkeypatch, what):
     elif what == "folders are not synced":
         monkeypatch.setattr(RecordingDisk, "sync_folder", lambda self, folder: None)
     elif what == "the old key is wiped too early":
-        monkeypatch.setattr(Twin, "write_at", hasty)
+        monkeypatch.setattr(MirroredFile, "write_at", hasty)
     elif what == "old pages are not overwritten":
-        monkeypatch.setattr(Twin, "write_at", lazy)
+        monkeypatch.setattr(MirroredFile, "write_at", lazy)
     elif what == "the old key is not wiped":
-        monkeypatch.setattr(Twin, "write_at", forgetful)
+        monkeypatch.setattr(MirroredFile, "write_at", forgetful)
     else:
         monkeypatch.setattr(Writer, "sync", partial(what.split()[0]))
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from cause.device.store.disk import Disk
+from cause.device.disk import Disk
 from cause.device.vault import CommandKeySource, EnvKeySource, FileKeySource, KeySource, RotatingFileKeySource
 from cause.device.vault import RotatingKeySource as Rotating
 from cause.device.vault.sources import new_master_key

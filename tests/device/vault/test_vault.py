@@ -6,11 +6,11 @@ import os
 
 import pytest
 
-from cause.device.store.disk import Disk
+from cause.device.disk import Disk
 from cause.device.vault import FILES, RotatingFileKeySource, Vault, commitment, joint_key, open_sealed, writing
+from cause.device.vault.mirrored_file import MirroredFile
 from cause.device.vault.sealing import derive
 from cause.device.vault.slots import SLOT_BYTES
-from cause.device.vault.twin import Twin
 from cause.errors import VaultError
 from tests.device.vault.attacker import data_keys, recoverable, roots, table
 from tests.device.vault.common import MASTER, PAGE, SOURCE, files, name, used
@@ -109,13 +109,13 @@ def test_neither_the_files_nor_old_copies_of_key_files_open_to_what_was_erased(f
 
 
 def test_the_attacker_wins_if_the_old_root_key_is_not_overwritten(folder, monkeypatch):
-    write = Twin.write_at
+    write = MirroredFile.write_at
 
     def forgetful(self, offset, data):
         if self.path.name != "root" or any(data):
             write(self, offset, data)
 
-    monkeypatch.setattr(Twin, "write_at", forgetful)
+    monkeypatch.setattr(MirroredFile, "write_at", forgetful)
     watcher, erased, _ = erase_under_watch(folder, SOURCE)
     assert set(recoverable([MASTER], [*files(folder).values(), *watcher.all_key_files])) & set(erased)
 

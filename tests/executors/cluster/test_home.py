@@ -10,8 +10,8 @@ from contextlib import closing
 
 import pytest
 
-from cause.device.store.check_rows import row_problems
-from cause.device.store.home import Home
+from cause.device.home.check_rows import row_problems
+from cause.device.home.home import Home
 from cause.device.store.leases import LEASES, Leases
 from cause.engine.journal import Journal
 from cause.engine.requests import Request

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cause.common.files import absolute
-from cause.device.store import disk
+from cause.device import disk
 from cause.device.store.layout import BLOCKS, CONFIG, LEDGER, SUB_MODELS
 from cause.errors import InputError
 
@@ -46,7 +46,7 @@ class Manifest:
     """The SHA-256 of the configuration, in hexadecimal."""
 
     def digest(self) -> bytes:
-        """The digest that the commitment is made to."""
+        """Return the digest that the commitment is made to."""
         return hashlib.sha256(b"backup\0" + json.dumps(asdict(self), sort_keys=True).encode()).digest()
 
 
@@ -68,7 +68,7 @@ class ArchiveWriter:
 
 
 def manifest_bytes(manifest: Manifest, commitment: bytes) -> bytes:
-    """The contents of the entry `manifest.json`."""
+    """Return the contents of the entry `manifest.json`."""
     return json.dumps({**asdict(manifest), "commitment": commitment.hex()}, indent=1).encode()
 
 
@@ -108,7 +108,7 @@ class Archive:
         self.close()
 
     def sealed(self, folder: str) -> set[bytes]:
-        """The names of the sealed files of one folder."""
+        """Return the names of the sealed files of one folder."""
         return {bytes.fromhex(name.rpartition("/")[2]) for name in self._entries if name.startswith(folder + "/")}
 
     @property
@@ -117,7 +117,7 @@ class Archive:
         return sum(entry.size for entry in self._entries.values())
 
     def read(self, name: str) -> bytes:
-        """The bytes of an entry; InputError if they are damaged, cut off or cannot be read."""
+        """Return the bytes of an entry; InputError if they are damaged, cut off or cannot be read."""
         for left in reversed(range(disk.ATTEMPTS)):
             try:
                 file = self._tar.extractfile(self._entries[name])
@@ -134,14 +134,14 @@ class Archive:
         return data
 
     def checked(self, name: str, digest: str) -> bytes:
-        """The bytes of an entry; InputError if they do not have this SHA-256."""
+        """Return the bytes of an entry; InputError if they do not have this SHA-256."""
         data = self.read(name)
         if hashlib.sha256(data).hexdigest() != digest:
             raise self._bad(f"{name!r} was changed or is damaged")
         return data
 
     def _checked_entries(self) -> Mapping[str, tarfile.TarInfo]:
-        """All entries by name, each of a name, type and size that a backup has."""
+        """Return all entries by name, each of a name, type and size that a backup has."""
         entries: dict[str, tarfile.TarInfo] = {}
         for entry in self._members():
             name = entry.name

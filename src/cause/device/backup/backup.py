@@ -10,11 +10,12 @@ from pathlib import Path
 from cause.common.files import absolute, check_writable
 from cause.common.home_paths import refuse_inside_home
 from cause.common.version import __version__
+from cause.device.advice import doctor_advice
 from cause.device.backup.archive import VERSION, ArchiveWriter, Manifest, manifest_bytes
+from cause.device.disk import Disk
+from cause.device.home.home import Home
 from cause.device.store.blocks import Files
 from cause.device.store.database import connect
-from cause.device.store.disk import Disk
-from cause.device.store.home import Home
 from cause.device.store.layout import BLOCKS, CONFIG, DEVICE_KEY, LEDGER, SUB_MODELS
 from cause.device.store.queries import file_names, last_round
 from cause.errors import HomeError, InputError, ReadError
@@ -32,14 +33,14 @@ class BackedUp:
 
 
 def snapshot(ledger: Path) -> bytes:
-    """The ledger's bytes at one moment, without free pages, while others may be writing."""
+    """Return the ledger's bytes at one moment, without free pages, while others may be writing."""
     try:
         with contextlib.closing(connect(ledger, True)) as live, contextlib.closing(sqlite3.connect(":memory:")) as copy:
             live.backup(copy)
             copy.execute("VACUUM")
             return copy.serialize()
     except sqlite3.Error as error:
-        raise HomeError(f"cannot read the ledger {str(ledger)!r}: {error}; `cause doctor --home` tells more") from None
+        raise HomeError(f"cannot read the ledger {str(ledger)!r}: {error}", doctor_advice(ledger.parent)) from None
 
 
 def backup(home: Home, target: str | Path) -> BackedUp:
@@ -84,7 +85,7 @@ def backup(home: Home, target: str | Path) -> BackedUp:
 
 
 def _private(path: str, flags: int) -> int:
-    """A file that is its owner's alone, as all of a home's are."""
+    """Return a file that is its owner's alone, as all of a home's are."""
     return os.open(path, flags, 0o600)
 
 

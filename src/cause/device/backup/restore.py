@@ -14,21 +14,22 @@ from typing import Any
 from cause.common.units import format_bytes
 from cause.device import settings
 from cause.device.backup.archive import Archive
-from cause.device.backup.restore_log import RestoredLog, carry_on
+from cause.device.backup.restore_log import RestoredLog, append_restored_entries
 from cause.device.config import Config, key_source, parse_config, read_config
+from cause.device.disk import Disk
 from cause.device.fsck import UNREADABLE
+from cause.device.home.home import Home
+from cause.device.home.rollback_check import find_rollback, supersede
 from cause.device.store import checksum
-from cause.device.store.age import age_problem, supersede
 from cause.device.store.anchor import Anchor, Mark
 from cause.device.store.blocks import Files, Meta, open_block, open_meta
 from cause.device.store.database import Database, connect, is_damage
-from cause.device.store.disk import Disk
-from cause.device.store.gc import PARTIAL, REPLACED, named_keys, remove_leftovers
-from cause.device.store.home import Home
+from cause.device.store.gc import PARTIAL, REPLACED, remove_leftovers
 from cause.device.store.layout import BLOCKS, CONFIG, DEVICE_KEY, FORMAT, LEDGER, SUB_MODELS, Layout
 from cause.device.store.lock import Lock
+from cause.device.store.named_keys import named_keys
 from cause.device.store.queries import file_names
-from cause.device.store.restore_ledger import Lost, prune
+from cause.device.store.restore_ledger import PrunedRows, prune
 from cause.device.store.shelf import PLACE
 from cause.device.vault import KeySource, Vault
 from cause.errors import HomeError, InputError, ReadError, VaultError
@@ -48,7 +49,7 @@ class Restored:
     """How many files of samples were put back."""
     sub_models: int
     """How many files of sub-models were put back."""
-    lost: Lost
+    lost: PrunedRows
     """What had to be deleted from the ledger."""
     log: RestoredLog | None
     """Where the entries of the log come from; None if the home kept its own ledger."""
@@ -113,7 +114,7 @@ def restore(
 
 
 @dataclass(frozen=True)
-class Older:
+class RollbackCost:
     """What accepting an older state of a home destroys."""
 
     change: int
@@ -128,7 +129,7 @@ class Older:
     """How many keys are destroyed, those of requests and receipts included."""
 
 
-def older_state(folder: str | Path, disk: Disk | None = None) -> Older:
+def older_state(folder: str | Path, disk: Disk | None = None) -> RollbackCost:
     """Compute what `accept_older` would destroy. Changes nothing."""
     layout, disk = Layout(folder), disk or Disk()
     with Vault.open(layout.vault, read_config(layout.config).source(layout.folder), disk, read_only=True) as vault:
@@ -139,7 +140,7 @@ def older_state(folder: str | Path, disk: Disk | None = None) -> Older:
         sum(name.hex() in set(disk.names(path)) for name in strays) if path.is_dir() else 0
         for path in (layout.blocks, layout.sub_models)
     )
-    return Older(change, 0 if anchored is None else anchored.change, blocks, sub_models, len(strays))
+    return RollbackCost(change, 0 if anchored is None else anchored.change, blocks, sub_models, len(strays))
 
 
 def accept_older(folder: str | Path, *, disk: Disk | None = None, clock: Callable[[], float] = time.time) -> Restored:
@@ -206,11 +207,11 @@ class _Work:
                 lost = prune(database, self.vault, blocks, sub_models, self._meta, self.now)
                 round_, log = int(database.get("round", 0)), None
                 with database.transaction():
-                    database.distrust()
+                    database.invalidate()
                     settings.record(database, self.vault, text)
                     database.unset(settings.PENDING)
                     if self.archive is None or not live:
-                        log = self._carry_on(database, {"round": round_, "samples": lost.samples})
+                        log = self._append_restored_entries(database, {"round": round_, "samples": lost.samples})
                         supersede(database, self.vault, self.anchored)
                 database.scrub()
             if not live:
@@ -230,7 +231,8 @@ class _Work:
 
         Returns
         -------
-        The ledger, and whether it is the home's own.
+        tuple of (Database, bool)
+            The ledger, and whether it is the home's own.
         """
         if healthy(self.layout.ledger):
             with contextlib.suppress(_Outdated):
@@ -244,13 +246,13 @@ class _Work:
 
     def _refuse_outdated(self, database: Database) -> None:
         """Refuse a ledger that is older than its anchor, or in which a row was changed."""
-        outdated = self.anchored is not None and age_problem(self.vault, database, self.anchored) is not None
+        outdated = self.anchored is not None and find_rollback(self.vault, database, self.anchored) is not None
         if outdated or _damaged_rows(database, self.vault):
             database.close()
             raise _Outdated
 
     def _config(self, database: Database, live: bool, own: Config | None, archived: Config) -> bytes:
-        """The text of the configuration that will be in force; HomeError if the home's own was edited."""
+        """Return the text of the configuration that will be in force; HomeError if the home's own was edited."""
         accepted = settings.recorded(database, self.vault)
         expected = parse_config(accepted, "the ledger") if accepted is not None and live else archived
         if own is None:
@@ -260,12 +262,11 @@ class _Work:
         if pending is not None and live and not settings.differences(parse_config(pending, "the ledger"), own):
             edited = []
         if edited and (live or accepted is not None):
-            raise HomeError(
-                f"{str(self.layout.config)!r} was edited: {settings.shown(edited)}: put it back before a restore"
-            )
+            changes = settings.format_changes(edited)
+            raise HomeError(f"{str(self.layout.config)!r} was edited: {changes}: put it back before a restore")
         return self.disk.read(self.layout.config)
 
-    def _carry_on(self, database: Database, about: dict[str, Any]) -> RestoredLog:
+    def _append_restored_entries(self, database: Database, about: dict[str, Any]) -> RestoredLog:
         """Continue the log in the restored ledger, with an entry that records the restore."""
         damaged = None
         if self.archive is None or self.anchored is not None:
@@ -274,7 +275,7 @@ class _Work:
         if self.archive is not None:
             damaged = self._replaced if self._replaced.exists() else self.layout.ledger
         made = self.now if self.archive is None else self.archive.manifest.made
-        return carry_on(database, self.vault, damaged, made=made, now=self.now, about=about)
+        return append_restored_entries(database, self.vault, damaged, made=made, now=self.now, about=about)
 
     def _refuse_to_lose(
         self, database: Database, live: bool, named: set[bytes], missing: tuple[list[bytes], set[bytes]]
@@ -314,7 +315,7 @@ class _Work:
             )
 
     def _missing(self, folder: str, names: Iterable[bytes]) -> tuple[list[bytes], set[bytes]]:
-        """The lost or damaged files that the archive holds, and those that it does not hold either."""
+        """Return the lost or damaged files that the archive holds, and those that it does not hold either."""
         back: list[bytes] = []
         lost: set[bytes] = set()
         for name in names:
@@ -328,7 +329,7 @@ class _Work:
         return back, lost
 
     def _live(self, folder: str, name: bytes) -> bytes:
-        """The bytes of a file of the home, empty if it is missing; ReadError if it cannot be read now."""
+        """Return the bytes of a file of the home, empty if it is missing; ReadError if it cannot be read now."""
         try:
             return self.files[folder].read(name)
         except ReadError:
@@ -381,7 +382,7 @@ class _Work:
 
 
 def healthy(ledger: Path) -> bool:
-    """Whether a ledger is there, whole and of a format that this program knows.
+    """Return whether a ledger is there, whole and of a format that this program knows.
 
     Raises
     ------
@@ -410,7 +411,7 @@ def _damaged_rows(database: Database, vault: Vault) -> bool:
 
 
 def _anchored(layout: Layout, vault: Vault, disk: Disk) -> Mark | None:
-    """The mark in the anchor; None if the anchor is lost or damaged."""
+    """Return the mark in the anchor; None if the anchor is lost or damaged."""
     try:
         return Anchor(layout.vault, vault, disk, read_only=True).mark
     except FileNotFoundError:
@@ -422,7 +423,7 @@ def _anchored(layout: Layout, vault: Vault, disk: Disk) -> Mark | None:
 
 
 def _own_config(layout: Layout, key: Mapping[str, Any] | None) -> Config | None:
-    """The home's own configuration; None if it is lost, or damaged while `key` is given."""
+    """Return the home's own configuration; None if it is lost, or damaged while `key` is given."""
     if not layout.config.exists():
         return None
     try:
@@ -434,7 +435,7 @@ def _own_config(layout: Layout, key: Mapping[str, Any] | None) -> Config | None:
 
 
 def _source(own: Config | None, key: Mapping[str, Any] | None, layout: Layout) -> KeySource:
-    """Where the master key comes from: never from the archive, which might name a command."""
+    """Return where the master key comes from: never from the archive, which might name a command."""
     if own is not None and key is not None:
         raise InputError(f"{str(layout.config)!r} says where the master key comes from: leave the option out")
     if own is not None:

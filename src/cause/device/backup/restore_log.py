@@ -15,9 +15,10 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from cause.common.timestamps import time_text
 from cause.common.version import __version__
 from cause.device.log import open_note
-from cause.device.receipts.log import RESTORE, Log, time_text
+from cause.device.receipts.transparency_log import RESTORE, TransparencyLog
 from cause.device.store.database import Database, connect, is_damage
 from cause.device.store.layout import DEVICE_KEY
 from cause.device.store.log_table import raw_entry
@@ -39,7 +40,7 @@ class RestoredLog:
     """The number of the entry that records the restore."""
 
 
-def carry_on(
+def append_restored_entries(
     database: Database, vault: Vault, damaged: Path | None, *, made: float, now: float, about: dict[str, Any]
 ) -> RestoredLog:
     """Append the later entries of the damaged ledger, and one that records the restore; call it in a transaction.
@@ -62,7 +63,7 @@ def carry_on(
     HomeError
         If the damaged ledger cannot be read now: it may be whole.
     """
-    log, name = Log(database, lambda: vault.key(DEVICE_KEY)), token_hex(16)
+    log, name = TransparencyLog(database, lambda: vault.key(DEVICE_KEY)), token_hex(16)
     size, later = log.size, [] if damaged is None else list(_later(damaged, log))
     log.extend(later)
     restored = RestoredLog(size, len(later), log.size)
@@ -75,8 +76,8 @@ def carry_on(
     return restored
 
 
-def _later(damaged: Path, log: Log) -> Iterator[tuple[str, str, bytes]]:
-    """The entries that the damaged ledger has after this log's, up to the first one that is damaged or not signed."""
+def _later(damaged: Path, log: TransparencyLog) -> Iterator[tuple[str, str, bytes]]:
+    """Yield the damaged ledger's entries after this log's, up to the first that is damaged or not signed."""
     if not damaged.is_file():
         return
     try:
@@ -88,7 +89,7 @@ def _later(damaged: Path, log: Log) -> Iterator[tuple[str, str, bytes]]:
             raise HomeError(f"cannot read the ledger {str(damaged)!r}: {error}: try again") from None
 
 
-def _entries(damaged: Path, log: Log) -> Iterator[tuple[str, str, bytes]]:
+def _entries(damaged: Path, log: TransparencyLog) -> Iterator[tuple[str, str, bytes]]:
     with contextlib.closing(connect(damaged, True)) as ledger:
         for number in count(max(0, log.size - 1)):
             row = raw_entry(ledger, number)

@@ -44,7 +44,7 @@ def found_meters(meters: Mapping[str, Callable[..., Meter]] = METERS) -> list[Fo
 
 
 def find_meter(device: str | None = None, meters: Mapping[str, Callable[..., Meter]] = METERS) -> Meter:
-    """The meter for work on a device ("cpu", "cuda:1"; any at all without it), or one that says why there is none."""
+    """Return the meter for work on a device ("cpu", "cuda:1"; None for any), or one that says why there is none."""
     reasons = []
     name, _, number = (device or "").partition(":")
     for kind in meters if device is None else SEEING.get(name, ()):

@@ -54,7 +54,7 @@ def _sum_of(rails: Sequence[Rail]) -> Callable[[], float]:
 
 
 def _hwmon_rails(root: Path) -> Iterator[Rail]:
-    """JetPack 5 and later."""
+    """Return the power rails of JetPack 5 and later."""
     for chip in sorted(root.glob("hwmon*")):
         if (chip / "name").is_file() and read_text(chip / "name") == "ina3221":
             for label in sorted(chip.glob("in*_label")):
@@ -65,7 +65,7 @@ def _hwmon_rails(root: Path) -> Iterator[Rail]:
 
 
 def _iio_rails(root: Path) -> Iterator[Rail]:
-    """JetPack 4."""
+    """Return the power rails of JetPack 4."""
     for label in sorted(root.glob("*/iio:device*/rail_name_*")):
         number = label.name.removeprefix("rail_name_")
         yield Rail(

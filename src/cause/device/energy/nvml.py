@@ -45,7 +45,7 @@ def _handle(lib: Any, device: int | str) -> Any:
 
 
 def _visible(ordinal: int) -> int | str:
-    """NVML numbers all cards of the machine; CUDA only those that the process may see."""
+    """Return the number of a card for NVML, which counts all cards; CUDA counts those that the process may see."""
     shown = os.environ.get("CUDA_VISIBLE_DEVICES", "").strip()
     if not shown:
         return ordinal

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cause.device.exports.head import Head
+
 if TYPE_CHECKING:
     from cause.device.device import Cause
-    from cause.device.exports.export import Head
 
 
-def write(device: "Cause", target: Path, heads: Sequence["Head"]) -> tuple[str, ...]:
+def write(device: "Cause", target: Path, heads: Sequence[Head]) -> tuple[str, ...]:
     """Write the arrays of each head to a file of its own."""
     files = []
     for head in heads:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from cause.common.files import absolute
 from cause.common.home_paths import refuse_inside_home
 from cause.common.version import __version__
-from cause.device.status import home_of
+from cause.device.core import home_of
+from cause.device.exports.head import Head
 from cause.engine.samples import SegmentKey
 from cause.errors import CauseError, HomeError, InputError
 
@@ -20,20 +21,6 @@ if TYPE_CHECKING:
 
 FORMS = ("safetensors", "onnx", "npz")
 CARD = "ensemble.json"
-
-
-@dataclass(frozen=True)
-class Head:
-    """One head: its decoded state, and its weight in a weighted vote."""
-
-    key: SegmentKey
-    weight: int
-    state: Any
-
-    @property
-    def name(self) -> str:
-        """The name of its file."""
-        return f"shard-{self.key.shard}"
 
 
 @dataclass(frozen=True)
@@ -79,7 +66,7 @@ def export(device: "Cause", folder: str | Path, form: str | None = None) -> Expo
     HomeError
         If the folder cannot be written. Nothing stays recorded then.
     """
-    home, target, form = home_of(device), absolute(folder), form_of(device, form)
+    home, target, form = home_of(device, "export"), absolute(folder), form_of(device, form)
     refuse_inside_home(target, "an export")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InputError(f"{str(target)!r} is there already: name a new folder for the export")
@@ -126,7 +113,7 @@ def _write(device: "Cause", target: Path, form: str, heads: Sequence[Head]) -> t
 
 
 def _card(device: "Cause", exported: Exported, heads: Sequence[Head]) -> dict[str, Any]:
-    """The description that a user of the export needs to vote with the heads; it names no user of the device."""
+    """Return the description that a user of the export needs to vote with the heads; it names no user of the device."""
     recipe = device.learner.recipe
     card: dict[str, Any] = {
         "cause": __version__,

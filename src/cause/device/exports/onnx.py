@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from cause.device.exports.head import Head
 from cause.errors import InputError, LearnerError
 from cause.learners.torch.data import scaling
 
 if TYPE_CHECKING:
     from cause.device.device import Cause
-    from cause.device.exports.export import Head
     from cause.learners.recipe import Recipe
 
 FILE = "ensemble.onnx"
@@ -54,7 +54,7 @@ class Ensemble(nn.Module):
         return self._agree(probabilities), probabilities
 
     def _agree(self, probabilities: torch.Tensor) -> torch.Tensor:
-        """As `cause.engine.voting` does."""
+        """Return the voted labels, as `cause.engine.voting` computes them."""
         if self.vote == "soft":
             return probabilities.sum(dim=0).argmax(dim=1)
         if self.vote == "weighted-soft":
@@ -69,7 +69,7 @@ class Ensemble(nn.Module):
         return torch.where(tied, total, torch.full_like(total, -1.0)).argmax(dim=1)
 
 
-def write(device: "Cause", target: Path, heads: Sequence["Head"]) -> tuple[str, ...]:
+def write(device: "Cause", target: Path, heads: Sequence[Head]) -> tuple[str, ...]:
     """Write one file with all heads, the scaling and the vote."""
     for module in ("onnx", "onnxscript"):
         if find_spec(module) is None:
@@ -95,14 +95,14 @@ def write(device: "Cause", target: Path, heads: Sequence["Head"]) -> tuple[str, 
         first = (str(error).splitlines() or [""])[0]
         raise LearnerError(f"the network cannot be written as ONNX: {first}") from None
     if program is None:
-        raise LearnerError("the network cannot be written as ONNX")
+        raise LearnerError("torch.onnx.export returned nothing for this network: export it with --form safetensors")
     program.save(str(target / FILE))
     return (FILE, *sorted(path.name for path in target.iterdir() if path.name != FILE))
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter warns and logs about its own affairs."""
+    """Silence the exporter, which warns and logs about its own affairs."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -223,12 +223,12 @@ def _check_hashes(*hashes: bytes) -> None:
 
 
 def _split(width: int) -> int:
-    """The largest power of two smaller than a width of at least two."""
+    """Return the largest power of two smaller than a width of at least two."""
     return 1 << ((width - 1).bit_length() - 1)
 
 
 def _cover(start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The nodes that a range of leaves consists of; it starts at a multiple of its first node's width."""
+    """Yield the nodes that a range of leaves consists of; it starts at a multiple of its first node's width."""
     while start < end:
         level = (end - start).bit_length() - 1
         yield level, start >> level

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cause.common.hashing import pack, pack_digests
+from cause.common.timestamps import time_text
 from cause.common.version import __version__
 from cause.device.log import (
     VerifierKey,
@@ -24,8 +25,8 @@ from cause.device.log import (
     root_at,
     verify_inclusion,
 )
-from cause.device.receipts.log import Log, time_text
 from cause.device.receipts.own_form import entry_of, own_form
+from cause.device.receipts.transparency_log import TransparencyLog
 from cause.device.store.database import Database
 from cause.device.store.layout import DEVICE_KEY
 from cause.device.store.leases import Leases
@@ -58,7 +59,7 @@ OUTSIDE = "a machine that was frozen as a whole: suspended, paused, or copied wh
 
 
 def nonce_digest(nonce: str | None) -> str | None:
-    """The hash of a nonce that receipts contain as `nonce_sha256`; None without a nonce.
+    """Return the hash of a nonce that receipts contain as `nonce_sha256`; None without a nonce.
 
     >>> nonce_digest("a random text")
     '974ee8eeacbe010d2b34928bf30ea8205d6d6269a9e49019a265c5dfdad0142e'
@@ -90,7 +91,7 @@ class Bundle:
     checkpoint: bytes
 
     def json(self) -> dict[str, Any]:
-        """The bundle as a dict for JSON; `parse` reads it."""
+        """Return the bundle as a dict for JSON; `parse` reads it."""
         proof = [base64.b64encode(node).decode() for node in self.proof]
         return {
             "number": self.number,
@@ -140,7 +141,7 @@ _SIGNED = {"effect": 1, "repair": 2}
 """The column `requests.signed`, by the last receipt of a request that is in the log."""
 
 
-class Trained(NamedTuple):
+class TrainingContext(NamedTuple):
     """What a receipt says of the device: its memory, and what its sub-models were trained with."""
 
     memory: Memory
@@ -149,7 +150,7 @@ class Trained(NamedTuple):
     environment: str
 
 
-class Receipts(Log):
+class Receipts(TransparencyLog):
     """The receipts of a home: its log, and how entries are made and checked.
 
     Parameters
@@ -175,7 +176,7 @@ class Receipts(Log):
         ledger: "HomeLedger",
         shelf: HomeShelf,
         clock: Callable[[], float],
-        trained: Callable[[], Trained],
+        trained: Callable[[], TrainingContext],
         leases: Leases,
     ) -> None:
         super().__init__(database, lambda: store.vault.key(DEVICE_KEY))
@@ -235,7 +236,7 @@ class Receipts(Log):
         self._queries.replace_manifest_keys(evidence.old, request, evidence.shards.items())
 
     def _data(self, shard: int, key: bytes) -> dict[str, str]:
-        """The commitment to a shard's data, and its form; nothing if samples that are needed for it are damaged.
+        """Return the commitment to a shard's data, and its form; nothing if samples that are needed for it are damaged.
 
         The identity of an additive device's state is a hash of all samples in it, so that no other round is looked at.
         """
@@ -248,7 +249,7 @@ class Receipts(Log):
             return {}
 
     def manifest(self, shard: int, upto: int) -> bytes:
-        """The digest of the ids of a shard's retained samples of all rounds up to `upto`."""
+        """Return the digest of the ids of a shard's retained samples of all rounds up to `upto`."""
         lineage = self._ledger.lineage(shard)
         manifests = [segment.manifest for segment in lineage if segment.key.round <= upto]
         return hashlib.sha256(pack("manifest") + pack_digests(manifests)).digest()
@@ -336,13 +337,13 @@ class Receipts(Log):
         }
 
     def listed(self, first: int = 0, most: int | None = None) -> list[dict[str, Any]]:
-        """The contents of the receipts from number `first` on, oldest first; LogError if one is damaged."""
+        """Return the contents of the receipts from number `first` on, oldest first; LogError if one is damaged."""
         rows = self.table.bodies_from(first, most)
         verifiers = [self.verifier] if rows else []
         return [{"number": number, **json.loads(open_note(body, verifiers))} for number, body in rows]
 
     def bundle(self, number: int, *, own: bool = False) -> Bundle:
-        """A receipt by its number in the log, with its proof; LogError if there is none.
+        """Return a receipt by its number in the log, with its proof; LogError if there is none.
 
         Parameters
         ----------
@@ -357,12 +358,12 @@ class Receipts(Log):
         return Bundle(number, note, tuple(inclusion_proof(self, number, size)), self.checkpoint())
 
     def numbers(self, request: str) -> list[int]:
-        """The numbers of a request's receipts, in order."""
+        """Return the numbers of a request's receipts, in order."""
         return self.table.numbers(request)
 
     # Checking a receipt against the home
 
-    def checked(self, receipt: int | str | Bundle) -> dict[str, Any]:
+    def verified_body(self, receipt: int | str | Bundle) -> dict[str, Any]:
         """Check a receipt's signature and its place in this log, and return its contents.
 
         Parameters
@@ -394,13 +395,13 @@ class Receipts(Log):
             body = json.loads(open_note(self.entry(bundle.number).body, [self.verifier]))
         return body
 
-    def held(self, body: dict[str, Any]) -> tuple[list[str], list[str]]:
+    def check_commitments(self, body: dict[str, Any]) -> tuple[list[str], list[str]]:
         """Check the commitments of a receipt against the home.
 
         Parameters
         ----------
         body
-            The contents of the receipt, as `checked` returns them.
+            The contents of the receipt, as `verified_body` returns them.
 
         Returns
         -------
@@ -423,7 +424,7 @@ class Receipts(Log):
         return wrong, superseded
 
     def _data_holds(self, body: dict[str, Any], shard: dict[str, Any]) -> bool | None:
-        """Whether the commitment to a shard's data holds; None if its key is destroyed."""
+        """Return whether the commitment to a shard's data holds; None if its key is destroyed."""
         name = self._queries.manifest_key(shard["shard"], body["served_with"])
         if name is None:
             return None
@@ -436,7 +437,7 @@ class Receipts(Log):
         return bool(expected.hex() == shard["data"])
 
     def _sub_model_holds(self, serving: dict[str, Any]) -> bool | None:
-        """Whether the commitment to a sub-model holds; None if it was deleted or trained again since."""
+        """Return whether the commitment to a sub-model holds; None if it was deleted or trained again since."""
         key = SegmentKey(*serving["sub_model"])
         if key not in self._shelf.names or self._shelf.names[key].hex() != serving["stored_as"]:
             return None

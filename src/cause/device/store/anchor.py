@@ -15,8 +15,8 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from cause.device.disk import Disk, OpenFile
 from cause.device.log.merkle import EMPTY_ROOT
-from cause.device.store.disk import Disk, OpenFile
 from cause.device.store.layout import ANCHOR, DEVICE_KEY
 from cause.device.vault import Vault, open_sealed, seal
 from cause.errors import HomeError, ReadError, VaultError
@@ -42,7 +42,7 @@ class Mark:
     """SHA-256 of the `cause.toml` that was accepted last; zeros before the first one."""
 
     def packed(self, number: int = 0) -> bytes:
-        """The mark as bytes, with the number of the record."""
+        """Return the mark as bytes, with the number of the record."""
         return _BODY.pack(number, self.change, self.log_size, self.log_root, self.config)
 
 
@@ -93,11 +93,8 @@ class Anchor:
                 self.file = disk.open(self.path)
             except OSError as error:
                 raise HomeError(f"cannot open {str(self.path)!r}: {error.strerror}") from None
-            files = getattr(vault, "sync_with", None)
-            self._alone = files is None
-            if files is not None:
-                files.append(self.file)
-                vault.on_recovery.append(self._write_again)
+            vault.sync_with.append(self.file)
+            vault.on_recovery.append(self._write_again)
             self._rewrite()
 
     @classmethod
@@ -138,12 +135,12 @@ class Anchor:
             raise HomeError(f"cannot write {str(self.path)!r}: {error.strerror}") from None
 
     def _write_again(self) -> None:
-        """After a sync that failed: the last record may never reach the disk, although it is read from there."""
+        """Write the last record again, after a sync that failed: it may be in the page cache alone."""
         if self.file is not None and self._unsynced:
             self._put(self.file, 1 - self._durable, self._number, self.mark)
 
     def _rewrite(self) -> None:
-        """At an opening: what was read may be in the page cache alone; write it anew, in both copies, and sync it."""
+        """Write the record that was read anew, in both copies, and sync it: it may be in the page cache alone."""
         assert self.file is not None
         try:
             data = self._disk.read(self.path).ljust(_PAGES * PAGE_BYTES, b"\0")
@@ -158,15 +155,6 @@ class Anchor:
         except OSError as error:
             raise HomeError(f"cannot write {str(self.path)!r}: {error.strerror}") from None
 
-    def sync(self) -> None:
-        """Make the anchor durable, unless the vault does."""
-        if self.file is not None and self._alone and self._unsynced:
-            try:
-                self._disk.sync(self.file)
-            except OSError as error:
-                raise HomeError(f"cannot sync {str(self.path)!r}: {error.strerror}") from None
-            self.synced()
-
     def synced(self) -> None:
         """Note that the last record is durable: the next one goes into the other slot."""
         if self._unsynced:
@@ -175,11 +163,8 @@ class Anchor:
     def close(self) -> None:
         """Close the file."""
         if self.file is not None:
-            try:
-                self.sync()
-            finally:
-                self.file.close()
-                self.file = None
+            self.file.close()
+            self.file = None
 
     def _opened(self, page: bytes) -> tuple[int, Mark] | None:
         if len(page) < _HEAD.size:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cause.device.store.disk import Disk
+from cause.device.disk import Disk
 from cause.device.vault import open_sealed, seal
 from cause.device.vault.secrets_in_memory import Buffer, wiping
 from cause.engine.arrays import raw
@@ -144,7 +144,7 @@ class Files:
         self.folder, self._disk, self._check = folder, disk, check
 
     def path(self, name: bytes) -> Path:
-        """The path of a file."""
+        """Return the path of a file."""
         return self.folder / name.hex()
 
     def write(self, contents: Sequence[tuple[bytes, bytes]]) -> None:
@@ -169,7 +169,7 @@ class Files:
                 file.close()
 
     def read(self, name: bytes) -> bytes:
-        """The bytes of a file.
+        """Return the bytes of a file.
 
         Raises
         ------
@@ -215,7 +215,7 @@ class Files:
             raise ReadError(f"{str(self.folder)!r} is gone: put it back (is its disk mounted?), or restore a backup")
 
     def names(self) -> list[str]:
-        """The names of all files in the folder, sorted; HomeError if it cannot be listed."""
+        """Return the names of all files in the folder, sorted; HomeError if it cannot be listed."""
         try:
             return self._disk.names(self.folder)
         except OSError as error:

@@ -9,14 +9,13 @@ connection call a function of Python for each changed row; they are made from th
 import hmac
 import struct
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cause.device.advice import doctor_advice
+from cause.device.store.connection import LedgerConnection
 from cause.device.vault import Vault
 from cause.device.vault.sealing import derive
 from cause.errors import HomeError
-
-if TYPE_CHECKING:
-    from cause.device.store.database import Database
 
 CHECKSUM = "checksum"
 """The row of `meta` that holds the sum, as hexadecimal digits. It is no part of the sum."""
@@ -62,7 +61,7 @@ class RowChecksum:
         Its connection gets the triggers.
     """
 
-    def __init__(self, database: "Database", key: bytes) -> None:
+    def __init__(self, database: LedgerConnection, key: bytes) -> None:
         self._database, self._key = database, key
         self._sum = 0
         self._known = False
@@ -86,7 +85,7 @@ class RowChecksum:
                 )
         if self._database.get(CHECKSUM) is None:
             with self._database.transaction(counts=True):
-                self.distrust()
+                self.invalidate()
 
     def begin(self) -> None:
         """Begin a transaction, from the sum that the ledger has stored."""
@@ -100,7 +99,7 @@ class RowChecksum:
         """End a transaction, whether it was committed or rolled back."""
         self._begun = False
 
-    def distrust(self) -> None:
+    def invalidate(self) -> None:
         """Let the transaction under way compute the sum from all rows when it ends."""
         self._known = False
 
@@ -123,10 +122,10 @@ def parse_sum(text: object) -> int:
             raise ValueError
         return int(text, 16)
     except ValueError:
-        raise HomeError("the ledger's checksum is damaged: `cause doctor --home` tells more") from None
+        raise HomeError("the ledger's checksum is damaged", doctor_advice()) from None
 
 
-def tables(database: "Database") -> list[tuple[str, list[str]]]:
+def tables(database: LedgerConnection) -> list[tuple[str, list[str]]]:
     """Return the tables of a ledger with their columns."""
     names = [
         name
@@ -137,7 +136,7 @@ def tables(database: "Database") -> list[tuple[str, list[str]]]:
     return [(name, [row[1] for row in database.rows(f'PRAGMA main.table_info("{name}")')]) for name in names]
 
 
-def total(database: "Database", key: bytes) -> int:
+def total(database: LedgerConnection, key: bytes) -> int:
     """Compute the sum from all rows."""
     sum_ = 0
     for row in database.rows("SELECT type, name, tbl_name, sql FROM main.sqlite_schema"):
@@ -150,7 +149,7 @@ def total(database: "Database", key: bytes) -> int:
     return sum_ % _MODULUS
 
 
-def problem(database: "Database", key: bytes) -> str | None:
+def problem(database: LedgerConnection, key: bytes) -> str | None:
     """Return what is wrong with the rows of a ledger at one moment; None if they are right, or there is no sum yet."""
     with database.reading():
         stored = database.get(CHECKSUM)

@@ -1,8 +1,8 @@
 """The wall clock of a home, and a check that it is right before samples are destroyed because of their age.
 
-The home keeps the last time that it went by, together with the boot and the clock that counts the seconds since that
+The home keeps the last time that it trusted, together with the boot and the clock that counts the seconds since that
 boot. Within one boot the wall clock may not run ahead of that counter; across boots it may have gained a few days at
-most. A clock that did is not believed: the home then goes by the last time that it believed plus the seconds counted
+most. A clock that did is not believed: the home then uses the last time that it believed plus the seconds counted
 since then, and destroys nothing by age until the clock is right again or is accepted.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from cause.device.receipts.log import time_text
+from cause.common.timestamps import time_text
 from cause.device.store.database import Database
 
 TOLERANCE_S = 3_600.0
@@ -41,11 +41,11 @@ def since_boot() -> float:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ClockReading:
     """A moment at which a transaction was committed, by both clocks."""
 
     time: float
-    """What the home went by."""
+    """The trusted time."""
     boot: str
     counter: float
     """Seconds since that boot."""
@@ -101,10 +101,10 @@ class Clock:
         wall, estimate, last = self._compared()
         boot, counter = self.boot(), self.counter()
         if estimate is None or last is None:
-            self._keep(Seen(wall, boot, counter, TOLERANCE_S, wall))
+            self._keep(ClockReading(wall, boot, counter, TOLERANCE_S, wall))
         else:
             ahead = last.ahead if last.boot == boot else ACROSS_BOOTS_S
-            self._keep(Seen(estimate, boot, counter, ahead, last.believed))
+            self._keep(ClockReading(estimate, boot, counter, ahead, last.believed))
 
     def tick(self) -> None:
         """Store this moment in its own transaction, if the stored one is of another boot or over an hour old."""
@@ -135,11 +135,11 @@ class Clock:
                 self._database.run(f"UPDATE {table} SET {column}=? WHERE {column}>?", [wall, wall])
             latest = wall + deadline_s
             self._database.run("UPDATE requests SET deadline=? WHERE repaired IS NULL AND deadline>?", [latest, latest])
-            self._keep(Seen(wall, self.boot(), self.counter(), TOLERANCE_S, wall))
+            self._keep(ClockReading(wall, self.boot(), self.counter(), TOLERANCE_S, wall))
         return change
 
-    def _compared(self) -> tuple[float, float | None, Seen | None]:
-        """The wall clock, what to go by instead if it is not believed, and the last moment."""
+    def _compared(self) -> tuple[float, float | None, ClockReading | None]:
+        """Return the wall clock, what to go by instead if it is not believed, and the last moment."""
         wall, last = self.wall(), self._last()
         if last is None:
             return wall, None, None
@@ -152,11 +152,11 @@ class Clock:
             return wall, None, last
         return wall, max(last.time + passed, last.believed + 0.001), last
 
-    def _last(self) -> Seen | None:
+    def _last(self) -> ClockReading | None:
         stored = self._database.get(NAME)
-        return None if stored is None else Seen(**json.loads(stored))
+        return None if stored is None else ClockReading(**json.loads(stored))
 
-    def _keep(self, seen: Seen) -> None:
+    def _keep(self, seen: ClockReading) -> None:
         self._database.set(NAME, json.dumps(asdict(seen)))
 
 

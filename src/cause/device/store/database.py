@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from cause.device.advice import doctor_advice
+from cause.device.disk import Disk
 from cause.device.store.checksum import CHECKSUM, RowChecksum, rows_key
-from cause.device.store.disk import Disk
-from cause.device.store.forked import keep, refuse
+from cause.device.store.forked import never_collect, refuse
 from cause.device.store.layout import DEVICE_KEY, FORMAT
 from cause.device.store.migrations import MIGRATIONS
 from cause.device.vault import Vault
@@ -43,7 +44,7 @@ def connect(path: Path, read_only: bool) -> sqlite3.Connection:
 
 
 def _reading(path: Path) -> str:
-    """The mode for reading: SQLite writes an index beside the ledger, which it cannot do on a read-only disk."""
+    """Return the mode for reading: SQLite writes an index beside the ledger, which it cannot do on a read-only disk."""
     log, index = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
     if index.exists() or os.access(path.parent, os.W_OK):
         return "ro"
@@ -72,7 +73,7 @@ _PASSING = {
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether an error of SQLite means a damaged ledger; errors of the disk or the system do not."""
+    """Return whether an error of SQLite means a damaged ledger; errors of the disk or the system do not."""
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in _PASSING
 
 
@@ -171,10 +172,10 @@ class Database:
         with self._lock, self._failing("use"):
             return self._connection.execute(statement, values)
 
-    def distrust(self) -> None:
+    def invalidate(self) -> None:
         """Let the transaction under way compute the checksum from all rows."""
         if self._sum is not None:
-            self._sum.distrust()
+            self._sum.invalidate()
 
     def many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         """Run a statement for each of many rows of values; HomeError if it fails."""
@@ -182,18 +183,18 @@ class Database:
             self._connection.executemany(statement, rows)
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
-        """All rows of a query; HomeError if it fails."""
+        """Return all rows of a query; HomeError if it fails."""
         with self._lock, self._failing("read"):
             return list(self._connection.execute(statement, values))
 
     def row(self, statement: str, values: Sequence[Any] = ()) -> Any:
-        """The first row of a query; None if there is none, HomeError if it fails."""
+        """Return the first row of a query; None if there is none, HomeError if it fails."""
         rows = self.rows(statement, values)
         return rows[0] if rows else None
 
     @contextlib.contextmanager
     def transaction(self, *, counts: bool = False) -> Iterator[None]:
-        """A transaction: durable when the block ends, undone if it raises.
+        """Open a transaction: durable when the block ends, undone if it raises.
 
         It gets the next number of change if it changed a row, or if `counts` is set.
         """
@@ -272,7 +273,7 @@ class Database:
         return change
 
     def get(self, name: str, default: Any = None) -> Any:
-        """A value of the table `meta`."""
+        """Return a value of the table `meta`."""
         row = self.row("SELECT value FROM meta WHERE name=?", [name])
         return default if row is None else row[0]
 
@@ -289,13 +290,13 @@ class Database:
         self.run("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def check(self) -> list[str]:
-        """The problems that SQLite's integrity check reports."""
+        """Return the problems that SQLite's integrity check reports."""
         return [line for (line,) in self.rows("PRAGMA integrity_check") if line != "ok"]
 
-    def forked(self) -> None:
+    def disable_in_fork(self) -> None:
         """Make the connection unusable in a forked process, and keep it from ever being closed there."""
         self._lock = threading.RLock()  # another thread may have held it
-        keep(self._connection)
+        never_collect(self._connection)
 
     def close(self) -> None:
         """Close the connection; in a forked process this does nothing."""
@@ -311,10 +312,10 @@ class Database:
         try:
             yield
         except (sqlite3.Error, sqlite3.Warning) as error:
-            self.distrust()  # part of a statement may have been counted
-            hint = "; `cause doctor --home` tells more" if isinstance(error, sqlite3.DatabaseError) else ""
+            self.invalidate()  # part of a statement may have been counted
+            advice = doctor_advice(self.path.parent) if isinstance(error, sqlite3.DatabaseError) else ""
             reason = " ".join(str(error).split())[:200]  # SQLite quotes a damaged schema, line by line
-            raise HomeError(f"cannot {what} the ledger {str(self.path)!r}: {reason}{hint}") from None
+            raise HomeError(f"cannot {what} the ledger {str(self.path)!r}: {reason}", advice) from None
 
 
 def _without_comments(script: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cause.common.names import fold
+from cause.device.advice import doctor_advice
 from cause.device.store.database import Database
 from cause.device.store.seals import name_of, padded
 from cause.device.vault import Vault, seal
@@ -81,24 +82,24 @@ class Directory:
         return len(self._pseudonyms)
 
     def name(self, pseudonym: int) -> str:
-        """The user of a pseudonym that an upload has."""
+        """Return the user of a pseudonym that an upload has."""
         try:
             return self._names[pseudonym]
         except KeyError:
-            raise HomeError(f"pseudonym {pseudonym} has no user: `cause doctor --home` tells more") from None
+            raise HomeError(f"pseudonym {pseudonym} has no user", doctor_advice()) from None
 
     def pseudonym(self, user: str) -> int | None:
-        """The pseudonym of a user, or None if nothing of theirs was ever part of a round or all of it is forgotten."""
+        """Return the pseudonym of a user; None if no round holds a sample of theirs."""
         return self._pseudonyms.get(user)
 
     def names_like(self, user: str) -> list[str]:
-        """All names in the directory that are the same as this one, the very name first."""
+        """Return all names in the directory that are the same as this one, the very name first."""
         folded = fold(user)
         same = {folded, *self._other_ways.get(folded, ())} & self._pseudonyms.keys()
         return sorted(same, key=lambda name: (name != user, name))
 
     def plan(self, added: Mapping[str, int] | None = None, removed: Iterable[str] = ()) -> DirectoryChange:
-        """What to write so that these users are in the directory, or no longer in it. Changes nothing yet."""
+        """Return what to write so that these users are in the directory, or no longer in it. Changes nothing yet."""
         change, leaving = DirectoryChange(), {self._pseudonyms[user] for user in removed}
         for number in {self._chunk_of[pseudonym] for pseudonym in leaving if pseudonym in self._chunk_of}:
             old = self._chunks[number]
@@ -150,7 +151,7 @@ class Directory:
             self._take(number, chunk)
 
     def _append(self, change: DirectoryChange, arriving: dict[int, str]) -> None:
-        """New names go into the newest chunk while it has room; its key stays, because no name leaves it."""
+        """Add names to the newest chunk while it has room; its key stays, because no name leaves it."""
         number = max([*self._chunks, *self._unreadable], default=0)
         chunk = change.chunks.get(number) or self._chunks.get(number)
         for pseudonym, user in arriving.items():
@@ -193,4 +194,4 @@ def _recorded_name(database: Database, vault: Vault, pseudonym: int) -> str:
                 return name_of(vault.open_sealed(bytes(first), bytes(sealed), b"user" + bytes(first)))
             except (VaultError, UnicodeDecodeError):
                 continue
-    raise HomeError(f"an upload of pseudonym {pseudonym} has lost a key: `cause doctor --home` tells more")
+    raise HomeError(f"an upload of pseudonym {pseudonym} has lost a key", doctor_advice(database.path.parent))

@@ -6,15 +6,20 @@ It shares files, locks and SQLite's connection with its parent, and each of the 
 import ctypes
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, Protocol
 from weakref import WeakSet
 
 from cause.errors import HomeError
 
-if TYPE_CHECKING:
-    from cause.device.store.home import Home
 
-_open: "WeakSet[Home]" = WeakSet()
+class OpenHome(Protocol):
+    """A home that this process has opened."""
+
+    def disable_in_fork(self) -> None:
+        """Make the home unusable in a forked process."""
+
+
+_open: WeakSet[OpenHome] = WeakSet()
 
 
 def refuse(folder: Path) -> NoReturn:
@@ -38,24 +43,24 @@ class Unusable:
         refuse(self._folder)
 
 
-def keep(part: object) -> None:
+def never_collect(part: object) -> None:
     """Keep an object alive: closing SQLite's connection in a forked process could delete the write-ahead log."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(part))
 
 
-def watch(home: "Home") -> None:
+def disable_after_fork(home: OpenHome) -> None:
     """Make a home unusable in every process that is forked from now on, until it is closed."""
     _open.add(home)
 
 
-def unwatch(home: "Home") -> None:
+def cancel_disable_after_fork(home: OpenHome) -> None:
     """Stop watching a home that is closed."""
     _open.discard(home)
 
 
 def _in_child() -> None:
     for home in list(_open):
-        home.forked()
+        home.disable_in_fork()
 
 
 if hasattr(os, "register_at_fork"):

@@ -13,7 +13,7 @@ class Garbage(Set[bytes]):
 
     >>> garbage = Garbage()
     >>> garbage.update([b"evicted"])
-    >>> garbage.doubt([b"new"])
+    >>> garbage.add_uncertain([b"new"])
     >>> sorted(garbage.to_destroy(set)), sorted(garbage)
     ([b'evicted'], [b'evicted', b'new'])
     >>> garbage.committed()
@@ -43,7 +43,7 @@ class Garbage(Set[bytes]):
         """Add names that no table has, by a transaction that was committed or never begun."""
         self._certain.update(*names)
 
-    def doubt(self, *names: Iterable[bytes]) -> None:
+    def add_uncertain(self, *names: Iterable[bytes]) -> None:
         """Add names that a failed transaction would have added to the tables, or deleted from them."""
         self._uncertain.update(*names)
 
@@ -59,7 +59,7 @@ class Garbage(Set[bytes]):
         self._uncertain.clear()
 
     def to_destroy(self, named: Callable[[], Set[bytes] | set[bytes]]) -> frozenset[bytes]:
-        """The names that can be destroyed now.
+        """Return the names that can be destroyed now.
 
         Parameters
         ----------

@@ -2,19 +2,15 @@
 
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
+from cause.device.advice import doctor_advice
+from cause.device.disk import Disk
 from cause.device.store import checksum
 from cause.device.store.database import Database
-from cause.device.store.disk import Disk
 from cause.device.store.layout import CONFIG, DEVICE_KEY, LEDGER, UNFINISHED, Layout
+from cause.device.store.named_keys import named_keys
+from cause.device.store.sealed_store import SealedStore
 from cause.errors import HomeError
-
-if TYPE_CHECKING:
-    from cause.device.store.sealed_store import SealedStore
-
-KEYED = ("blocks", "staged", "segments", "directory", "sub_models", "requests", "manifests")
-"""The tables whose column `key` names keys of the vault. Keys that none of them names are destroyed at opening."""
 
 SEALED = re.compile("[0-9a-f]{32}")
 """The name of a file of sealed samples, or of a sealed sub-model: that of its key."""
@@ -39,13 +35,7 @@ def remove_leftovers(layout: Layout, disk: Disk) -> None:
         disk.sync_folder(layout.folder)
 
 
-def named_keys(database: Database) -> set[bytes]:
-    """The names of all keys that a home needs."""
-    query = " UNION ALL ".join(f"SELECT key FROM {table} WHERE key IS NOT NULL" for table in KEYED)
-    return {bytes(key) for (key,) in database.rows(query)} | {DEVICE_KEY}
-
-
-def clean(store: "SealedStore", database: Database) -> None:
+def clean(store: SealedStore, database: Database) -> None:
     """Destroy keys and files that no table names.
 
     If the ledger as read is not durable yet, the next opening may find an older state that still names them: then they
@@ -65,12 +55,12 @@ def clean(store: "SealedStore", database: Database) -> None:
     except OSError as error:
         raise HomeError(f"cannot clean up {str(store.layout.folder)!r}: {error.strerror}") from None
     if not database.durable or named - held:  # a name that the vault lacks may be one that was damaged
-        store.garbage.doubt(held - named, on_disk - named)
+        store.garbage.add_uncertain(held - named, on_disk - named)
         return
     if (held - named) & on_disk:  # whole samples or sub-models: has the ledger lost their rows?
         problem = checksum.problem(database, checksum.rows_key(store.vault, DEVICE_KEY))
         if problem is not None:
-            raise HomeError(f"{str(store.layout.folder)!r}: {problem}: `cause doctor --home` tells more")
+            raise HomeError(f"{str(store.layout.folder)!r}: {problem}", doctor_advice(store.layout.folder))
     store.vault.erase(held - named)
     try:
         for files, names in listed:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cause.common.names import fold
+from cause.device.advice import doctor_advice
 from cause.device.store.blocks import ID_BYTES, Block, new_handles
 from cause.device.store.clock import Clock
 from cause.device.store.reserve import Reserve
@@ -48,7 +49,7 @@ class Staged:
 
 
 @dataclass(frozen=True)
-class Called:
+class CallResult:
     """The result of a call with an id."""
 
     id: str
@@ -61,7 +62,7 @@ class Called:
 
 
 @dataclass(frozen=True)
-class Intake:
+class RoundIntake:
     """What the next round takes out of the inbox, and the call that it is recorded under."""
 
     staged: tuple[Staged, ...] = ()
@@ -76,7 +77,7 @@ class Intake:
         return sum(upload.bytes for upload in self.staged)
 
     def arrived(self, user: str, now: float) -> float:
-        """When the first staged sample of a user arrived; `now` for a user of whom nothing was staged."""
+        """Return when the first staged sample of a user arrived; `now` for a user of whom nothing was staged."""
         return min((upload.arrived for upload in self.staged if upload.user == user), default=now)
 
 
@@ -132,9 +133,9 @@ class Inbox:
             try:
                 user = name_of(self._store.vault.open_sealed(first.name, first.sealed_user, b"staged" + first.name))
             except VaultError as error:
-                where = str(self._store.layout.folder)
+                folder = self._store.layout.folder
                 raise HomeError(
-                    f"a staged upload in {where!r} cannot be opened ({error}): `cause doctor --home` tells more"
+                    f"a staged upload in {str(folder)!r} cannot be opened ({error})", doctor_advice(folder)
                 ) from None
             samples, size = sum(row.samples for row in rows), sum(row.size for row in rows)
             names = tuple(row.name for row in rows)
@@ -146,58 +147,58 @@ class Inbox:
         return len(self._staged)
 
     def uploads(self) -> list[Staged]:
-        """All staged uploads, oldest first."""
+        """Return all staged uploads, oldest first."""
         return list(self._staged.values())
 
     def of(self, users: Collection[str]) -> list[Staged]:
-        """The staged uploads of some users."""
+        """Return the staged uploads of some users."""
         return [upload for upload in self._staged.values() if upload.user in users] if users else []
 
-    def like(self, *users: str) -> list[Staged]:
-        """The staged uploads of some users, whichever way their names were written."""
+    def of_any_spelling(self, *users: str) -> list[Staged]:
+        """Return the staged uploads of some users, whichever way their names were written."""
         if not self._staged or not users:
             return []
         folded = {fold(user) for user in users}
         return [upload for upload in self._staged.values() if fold(upload.user) in folded]
 
-    def called(self, id_: str) -> Called | None:
-        """The result of a call, if it is remembered."""
+    def result_of_call(self, id_: str) -> CallResult | None:
+        """Return the result of a call, if it is remembered."""
         call = self._tables.staged.call(id_)
-        return None if call is None else Called(*call, self.handles(id_))
+        return None if call is None else CallResult(*call, self.handles(id_))
 
     def handles(self, id_: str) -> tuple[str, ...]:
-        """The handles of an upload that is still staged, in the order in which its rows came."""
+        """Return the handles of an upload that is still staged, in the order in which its rows came."""
         if id_ not in self._staged:
             return ()
         meta = Blocks(0, self._store.blocks, list(self._staged[id_].names)).metas()
         return tuple(row.tobytes().hex() for row in meta.handles)
 
     def labels(self, id_: str) -> NDArray[np.int64]:
-        """The labels of an upload that is still staged, in the order in which its rows came."""
+        """Return the labels of an upload that is still staged, in the order in which its rows came."""
         return np.concatenate([self._store.blocks.meta(name).labels for name in self._staged[id_].names])
 
     def handles_of(self, user: str) -> set[str]:
-        """The handles of all staged rows of a user."""
-        return {handle for upload in self.like(user) for handle in self.handles(upload.id)}
+        """Return the handles of all staged rows of a user."""
+        return {handle for upload in self.of_any_spelling(user) for handle in self.handles(upload.id)}
 
     def contents(self, user: str) -> list[Block]:
-        """All staged rows of a user, one block for each upload."""
-        return [self._rows(upload) for upload in self.like(user)]
+        """Return all staged rows of a user, one block for each upload."""
+        return [self._rows(upload) for upload in self.of_any_spelling(user)]
 
     def kind(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
-        """Shape and type of the oldest staged input; None if nothing is staged."""
+        """Return shape and type of the oldest staged input; None if nothing is staged."""
         for upload in self._staged.values():
             meta = self._store.blocks.meta(upload.names[0])
             return tuple(meta.shape), meta.dtype
         return None
 
     def waits(self, id_: str) -> bool:
-        """Whether an upload is still staged."""
+        """Return whether an upload is still staged."""
         return id_ in self._staged
 
     # An upload arrives
 
-    def stage(self, uploads: Mapping[str, tuple[str, ArrayLike, ArrayLike]]) -> dict[str, Called]:
+    def stage(self, uploads: Mapping[str, tuple[str, ArrayLike, ArrayLike]]) -> dict[str, CallResult]:
         """Stage uploads durably, all of them or none. An id that was staged before changes nothing.
 
         Parameters
@@ -207,7 +208,7 @@ class Inbox:
 
         Returns
         -------
-        dict of Called
+        dict of CallResult
             The result of each call, by user.
 
         Raises
@@ -217,7 +218,9 @@ class Inbox:
         BudgetError
             If there is no room for them. Nothing is staged then.
         """
-        done = {user: earlier for user, (id_, _, _) in uploads.items() if (earlier := self.called(id_)) is not None}
+        done = {
+            user: earlier for user, (id_, _, _) in uploads.items() if (earlier := self.result_of_call(id_)) is not None
+        }
         now, new = self._clock.now(), StagedRemoval()
         staged: list[Staged] = []
         for user, (id_, x, y) in uploads.items():
@@ -228,7 +231,7 @@ class Inbox:
                 none = np.zeros((len(labels), ID_BYTES), dtype=np.uint8)  # ids and digests come with the round
                 block = Block(np.arange(len(labels)), labels, none, none, handles, inputs)
                 staged.append(self._sealed(new, id_, user, block, now))
-                done[user] = Called(id_, len(labels), None, tuple(row.tobytes().hex() for row in handles))
+                done[user] = CallResult(id_, len(labels), None, tuple(row.tobytes().hex() for row in handles))
         if not staged:
             return done
         sizes = [upload.bytes for upload in staged]
@@ -241,7 +244,7 @@ class Inbox:
                 self._tables.staged.add(new.rows)
                 self._tables.staged.add_calls(now, [(upload.id, upload.samples) for upload in staged])
         except BaseException:
-            self._store.garbage.doubt(new.keys)
+            self._store.garbage.add_uncertain(new.keys)
             raise
         self._staged.update((upload.id, upload) for upload in staged)
         return done
@@ -273,16 +276,16 @@ class Inbox:
     # A round takes them in
 
     def contents_by_user(self) -> dict[str, Waiting]:
-        """Inputs, labels and handles of all staged samples, by user."""
+        """Return inputs, labels and handles of all staged samples, by user."""
         return {user: self._joined(user) for user in sorted({upload.user for upload in self._staged.values()})}
 
-    def intake(self, call: str | None = None) -> Intake:
-        """All staged uploads, for the round that takes them in; this changes nothing."""
-        return Intake(tuple(self._staged.values()), call)
+    def intake(self, call: str | None = None) -> RoundIntake:
+        """Return all staged uploads, for the round that takes them in; this changes nothing."""
+        return RoundIntake(tuple(self._staged.values()), call)
 
-    def intake_of_call(self, call: str | None, samples: int) -> Intake:
-        """No staged upload, for a round whose call brought so many samples itself; this changes nothing."""
-        return Intake((), call, samples)
+    def intake_of_call(self, call: str | None, samples: int) -> RoundIntake:
+        """Return no staged upload, for a round whose call brought so many samples itself; this changes nothing."""
+        return RoundIntake((), call, samples)
 
     def _joined(self, user: str) -> Waiting:
         rows = [self._rows(upload) for upload in self.of({user})]
@@ -292,12 +295,12 @@ class Inbox:
         return x, labels, [row.tobytes() for row in handles]
 
     def _rows(self, upload: Staged) -> Block:
-        """All rows of an upload, in the order in which they came."""
+        """Return all rows of an upload, in the order in which they came."""
         meta = Blocks(0, self._store.blocks, list(upload.names)).metas()
         x = np.concatenate([self._store.blocks.block(name).x for name in upload.names])
         return Block(np.arange(len(x)), meta.labels, meta.ids, meta.digests, meta.handles, x)
 
-    def leave(self, intake: Intake, round_: int, now: float, uploads: Mapping[str, int]) -> None:
+    def delete_taken_in(self, intake: RoundIntake, round_: int, now: float, uploads: Mapping[str, int]) -> None:
         """Delete the rows of the uploads that a round takes in; call it in the transaction that records the round.
 
         Parameters
@@ -319,7 +322,7 @@ class Inbox:
             samples = intake.call_samples + sum(upload.samples for upload in intake.staged)
             staged.add_calls(now, [(intake.call, samples)], round_)
 
-    def left(self, intake: Intake) -> list[bytes]:
+    def after_round_committed(self, intake: RoundIntake) -> list[bytes]:
         """Note after that transaction that the uploads are no longer staged.
 
         Returns
@@ -336,10 +339,10 @@ class Inbox:
     def removal(self, requests: Sequence[Request]) -> StagedRemoval:
         """Plan what these requests delete from the inbox; this changes nothing."""
         change = StagedRemoval()
-        change.uploads = self.like(*(request.user for request in requests if request.everything))
+        change.uploads = self.of_any_spelling(*(request.user for request in requests if request.everything))
         deleted = {upload.id for upload in change.uploads}
         named = {handle for request in requests for handle in request.handles or ()}
-        for upload in self.like(*(request.user for request in requests if request.handles)):
+        for upload in self.of_any_spelling(*(request.user for request in requests if request.handles)):
             if upload.id not in deleted:
                 self._take_rows(change, upload, named)
         change.old += [name for upload in change.uploads for name in upload.names]
@@ -347,9 +350,9 @@ class Inbox:
         return change
 
     def count(self, request: Request) -> int:
-        """How many staged samples a request would delete."""
+        """Return how many staged samples a request would delete."""
         if request.everything:
-            return sum(upload.samples for upload in self.like(request.user))
+            return sum(upload.samples for upload in self.of_any_spelling(request.user))
         return len(self.handles_of(request.user) & set(request.handles or ()))
 
     def _take_rows(self, change: StagedRemoval, upload: Staged, named: set[str]) -> None:
@@ -364,26 +367,26 @@ class Inbox:
         change.old += upload.names
         change.samples += int((~stays).sum())
 
-    def remove(self, change: StagedRemoval) -> None:
+    def remove_rows(self, change: StagedRemoval) -> None:
         """Change the tables as planned; call it in the transaction in which the requests take effect."""
-        self.drop(change.uploads)
+        self._delete_rows(change.uploads)
         for upload in change.rewritten:
             self._tables.staged.delete(upload.id)
             self._tables.staged.set_samples(upload.id, upload.samples)
         self._tables.staged.add(change.rows)
 
-    def removed(self, change: StagedRemoval) -> None:
+    def after_removal_committed(self, change: StagedRemoval) -> None:
         """Note after that transaction what is staged now."""
-        self.dropped(change.uploads)
+        self._after_deletion_committed(change.uploads)
         self._staged.update((upload.id, upload) for upload in change.rewritten)
 
-    def drop(self, uploads: Sequence[Staged]) -> None:
+    def _delete_rows(self, uploads: Sequence[Staged]) -> None:
         """Delete the rows of staged uploads; call it in a transaction."""
         for upload in uploads:
             self._tables.staged.delete(upload.id)
             self._tables.staged.set_samples(upload.id, 0)
 
-    def dropped(self, uploads: Sequence[Staged]) -> None:
+    def _after_deletion_committed(self, uploads: Sequence[Staged]) -> None:
         """Note after that transaction that these uploads are no longer staged."""
         for upload in uploads:
             self._staged.pop(upload.id, None)
@@ -404,8 +407,8 @@ class Inbox:
         if not old:
             return
         with self._tables.database.transaction():
-            self.drop(old)
-        self.dropped(old)
+            self._delete_rows(old)
+        self._after_deletion_committed(old)
         self._store.garbage.update(name for upload in old for name in upload.names)
         self._store.destroy()
         self.expired += sum(upload.samples for upload in old)

@@ -8,7 +8,7 @@ from cause.common.hashing import digest
 from cause.device.store.blocks import Block
 from cause.device.store.clock import Clock
 from cause.device.store.directory import Directory, DirectoryChange
-from cause.device.store.inbox import Inbox, Intake
+from cause.device.store.inbox import Inbox, RoundIntake
 from cause.device.store.reserve import Reserve
 from cause.device.store.sealed_store import SealedStore
 from cause.device.store.seals import digest_rows, name_bytes, seal_classes, seal_digests, upload_key
@@ -32,7 +32,7 @@ class _Round:
     segment_names: Mapping[SegmentKey, bytes]
     pseudonyms: Mapping[str, int]
     directory: DirectoryChange
-    intake: Intake
+    intake: RoundIntake
 
 
 class Ingest:
@@ -62,7 +62,7 @@ class Ingest:
         self.lists_digests = True
         """Whether each segment gets a sealed list of its pieces' digests."""
 
-    def record(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: Intake) -> None:
+    def record(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: RoundIntake) -> None:
         """Write a round's samples and name them in the tables, durably and in one step.
 
         Parameters
@@ -100,10 +100,10 @@ class Ingest:
             with self._tables.database.transaction():
                 self._add_rows(arrived)
         except BaseException:
-            store.garbage.doubt(keys)
+            store.garbage.add_uncertain(keys)
             raise
         self._directory.apply(change)
-        store.discard_blocks(self._inbox.left(intake))
+        store.discard_blocks(self._inbox.after_round_committed(intake))
 
     def _add_rows(self, arrived: _Round) -> None:
         """Add a round's uploads, blocks, segments and pieces to the tables; call it in a transaction."""
@@ -118,7 +118,7 @@ class Ingest:
             first_arrival = arrived.intake.arrived(user, now)
             uploads[user] = samples.add_upload(round_, now, first_arrival, arrived.pseudonyms[user], sealed)
             samples.add_blocks(uploads[user], [(name, arrived.sizes[name]) for name, _ in blocks])
-        self._inbox.leave(arrived.intake, round_, now, uploads)
+        self._inbox.delete_taken_in(arrived.intake, round_, now, uploads)
         samples.add_segments((key, *self._segment_row(arrived, key)) for key in sorted(arrived.segments))
         placed = [(key, piece) for key, pieces in arrived.segments.items() for piece in pieces]
         samples.add_pieces((uploads[p.upload.user], PieceRow(key, p.positions)) for key, p in placed)
@@ -134,7 +134,7 @@ class Ingest:
         wipe(*sealing.values())
 
     def _segment_row(self, arrived: _Round, key: SegmentKey) -> tuple[int, bytes | None, bytes | None]:
-        """The number of samples of a segment, and its key's name and sealed digests if it has a list of them."""
+        """Return the number of samples of a segment, and its key's name and sealed digests if it has a list of them."""
         count = sum(len(piece.positions) for piece in arrived.segments[key])
         if key not in arrived.segment_names:
             return count, None, None
@@ -145,7 +145,7 @@ class Ingest:
             return count, name, seal_digests(borrowed, key, digest_rows(digests))
 
     def _pseudonyms(self, users: Mapping[str, object]) -> tuple[dict[str, int], dict[str, int]]:
-        """The pseudonyms of all users, and those of the new users alone."""
+        """Return the pseudonyms of all users, and those of the new users alone."""
         last = self._tables.samples.last_pseudonym()
         pseudonyms: dict[str, int] = {}
         new: dict[str, int] = {}
@@ -167,7 +167,7 @@ def _by_user(segments: Mapping[SegmentKey, Sequence[Piece]]) -> dict[str, list[P
 
 
 def _joined(pieces: Sequence[Piece]) -> ArrayUpload:
-    """The upload that was cut into these pieces."""
+    """Return the upload that was cut into these pieces."""
     uploads = []
     for upload, _ in pieces:
         if not isinstance(upload, ArrayUpload):

@@ -23,8 +23,13 @@ BLOCKS = "blocks"
 SUB_MODELS = "sub-models"
 
 
+def not_a_home(folder: str | PathLike[str]) -> HomeError:
+    """Return the error for a folder that is not a home."""
+    return HomeError(f"{str(folder)!r} is not a home", "`cause init` makes one")
+
+
 class Layout:
-    """The paths of a home, absolute: a program that changes its working directory must not change what a home is."""
+    """Absolute paths of a home's files, so that a change of the working directory has no effect."""
 
     def __init__(self, folder: str | PathLike[str]) -> None:
         self.folder = absolute(folder)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from cause.device.advice import doctor_advice
 from cause.device.store.clock import since_boot
 from cause.device.store.database import Database
 from cause.errors import HomeError, InputError
@@ -92,11 +93,11 @@ class Leases:
         self._own, self._alive = {}, left
 
     def longest(self) -> float | None:
-        """The longest lease under which samples of this home were ever sent; None if none was sent."""
+        """Return the longest lease under which samples of this home were ever sent; None if none was sent."""
         return max(self._sent().values(), default=None)
 
     def was_sent(self, shard: int) -> bool:
-        """Whether samples or sub-models of a shard were ever sent to another machine."""
+        """Return whether samples or sub-models of a shard were ever sent to another machine."""
         return shard in self._sent()
 
     def _sent(self) -> dict[int, float]:
@@ -114,7 +115,8 @@ class Leases:
         try:
             return {int(shard): float(seconds) for shard, seconds in json.loads(stored)[part]}
         except (ValueError, TypeError, LookupError):
-            raise HomeError("the record of leases is damaged: `cause doctor --home` tells more") from None
+            folder = self._database.path.parent
+            raise HomeError("the record of leases is damaged", doctor_advice(folder)) from None
 
     def _write(self, *, sent: dict[int, float], alive: dict[int, float]) -> None:
         with self._database.transaction():
@@ -122,13 +124,13 @@ class Leases:
 
 
 def _longest(*parts: dict[int, float]) -> dict[int, float]:
-    """The longest lease of each shard."""
+    """Return the longest lease of each shard."""
     shards: Iterable[int] = {shard for part in parts for shard in part}
     return {shard: max(part.get(shard, 0.0) for part in parts) for shard in shards}
 
 
 def is_record(value: Any) -> bool:
-    """Whether a row of `meta` is a record of leases; raises ValueError, TypeError or LookupError for some others."""
+    """Return whether a row of `meta` is a record of leases; some others raise ValueError, TypeError or LookupError."""
     record = json.loads(value)
     return set(record) == {"sent", "alive"} and all(
         isinstance(shard, int) and shard >= 0 and 0 < float(seconds) < 1e6

@@ -17,9 +17,9 @@ from cause.common import positions as pos
 from cause.common.hashing import digest
 from cause.common.positions import Positions
 from cause.device.store.directory import Directory
-from cause.device.store.inbox import Intake
+from cause.device.store.inbox import RoundIntake
 from cause.device.store.ingest import Ingest
-from cause.device.store.quarantining import Aside, set_aside
+from cause.device.store.quarantine_rows import QuarantineEntry, set_aside
 from cause.device.store.sealed_store import SealedStore
 from cause.device.store.seals import DIGEST_ROW, digest_rows, open_digests
 from cause.device.store.stored_upload import Blocks, StoredUpload
@@ -33,7 +33,7 @@ CACHED_PIECES = 16_384
 
 
 def joined_digest(digests: NDArray[np.uint8]) -> bytes:
-    """The same as `digest(*digests)` for rows of 32 bytes, at once.
+    """Return the same as `digest(*digests)` for rows of 32 bytes, at once.
 
     >>> joined_digest(np.zeros((2, 32), dtype=np.uint8)) == digest(bytes(32), bytes(32))
     True
@@ -70,16 +70,16 @@ class StoredSegment(Segment):
         return self._ledger.pieces(self.key)
 
     def piece(self, user: str) -> Piece:
-        """The piece of a user."""
+        """Return the piece of a user."""
         return next(piece for piece in self.pieces if piece.upload.user == user)
 
     def piece_digest(self, user: str) -> bytes:
-        """The digest of the ids in a user's piece."""
+        """Return the digest of the ids in a user's piece."""
         upload, positions = self.piece(user)
         return digest(upload.names(positions))
 
     def positions(self, user: str) -> Positions:
-        """The positions of a user's retained samples."""
+        """Return the positions of a user's retained samples."""
         positions = (held for key, held in self._ledger.pieces_of(user, self.key.round) if key == self.key)
         return next(positions, range(0))
 
@@ -135,7 +135,7 @@ class HomeLedger:
         self._cached: OrderedDict[SegmentKey, tuple[Piece, ...]] = OrderedDict()
         self._blocks: WeakValueDictionary[int, Blocks] = WeakValueDictionary()
         self._deleted: dict[tuple[str, int], list[tuple[SegmentKey, Positions]]] = {}
-        self._aside: dict[SegmentKey, dict[int, Aside]] = {}  # in quarantine, by segment and pseudonym
+        self._aside: dict[SegmentKey, dict[int, QuarantineEntry]] = {}  # in quarantine, by segment and pseudonym
         self._reinstated: set[SegmentKey] = set()
 
     def load(self) -> None:
@@ -148,7 +148,7 @@ class HomeLedger:
             self._append(segment.key, segment.samples, segment.trained)
         for piece in self._samples.quarantined():
             users = self._aside.setdefault(piece.key, {})
-            users[piece.pseudonym] = Aside(piece.upload, piece.since, piece.verdict)
+            users[piece.pseudonym] = QuarantineEntry(piece.upload, piece.since, piece.verdict)
         for upload_id, blocks in list(self._blocks.items()):
             blocks.replace(self._samples.block_names(upload_id))
 
@@ -169,33 +169,33 @@ class HomeLedger:
         return self._round
 
     def placement(self, user: str) -> int | None:
-        """The shard of a user's newest upload; None if there is none, or if it is in several shards."""
+        """Return the shard of a user's newest upload; None if there is none, or if it is in several shards."""
         for round_ in reversed(self.rounds_of(user)):
-            shards = {key.shard for key, _ in self.pieces_of(user, round_) if not self.is_aside(key, user)}
+            shards = {key.shard for key, _ in self.pieces_of(user, round_) if not self.is_quarantined(key, user)}
             if shards:
                 return shards.pop() if len(shards) == 1 else None
         return None
 
     def rounds_of(self, user: str) -> Sequence[int]:
-        """The rounds in which a user has retained samples, ascending."""
+        """Return the rounds in which a user has retained samples, ascending."""
         pseudonym = self._directory.pseudonym(user)
         if pseudonym is None:
             return []
         return [t for t in self._samples.rounds_of(pseudonym) if self._deleted.get((user, t), True)]
 
     def names_like(self, user: str) -> Sequence[str]:
-        """The stored names that are this one in another spelling, with retained samples."""
+        """Return the stored names that are this one in another spelling, with retained samples."""
         return [name for name in self._directory.names_like(user) if self.rounds_of(name)]
 
     def pieces_of(self, user: str, round_: int) -> list[tuple[SegmentKey, Positions]]:
-        """The segments and positions of an upload's retained samples, quarantined ones included."""
+        """Return the segments and positions of an upload's retained samples, quarantined ones included."""
         if (user, round_) in self._deleted:
             return self._deleted[user, round_]
         upload_id = self._upload_id(user, round_)
         return [] if upload_id is None else self._samples.pieces_of_upload(upload_id)
 
     def held_pieces(self, user: str, round_: int) -> list[tuple[SegmentKey, Piece]]:
-        """The segments of an upload with its retained samples in each, quarantined ones included."""
+        """Return the segments of an upload with its retained samples in each, quarantined ones included."""
         pieces, upload_id = self.pieces_of(user, round_), self._upload_id(user, round_)
         if upload_id is None:
             return []
@@ -203,7 +203,7 @@ class HomeLedger:
         return [(key, Piece(StoredUpload(user, round_, held, blocks), held)) for key, held in pieces]
 
     def upload(self, user: str, round_: int) -> StoredUpload:
-        """The retained samples of a user's upload of a round; HomeError if the tables have none."""
+        """Return the retained samples of a user's upload of a round; HomeError if the tables have none."""
         upload_id = self._upload_id(user, round_)
         if upload_id is None:
             raise HomeError(f"there is no upload of user {user!r} in round {round_}")
@@ -211,12 +211,12 @@ class HomeLedger:
         return StoredUpload(user, round_, held, self._blocks_of(upload_id))
 
     def twins_of(self, user: str, round_: int) -> dict[int, bytes]:
-        """The digest of each retained sample of an upload, by position: identical samples have the same."""
+        """Return the digest of each retained sample of an upload, by position: identical samples have the same."""
         upload = self.upload(user, round_)
         return dict(zip(pos.array(upload.positions).tolist(), upload.twins(upload.positions), strict=True))
 
     def handles_of(self, user: str, round_: int) -> dict[str, int]:
-        """The positions of an upload's retained samples, by handle."""
+        """Return the positions of an upload's retained samples, by handle."""
         upload = self.upload(user, round_)
         handles = (row.tobytes().hex() for row in upload.handles(upload.positions))
         return dict(zip(handles, pos.array(upload.positions).tolist(), strict=True))
@@ -224,15 +224,15 @@ class HomeLedger:
     # Segments
 
     def shards(self) -> Sequence[int]:
-        """The shards that retain anything, ascending."""
+        """Return the shards that retain anything, ascending."""
         return sorted(self._lineages)
 
     def lineage(self, shard: int) -> Lineage:
-        """The segments of a shard, in order."""
+        """Return the segments of a shard, in order."""
         return self._lineages.get(shard, Lineage())
 
     def pieces(self, key: SegmentKey) -> tuple[Piece, ...]:
-        """A segment's retained samples, in the order of the users' names."""
+        """Return a segment's retained samples, in the order of the users' names."""
         cached = self._cached.get(key)
         if cached is None:
             rows = self._samples.pieces_of_segment(key, quarantined=key in self._reinstated)
@@ -253,7 +253,7 @@ class HomeLedger:
         return cached
 
     def digests(self, key: SegmentKey) -> NDArray[np.void]:
-        """The digest of each piece's ids, with its user's pseudonym, in the order of the users' names.
+        """Return the digest of each piece's ids, with its user's pseudonym, in the order of the users' names.
 
         They are sealed in the table under the segment's own key. If they cannot be opened, or samples are being
         deleted, they are computed from the blocks.
@@ -279,9 +279,11 @@ class HomeLedger:
 
     # Changes
 
-    def record(self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: Intake | None = None) -> None:
+    def record(
+        self, round_: int, segments: Mapping[SegmentKey, Sequence[Piece]], intake: RoundIntake | None = None
+    ) -> None:
         """Begin a round: write what arrived in it, and delete the staged uploads that it takes in (`intake`)."""
-        self._ingest.record(round_, segments, intake or Intake())
+        self._ingest.record(round_, segments, intake or RoundIntake())
         self._round = round_
         for key in sorted(segments):
             self._append(key, sum(len(piece.positions) for piece in segments[key]), trained=False)
@@ -293,7 +295,7 @@ class HomeLedger:
             left = []
             for key, held in self.pieces_of(user, round_):
                 kept = pos.minus(held, forgotten)
-                if self.is_aside(key, user):
+                if self.is_quarantined(key, user):
                     if not len(kept):
                         self._drop_aside(key, user)
                 elif len(kept) < len(held):
@@ -316,7 +318,7 @@ class HomeLedger:
     # Quarantine
 
     def quarantined(self) -> list[Quarantined]:
-        """All samples in quarantine, by segment and user."""
+        """Return all samples in quarantine, by segment and user."""
         quarantined = []
         for key, users in sorted(self._aside.items()):
             for pseudonym, aside in users.items():
@@ -325,12 +327,12 @@ class HomeLedger:
                 quarantined.append(Quarantined(user, key, len(held), aside.verdict, aside.since, aside.upload))
         return sorted(quarantined, key=lambda samples: (samples.segment, samples.user))
 
-    def is_aside(self, key: SegmentKey, user: str) -> bool:
-        """Whether a user's samples in a segment are in quarantine."""
+    def is_quarantined(self, key: SegmentKey, user: str) -> bool:
+        """Return whether a user's samples in a segment are in quarantine."""
         return self.aside(key, user) is not None
 
-    def aside(self, key: SegmentKey, user: str) -> "Aside | None":
-        """The upload, time and verdict of a user's quarantined samples in a segment; None if there are none."""
+    def aside(self, key: SegmentKey, user: str) -> "QuarantineEntry | None":
+        """Return the upload, time and verdict of a user's quarantined samples in a segment; None if there are none."""
         users = self._aside.get(key)
         return None if users is None else users.get(self._directory.pseudonym(user) or 0)
 
@@ -344,11 +346,11 @@ class HomeLedger:
         segment = self._lineages[key.shard][key]
         assert isinstance(segment, StoredSegment)
         left = segment.count - sum(len(segment.positions(user)) for user in verdicts)
-        pieces, now = dict[int, Aside](), self._clock()
+        pieces, now = dict[int, QuarantineEntry](), self._clock()
         for user, verdict in verdicts.items():
             pseudonym, upload_id = self._directory.pseudonym(user) or 0, self._upload_id(user, key.round)
             assert upload_id is not None
-            pieces[pseudonym] = Aside(upload_id, now, verdict)
+            pieces[pseudonym] = QuarantineEntry(upload_id, now, verdict)
         set_aside(self._store, self._tables, key, pieces, self.digests(key), left)
         self._aside.setdefault(key, {}).update(pieces)
         segment.shrink(left)

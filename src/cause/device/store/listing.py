@@ -41,7 +41,7 @@ class Listing:
     def page(
         self, user: str, *, round_: int | None = None, first: int = 0, most: int | None = None
     ) -> tuple[list[HeldSample], int]:
-        """A page of a user's samples, in the order of their rounds, and how many there are in all.
+        """Return a page of a user's samples, in the order of their rounds, and how many there are in all.
 
         Staged samples come last. The order within a round is random and says nothing; it stays the same until something
         of that round is forgotten.
@@ -71,7 +71,9 @@ class Listing:
         ledger = self._ledger
         places = sorted((t, name) for name in ledger.names_like(user) for t in ledger.rounds_of(name))
         parts = [self._learned(name, t) for t, name in places if round_ in (None, t)]
-        return parts + [self._staged(upload) for upload in (self._inbox.like(user) if round_ is None else ())]
+        return parts + [
+            self._staged(upload) for upload in (self._inbox.of_any_spelling(user) if round_ is None else ())
+        ]
 
     def _learned(self, name: str, round_: int) -> _Part:
         upload = self._ledger.upload(name, round_)

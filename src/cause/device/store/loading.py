@@ -2,6 +2,7 @@
 
 import json
 
+from cause.device.advice import doctor_advice
 from cause.device.store.directory import Directory
 from cause.device.store.inbox import Inbox
 from cause.device.store.ledger import HomeLedger
@@ -12,8 +13,6 @@ from cause.device.store.tables import Tables
 from cause.device.vault import Vault
 from cause.engine.memory import Memory, SubModel
 from cause.errors import HomeError, VaultError
-
-DAMAGED = "the ledger and the keys of {!r} do not fit together ({}): `cause doctor --home` tells more"
 
 
 class Loader:
@@ -63,7 +62,7 @@ class Loader:
                 continue
             names[row.key] = row.name
             stored.append((row.slot, SubModel(row.key, identity, row.size_bytes, row.environment)))
-        self._store.garbage.doubt(self._shelf.all_names() - set(names.values()))
+        self._store.garbage.add_uncertain(self._shelf.all_names() - set(names.values()))
         self._shelf.restore(names, unreadable)
         memory.restore(stored, state, environments)
 
@@ -72,14 +71,18 @@ class Loader:
         held = vault.names()
         for name, upload in self._tables.samples.blocks():
             if name not in held:
-                raise HomeError(DAMAGED.format(str(self._store.layout.folder), f"upload {upload} has lost a key"))
+                folder = self._store.layout.folder
+                raise HomeError(
+                    f"the ledger and the keys of {str(folder)!r} do not fit together (upload {upload} has lost a key)",
+                    doctor_advice(folder),
+                )
         self._directory.load(self._tables.database, vault)
         self._ledger.load()
         self._inbox.load()
 
 
 def _identity(vault: Vault, name: bytes, sealed: bytes) -> bytes | None:
-    """The identity of a sub-model; None if it is damaged: the sub-model cannot be used without it."""
+    """Return the identity of a sub-model; None if it is damaged: the sub-model cannot be used without it."""
     if name not in vault:
         return b""  # without its key the sub-model cannot be read, which is noticed before this is used
     try:

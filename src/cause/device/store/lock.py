@@ -11,7 +11,7 @@ from cause.errors import HomeError
 
 
 class Lock:
-    """Held by the process that may change a home; the kernel releases it when the process ends, however it ends.
+    """An exclusive file lock on a home. The kernel releases it when the process ends.
 
     Raises
     ------

@@ -27,27 +27,27 @@ class LogTable:
         self._database = database
 
     def count(self) -> int:
-        """How many entries there are."""
+        """Return how many entries there are."""
         (size,) = self._database.row("SELECT count(*) FROM leaves")
         return int(size)
 
     def node(self, level: int, index: int) -> bytes | None:
-        """A hash of the tree; None if it is not stored."""
+        """Return a hash of the tree; None if it is not stored."""
         row = self._database.row("SELECT hash FROM nodes WHERE (level, number)=(?, ?)", [level, index])
         return None if row is None else bytes(row[0])
 
     def entry(self, number: int) -> Entry | None:
-        """An entry by its number; None if there is none."""
+        """Return an entry by its number; None if there is none."""
         row = self._database.row(_ENTRY, [number])
         return None if row is None else Entry(row[0], row[1], bytes(row[2]))
 
     def bodies(self, end: int) -> list[tuple[int, Any]]:
-        """Number and body of all entries before one, in order, as stored: a damaged ledger may hold anything."""
+        """Return number and body of all entries before one, in order, as stored: a damaged ledger may hold anything."""
         rows = self._database.rows("SELECT number, body FROM leaves WHERE number<? ORDER BY number", [end])
         return [(number, body) for number, body in rows]
 
     def bodies_from(self, first: int, most: int | None = None) -> list[tuple[int, bytes]]:
-        """Number and body of the entries from one on, in order; at most so many."""
+        """Return number and body of the entries from one on, in order; at most so many."""
         rows = self._database.rows(
             "SELECT number, body FROM leaves WHERE number>=? ORDER BY number LIMIT ?",
             [first, -1 if most is None else most],
@@ -55,7 +55,7 @@ class LogTable:
         return [(number, bytes(body)) for number, body in rows]
 
     def newest_bodies(self, before: int | None, limit: int) -> list[tuple[int, bytes]]:
-        """Number and body of the entries before one, the newest first; at most so many."""
+        """Return number and body of the entries before one, the newest first; at most so many."""
         rows = self._database.rows(
             "SELECT number, body FROM leaves WHERE number < ? ORDER BY number DESC LIMIT ?",
             [NEWEST if before is None else before, limit],
@@ -63,14 +63,14 @@ class LogTable:
         return [(number, bytes(body)) for number, body in rows]
 
     def first_of_kind(self, kind: str, before: int) -> tuple[int, bytes] | None:
-        """Number and body of the first entry of a kind, if it comes before a number."""
+        """Return number and body of the first entry of a kind, if it comes before a number."""
         row = self._database.row(
             "SELECT number, body FROM leaves WHERE kind=? AND number<? ORDER BY number LIMIT 1", [kind, before]
         )
         return None if row is None else (row[0], bytes(row[1]))
 
     def numbers(self, request: str) -> list[int]:
-        """The entries of a request."""
+        """Return the entries of a request."""
         rows = self._database.rows("SELECT number FROM leaves WHERE request=? ORDER BY number", [request])
         return [number for (number,) in rows]
 
@@ -90,7 +90,7 @@ class LogTable:
 
 
 def raw_entry(connection: Any, number: int) -> tuple[Any, Any, Any] | None:
-    """An entry as a damaged ledger has it, read over a plain connection; None if there is none.
+    """Return an entry as a damaged ledger has it, read over a plain connection; None if there is none.
 
     Raises
     ------

@@ -3,18 +3,15 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cause.common import positions as pos
+from cause.device.store.connection import LedgerConnection
 from cause.device.store.layout import FORMAT
 from cause.device.store.seals import seal_classes, seal_digest, seal_identity, upload_key
 from cause.device.vault import Vault
 from cause.engine.samples import SegmentKey
-
-if TYPE_CHECKING:
-    from cause.device.store.database import Database
 
 
 @dataclass(frozen=True)
@@ -22,7 +19,7 @@ class Migration:
     """What leads to a format: statements, what only a program can do to the rows, and statements again."""
 
     before: str
-    rows: "Callable[[Database, Vault], None] | None" = None
+    rows: Callable[[LedgerConnection, Vault], None] | None = None
     after: str = ""
 
 
@@ -135,7 +132,7 @@ CREATE TABLE environments (  -- see cause.engine.environments
 """
 
 
-def _seal(database: "Database", vault: Vault) -> None:
+def _seal(database: LedgerConnection, vault: Vault) -> None:
     """Seal values that describe contents. Without its key a value is deleted: it could not be checked any more."""
     blocks: dict[int, list[bytes]] = {}
     for upload, name in database.rows("SELECT upload, key FROM blocks ORDER BY upload, part"):
@@ -160,8 +157,8 @@ def _seal(database: "Database", vault: Vault) -> None:
             database.run("UPDATE history SET sealed_classes=? WHERE seq=?", [seal_classes(keys[upload], labels_), row])
 
 
-def _count(database: "Database", vault: Vault) -> None:
-    """Segments know how many samples they have, and uploads whether they are whole. The rest is done by `upgrade`."""
+def _count(database: LedgerConnection, vault: Vault) -> None:
+    """Store how many samples each segment has, and which uploads are whole. `upgrade` does the rest."""
     counts: dict[SegmentKey, int] = {}
     retained: dict[int, int] = {}
     for upload, *key, held in database.rows("SELECT upload, shard, round, slice, positions FROM pieces"):

@@ -151,16 +151,16 @@ class Queries:
     # Requests
 
     def is_request(self, id_: str) -> bool:
-        """Whether a request with this id was accepted."""
+        """Return whether a request with this id was accepted."""
         return self._database.row("SELECT 1 FROM requests WHERE id=?", [id_]) is not None
 
     def request(self, id_: str) -> RequestRow | None:
-        """A request by its id."""
+        """Return a request by its id."""
         row = self._database.row(f"{_REQUEST} WHERE id=?", [id_])
         return None if row is None else RequestRow(*row)
 
     def requests(self, state: str | None, before: int | None, limit: int) -> list[RequestRow]:
-        """A page of requests, the newest first.
+        """Return a page of requests, the newest first.
 
         Parameters
         ----------
@@ -183,43 +183,43 @@ class Queries:
         return [RequestRow(*row) for row in rows]
 
     def request_samples(self, id_: str) -> int:
-        """How many samples a request that is in effect took."""
+        """Return how many samples a request that is in effect took."""
         (samples,) = self._database.row("SELECT samples FROM requests WHERE id=?", [id_])
         return int(samples)
 
     def open_requests(self) -> list[OpenRequestRow]:
-        """The requests that are not repaired yet, by deadline."""
+        """Return the requests that are not repaired yet, by deadline."""
         rows = self._database.rows(
             "SELECT id, received, effective, deadline, samples FROM requests WHERE repaired IS NULL ORDER BY deadline"
         )
         return [OpenRequestRow(*row) for row in rows]
 
     def open_deadlines(self) -> list[float]:
-        """The deadlines of the requests that are not repaired yet."""
+        """Return the deadlines of the requests that are not repaired yet."""
         return [deadline for (deadline,) in self._database.rows("SELECT deadline FROM requests WHERE repaired IS NULL")]
 
     def has_unserved(self) -> bool:
-        """Whether a request was accepted and has not taken effect."""
+        """Return whether a request was accepted and has not taken effect."""
         return self._database.row("SELECT 1 FROM requests WHERE effective IS NULL") is not None
 
     def unrepaired(self) -> list[str]:
-        """The ids of the requests that took effect and are not repaired yet."""
+        """Return the ids of the requests that took effect and are not repaired yet."""
         return [id_ for (id_,) in self._database.rows(f"SELECT id FROM requests WHERE {_UNREPAIRED}")]
 
     def shards_of_unrepaired(self) -> list[set[int]]:
-        """The shards that each request touched that took effect and is not repaired yet."""
+        """Return the shards that each request touched that took effect and is not repaired yet."""
         rows = self._database.rows(f"SELECT covered FROM requests WHERE {_UNREPAIRED}")
         return [set(json.loads(covered)["shards"]) for (covered,) in rows]
 
     def is_repaired(self, id_: str) -> bool:
-        """Whether an accepted request is repaired."""
+        """Return whether an accepted request is repaired."""
         (repaired,) = self._database.row("SELECT repaired FROM requests WHERE id=?", [id_])
         return repaired is not None
 
     # Receipts: the requests that need one, and the keys that receipts commit with
 
     def unsigned(self) -> list[tuple[str, str]]:
-        """The receipts that are still to be signed: request and kind (`effect` or `repair`)."""
+        """Return the receipts that are still to be signed: request and kind (`effect` or `repair`)."""
         rows = self._database.rows(  # the index is of signed<2, and SQLite does not see that signed=0 is part of it
             "SELECT id, 'effect' FROM requests WHERE signed<2 AND signed=0 AND effective IS NOT NULL UNION ALL "
             "SELECT id, 'repair' FROM requests WHERE signed<2 AND repaired IS NOT NULL"
@@ -227,7 +227,7 @@ class Queries:
         return [(id_, kind) for id_, kind in rows]
 
     def served(self, id_: str) -> ServedRow:
-        """What a receipt says of a request that is in effect."""
+        """Return what a receipt says of a request that is in effect."""
         row = self._database.row(
             "SELECT received, deadline, effective, destroyed, repaired, batch, samples, covered, nonce FROM requests "
             "WHERE id=?",
@@ -245,7 +245,7 @@ class Queries:
         self._database.many("UPDATE requests SET signed=? WHERE id=?", [[level, id_] for id_, level in levels])
 
     def manifest_key(self, shard: int, request: str | None = None) -> bytes | None:
-        """The name of the key that commits to a shard's data, in one request's receipt or in any; None without one."""
+        """Return the name of the key that commits to a shard's data, for one request or any; None if there is none."""
         if request is None:
             row = self._database.row("SELECT key FROM manifests WHERE shard=?", [shard])
         else:
@@ -268,14 +268,14 @@ class Queries:
         self._database.many("INSERT INTO manifests VALUES (?, ?, ?)", [[request, shard, name] for shard, name in new])
 
     def sealed_identity(self, name: bytes) -> bytes:
-        """The sealed identity of a sub-model, by its name."""
+        """Return the sealed identity of a sub-model, by its name."""
         (sealed,) = self._database.row("SELECT sealed_identity FROM sub_models WHERE key=?", [name])
         return bytes(sealed)
 
     # Rounds
 
     def rounds(self, first: int, last: int) -> dict[int, RoundRow]:
-        """What rounds brought and cost, by number; a round of which nothing is on record is left out."""
+        """Return what rounds brought and cost, by number; a round of which nothing is on record is left out."""
         span, rounds = [first, last], dict[int, RoundRow]()
         for number, users, samples in self._database.rows(
             "SELECT round, count(DISTINCT pseudonym), sum(samples) FROM history WHERE kind='add' AND "
@@ -294,30 +294,30 @@ class Queries:
         return rounds
 
     def retrained(self) -> list[tuple[int, int]]:
-        """How many samples were trained again in each round that has any: (round, samples), by round."""
+        """Return how many samples were trained again in each round that has any: (round, samples), by round."""
         return [(number, samples) for number, samples in self._database.rows(
             "SELECT round, samples FROM retrained ORDER BY round"
         )]  # fmt: skip
 
     def retrained_total(self) -> int:
-        """How many samples were trained again in all rounds."""
+        """Return how many samples were trained again in all rounds."""
         (samples,) = self._database.row("SELECT coalesce(sum(samples), 0) FROM retrained")
         return int(samples)
 
     def last_history(self) -> int:
-        """The number of the history's newest line; 0 if there is none."""
+        """Return the number of the history's newest line; 0 if there is none."""
         (number,) = self._database.row("SELECT coalesce(max(seq), 0) FROM history")
         return int(number)
 
     def history(self) -> list[HistoryRow]:
-        """All lines of the history, in order."""
+        """Return all lines of the history, in order."""
         rows = self._database.rows(
             "SELECT round, kind, pseudonym, of_round, samples, shard, sealed_classes FROM history ORDER BY seq"
         )
         return [HistoryRow(*row) for row in rows]
 
     def blocks_by_upload(self) -> dict[tuple[int, int], list[bytes]]:
-        """The names of each upload's blocks, in order, by (round, pseudonym)."""
+        """Return the names of each upload's blocks, in order, by (round, pseudonym)."""
         blocks: dict[tuple[int, int], list[bytes]] = {}
         for round_, pseudonym, name in self._database.rows(
             "SELECT round, pseudonym, key FROM blocks JOIN uploads ON upload=id ORDER BY upload, part"
@@ -326,7 +326,7 @@ class Queries:
         return blocks
 
     def bytes_of(self, pseudonym: int) -> int:
-        """How many bytes the samples of a user's rounds take on the disk."""
+        """Return how many bytes the samples of a user's rounds take on the disk."""
         (size,) = self._database.row(
             "SELECT coalesce(sum(bytes), 0) FROM uploads JOIN blocks ON upload=id WHERE pseudonym=?", [pseudonym]
         )
@@ -335,11 +335,11 @@ class Queries:
     # Samples that become too old
 
     def pieces_upto_round(self, last: float) -> list[tuple[int, int, bytes]]:
-        """The pieces of all uploads of rounds up to one: pseudonym, round and positions, as runs."""
+        """Return the pieces of all uploads of rounds up to one: pseudonym, round and positions, as runs."""
         return self._pieces("round <= ?", last)
 
     def pieces_before(self, moment: float) -> list[tuple[int, int, bytes]]:
-        """The pieces of all uploads that arrived before a moment: pseudonym, round and positions, as runs."""
+        """Return the pieces of all uploads that arrived before a moment: pseudonym, round and positions, as runs."""
         return self._pieces("arrived < ?", moment)
 
     def _pieces(self, rule: str, limit: float) -> list[tuple[int, int, bytes]]:
@@ -351,12 +351,12 @@ class Queries:
         return [(pseudonym, round_, bytes(runs)) for pseudonym, round_, runs in rows]
 
     def staged_samples_before(self, moment: float) -> int:
-        """How many samples that wait for a round arrived before a moment."""
+        """Return how many samples that wait for a round arrived before a moment."""
         (samples,) = self._database.row("SELECT coalesce(sum(samples), 0) FROM staged WHERE arrived < ?", [moment])
         return int(samples)
 
     def first_arrival(self) -> float | None:
-        """When the oldest sample arrived, staged or not; None if there is none."""
+        """Return when the oldest sample arrived, staged or not; None if there is none."""
         (first,) = self._database.row(
             "SELECT min(first) FROM (SELECT min(arrived) AS first FROM uploads UNION ALL "
             "SELECT min(arrived) FROM staged)"
@@ -366,17 +366,17 @@ class Queries:
     # Shards, exports, evaluations
 
     def behind(self) -> dict[int, BehindRow]:
-        """The shards that wait for training, with since when and why."""
+        """Return the shards that wait for training, with since when and why."""
         rows = self._database.rows("SELECT shard, since, problem FROM behind")
         return {shard: BehindRow(since, problem) for shard, since, problem in rows}
 
     def exports(self) -> list[ExportRow]:
-        """All exports, the oldest first."""
+        """Return all exports, the oldest first."""
         rows = self._database.rows("SELECT id, made, form, heads, tainted FROM exports ORDER BY made")
         return [_export(*row) for row in rows]
 
     def newest_exports(self, before: int | None, limit: int) -> list[tuple[int, ExportRow]]:
-        """Exports with their numbers, the newest first: at most `limit`, of those below the number `before`."""
+        """Return exports with their numbers, the newest first: at most `limit`, of those below the number `before`."""
         rows = self._database.rows(
             "SELECT rowid, id, made, form, heads, tainted FROM exports WHERE rowid < ? ORDER BY rowid DESC LIMIT ?",
             [2**62 if before is None else before, limit],
@@ -405,7 +405,7 @@ class Queries:
         self._database.run("DELETE FROM exports WHERE id=?", [id_])
 
     def evaluations(self, before: int | None, limit: int) -> list[EvaluationRow]:
-        """A page of evaluations, the newest first: those with a lower id than `before`, at most `limit`."""
+        """Return a page of evaluations, the newest first: those with a lower id than `before`, at most `limit`."""
         rows = self._database.rows(
             "SELECT id, at, round, told FROM evaluations WHERE id < ? ORDER BY id DESC LIMIT ?",
             [NEWEST if before is None else before, limit],
@@ -420,7 +420,7 @@ class Queries:
     # Everything
 
     def stored_rows(self) -> StoredRows:
-        """All rows that name a key or a file, read at once: a long read would keep others from cleaning their log."""
+        """Return all rows that name a key or a file, in one short read: others can clean their log after it."""
         rows = self._database.rows
         with self._database.reading():
             return StoredRows(
@@ -434,7 +434,7 @@ class Queries:
             )
 
     def has(self, table: str, value: bytes | int, column: str = "key") -> bool:
-        """Whether a table has a row with this value in a column. Table and column must not come from a user."""
+        """Return whether a table has a row with this value in a column. Table and column must not come from a user."""
         return self._database.row(f"SELECT 1 FROM {table} WHERE {column}=?", [value]) is not None
 
 
@@ -443,7 +443,7 @@ def _export(id_: str, made: float, form: str, heads: str, tainted: float | None)
 
 
 def file_names(rows: Callable[[str], Iterable[Any]]) -> dict[str, list[bytes]]:
-    """The names of all sealed files that a ledger names, by folder.
+    """Return the names of all sealed files that a ledger names, by folder.
 
     Parameters
     ----------
@@ -459,5 +459,5 @@ def file_names(rows: Callable[[str], Iterable[Any]]) -> dict[str, list[bytes]]:
 
 
 def last_round(rows: Callable[[str], Iterable[Any]]) -> int:
-    """The last round that a ledger has recorded, 0 before the first; `rows` as in `file_names`."""
+    """Return the last round that a ledger has recorded, 0 before the first; `rows` as in `file_names`."""
     return int(next(iter(rows("SELECT value FROM meta WHERE name='round'")), (0,))[0])

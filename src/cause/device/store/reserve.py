@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cause.common.units import format_bytes
-from cause.device.store.disk import Disk
+from cause.device.disk import Disk
 from cause.errors import BudgetError, HomeError
 
 if TYPE_CHECKING:

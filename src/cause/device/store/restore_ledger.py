@@ -18,7 +18,7 @@ _NOTHING: dict[str, Any] = {"shards": [], "rsn": 0, "round": 0, "touched": [], "
 
 
 @dataclass(frozen=True)
-class Lost:
+class PrunedRows:
     """What was deleted from the ledger."""
 
     samples: int = 0
@@ -36,7 +36,7 @@ def prune(
     sub_models: Collection[bytes],
     meta: Callable[[bytes], Meta],
     now: float,
-) -> Lost:
+) -> PrunedRows:
     """Delete lost blocks and sub-models from the tables, with all that depends on them, in one transaction.
 
     Parameters
@@ -59,7 +59,7 @@ def prune(
         database.many("INSERT OR IGNORE INTO behind (shard, since) VALUES (?, ?)", [[shard, now] for shard in touched])
         work.exports(now)
         work.manifests()
-        return Lost(work.samples, work.emptied, len(dropped), work.requests(now))
+        return PrunedRows(work.samples, work.emptied, len(dropped), work.requests(now))
 
 
 class _Pruning:
@@ -129,7 +129,7 @@ class _Pruning:
         self.emptied += len(lost)
 
     def _users(self, rows: list[tuple[int, int, bytes]], blocks: dict[int, list[tuple[bytes, int]]]) -> dict[int, str]:
-        """Names by pseudonym, as far as an upload of the user can still be read."""
+        """Return names by pseudonym, as far as an upload of the user can still be read."""
         users: dict[int, str] = {}
         for upload, pseudonym, sealed in rows:
             first = blocks[upload][0][0] if upload in blocks else None

@@ -3,21 +3,30 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import cast
+from typing import Protocol, cast
 
 from cause.common.zeroize import Sweeper
-from cause.device.store.anchoring import AnchorKeeper
+from cause.device.disk import Disk
 from cause.device.store.blocks import Files
 from cause.device.store.database import Database
-from cause.device.store.disk import Disk
 from cause.device.store.forked import Unusable
 from cause.device.store.garbage import Garbage
-from cause.device.store.gc import named_keys
 from cause.device.store.layout import Layout
+from cause.device.store.named_keys import named_keys
 from cause.device.store.stored_upload import BlockStore
 from cause.device.vault import Vault
 from cause.device.vault.secrets_in_memory import wipe
 from cause.errors import HomeError
+
+
+class LastCommit(Protocol):
+    """A record of the ledger's last commit beside the keys; see `cause.device.home.anchoring`."""
+
+    def advance(self, database: Database) -> None:
+        """Write the last commit into the record."""
+
+    def synced(self) -> None:
+        """Note that the record is durable: the vault's erasure has synced it with the keys."""
 
 
 class SealedStore:
@@ -48,7 +57,7 @@ class SealedStore:
         disk: Disk,
         open_vault: Callable[[], Vault],
         database: Database,
-        anchor: AnchorKeeper,
+        anchor: LastCommit,
         vault: Vault,
         check: Callable[[], None] | None = None,
     ) -> None:
@@ -125,7 +134,6 @@ class SealedStore:
             return
         self._database.harden()
         self._anchor.advance(self._database)
-        self._anchor.sync()
         if self.vault.erase(names):
             self._anchor.synced()  # with the keys
         self._sweeper.soon()
@@ -136,7 +144,7 @@ class SealedStore:
         self.garbage.destroyed(names)
         self._database.scrub()
 
-    def forked(self) -> None:
+    def disable_in_fork(self) -> None:
         """Make the keys unusable in a forked process."""
         self.vault = cast(Vault, Unusable(self.layout.folder))
 

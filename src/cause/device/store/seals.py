@@ -19,7 +19,7 @@ from cause.engine.samples import SegmentKey
 
 
 def upload_key(vault: Vault, blocks: Iterable[bytes]) -> bytes:
-    """The key of values that describe an upload; VaultError if the key of one of its blocks is destroyed."""
+    """Return the key of values that describe an upload; VaultError if the key of one of its blocks is destroyed."""
     return vault.joint_key(blocks)
 
 
@@ -30,7 +30,7 @@ NAME_BYTES = 32
 
 
 def name_bytes(user: str) -> bytes:
-    """A user's name, padded for sealing.
+    """Return a user's name, padded for sealing.
 
     >>> len(name_bytes("ann")), name_of(name_bytes("ann"))
     (32, 'ann')
@@ -39,7 +39,7 @@ def name_bytes(user: str) -> bytes:
 
 
 def name_of(plain: bytes) -> str:
-    """The name that `name_bytes` padded; earlier versions did not pad it."""
+    """Return the name that `name_bytes` padded; earlier versions did not pad it."""
     return plain.rstrip(b"\0").decode()
 
 
@@ -54,7 +54,7 @@ def seal_digest(key: bytes, piece: SegmentKey, digest: bytes) -> bytes:
 
 
 def digest_rows(pairs: Sequence[tuple[int, bytes]]) -> NDArray[np.void]:
-    """A segment's list of digests, from (pseudonym, digest) pairs in the order of the users' names."""
+    """Return a segment's list of digests, from (pseudonym, digest) pairs in the order of the users' names."""
     rows = np.zeros(len(pairs), dtype=DIGEST_ROW)
     rows["pseudonym"] = [pseudonym for pseudonym, _ in pairs]
     rows["digest"] = np.frombuffer(b"".join(value for _, value in pairs), dtype=np.uint8).reshape(-1, 32)

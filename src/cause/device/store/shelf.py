@@ -37,15 +37,15 @@ class HomeShelf:
         self._pending = {}
 
     def all_names(self) -> set[bytes]:
-        """The names of all sub-models, also of those that are released or were not written completely."""
+        """Return the names of all sub-models, also of those that are released or were not written completely."""
         return {*self.names.values(), *self._released.values(), *self._leftovers}
 
     def name_of_released(self, key: SegmentKey) -> bytes | None:
-        """The name of a sub-model that was destroyed, while the ledger still names it; None if it was never written."""
+        """Return the name of a destroyed sub-model that the ledger still names; None if it was never written."""
         return self._released.get(key)
 
     def name(self, key: SegmentKey) -> bytes:
-        """The name of a sub-model's key; a pending one gets its key now.
+        """Return the name of a sub-model's key; a pending one gets its key now.
 
         Raises
         ------
@@ -59,7 +59,7 @@ class HomeShelf:
         return self.names[key]
 
     def to_delete(self) -> list[bytes]:
-        """The names whose rows the next transaction must delete.
+        """Return the names whose rows the next transaction must delete.
 
         They are those of all released sub-models, not only of the ones that the transaction is about: if an earlier
         transaction failed, its sub-models must not stay.
@@ -96,7 +96,7 @@ class HomeShelf:
         self._pending[key] = encode
 
     def is_pending(self, key: SegmentKey) -> bool:
-        """Whether a sub-model is in memory alone."""
+        """Return whether a sub-model is in memory alone."""
         return key in self._pending
 
     def write(self, key: SegmentKey) -> None:
@@ -111,7 +111,7 @@ class HomeShelf:
         del self._pending[key]
 
     def get(self, key: SegmentKey) -> bytes:
-        """A sub-model's bytes.
+        """Return a sub-model's bytes.
 
         Raises
         ------

@@ -26,7 +26,7 @@ class SubModelDeletion:
         self._tables.sub_models.delete(self.names)
         self._tables.database.set("policy", self._policy)
 
-    def deleted(self) -> None:
+    def after_deletion_committed(self) -> None:
         """Note after that transaction that the ledger no longer has them."""
         self._shelf.deleted(self.names)
 
@@ -48,7 +48,7 @@ class StoredSubModels:
         self._store, self._tables, self._shelf = store, tables, shelf
 
     def deletion(self, memory: Memory) -> SubModelDeletion:
-        """What the next transaction has to delete: evicted, dropped and damaged sub-models."""
+        """Return what the next transaction has to delete: evicted, dropped and damaged sub-models."""
         policy = json.dumps(memory.policy.state())
         return SubModelDeletion(self._shelf.to_delete(), self._shelf, self._tables, policy)
 
@@ -107,5 +107,5 @@ class StoredSubModels:
         return bool(left != state)
 
     def _remove(self, deletion: SubModelDeletion) -> None:
-        deletion.deleted()
+        deletion.after_deletion_committed()
         self._store.discard_sub_models(deletion.names)

@@ -15,6 +15,7 @@ from cause.common import positions as pos
 from cause.common.hashing import Hashes, keyed_int, pack, scatter
 from cause.common.positions import Positions
 from cause.common.zeroize import wipe_arrays
+from cause.device.advice import doctor_advice
 from cause.device.store.blocks import (
     HANDLE_BYTES,
     ID_BYTES,
@@ -49,7 +50,7 @@ class BlockStore:
         self._metas: OrderedDict[bytes, Meta] = OrderedDict()
 
     def meta(self, name: bytes) -> Meta:
-        """A block without its inputs, from memory if it was read before; HomeError if it cannot be opened."""
+        """Return a block without its inputs, from memory if it was read before; HomeError if it cannot be opened."""
         cached = self._metas.get(name)
         if cached is not None:
             with suppress(KeyError):  # another thread may just have dropped it
@@ -67,7 +68,7 @@ class BlockStore:
         return opened
 
     def block(self, name: bytes) -> Block:
-        """A whole block; HomeError if it cannot be opened."""
+        """Return a whole block; HomeError if it cannot be opened."""
         block: Block = self._opened(name, open_block)
         return block
 
@@ -87,8 +88,8 @@ class BlockStore:
             raise self._lost(name, error) from None
 
     def _lost(self, name: bytes, why: object) -> HomeError:
-        path = str(self.files.path(name))
-        return HomeError(f"samples in {path!r} are damaged or lost ({why}): `cause doctor --home` tells more")
+        path = self.files.path(name)
+        return HomeError(f"samples in {str(path)!r} are damaged or lost ({why})", doctor_advice(path.parent.parent))
 
 
 class Blocks:
@@ -107,7 +108,7 @@ class Blocks:
         self.stale = True
 
     def metas(self) -> Meta:
-        """All rows of the upload without their inputs, in the order of their positions."""
+        """Return all rows of the upload without their inputs, in the order of their positions."""
         self._refuse_if_stale()
         metas = [self.store.meta(name) for name in self.names]
         if not metas:
@@ -125,7 +126,7 @@ class Blocks:
         return Meta(parts[0], parts[1], parts[2], parts[3], parts[4], first.dtype, first.shape)
 
     def _old_handles(self, positions: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Handles of rows that were stored without: they are derived from the keys of the blocks."""
+        """Return handles of rows that were stored without: they are derived from the keys of the blocks."""
         keys = [self.store.key(name) for name in self.names]
         key = joint_key(keys)
         wipe(*keys)
@@ -138,7 +139,7 @@ class Blocks:
             raise Cancelled("some of the data was forgotten, and the rest of the upload was written anew")
 
     def inputs(self, positions: Positions) -> NDArray[Any]:
-        """The inputs at these positions."""
+        """Return the inputs at these positions."""
         self._refuse_if_stale()
         targets = pos.array(positions)
         parts = []
@@ -169,44 +170,44 @@ class StoredUpload:
         self.user, self.round, self.positions, self.blocks = user, round_, positions, blocks
 
     def hashes(self, key: bytes, positions: Positions) -> Hashes:
-        """A keyed hash of each of these samples, which follows from its id."""
+        """Return a keyed hash of each of these samples, which follows from its id."""
         meta = self.blocks.metas()
         heads = np.ascontiguousarray(meta.ids[self._rows(meta, positions), :8]).tobytes()
         return scatter(keyed_int(key, "id"), np.frombuffer(heads, dtype="<i8"))
 
     def names(self, positions: Positions) -> bytes:
-        """Bytes that name these samples by their ids, in any order."""
+        """Return bytes that name these samples by their ids, in any order."""
         meta = self.blocks.metas()
         return names_of(meta.ids[self._rows(meta, positions)])
 
     def labels(self, positions: Positions) -> NDArray[np.int64]:
-        """The labels of these samples."""
+        """Return the labels of these samples."""
         meta = self.blocks.metas()
         return meta.labels[self._rows(meta, positions)]
 
     def arrays(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Inputs and labels."""
+        """Return inputs and labels."""
         return self.blocks.inputs(positions), self.labels(positions)
 
     def twins(self, positions: Positions) -> list[bytes]:
-        """The digest of each of these samples: identical ones have the same."""
+        """Return the digest of each of these samples: identical ones have the same."""
         meta = self.blocks.metas()
         return [row.tobytes() for row in meta.digests[self._rows(meta, positions)]]
 
     def handles(self, positions: Positions) -> NDArray[np.uint8]:
-        """The handles of these samples, one row each."""
+        """Return the handles of these samples, one row each."""
         meta = self.blocks.metas()
         return meta.handles[self._rows(meta, positions)]
 
     def keeping(self, positions: Positions) -> "StoredUpload":
-        """The upload with these samples only; the home destroys the bytes of the others."""
+        """Return the upload with these samples only; the home destroys the bytes of the others."""
         return StoredUpload(self.user, self.round, positions, self.blocks)
 
     def _rows(self, meta: Meta, positions: Positions) -> NDArray[np.int64]:
         return np.asarray(np.searchsorted(meta.positions, pos.array(positions)), dtype=np.int64)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A worker process gets the samples themselves: it has neither the files nor their keys."""
+        """Return a worker process gets the samples themselves: it has neither the files nor their keys."""
         meta = self.blocks.metas()
         rows = self._rows(meta, self.positions)
         ids, digests = ([row.tobytes() for row in part[rows]] for part in (meta.ids, meta.digests))
@@ -215,7 +216,7 @@ class StoredUpload:
 
 
 def names_of(ids: NDArray[np.uint8]) -> bytes:
-    """Bytes that name samples by their ids, the same for any order."""
+    """Return bytes that name samples by their ids, the same for any order."""
     return pack(b"".join(sorted(row.tobytes() for row in ids)))
 
 

@@ -93,7 +93,7 @@ class Upgrade:
             self._store.destroy()
 
     def _to_renumber(self, skipped: set[int]) -> list[tuple[int, int, int]]:
-        """The uploads of the next step: id, round and pseudonym."""
+        """Return the uploads of the next step: id, round and pseudonym."""
         batch, size = [], 0
         for upload, round_, pseudonym, bytes_ in self._tables.samples.uploads_of_layout(
             UNCHECKED, UPLOADS + len(skipped)
@@ -129,7 +129,7 @@ class Upgrade:
                 for upload in work:
                     self._replace(upload)
         except BaseException:
-            self._store.garbage.doubt(keys)
+            self._store.garbage.add_uncertain(keys)
             raise
         self._ledger.committed({}, [upload.id for upload in work])
         self._store.garbage.update(name for upload in work for name in upload.old)

@@ -34,7 +34,7 @@ class Generation:
 
 
 def new_generation(number: int, vault_id: bytes, page_bytes: int, master: Buffer) -> Generation:
-    """A generation with a fresh root key, sealed under the master key.
+    """Return a generation with a fresh root key, sealed under the master key.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def put_row(table: bytearray, at: int, page: int, generation: int, key: bytearra
 
 
 def table_rows(table: bytearray) -> list[tuple[int, int, bytearray]]:
-    """Page, generation and key of each row of the table of pages."""
+    """Return page, generation and key of each row of the table of pages."""
     rows = []
     for start in range(0, len(table), keyfile.ROW_BYTES):
         page, generation = struct.unpack_from(">QQ", table, start)

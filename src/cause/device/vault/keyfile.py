@@ -62,17 +62,17 @@ class Contents:
 
 
 def head(generation: int, vault_id: bytes) -> bytes:
-    """The header of a page."""
+    """Return the header of a page."""
     return _HEAD.pack(MAGIC, VERSION, generation, vault_id)
 
 
 def record_bytes(rows: int) -> int:
-    """How long a record of that many rows is."""
+    """Return how long a record of that many rows is."""
     return _RECORD.size + _NONCE_BYTES + rows * ROW_BYTES + _TAG_BYTES
 
 
 def rows_in(size: int) -> int:
-    """How many rows fit into a page of that size that is written at once."""
+    """Return how many rows fit into a page of that size that is written at once."""
     return max(0, (size - HEAD_BYTES - record_bytes(0)) // ROW_BYTES)
 
 
@@ -96,7 +96,7 @@ def record(key: Buffer, page_head: bytes, number: int, rows: Buffer) -> bytes:
 
 
 def read(where: str, copies: Sequence[bytes], key: Buffer, generation: int, vault_id: bytes) -> Contents:
-    """The rows of a page, each record checked.
+    """Return the rows of a page, each record checked.
 
     Parameters
     ----------
@@ -142,12 +142,12 @@ def read(where: str, copies: Sequence[bytes], key: Buffer, generation: int, vaul
 
 
 def is_flip(differing: int) -> bool:
-    """Whether this number of wrong bytes is that of a flipped bit, and not of an interrupted write."""
+    """Return whether this number of wrong bytes is that of a flipped bit, and not of an interrupted write."""
     return differing == 1
 
 
 def _is_damage(data: bytes, image: bytes, last: int) -> bool:
-    """Whether a copy differs by more than a last record, or the next one, that a power loss tore."""
+    """Return whether a copy differs by more than a last record, or the next one, that a power loss tore."""
     if data[:last] != image[:last]:
         return True
     tail = data[last : len(image)].ljust(len(image) - last, b"\0")
@@ -169,7 +169,7 @@ def _record_follows(cipher: AESGCM, page_head: bytes, data: bytes, start: int) -
 def _open_any(
     cipher: AESGCM, page_head: bytes, copies: Sequence[bytes], start: int, number: int
 ) -> tuple[bytes, bytes] | None:
-    """The rows of the record with that number that starts there, from any copy, and its bytes."""
+    """Return the rows of the record with that number that starts there, from any copy, and its bytes."""
     for data in copies:
         opened = _open(cipher, page_head, data, start)
         if opened is not None and opened[0] == number:
@@ -193,7 +193,7 @@ def _check_head(where: str, data: bytes, expected: bytes) -> None:
 
 
 def _open(cipher: AESGCM, page_head: bytes, data: bytes, start: int) -> tuple[int, bytes] | None:
-    """The number and rows of the record that starts there, if one does."""
+    """Return the number and rows of the record that starts there, if one does."""
     if start + _RECORD.size > len(data):
         return None
     mark, number, rows = _RECORD.unpack_from(data, start)

@@ -7,13 +7,13 @@ in `Loaded.damage`.
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cause.device.store.disk import Disk
+from cause.device.disk import Disk
 from cause.device.vault import keyfile
 from cause.device.vault.generation import MAGIC, Generation, open_generation, table_rows
+from cause.device.vault.mirrored_file import COPY, MirroredFile
 from cause.device.vault.partitions import Partition, Rows
 from cause.device.vault.secrets_in_memory import Buffer, wipe
 from cause.device.vault.slots import FILE_BYTES, read_slots, slot_page
-from cause.device.vault.twin import COPY, Twin
 from cause.errors import VaultError
 
 ROOT = "root"
@@ -28,17 +28,17 @@ class Files:
 
     def __init__(self, disk: Disk, folder: Path) -> None:
         self.folder = folder
-        self.root = Twin(disk, folder / ROOT)
-        self.tables = tuple(Twin(disk, folder / name) for name in TABLES)
-        self.pages = Twin(disk, folder / PAGES)
+        self.root = MirroredFile(disk, folder / ROOT)
+        self.tables = tuple(MirroredFile(disk, folder / name) for name in TABLES)
+        self.pages = MirroredFile(disk, folder / PAGES)
 
     @property
-    def all(self) -> tuple[Twin, ...]:
+    def all(self) -> tuple[MirroredFile, ...]:
         """All files."""
         return (self.root, *self.tables, self.pages)
 
-    def table(self, generation: int) -> Twin:
-        """The table of that generation."""
+    def table(self, generation: int) -> MirroredFile:
+        """Return the table of that generation."""
         return self.tables[generation % 2]
 
 
@@ -158,7 +158,7 @@ def _check_unused(loaded: Loaded, where: str, differing: int) -> None:
         loaded.damage.append(f"{where} is damaged where nothing is stored: a byte is not zero")
 
 
-def _load_pages(pages: Twin, loaded: Loaded) -> None:
+def _load_pages(pages: MirroredFile, loaded: Loaded) -> None:
     if len(pages.missing()) == 2:
         raise VaultError(f"no vault in {str(pages.path.parent)!r}: {pages.path.name!r} is missing")
     generation, missing = loaded.generation, pages.missing()
@@ -183,7 +183,13 @@ def _load_pages(pages: Twin, loaded: Loaded) -> None:
 
 
 def _load_page(
-    pages: Twin, loaded: Loaded, copies: list[bytes], page: int, number: int, key: bytearray, missing: list[Path]
+    pages: MirroredFile,
+    loaded: Loaded,
+    copies: list[bytes],
+    page: int,
+    number: int,
+    key: bytearray,
+    missing: list[Path],
 ) -> None:
     where = f"{str(pages.path)!r}, page {page},"
     contents = keyfile.read(where, copies, key, number, loaded.generation.vault_id)
@@ -199,7 +205,7 @@ def _load_page(
             loaded.damage.append(f"{str(path)!r}, page {page}, is damaged: the other copy is used")
 
 
-def last_record(pages: Twin, generation: Generation, partition: Partition) -> bytes:
+def last_record(pages: MirroredFile, generation: Generation, partition: Partition) -> bytes:
     """Read the last record of a page again, and check it.
 
     Raises

@@ -11,14 +11,14 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from cause.device.store.disk import Disk
+from cause.device.disk import Disk
 from cause.device.vault import keyfile
 from cause.device.vault.loading import FILES, ROOT
+from cause.device.vault.mirrored_file import COPY
 from cause.device.vault.partitions import Partition, Partitions, Rows
 from cause.device.vault.sealing import derive
 from cause.device.vault.secrets_in_memory import Buffer, wipe, wiping
 from cause.device.vault.slots import Slot, read_slots
-from cause.device.vault.twin import COPY
 from cause.errors import VaultError
 
 WRAP = "wrap"
@@ -36,7 +36,7 @@ class OldVault:
     damage: list[str] = field(default_factory=list)
 
     def partitions(self) -> Partitions:
-        """Its keys, as one page."""
+        """Return its keys, as one page."""
         return Partitions({0: Partition(0, self.number, bytearray(), Rows(self.rows), 1, 0, 0)})
 
     def wipe(self) -> None:

@@ -46,12 +46,12 @@ class Rows:
         return memoryview(self._data)[: self._used]
 
     def names(self) -> Iterator[bytes]:
-        """The names of all rows."""
+        """Return the names of all rows."""
         names = _names(self)
         return (names[at : at + NAME_BYTES] for at in range(0, len(names), NAME_BYTES))
 
     def key(self, name: bytes) -> memoryview:
-        """The key of a name that the rows contain. Keep no reference: it is overwritten when the rows change."""
+        """Return the key of a name that the rows contain. Keep no reference: it is overwritten when the rows change."""
         at = self._find(name)
         return memoryview(self._data)[at + NAME_BYTES : at + ROW_BYTES]
 
@@ -67,7 +67,7 @@ class Rows:
         self._used = end
 
     def without(self, names: Collection[bytes]) -> "Rows":
-        """A copy of the rows without those of these names."""
+        """Return a copy of the rows without those of these names."""
         starts = sorted(self._find(name) for name in names)
         left = bytearray(self._used - len(starts) * ROW_BYTES)
         source, target = 0, 0
@@ -134,11 +134,11 @@ class Partitions:
         return sum(len(partition.rows) for partition in self.pages.values())
 
     def names(self) -> frozenset[bytes]:
-        """The names of all keys."""
+        """Return the names of all keys."""
         return frozenset(name for partition in self.pages.values() for name in partition.rows.names())
 
     def place(self, name: bytes) -> int | None:
-        """The number of the page that holds a name."""
+        """Return the number of the page that holds a name."""
         for place in self._candidates(name):
             partition = self.pages.get(place)
             if partition is not None and name in partition.rows:
@@ -167,7 +167,7 @@ class Partitions:
             self.pages[place] = partition
 
     def choose(self, fits: Callable[[Partition], bool]) -> int | None:
-        """The number of the page with the most room among those for which `fits` is true; None if there is none."""
+        """Return the number of the page with the most room among those that `fits` accepts; None if there is none."""
         fitting = [place for place, partition in self.pages.items() if fits(partition)]
         return min(fitting, key=lambda place: self.pages[place].end, default=None)
 
@@ -193,7 +193,7 @@ class Partitions:
                 at += 1
 
     def _rebuild(self) -> None:
-        """Index all names anew."""
+        """Make the index of all names anew."""
         filled = {place: partition.rows for place, partition in self.pages.items() if len(partition.rows)}
         if not filled:
             return
@@ -214,7 +214,7 @@ class Partitions:
 
 
 def _names(rows: Rows) -> bytes:
-    """The names of the rows, one after the other, without the keys."""
+    """Return the names of the rows, one after the other, without the keys."""
     array = np.frombuffer(rows.data, np.uint8).reshape(-1, ROW_BYTES)
     return array[:, :NAME_BYTES].tobytes()
 

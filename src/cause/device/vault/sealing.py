@@ -46,13 +46,13 @@ def open_sealed(key: Buffer, blob: Buffer, aad: bytes = b"") -> bytes:
 
 
 def seal_derived(derived: Buffer, plaintext: Buffer, aad: bytes) -> bytes:
-    """Like `seal`, with the key that `derive` made for sealing."""
+    """Seal as `seal` does, with the key that `derive` made for sealing."""
     nonce = os.urandom(_NONCE_BYTES)
     return _VERSION + nonce + AESGCM(derived).encrypt(nonce, plaintext, _VERSION + aad)
 
 
 def open_derived(derived: Buffer, blob: Buffer, aad: bytes) -> bytes:
-    """Like `open_sealed`, with the key that `derive` made for sealing."""
+    """Open as `open_sealed` does, with the key that `derive` made for sealing."""
     if blob[:1] != _VERSION or len(blob) < 1 + _NONCE_BYTES + _TAG_BYTES:
         first = bytes(blob[:1]).hex() or "none"
         raise VaultError(f"not sealed bytes of this version: {len(blob)} bytes, the first is {first}")

@@ -39,7 +39,7 @@ class Slot:
         return (self.sequence + 1) % 2 * SLOT_BYTES
 
     def encode(self, magic: bytes) -> bytearray:
-        """The slot's page. It holds the secret: overwrite it after use if the secret is not sealed."""
+        """Return the slot's page. It holds the secret: overwrite it after use if the secret is not sealed."""
         page = bytearray(SLOT_BYTES)
         _HEAD.pack_into(page, _DIGEST_BYTES, magic, VERSION, len(self.payload), self.sequence)
         start, end = _DIGEST_BYTES + _HEAD.size, _DIGEST_BYTES + _HEAD.size + len(self.payload)
@@ -49,7 +49,7 @@ class Slot:
 
 
 def slot_file(magic: bytes, slot: Slot) -> bytes:
-    """The bytes of a new copy with one secret in it."""
+    """Return the bytes of a new copy with one secret in it."""
     data = bytearray(FILE_BYTES)
     with wiping(slot.encode(magic)) as page:
         data[slot.offset : slot.offset + SLOT_BYTES] = page
@@ -58,7 +58,7 @@ def slot_file(magic: bytes, slot: Slot) -> bytes:
 
 
 def read_slots(path: Path, magic: bytes, copies: Sequence[Buffer]) -> list[Slot]:
-    """The secrets in the copies of a file, the newest first; torn and empty slots have none.
+    """Return the secrets in the copies of a file, the newest first; torn and empty slots have none.
 
     Raises
     ------
@@ -88,5 +88,5 @@ def read_slots(path: Path, magic: bytes, copies: Sequence[Buffer]) -> list[Slot]
 
 
 def slot_page(data: bytes, offset: int) -> bytes:
-    """The page of one copy that starts there; zeros where the copy is too short."""
+    """Return the page of one copy that starts there; zeros where the copy is too short."""
     return data[offset : offset + SLOT_BYTES].ljust(SLOT_BYTES, b"\0")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from cause.common.files import absolute
-from cause.device.store.disk import Disk, OpenFile
+from cause.device.disk import Disk, OpenFile
 from cause.device.vault.sealing import KEY_BYTES
 from cause.device.vault.secrets_in_memory import wipe, wiping
 from cause.device.vault.slots import FILE_BYTES, SLOT_BYTES, Slot, read_slots, slot_file
@@ -29,7 +29,7 @@ class KeySource(Protocol):
     """Gives the master key."""
 
     def read(self) -> bytes:
-        """The 32 bytes of the key; changes nothing."""
+        """Return the 32 bytes of the key; changes nothing."""
 
 
 @runtime_checkable
@@ -44,7 +44,7 @@ class RotatingKeySource(KeySource, Protocol):
 
 
 def new_master_key() -> str:
-    """A fresh key, as hexadecimal digits for a file or a variable."""
+    """Return a fresh key, as hexadecimal digits for a file or a variable."""
     return os.urandom(KEY_BYTES).hex()
 
 
@@ -97,7 +97,7 @@ class RotatingFileKeySource:
 
     @classmethod
     def create(cls, path: str | Path, disk: Disk | None = None) -> "RotatingFileKeySource":
-        """A new file with a fresh key; one that exists is refused."""
+        """Return a new file with a fresh key; one that exists is refused."""
         source = cls(path, disk)
         try:
             if source._disk.exists(source.path):

@@ -14,14 +14,14 @@ from pathlib import Path
 from types import TracebackType
 
 from cause.common.files import absolute
-from cause.device.store.disk import Disk, OpenFile
+from cause.device.disk import Disk, OpenFile
 from cause.device.vault import keyfile, old_format, sealing, writing
 from cause.device.vault.loading import FILES, ROOT, Files, Loaded, load
+from cause.device.vault.mirrored_file import COPY
 from cause.device.vault.partitions import Partitions
 from cause.device.vault.sealing import KEY_BYTES, derive
 from cause.device.vault.secrets_in_memory import wipe, wiping
 from cause.device.vault.sources import KeySource, RotatingFileKeySource, RotatingKeySource
-from cause.device.vault.twin import COPY
 from cause.device.vault.writing import PAGE_BYTES, Writer, failing
 from cause.errors import VaultError
 
@@ -156,12 +156,12 @@ class Vault:
             return self._partitions.place(name) is not None
 
     def names(self) -> frozenset[bytes]:
-        """The names of all keys."""
+        """Return the names of all keys."""
         with self._lock:
             return self._partitions.names()
 
     def key(self, name: bytes) -> bytes:
-        """A copy of a data key; VaultError if there is none. The copy stays in memory; `borrow` overwrites it."""
+        """Return a copy of a data key, which stays in memory (`borrow` overwrites it); VaultError if there is none."""
         with self._lock:
             return bytes(self._view(name))
 
@@ -328,7 +328,7 @@ class Vault:
         raise VaultError(f"the vault {str(self.folder)!r} changed {_ATTEMPTS} times while it was read: try again")
 
     def _roots(self) -> list[bytes]:
-        """The bytes of the slots, which change when another process erases; those of the old format too."""
+        """Return the bytes of the slots, which change when another process erases; those of the old format too."""
         if len(self._files.root.missing()) < 2:
             return self._files.root.read()
         if self._disk.exists(self.folder / old_format.WRAP):
@@ -336,7 +336,7 @@ class Vault:
         return []
 
     def _fingerprint(self) -> bytes:
-        """A digest of all files: it is the same if nothing was written in between."""
+        """Return a digest of all files: it is the same if nothing was written in between."""
         digest = hashlib.sha256()
         for twin in self._files.all:
             for copy in twin.read() if len(twin.missing()) < 2 else ():
@@ -435,7 +435,7 @@ class Vault:
 
 
 def read_master(source: KeySource) -> bytearray:
-    """The master key, in a buffer that can be overwritten."""
+    """Return the master key, in a buffer that can be overwritten."""
     key = source.read()
     master = bytearray(key)
     if isinstance(source, RotatingFileKeySource):  # our own class: nothing else refers to these bytes

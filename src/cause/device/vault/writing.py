@@ -12,16 +12,16 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from cause.device.store.disk import Disk, OpenFile
+from cause.device.disk import Disk, OpenFile
 from cause.device.vault import keyfile
 from cause.device.vault.generation import MAGIC, Generation, new_generation, put_row
 from cause.device.vault.loading import PAGES, ROOT, TABLES, Files, Loaded, last_record
+from cause.device.vault.mirrored_file import COPY, MirroredFile
 from cause.device.vault.partitions import Partition, Partitions, Rows
 from cause.device.vault.sealing import KEY_BYTES
 from cause.device.vault.secrets_in_memory import wipe, wiping
 from cause.device.vault.slots import SLOT_BYTES, slot_file
 from cause.device.vault.sources import RotatingKeySource
-from cause.device.vault.twin import COPY, Twin
 from cause.errors import VaultError
 
 PAGE_BYTES = 8 * 1024
@@ -30,10 +30,10 @@ and the table of all pages: larger pages are better from about 100,000 keys on."
 _TABLE_STEP = 4096  # by how much tables grow
 
 
-def reserve(used: int) -> int:
-    """How many free pages are kept for erasures when so many are used: an upload's keys share one page or a few.
+def reserved_pages(used: int) -> int:
+    """Return how many free pages are kept for erasures when so many are used: an upload's keys share one page or a few.
 
-    >>> [reserve(used) for used in (0, 1, 10, 1000)]
+    >>> [reserved_pages(used) for used in (0, 1, 10, 1000)]
     [0, 1, 4, 20]
     """
     return min(used, max(4, math.ceil(used / 50)))
@@ -64,7 +64,7 @@ def create(
         partitions.append(partition)
         images.append(image.ljust(page_bytes, b"\0"))
     table = _table(generation, partitions)
-    room = bytes(page_bytes * max(2 - pages, reserve(pages)))
+    room = bytes(page_bytes * max(2 - pages, reserved_pages(pages)))
     size = _rounded(len(table) + keyfile.record_bytes(1))
     contents = {PAGES: b"".join(images) + room}
     contents |= {TABLES[at]: (table if at == number % 2 else b"").ljust(size, b"\0") for at in (0, 1)}
@@ -129,7 +129,7 @@ class Writer:
         """Return a copy of the master key: one of a source that can be read only once, or only at the start."""
         return bytearray(self._master)
 
-    def sync(self, twins: Iterable[Twin], others: Sequence[OpenFile] = ()) -> None:
+    def sync(self, twins: Iterable[MirroredFile], others: Sequence[OpenFile] = ()) -> None:
         """Make files durable, all at the same time."""
         self._disk.sync(*(file for twin in twins for file in twin.files), *others)
 
@@ -255,7 +255,7 @@ class Writer:
         return -(-count // keyfile.rows_in(self._size))
 
     def _free(self) -> list[int]:
-        """The pages that both files have and that hold nothing."""
+        """Return the pages that both files have and that hold nothing."""
         used = {partition.page for partition in self._partitions.pages.values()}
         total = min(file.size() for file in self._files.pages.files) // self._size
         return [page for page in range(total) if page not in used]
@@ -264,7 +264,7 @@ class Writer:
         """Extend the files so that they have room for this many pages, for their table, and for erasures."""
         compact = keyfile.HEAD_BYTES + keyfile.record_bytes(pages)
         grown = [twin for twin in self._files.tables if twin.grow(_rounded(max(table_end, compact)))]
-        if self._files.pages.grow((pages + reserve(pages)) * self._size):
+        if self._files.pages.grow((pages + reserved_pages(pages)) * self._size):
             grown.append(self._files.pages)
         if grown:
             self.sync(grown)
@@ -339,7 +339,7 @@ def _new_page(generation: Generation, rows: Rows, page: int, key: bytearray) -> 
 
 
 def _new_pages(generation: Generation, rows: bytearray, free: Sequence[int]) -> Iterator[tuple[Partition, bytes]]:
-    """Rows spread over as many pages as they need, each under a fresh key."""
+    """Yield rows spread over as many pages as they need, each under a fresh key."""
     step = keyfile.rows_in(generation.page_bytes) * keyfile.ROW_BYTES
     for start, page in zip(range(0, len(rows), step), free, strict=False):
         with wiping(os.urandom(KEY_BYTES)) as drawn:
@@ -348,7 +348,7 @@ def _new_pages(generation: Generation, rows: bytearray, free: Sequence[int]) -> 
 
 
 def _rows_of(partitions: Sequence[Partition]) -> bytearray:
-    """The rows of the table of pages."""
+    """Return the rows of the table of pages."""
     rows = bytearray(len(partitions) * keyfile.ROW_BYTES)
     for at, partition in enumerate(partitions):
         put_row(rows, at, partition.page, partition.generation, partition.key)
@@ -360,7 +360,7 @@ def _table(generation: Generation, partitions: Sequence[Partition]) -> bytes:
         return generation.head + keyfile.record(generation.root, generation.head, 0, rows)
 
 
-def _clear(twin: Twin, start: int) -> None:
+def _clear(twin: MirroredFile, start: int) -> None:
     """Overwrite a file from there on with zeros."""
     for file in twin.files:
         if (size := file.size()) > start:

@@ -61,7 +61,7 @@ def router(service: Service) -> APIRouter:
         def work(body: bytes) -> Response:
             empty = parse_close_round(body).empty
             call = service.call_id(token.id, "round", idempotency_key, b"empty" if empty else b"")
-            earlier = None if call is None else service.home.inbox.called(call)
+            earlier = None if call is None else service.home.inbox.result_of_call(call)
             number = None if earlier is None else earlier.round
             if number is None:
                 number = service.trainer.close_round(call, empty=empty).round

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cause.common.names import normal_name
 from cause.common.zeroize import wipe_arrays
-from cause.device.store.inbox import Called
+from cause.device.store.inbox import CallResult
 from cause.device.vault.secrets_in_memory import wipe, wiping
 from cause.engine.requests import Request as ForgetRequest
 from cause.errors import ArrivalError, BudgetError, InputError
@@ -69,7 +69,7 @@ def router(service: Service) -> APIRouter:
             call_body = b"\0".join((user.encode(), kind.encode(), str(label).encode(), body))
             call = service.call_id(token.id, "upload", idempotency_key, call_body)
             wipe(call_body)
-            repeated = call is not None and service.home.inbox.called(call) is not None
+            repeated = call is not None and service.home.inbox.result_of_call(call) is not None
             converted = service.converter.convert(x, service.settings.unpacked_bytes)
             staged = _stage(service, token, {name: (converted, y)}, {} if call is None else {name: call})[name]
             wipe_arrays(x, converted)
@@ -109,7 +109,7 @@ def router(service: Service) -> APIRouter:
             for at, user in enumerate(users):
                 rows.setdefault(user, []).append(at)
             calls = {} if call is None else {user: service.part_id(call, user) for user in rows}
-            repeated = any(service.home.inbox.called(id_) is not None for id_ in calls.values())
+            repeated = any(service.home.inbox.result_of_call(id_) is not None for id_ in calls.values())
             staged = _stage(service, token, {user: (converted[at], y[at]) for user, at in rows.items()}, calls)
             wipe_arrays(x, converted)
             if not repeated:
@@ -222,13 +222,13 @@ def _stage(
     token: Token,
     uploads: Mapping[str, tuple[NDArray[Any], NDArray[np.int64]]],
     calls: Mapping[str, str],
-) -> dict[str, Called]:
+) -> dict[str, CallResult]:
     limited = not token.scopes & {"ingest", "operator"}
     try:
         # the device's lock would be held while the upload is checked, which takes long
         with service.quotas.turn if limited else nullcontext():
             for user, (x, y) in uploads.items():
-                repeated = user in calls and service.home.inbox.called(calls[user]) is not None
+                repeated = user in calls and service.home.inbox.result_of_call(calls[user]) is not None
                 if limited and not repeated:
                     service.quotas.check(user, len(y), x.nbytes)
             return service.device.stage_all(uploads, calls=calls)
@@ -245,10 +245,10 @@ def _stage(
         raise ProblemError(409, f"these samples cannot be staged now: {redacted_message(error)}") from None
 
 
-def _upload_fields(service: Service, upload: Called, rows: int) -> dict[str, Any]:
+def _upload_fields(service: Service, upload: CallResult, rows: int) -> dict[str, Any]:
     """Return the fields of `s.Upload`. Handles correspond to rows: if one row was forgotten, none are returned."""
     waits = service.home.inbox.waits(upload.id)
-    now = service.home.inbox.called(upload.id) or upload  # a round may have taken it in since it was staged
+    now = service.home.inbox.result_of_call(upload.id) or upload  # a round may have taken it in since it was staged
     state = "staged" if waits else "learned" if now.round is not None and now.samples else "erased"
     handles = list(upload.handles) if len(upload.handles) == rows else []
     round_ = now.round if state == "learned" else None

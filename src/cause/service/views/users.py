@@ -31,7 +31,7 @@ def user(service: Service, name: str) -> s.User:
             )
             for number, counts in sorted(pieces.items())
         ]
-        staged = service.home.inbox.like(name)
+        staged = service.home.inbox.of_any_spelling(name)
         names = set(device.ledger.names_like(name))
         quarantined = sum(piece.samples for piece in device.ledger.quarantined() if piece.user in names)
         held = service.quotas.held(name)

@@ -44,14 +44,14 @@ class RequestTables:
         )
 
     def unserved(self) -> list[SealedRequest]:
-        """The requests that have not taken effect, oldest first."""
+        """Return the requests that have not taken effect, oldest first."""
         rows = self._database.rows(
             "SELECT id, key, sealed FROM requests WHERE effective IS NULL ORDER BY received, rowid"
         )
         return [SealedRequest(id_, bytes(name), bytes(sealed)) for id_, name, sealed in rows]
 
     def sealed(self, ids: Iterable[str]) -> list[SealedRequest]:
-        """The requests with these ids that have not taken effect."""
+        """Return the requests with these ids that have not taken effect."""
         rows = (self._database.row("SELECT id, key, sealed FROM requests WHERE id=?", [id_]) for id_ in ids)
         return [SealedRequest(r[0], bytes(r[1]), bytes(r[2])) for r in rows if r is not None and r[1] is not None]
 
@@ -97,7 +97,7 @@ class RequestTables:
         self._database.run(f"DELETE FROM behind WHERE shard NOT IN ({marks})")
 
     def failing(self) -> dict[int, str]:
-        """The type of the last error of each waiting shard whose training fails."""
+        """Return the type of the last error of each waiting shard whose training fails."""
         return dict(self._database.rows("SELECT shard, problem FROM behind WHERE problem IS NOT NULL"))
 
     def set_failing(self, errors: Mapping[int, str]) -> None:
@@ -109,7 +109,7 @@ class RequestTables:
     # Exports
 
     def untainted_exports(self) -> list[tuple[str, list[SegmentKey]]]:
-        """Id and heads of the exports that may be used, oldest first."""
+        """Return id and heads of the exports that may be used, oldest first."""
         rows = self._database.rows("SELECT id, heads FROM exports WHERE tainted IS NULL ORDER BY made")
         return [(export, [SegmentKey(*head) for head in json.loads(heads)]) for export, heads in rows]
 
@@ -120,7 +120,7 @@ class RequestTables:
     # Keys that receipts commit to a shard's data with
 
     def manifest_keys(self, shard: int) -> list[bytes]:
-        """The names of the keys that commit to a shard's data."""
+        """Return the names of the keys that commit to a shard's data."""
         return [bytes(name) for (name,) in self._database.rows("SELECT key FROM manifests WHERE shard=?", [shard])]
 
     def delete_manifest_keys(self, shard: int) -> None:

@@ -49,35 +49,35 @@ class SampleTables:
     # Uploads
 
     def upload_id(self, pseudonym: int | None, round_: int) -> int | None:
-        """The id of a user's upload of a round."""
+        """Return the id of a user's upload of a round."""
         row = self._database.row("SELECT id FROM uploads WHERE (pseudonym, round)=(?, ?)", [pseudonym, round_])
         return None if row is None else int(row[0])
 
     def rounds_of(self, pseudonym: int) -> list[int]:
-        """The rounds in which a user uploaded something that is retained, ascending."""
+        """Return the rounds in which a user uploaded something that is retained, ascending."""
         rows = self._database.rows("SELECT round FROM uploads WHERE pseudonym=? ORDER BY round", [pseudonym])
         return [round_ for (round_,) in rows]
 
     def pseudonyms_of(self, round_: int) -> set[int]:
-        """The users who uploaded something in a round that is retained."""
+        """Return the users who uploaded something in a round that is retained."""
         return {p for (p,) in self._database.rows("SELECT pseudonym FROM uploads WHERE round=?", [round_])}
 
     def arrived(self, upload: int) -> float:
-        """When the first sample of an upload arrived."""
+        """Return when the first sample of an upload arrived."""
         (arrived,) = self._database.row("SELECT arrived FROM uploads WHERE id=?", [upload])
         return float(arrived)
 
     def layout(self, upload: int) -> int:
-        """How an upload's positions came to be; see `cause.device.store.relayout`."""
+        """Return how an upload's positions came to be; see `cause.device.store.relayout`."""
         (layout,) = self._database.row("SELECT layout FROM uploads WHERE id=?", [upload])
         return int(layout)
 
     def uploads_upto_round(self, last: float) -> list[tuple[int, int]]:
-        """Pseudonym and round of the uploads of all rounds up to one."""
+        """Return pseudonym and round of the uploads of all rounds up to one."""
         return self._old_uploads("round <= ?", last)
 
     def uploads_before(self, moment: float) -> list[tuple[int, int]]:
-        """Pseudonym and round of the uploads that arrived before a moment."""
+        """Return pseudonym and round of the uploads that arrived before a moment."""
         return self._old_uploads("arrived < ?", moment)
 
     def _old_uploads(self, rule: str, limit: float) -> list[tuple[int, int]]:
@@ -85,7 +85,7 @@ class SampleTables:
         return [(pseudonym, round_) for pseudonym, round_ in rows]
 
     def uploads_of_layout(self, layout: int, limit: int) -> list[tuple[int, int, int, int]]:
-        """Id, round, pseudonym and bytes of the first uploads with a layout, at most so many."""
+        """Return id, round, pseudonym and bytes of the first uploads with a layout, at most so many."""
         rows = self._database.rows(
             "SELECT id, uploads.round, pseudonym, (SELECT sum(bytes) FROM blocks WHERE upload=id) FROM uploads "
             f"WHERE layout={int(layout)} ORDER BY id LIMIT ?",
@@ -128,7 +128,7 @@ class SampleTables:
         return [(bytes(name), upload) for name, upload in self._database.rows("SELECT key, upload FROM blocks")]
 
     def block_names(self, upload: int) -> list[bytes]:
-        """The names of an upload's blocks, in order."""
+        """Return the names of an upload's blocks, in order."""
         rows = self._database.rows("SELECT key FROM blocks WHERE upload=? ORDER BY part", [upload])
         return [bytes(name) for (name,) in rows]
 
@@ -150,7 +150,7 @@ class SampleTables:
         self._database.many("INSERT INTO blocks VALUES (?, ?, ?, ?)", rows)
 
     def stored_bytes(self) -> int:
-        """How many bytes the samples take on the disk, staged ones included."""
+        """Return how many bytes the samples take on the disk, staged ones included."""
         (size,) = self._database.row(
             "SELECT coalesce(sum(bytes), 0) FROM (SELECT bytes FROM blocks UNION ALL SELECT bytes FROM staged)"
         )
@@ -159,14 +159,14 @@ class SampleTables:
     # Pieces
 
     def pieces_of_upload(self, upload: int) -> list[tuple[SegmentKey, Positions]]:
-        """Segment and positions of an upload's pieces, quarantined ones included."""
+        """Return segment and positions of an upload's pieces, quarantined ones included."""
         rows = self._database.rows(
             "SELECT shard, round, slice, positions FROM pieces WHERE upload=? ORDER BY shard, slice", [upload]
         )
         return [(SegmentKey(*key), pos.from_runs(bytes(held))) for *key, held in rows]
 
     def pieces_of_segment(self, key: SegmentKey, *, quarantined: bool) -> list[tuple[int, int, Positions]]:
-        """Upload, pseudonym and positions of a segment's pieces; those in quarantine only if `quarantined` is set."""
+        """Return upload, pseudonym and positions of a segment's pieces; those in quarantine only with `quarantined`."""
         rows = self._database.rows(
             "SELECT upload, pseudonym, positions FROM pieces JOIN uploads ON upload=id "
             "WHERE (pieces.shard, pieces.round, pieces.slice)=(?, ?, ?) AND (quarantined IS NULL OR ?)",
@@ -197,7 +197,7 @@ class SampleTables:
     # Quarantine
 
     def quarantined(self) -> list[QuarantineRow]:
-        """All pieces in quarantine."""
+        """Return all pieces in quarantine."""
         rows = self._database.rows(
             "SELECT shard, pieces.round, slice, pseudonym, upload, quarantined, verdict FROM pieces "
             "JOIN uploads ON upload=id WHERE quarantined IS NOT NULL"
@@ -221,7 +221,7 @@ class SampleTables:
     # Segments
 
     def segments(self) -> list[SegmentRow]:
-        """All segments with retained samples, in order."""
+        """Return all segments with retained samples, in order."""
         rows = self._database.rows(
             "SELECT shard, round, slice, trained, samples FROM segments ORDER BY shard, round, slice"
         )
@@ -232,12 +232,12 @@ class SampleTables:
         ]
 
     def is_trained(self, key: SegmentKey) -> bool:
-        """Whether a segment was trained before."""
+        """Return whether a segment was trained before."""
         (trained,) = self._database.row(f"SELECT trained FROM segments WHERE {_SEGMENT}", list(key))
         return bool(trained)
 
     def segment_seal(self, key: SegmentKey) -> tuple[bytes, bytes | None] | None:
-        """The name of a segment's key, and the digests that are sealed under it; None if it has no key."""
+        """Return the name of a segment's key, and the digests that are sealed under it; None if it has no key."""
         row = self._database.row(f"SELECT key, sealed_digests FROM segments WHERE {_SEGMENT}", list(key))
         if row is None or row[0] is None:
             return None
@@ -267,7 +267,7 @@ class SampleTables:
                 self._database.run(statement, [*row, *key])
 
     def segments_without_digests(self, limit: int) -> list[SegmentKey]:
-        """Segments that have no list of digests, at most so many."""
+        """Return segments that have no list of digests, at most so many."""
         rows = self._database.rows("SELECT shard, round, slice FROM segments WHERE key IS NULL LIMIT ?", [limit])
         return [SegmentKey(*key) for key in rows]
 
@@ -317,7 +317,7 @@ class SampleTables:
     # Names
 
     def last_pseudonym(self) -> int:
-        """The highest pseudonym that was ever given; 0 before the first."""
+        """Return the highest pseudonym that was ever given; 0 before the first."""
         return int(self._database.get("pseudonyms", 0))
 
     def begin_round(self, round_: int, pseudonyms: Iterable[Any]) -> None:
@@ -326,5 +326,5 @@ class SampleTables:
         self._database.set("pseudonyms", max([self.last_pseudonym(), *pseudonyms]))
 
     def last_round(self) -> int:
-        """The last round that was recorded; 0 before the first."""
+        """Return the last round that was recorded; 0 before the first."""
         return int(self._database.get("round", 0))

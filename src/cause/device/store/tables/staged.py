@@ -40,7 +40,7 @@ class StagedTables:
         self._database = database
 
     def rows(self) -> list[StagedRow]:
-        """All blocks of staged uploads, in the order in which they came."""
+        """Return all blocks of staged uploads, in the order in which they came."""
         rows = self._database.rows(
             "SELECT key, upload, part, samples, bytes, sealed_user, arrived FROM staged ORDER BY rowid"
         )
@@ -60,7 +60,7 @@ class StagedTables:
         self._database.run("DELETE FROM staged WHERE upload=?", [upload])
 
     def call(self, id_: str) -> CallRow | None:
-        """What a call led to, if it is remembered."""
+        """Return what a call led to, if it is remembered."""
         row = self._database.row("SELECT id, samples, round FROM calls WHERE id=?", [id_])
         return None if row is None else CallRow(*row)
 

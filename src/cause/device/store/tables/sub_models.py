@@ -27,7 +27,7 @@ class SubModelTables:
         self._database = database
 
     def rows(self) -> list[SubModelRow]:
-        """All sub-models, by slot."""
+        """Return all sub-models, by slot."""
         rows = self._database.rows(
             "SELECT shard, round, slice, key, sealed_identity, size_bytes, environment, slot FROM sub_models "
             "ORDER BY slot"
@@ -67,7 +67,7 @@ class SubModelTables:
         self._database.many("DELETE FROM sub_models WHERE key=?", [[name] for name in names])
 
     def environments(self) -> dict[int, str]:
-        """The recorded environments, by shard."""
+        """Return the recorded environments, by shard."""
         return dict(self._database.rows("SELECT shard, environment FROM environments"))
 
     def place(self, environments: Mapping[int, str]) -> None:

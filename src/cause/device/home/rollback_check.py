@@ -3,7 +3,7 @@
 import struct
 
 from cause.device import settings
-from cause.device.receipts.log import Log
+from cause.device.receipts.transparency_log import TransparencyLog
 from cause.device.store.anchor import NO_DIGEST, Mark
 from cause.device.store.database import Database
 from cause.device.store.layout import DEVICE_KEY, Layout
@@ -16,13 +16,13 @@ REMEDY = "`cause restore BACKUP HOME` puts a backup back, `cause restore HOME --
 
 
 def current_mark(database: Database, vault: Vault) -> Mark:
-    """The state of a ledger, as an anchor names it."""
+    """Return the state of a ledger, as an anchor names it."""
     text = settings.recorded(database, vault)
-    size, root = Log(database, lambda: vault.key(DEVICE_KEY)).head()
+    size, root = TransparencyLog(database, lambda: vault.key(DEVICE_KEY)).head()
     return Mark(database.change, size, root, NO_DIGEST if text is None else settings.digest(text))
 
 
-def refuse_older(layout: Layout, vault: Vault, database: Database, anchored: Mark | None) -> None:
+def check_not_rolled_back(layout: Layout, vault: Vault, database: Database, anchored: Mark | None) -> None:
     """Refuse a ledger that is older than the anchor, or whose log is another one.
 
     Parameters
@@ -39,13 +39,13 @@ def refuse_older(layout: Layout, vault: Vault, database: Database, anchored: Mar
     HomeError
         Naming both states, and the ways out. Nothing was changed.
     """
-    problem = age_problem(vault, database, anchored)
+    problem = find_rollback(vault, database, anchored)
     if problem is not None:
         raise HomeError(f"{str(layout.folder)!r}: {problem}: {REMEDY}")
 
 
-def age_problem(vault: Vault, database: Database, anchored: Mark | None) -> str | None:
-    """What is wrong with a ledger, compared with the anchor; None if it may be believed."""
+def find_rollback(vault: Vault, database: Database, anchored: Mark | None) -> str | None:
+    """Return what is wrong with a ledger, compared with the anchor; None if it may be believed."""
     change = database.change
     if anchored is None:
         return (
@@ -63,17 +63,17 @@ def age_problem(vault: Vault, database: Database, anchored: Mark | None) -> str 
     if not anchored.log_size:
         return None
     try:
-        log = Log(database, lambda: vault.key(DEVICE_KEY))
+        log = TransparencyLog(database, lambda: vault.key(DEVICE_KEY))
         if log.begins_with(anchored.log_size, anchored.log_root):
             return None
         size = log.size
     except LogError as error:
-        return str(error).removesuffix(": `cause doctor --home` tells more")
+        return error.reason
     return f"the log of {size} entries does not begin with the {anchored.log_size} entries that its keys know"
 
 
 def supersede(database: Database, vault: Vault, anchored: Mark) -> None:
-    """In a transaction: this ledger is a newer change than the anchor's, although it has not grown from it."""
+    """Make this ledger a newer change than the anchor's, although it did not grow from it; call it in a transaction."""
     database.set("change", max(database.change, anchored.change))
     database.set(SUPERSEDES, vault.seal(DEVICE_KEY, anchored.packed(), SUPERSEDES.encode()))
 

@@ -11,6 +11,7 @@ import struct
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,20 +20,22 @@ import numpy as np
 from cause.common.units import parse_bytes
 from cause.common.zeroize import overwrite_freed_memory
 from cause.device import settings
+from cause.device.advice import doctor_advice
 from cause.device.config import Settings, parse_retain
-from cause.device.receipts.receipts import Receipts, Trained
-from cause.device.store import repeats
+from cause.device.disk import Disk
+from cause.device.home.anchoring import AnchorKeeper
+from cause.device.home.forgetting import Forgetting
+from cause.device.home.pending import Pending
+from cause.device.receipts.receipts import Receipts, TrainingContext
+from cause.device.store import idempotency
 from cause.device.store.anchor import Anchor
-from cause.device.store.anchoring import AnchorKeeper
 from cause.device.store.clock import Clock
 from cause.device.store.database import Connect, Database, connect
 from cause.device.store.directory import Directory
-from cause.device.store.disk import Disk
-from cause.device.store.forgetting import Forgetting
-from cause.device.store.forked import unwatch, watch
+from cause.device.store.forked import cancel_disable_after_fork, disable_after_fork
 from cause.device.store.garbage import Garbage
 from cause.device.store.gc import clean
-from cause.device.store.inbox import Called, Inbox
+from cause.device.store.inbox import CallResult, Inbox
 from cause.device.store.ingest import Ingest
 from cause.device.store.layout import DEVICE_KEY, Layout
 from cause.device.store.leases import Leases
@@ -40,10 +43,10 @@ from cause.device.store.ledger import HomeLedger
 from cause.device.store.listing import Listing
 from cause.device.store.loading import Loader
 from cause.device.store.lock import Lock
-from cause.device.store.pending import Pending
 from cause.device.store.queries import Queries
 from cause.device.store.relayout import random_permutation
 from cause.device.store.reserve import Reserve
+from cause.device.store.retrying import retried
 from cause.device.store.sealed_store import SealedStore
 from cause.device.store.shelf import HomeShelf
 from cause.device.store.stored_sub_models import StoredSubModels
@@ -69,6 +72,30 @@ BROKEN = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, M
 """What code raises when a stored value is damaged, and so of another type or size than it was."""
 READER_TRIES = 8
 """How often a reader looks again while another process changes keys and tables."""
+
+
+@dataclass
+class _OpenedParts:
+    """The parts of a home that are open; while it is being opened, or when that failed, some of them."""
+
+    vault: Vault | None = None
+    anchor: AnchorKeeper | None = None
+    database: Database | None = None
+    store: SealedStore | None = None
+
+    def close(self) -> None:
+        """Close the ledger, then the keys, then the anchor, also if one of them cannot be closed."""
+        with ExitStack() as parts:  # the last one is called first
+            for part in (self.anchor, self.store or self.vault, self.database):
+                if part is not None:
+                    parts.callback(part.close)
+
+    def disable_in_fork(self) -> None:
+        """Make keys and ledger unusable in a forked process."""
+        if self.store is not None:
+            self.store.disable_in_fork()
+        if self.database is not None:
+            self.database.disable_in_fork()
 
 
 class Home(Journal):
@@ -104,9 +131,7 @@ class Home(Journal):
     recipe = b""
     environment = ""
     memory: Memory
-    """The memory that holds the sub-models; the device sets it."""
-    system: System
-    """What the home is composed of; `cause.device.attach.attach` sets it."""
+    """The memory that holds the sub-models; see `bind`."""
     permutation = staticmethod(random_permutation)
 
     def __init__(
@@ -128,10 +153,11 @@ class Home(Journal):
         self.disk = disk = disk or Disk()
         layout.check()
         self._process = os.getpid()
+        self._opened = _OpenedParts()
         self._lock = None if read_only else Lock(layout.lock)
         self.directory = Directory()
         self._reserve = Reserve(layout.reserve, disk, self.directory, storage_bytes)
-        watch(self)
+        disable_after_fork(self)
         if not read_only:
             overwrite_freed_memory()
         try:
@@ -149,16 +175,17 @@ class Home(Journal):
         """Open keys and tables, and make the services that are given these."""
         layout, disk, read_only = self.layout, self.disk, self.read_only
         open_vault = partial(Vault.open, layout.vault, source, disk, read_only=read_only)
-        self._vault = open_vault()
-        self._anchor = AnchorKeeper(layout, self._vault, disk, read_only=read_only)
-        self.database = database = Database(
-            layout.ledger, vault=self._vault, read_only=read_only, connect=connect, disk=disk, check=self._anchor.check
+        opened = self._opened
+        opened.vault = vault = open_vault()
+        opened.anchor = self._anchor = anchor = AnchorKeeper(layout, vault, disk, read_only=read_only)
+        opened.database = self.database = database = Database(
+            layout.ledger, vault=vault, read_only=read_only, connect=connect, disk=disk, check=anchor.check
         )
-        self.store = store = SealedStore(
-            layout, disk, open_vault, database, self._anchor, self._vault, self._check_place
+        opened.store = self.store = store = SealedStore(
+            layout, disk, open_vault, database, anchor, vault, self._check_place
         )
         database.before_transaction.append(self._check_place)
-        database.after_commit += [store.garbage.committed, partial(self._anchor.advance, database)]
+        database.after_commit += [store.garbage.committed, partial(anchor.advance, database)]
         self.tables, self.queries = Tables(database), Queries(database)
         tables = self.tables
         self.time = Clock(database, wall_clock)
@@ -184,7 +211,7 @@ class Home(Journal):
             self._lock.check()
 
     def _tidy(self) -> None:
-        """At an opening for writing: finish what a crash left, and keep room for forgetting."""
+        """Finish what a crash left and keep room for forgetting, at an opening for writing."""
         self.receipts.note_head()
         if self.database.durable:
             self._anchor.advance(self.database)
@@ -194,7 +221,7 @@ class Home(Journal):
             self._reserve.refill()
 
     def clock(self) -> float:
-        """The time that the home goes by, in seconds since 1970; see `cause.device.store.clock`."""
+        """Return the trusted time in seconds since 1970: the wall clock, or an estimate if that jumped."""
         return self.time.now()
 
     @property
@@ -212,8 +239,8 @@ class Home(Journal):
         """The most bytes that samples may take; None is without limit."""
         return self._reserve.storage_bytes
 
-    def _trained(self) -> Trained:
-        return Trained(self.memory, self.recipe, self.environment)
+    def _trained(self) -> TrainingContext:
+        return TrainingContext(self.memory, self.recipe, self.environment)
 
     def _refill(self) -> None:
         with suppress(HomeError, OSError):
@@ -277,25 +304,31 @@ class Home(Journal):
         """
         if os.getpid() != self._process:
             return
-        unwatch(self)
+        cancel_disable_after_fork(self)
         with ExitStack() as parts:  # the last one is called first
             if self._lock is not None:
                 parts.callback(self._lock.close)
                 parts.callback(self._refill)  # once the ledger has given its write-ahead log back
-            for part in ("_anchor", "store" if hasattr(self, "store") else "_vault", "database"):
-                if hasattr(self, part):
-                    parts.callback(getattr(self, part).close)
+            parts.callback(self._opened.close)
 
-    def forked(self) -> None:
+    def disable_in_fork(self) -> None:
         """Make the home unusable in a forked process: it must neither write nor keep the lock."""
         if self._lock is not None:
             self._lock.close()
-        if hasattr(self, "store"):
-            self.store.forked()
-        if hasattr(self, "database"):
-            self.database.forked()
+        self._opened.disable_in_fork()
 
     # Opening
+
+    @property
+    def system(self) -> System:
+        """What the home is composed of, as its configuration says."""
+        if self.config is None:
+            raise HomeError(f"{str(self.layout.folder)!r} has no 'cause.toml': put it back, or restore a backup")
+        return self.config.system
+
+    def bind(self, memory: Memory) -> None:
+        """Set the memory that holds the sub-models; a device does so before it loads the home."""
+        self.memory = memory
 
     def load(self, memory: Memory) -> None:
         """Load ledger and memory from the tables; a writer also finishes what an error or a crash stopped.
@@ -312,8 +345,9 @@ class Home(Journal):
                 self.receipts.issue()  # those that a crash kept from being signed
         except BROKEN as error:
             raise HomeError(
-                f"the ledger of {str(self.layout.folder)!r} holds a value that makes no sense "
-                f"({type(error).__name__}): `cause doctor --home` tells more"
+                f"the ledger of {str(self.layout.folder)!r} holds a damaged value "
+                f"({type(error).__name__} while it was read)",
+                doctor_advice(self.layout.folder),
             ) from None
 
     def refresh(self, memory: Memory) -> bool:
@@ -324,21 +358,20 @@ class Home(Journal):
         HomeError, VaultError
             If keys and tables do not fit together after several tries.
         """
-        for attempt in range(READER_TRIES):
+
+        def load_again() -> int:
             (version,) = self.database.row("PRAGMA data_version")
-            if version == self._version:
-                return False
-            try:
+            if version != self._version:
                 self.store.reopen()
                 self.load(memory)
-                if all(name in self.vault for name in self.shelf.names.values()):
-                    break
-            except (HomeError, VaultError):  # keys and tables may have been read at two different moments
-                if attempt == READER_TRIES - 1:
-                    raise
-            time.sleep(0.001 * 2**attempt)
-        self._version = version
-        return True
+            return int(version)
+
+        def fits(version: int) -> bool:
+            return version == self._version or all(name in self.vault for name in self.shelf.names.values())
+
+        version = retried(load_again, tries=READER_TRIES, pause_s=0.001, errors=(HomeError, VaultError), fits=fits)
+        changed, self._version = version != self._version, version
+        return changed
 
     def check_recipe(self, learner: Learner) -> None:
         """Refuse a learner whose recipe is not that of the stored sub-models; a deferred one once it is loaded.
@@ -378,7 +411,7 @@ class Home(Journal):
         return self.tables.samples.stored_bytes()
 
     def shuffled(self, upload: Upload) -> Upload:
-        """The upload with random positions, so that a missing position later says nothing about the sample."""
+        """Return the upload with random positions, so that a missing position later says nothing about the sample."""
         if not isinstance(upload, ArrayUpload):
             return upload
         return upload.shuffled(self.permutation(len(upload.positions)))
@@ -388,20 +421,24 @@ class Home(Journal):
         self._upgrade.run()
 
     def samples_of(self, user: str, round_: int | None = None) -> list[HeldSample]:
-        """All samples of a user, or those of a round; staged ones come last."""
+        """Return all samples of a user, or those of a round; staged ones come last."""
         return self.listing.page(user, round_=round_)[0]
 
-    def call_of(self, idempotency_key: str) -> str:
-        """The id under which a call of `learn` with this key is remembered."""
-        return repeats.call_of(self.vault, idempotency_key)
+    def call_id(self, idempotency_key: str) -> str:
+        """Return the id under which a call of `learn` with this key is remembered."""
+        return idempotency.call_id(self.vault, idempotency_key)
 
-    def same_rows(self, earlier: Called, uploads: Mapping[str, Any] | Sequence[Upload]) -> dict[str, tuple[str, ...]]:
-        """The handles that an earlier call of `learn` gave these rows; InputError if they are not the same rows."""
+    def handles_of_repeat(
+        self, earlier: CallResult, uploads: Mapping[str, Any] | Sequence[Upload]
+    ) -> dict[str, tuple[str, ...]]:
+        """Return the handles that an earlier call of `learn` gave these rows; InputError if the rows differ."""
         pseudonyms = self.tables.samples.pseudonyms_of(earlier.round or 0)
-        return repeats.same_rows(self.ledger, {self.directory.name(p) for p in pseudonyms}, earlier, uploads)
+        return idempotency.handles_of_repeat(
+            self.ledger, {self.directory.name(p) for p in pseudonyms}, earlier, uploads
+        )
 
     def holds_name(self, user: str) -> bool:
-        """Whether something is held under this name, written in exactly this way."""
+        """Return whether something is held under this name, written in exactly this way."""
         return self.directory.pseudonym(user) is not None or bool(self.inbox.of({user}))
 
     # Sub-models
@@ -441,24 +478,24 @@ class Home(Journal):
         return self._sub_models.reset_policy(policy)
 
     def accept(self, requests: Sequence[Request], ids: Sequence[str] | None = None) -> list[str]:
-        """Record requests durably and return their ids; see `cause.device.store.pending`."""
+        """Record requests durably and return their ids; see `cause.device.home.pending`."""
         self._reserve.make_room()
         return self._pending.accept(requests, ids, self.deadline_s)
 
     def staged(self, user: str) -> int:
-        """How many samples of a user are staged."""
-        return sum(upload.samples for upload in self.inbox.like(user))
+        """Return how many samples of a user are staged."""
+        return sum(upload.samples for upload in self.inbox.of_any_spelling(user))
 
     def staged_handles(self, user: str) -> set[str]:
-        """The handles of a user's staged samples."""
+        """Return the handles of a user's staged samples."""
         return self.inbox.handles_of(user)
 
     def staged_kind(self) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
-        """Shape and type of the oldest staged input; None if nothing is staged."""
+        """Return shape and type of the oldest staged input; None if nothing is staged."""
         return self.inbox.kind()
 
     def expired(self) -> list[Request]:
-        """Requests for all samples that are older than the home keeps them."""
+        """Return requests for all samples that are older than the home keeps them."""
         return self._pending.expired(self.retain)
 
     def expire_staged(self) -> None:
@@ -472,13 +509,13 @@ class Home(Journal):
         return changed
 
     def accepted(self) -> list[tuple[str, Request]]:
-        """The requests that were accepted and have not taken effect, with their ids, oldest first."""
+        """Return the requests that were accepted and have not taken effect, with their ids, oldest first."""
         return self._pending.accepted()
 
     def effect(
         self, ids: Sequence[str], selection: Selection, plans: Sequence[ShardPlan], dropped: Sequence[SegmentKey]
     ) -> int:
-        """Delete samples and tainted sub-models; see `cause.device.store.forgetting` and `Journal.effect`."""
+        """Delete samples and tainted sub-models; see `cause.device.home.forgetting` and `Journal.effect`."""
         self._reserve.make_room()
         requests, sub_models = self._pending.requests(ids), self._sub_models.deletion(self.memory)
         staged = self._forgetting.effect(ids, requests, selection, plans, dropped, sub_models)

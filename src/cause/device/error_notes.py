@@ -10,7 +10,7 @@ NAMED = 8
 
 
 @contextmanager
-def saying(what: str | Callable[[], str]) -> Iterator[None]:
+def add_to_errors(what: str | Callable[[], str]) -> Iterator[None]:
     """Add a sentence on what was recorded to any error that the block raises.
 
     Every `Exception` gets it in its text and as `recorded`, whatever its type; one whose text cannot be changed is
@@ -25,12 +25,12 @@ def saying(what: str | Callable[[], str]) -> Iterator[None]:
     Examples
     --------
     >>> from cause.errors import LearnerError
-    >>> with saying("round 3 is recorded: `cause repair` trains it"):
+    >>> with add_to_errors("round 3 is recorded: `cause repair` trains it"):
     ...     raise LearnerError("training diverged")
     Traceback (most recent call last):
     cause.errors.LearnerError: training diverged; round 3 is recorded: `cause repair` trains it
     >>> try:
-    ...     with saying("round 3 is recorded"):
+    ...     with add_to_errors("round 3 is recorded"):
     ...         raise ValueError("a label")
     ... except ValueError as error:
     ...     print(error)
@@ -71,7 +71,7 @@ def _add(error: Exception, sentence: str) -> bool:
 
 
 def round_recorded(round_: int, samples: int) -> str:
-    """The sentence for an error of `learn` or `close_round` after the round was recorded."""
+    """Return the sentence for an error of `learn` or `close_round` after the round was recorded."""
     return (
         f"round {round_} is recorded with its {samples:,} samples and waits to be trained: do not learn it again, "
         "`cause repair` (or `repair()`) goes on with it"
@@ -79,7 +79,7 @@ def round_recorded(round_: int, samples: int) -> str:
 
 
 def requests_recorded(ids: Sequence[str], in_effect: Sequence[str]) -> str:
-    """The sentence for an error of `forget` after requests were accepted, and some of them took effect.
+    """Return the sentence for an error of `forget` after requests were accepted, and some of them took effect.
 
     >>> requests_recorded(["a1", "b2"], ["a1"])[:60]
     'in effect, so that the samples are destroyed: request a1; do'

@@ -20,11 +20,11 @@ from cause.executors import Here, Processes
 if TYPE_CHECKING:
     from os import PathLike
 
-    from cause.device.store.home import Home
+    from cause.device.home.home import Home
 
 
 @dataclass(frozen=True)
-class Parts:
+class DeviceParts:
     """The parts of a device."""
 
     home: "Home | None"
@@ -64,7 +64,7 @@ class Parts:
         )
 
 
-def parts_of(
+def assemble(
     folder: "str | PathLike[str] | None",
     learner: Learner | None,
     arguments: Mapping[str, Any],
@@ -72,7 +72,7 @@ def parts_of(
     key: Mapping[str, Any] | None = None,
     *,
     read_only: bool = False,
-) -> Parts:
+) -> DeviceParts:
     """Open or make the home, if there is one, and settle what the device is made of.
 
     Parameters
@@ -108,12 +108,15 @@ def parts_of(
         refuse_unknown("Cause", bounds, DEVICE_ARGUMENTS)
         raise InputError(f"{next(iter(bounds), 'key')!r} is for a device with a home: Cause('device/', …)")
     if learner is None:
-        raise InputError("a device needs a learner")
+        raise InputError(
+            "Cause(…) has no learner: give learner=SklearnLearner(…), TorchLearner(…) or AdditiveLearner(…), or the "
+            "folder of an existing home"
+        )
     system = arguments["system"]
     if not isinstance(system, System):
         system = parse_system(system or default_system(learner))[1]
     defaults = {"shards": default_shards(learner), "memory": MEMORY, "slots": None, "classes": None, "seed": 0}
-    return Parts(
+    return DeviceParts(
         home,
         learner,
         system,

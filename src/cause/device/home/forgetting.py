@@ -14,10 +14,10 @@ from cause.device.store.clock import Clock
 from cause.device.store.directory import Directory, DirectoryChange
 from cause.device.store.inbox import Inbox, StagedRemoval
 from cause.device.store.ledger import HomeLedger
+from cause.device.store.per_request_counts import RequestDeletion, ShareCounter
 from cause.device.store.relayout import Permutation, moved, permuted
 from cause.device.store.sealed_store import SealedStore
 from cause.device.store.seals import name_bytes, seal_digests
-from cause.device.store.shares import Share, ShareCounter
 from cause.device.store.stored_sub_models import SubModelDeletion
 from cause.device.store.stored_upload import Blocks
 from cause.device.store.tables import Tables
@@ -134,21 +134,21 @@ class Forgetting:
         try:
             with self._tables.database.transaction():
                 self._apply(rewrite, selection)
-                self._inbox.remove(staged)
+                self._inbox.remove_rows(staged)
                 sub_models.delete_rows()
                 self._receipts.replace_keys(ids[0], evidence)
                 self._mark(ids, shares, plans, evidence.covered, dropped)
         except BaseException:
-            self._store.garbage.doubt(keys)
+            self._store.garbage.add_uncertain(keys)
             raise
-        sub_models.deleted()
+        sub_models.after_deletion_committed()
         rewrite.old += [*evidence.old, *staged.old, *rewrite.directory.old_keys, *sub_models.names]
         self._destroy(ids, rewrite, staged)
         self._receipts.issue()
         return staged.samples
 
     def _planned(self, selection: Selection, requests: Sequence[Request]) -> Rewrite:
-        """All changes on the disk that deleting these samples needs."""
+        """Return all changes on the disk that deleting these samples needs."""
         rewrite, ledger = Rewrite(), self._ledger
         named: dict[str, set[str]] = {}
         for request in requests:
@@ -249,7 +249,7 @@ class Forgetting:
         self._directory.write(rewrite.directory, self._tables.database)
 
     def _pieces(self, user: str, round_: int, places: dict[int, int] | None) -> list[PieceRow]:
-        """What is left of an upload, with its new positions if they were drawn anew."""
+        """Return what is left of an upload, with its new positions if they were drawn anew."""
         pieces = []
         for key, held in self._ledger.pieces_of(user, round_):
             aside = self._ledger.aside(key, user)
@@ -258,7 +258,7 @@ class Forgetting:
         return pieces
 
     def _lost(self, upload: int, forgotten: Positions) -> dict[int, int]:
-        """How many samples of an upload are deleted, by shard."""
+        """Return how many samples of an upload are deleted, by shard."""
         lost: dict[int, int] = {}
         for key, held in self._tables.samples.pieces_of_upload(upload):
             lost[key.shard] = lost.get(key.shard, 0) + len(pos.common(held, forgotten))
@@ -267,7 +267,7 @@ class Forgetting:
     def _mark(
         self,
         ids: Sequence[str],
-        shares: Sequence[Share],
+        shares: Sequence[RequestDeletion],
         plans: Sequence[ShardPlan],
         covered: dict[str, Any],
         dropped: Sequence[SegmentKey],
@@ -299,12 +299,12 @@ class Forgetting:
             [blocks.upload_id for place, (blocks, _) in rewrite.left.items() if place in rewrite.places],
         )
         self._directory.apply(rewrite.directory, rewrite.users)  # a deleted user who comes back gets a new pseudonym
-        self._inbox.removed(staged)
+        self._inbox.after_removal_committed(staged)
         self._store.destroy()
 
 
 def _moved_handles(blocks: Blocks, forgotten: Positions, named: set[str]) -> dict[int, bytes]:
-    """New handles, by position, of rows that stay although their handle was named.
+    """Return new handles, by position, of rows that stay although their handle was named.
 
     Of identical samples the one with the highest ordinal is deleted, whichever was named, so that the rest keep the ids
     that they would have had without it. The named handle is deleted all the same: its row gets the handle of the

@@ -17,7 +17,7 @@ from cause.device.store.tables import Tables
 from cause.engine.samples import SegmentKey
 
 
-class Aside(NamedTuple):
+class QuarantineEntry(NamedTuple):
     """A piece in quarantine."""
 
     upload: int
@@ -31,7 +31,7 @@ def set_aside(
     store: SealedStore,
     tables: Tables,
     key: SegmentKey,
-    pieces: Mapping[int, Aside],
+    pieces: Mapping[int, QuarantineEntry],
     digests: NDArray[np.void],
     left: int,
 ) -> None:
@@ -64,6 +64,6 @@ def set_aside(
             tables.samples.update_segments({key: (left, name, sealed)})
             tables.requests.delete_manifest_keys(key.shard)
     except BaseException:
-        store.garbage.doubt([name])
+        store.garbage.add_uncertain([name])
         raise
     store.garbage.update(old)

@@ -2,10 +2,10 @@
 
 from contextlib import suppress
 
-from cause.device.store.age import current_mark, refuse_older
+from cause.device.disk import Disk
+from cause.device.home.rollback_check import check_not_rolled_back, current_mark
 from cause.device.store.anchor import Anchor, remove_partial
 from cause.device.store.database import Database
-from cause.device.store.disk import Disk
 from cause.device.store.layout import Layout
 from cause.device.vault import Vault
 from cause.errors import HomeError, LogError, VaultError
@@ -43,7 +43,7 @@ class AnchorKeeper:
         The anchor was read before the ledger, and names only what was committed: a writer cannot come in between.
         """
         anchored = None if self._anchor is None else self._anchor.mark
-        refuse_older(self._layout, self._vault, database, anchored)
+        check_not_rolled_back(self._layout, self._vault, database, anchored)
         if self._anchor is None and not self._read_only:  # before the first change that it counts
             Anchor.create(self._layout.vault, self._vault, self._disk)
             self._anchor = Anchor(self._layout.vault, self._vault, self._disk)
@@ -55,11 +55,6 @@ class AnchorKeeper:
                 mark = current_mark(database, self._vault)
                 if mark != self._anchor.mark:
                     self._anchor.write(mark)
-
-    def sync(self) -> None:
-        """Make the anchor durable, unless the next erasure of the vault does; HomeError if the disk refuses."""
-        if self._anchor is not None:
-            self._anchor.sync()
 
     def synced(self) -> None:
         """Note that the last record is durable: the vault's erasure has synced it with the keys."""

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from cause.device.store.disk import Disk, OpenFile
+from cause.device.disk import Disk, OpenFile
 
 COPY = ".copy"
 
 
-class Twin:
+class MirroredFile:
     """Two files that are read and written together."""
 
     def __init__(self, disk: Disk, path: Path) -> None:
@@ -21,18 +21,18 @@ class Twin:
         return self.paths[0]
 
     def missing(self) -> list[Path]:
-        """The paths of the missing copies."""
+        """Return the paths of the missing copies."""
         return [path for path in self.paths if not self._disk.exists(path)]
 
     def read(self) -> list[bytes]:
-        """The bytes of each copy, empty for a missing one; FileNotFoundError if both are missing."""
+        """Return the bytes of each copy, empty for a missing one; FileNotFoundError if both are missing."""
         missing = self.missing()
         if len(missing) == 2:
             raise FileNotFoundError(str(self.path))
         return [b"" if path in missing else self._disk.read(path) for path in self.paths]
 
     def read_part(self, offset: int, size: int) -> list[bytes]:
-        """A part of each copy, filled up with zeros where a copy is missing or too short."""
+        """Return a part of each copy, filled up with zeros where a copy is missing or too short."""
         missing = self.missing()
         return [
             (b"" if path in missing else self._disk.read_part(path, offset, size)).ljust(size, b"\0")
@@ -40,7 +40,7 @@ class Twin:
         ]
 
     def sizes(self) -> list[int]:
-        """How long each copy is."""
+        """Return how long each copy is."""
         missing = self.missing()
         return [0 if path in missing else self._disk.size(path) for path in self.paths]
 

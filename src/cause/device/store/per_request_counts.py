@@ -15,7 +15,7 @@ from cause.engine.requests import Request
 
 
 @dataclass
-class Share:
+class RequestDeletion:
     """What one request deletes."""
 
     samples: int = 0
@@ -41,7 +41,7 @@ class ShareCounter:
     inbox: Inbox
     samples: SampleTables
 
-    def shares(self, requests: Sequence[Request], selection: Selection) -> list[Share]:
+    def shares(self, requests: Sequence[Request], selection: Selection) -> list[RequestDeletion]:
         """Return what each request deletes; call it before the tables change.
 
         Where two requests name the same sample, the first one counts it. All shares together are the whole selection.
@@ -53,7 +53,7 @@ class ShareCounter:
         selection
             The samples of rounds that all of them delete.
         """
-        shares, left = [Share() for _ in requests], dict(selection)
+        shares, left = [RequestDeletion() for _ in requests], dict(selection)
         users = Counter(fold(request.user) for request in requests)
         counted: dict[str, set[str] | None] = {}
         for share, request in zip(shares, requests, strict=True):
@@ -71,7 +71,7 @@ class ShareCounter:
         return shares
 
     def _take(
-        self, share: Share, left: dict[tuple[str, int], Positions], upload: tuple[str, int], taken: Positions
+        self, share: RequestDeletion, left: dict[tuple[str, int], Positions], upload: tuple[str, int], taken: Positions
     ) -> None:
         """Move positions of an upload from `left` to a share."""
         if not len(taken):
@@ -109,7 +109,7 @@ class ShareCounter:
             return 0
         if request.everything:
             counted[user] = None
-            return sum(upload.samples for upload in self.inbox.like(request.user)) - len(before)
+            return sum(upload.samples for upload in self.inbox.of_any_spelling(request.user)) - len(before)
         new = (self.inbox.handles_of(request.user) & set(request.handles or ())) - before
         counted[user] = before | new
         return len(new)

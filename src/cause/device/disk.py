@@ -54,7 +54,7 @@ class OpenFile:
         self.descriptor = descriptor
 
     def size(self) -> int:
-        """The size of the file in bytes."""
+        """Return the size of the file in bytes."""
         return os.fstat(self.descriptor).st_size
 
     def write_at(self, offset: int, data: bytes | bytearray | memoryview) -> None:
@@ -73,7 +73,7 @@ class Disk:
     """The real file system. New files and folders are their owner's alone."""
 
     def read(self, path: Path) -> bytes:
-        """All bytes of a file.
+        """Return all bytes of a file.
 
         Raises
         ------
@@ -92,12 +92,12 @@ class Disk:
         return self.read_once(path)
 
     def read_once(self, path: Path) -> bytes:
-        """All bytes of a file, in one attempt; OSError if it cannot be read."""
+        """Return all bytes of a file, in one attempt; OSError if it cannot be read."""
         with open_to_read(path) as file:
             return file.readall()
 
     def read_part(self, path: Path, offset: int, size: int) -> bytes:
-        """At most `size` bytes of a file from `offset` on; fewer at its end."""
+        """Return at most `size` bytes of a file from `offset` on; fewer at its end."""
         with open_to_read(path) as file:
             file.seek(offset)
             parts = []
@@ -107,20 +107,20 @@ class Disk:
         return b"".join(parts)
 
     def size(self, path: Path) -> int:
-        """The size of a file in bytes."""
+        """Return the size of a file in bytes."""
         return path.stat().st_size
 
     def exists(self, path: Path) -> bool:
-        """Whether there is a file or folder of this name."""
+        """Return whether there is a file or folder of this name."""
         return path.exists()
 
     def free_bytes(self, folder: Path) -> int:
-        """How many bytes are free on the file system of this folder."""
+        """Return how many bytes are free on the file system of this folder."""
         status = os.statvfs(folder)
         return status.f_bavail * status.f_frsize
 
     def names(self, folder: Path) -> list[str]:
-        """The names in a folder, sorted."""
+        """Return the names in a folder, sorted."""
         return sorted(os.listdir(folder))  # noqa: PTH208 a Path for each of 100,000 entries takes a second
 
     def make_folder(self, folder: Path) -> None:

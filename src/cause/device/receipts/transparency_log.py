@@ -3,9 +3,9 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from typing import Any
 
+from cause.device.advice import doctor_advice
 from cause.device.log import (
     Checkpoint,
     Frontier,
@@ -31,7 +31,7 @@ RESTORE = "restore"
 """The kind of an entry that says that the entries before it came from a backup."""
 
 
-class Log:
+class TransparencyLog:
     """The log of a home. An entry is a receipt, or records that the home was restored from a backup.
 
     Parameters
@@ -47,10 +47,10 @@ class Log:
         self.table = LogTable(database)
 
     def node(self, level: int, index: int) -> bytes:
-        """A stored hash of the Merkle tree; LogError if it is missing."""
+        """Return a stored hash of the Merkle tree; LogError if it is missing."""
         node = self.table.node(level, index)
         if node is None:
-            raise LogError(f"the log has lost node ({level}, {index}): `cause doctor --home` tells more")
+            raise LogError(f"the log has lost node ({level}, {index})", doctor_advice())
         return node
 
     @property
@@ -61,7 +61,7 @@ class Log:
         return self.head()[0]
 
     def head(self) -> tuple[int, bytes]:
-        """Size and root of the log as recorded with the last entry; an early version's log computes them.
+        """Return size and root of the log as recorded with the last entry; an early version's log computes them.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class Log:
                 raise ValueError
             return int(size), bytes.fromhex(root)
         except (ValueError, AttributeError):
-            raise LogError("the head of the log is damaged: `cause doctor --home` tells more") from None
+            raise LogError("the head of the log is damaged", doctor_advice()) from None
 
     def note_head(self) -> None:
         """Record the head in the log of an early version, which did not."""
@@ -95,11 +95,11 @@ class Log:
             frontier, added = frontier.append(leaf_hash(body))
             nodes += added
         if frontier.size != size:
-            raise LogError(f"the log has lost entry {frontier.size} of {size}: `cause doctor --home` tells more")
+            raise LogError(f"the log has lost entry {frontier.size} of {size}", doctor_advice())
         return frontier, nodes
 
     def begins_with(self, size: int, root: bytes) -> bool:
-        """Whether the log once had this size and root."""
+        """Return whether the log once had this size and root."""
         if size > self.size:
             return False
         try:
@@ -110,7 +110,7 @@ class Log:
         return self.recomputed(size)[0].root == root  # a node may be damaged: the entries decide
 
     def entry(self, number: int) -> Entry:
-        """An entry by its number.
+        """Return an entry by its number.
 
         Raises
         ------
@@ -135,7 +135,7 @@ class Log:
         return SigningKey(name, key)
 
     def checkpoint(self) -> bytes:
-        """The signed head of the log.
+        """Return the signed head of the log.
 
         Raises
         ------
@@ -144,13 +144,11 @@ class Log:
         """
         signer, (size, root) = self._signer(), self.head()
         if root_at(self, size) != root:
-            raise LogError(
-                f"the log's nodes do not lead to its root at {size} entries: `cause doctor --home` tells more"
-            )
+            raise LogError(f"the log's nodes do not lead to its root at {size} entries", doctor_advice())
         return sign_checkpoint(Checkpoint(signer.verifier.name, size, root), signer)
 
     def consistency(self, since: Checkpoint) -> list[bytes]:
-        """The proof that the log only grew since a checkpoint.
+        """Return the proof that the log only grew since a checkpoint.
 
         Raises
         ------
@@ -166,7 +164,7 @@ class Log:
         return proof
 
     def restored_before(self, size: int) -> str:
-        """A remark for error messages on the first restore before entry `size`; empty if there was none."""
+        """Return a remark for error messages on the first restore before entry `size`; empty if there was none."""
         restore = self.table.first_of_kind(RESTORE, size)
         if restore is None:
             return ""
@@ -199,7 +197,7 @@ class Log:
         self._database.set(HEAD, f"{frontier.size} {frontier.root.hex()}")
 
     def _frontier(self) -> Frontier:
-        """The right edge of the tree from the stored nodes; damaged nodes are computed and stored again."""
+        """Return the right edge of the tree from the stored nodes; damaged nodes are computed and stored again."""
         size, root = self.head()
         try:
             frontier = Frontier.of(self, size)
@@ -209,11 +207,6 @@ class Log:
             return frontier
         frontier, nodes = self.recomputed(size)
         if frontier.root != root:
-            raise LogError(f"the log's entries do not lead to its root at {size}: `cause doctor --home` tells more")
+            raise LogError(f"the log's entries do not lead to its root at {size}", doctor_advice())
         self.table.replace_nodes(nodes)
         return frontier
-
-
-def time_text(seconds: float) -> str:
-    """A time as receipts show it: UTC, in milliseconds."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

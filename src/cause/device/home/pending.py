@@ -64,7 +64,7 @@ class Pending:
         # a call that failed below is repeated with the same id, and its key is in the vault already
         new = [name for name in names if name not in vault]
         vault.add_keys(new)
-        store.garbage.doubt(new)  # until the tables name them
+        store.garbage.add_uncertain(new)  # until the tables name them
         now = self._clock.now()
         with self._tables.database.transaction():
             for id_, name, request in zip(ids, names, requests, strict=True):
@@ -75,7 +75,7 @@ class Pending:
         return ids
 
     def expired(self, retain: tuple[int | None, float | None]) -> list[Request]:
-        """Requests for all samples that are older than so many rounds or seconds, one for each user."""
+        """Return requests for all samples that are older than so many rounds or seconds, one for each user."""
         rounds, seconds = retain
         samples = self._tables.samples
         if rounds is not None:
@@ -90,11 +90,11 @@ class Pending:
         return [Request(user, tuple(sorted(old)), exact=True, expiry=True) for user, old in sorted(rounds_of.items())]
 
     def accepted(self) -> list[tuple[str, Request]]:
-        """The requests that were accepted and have not taken effect, with their ids, oldest first."""
+        """Return the requests that were accepted and have not taken effect, with their ids, oldest first."""
         return [(request.id, self._unsealed(request)) for request in self._tables.requests.unserved()]
 
     def requests(self, ids: Sequence[str]) -> list[Request]:
-        """The requests with these ids that have not taken effect."""
+        """Return the requests with these ids that have not taken effect."""
         return [self._unsealed(request) for request in self._tables.requests.sealed(ids)]
 
     def _unsealed(self, request: SealedRequest) -> Request:

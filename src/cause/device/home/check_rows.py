@@ -4,11 +4,11 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from cause.device.home.rollback_check import SUPERSEDES
 from cause.device.log import open_note
-from cause.device.receipts.log import HEAD, Log
+from cause.device.receipts.transparency_log import HEAD, TransparencyLog
 from cause.device.settings import ACCEPTED, PENDING
 from cause.device.store import checksum
-from cause.device.store.age import SUPERSEDES
 from cause.device.store.database import CHANGE, Database
 from cause.device.store.layout import DEVICE_KEY
 from cause.device.store.leases import LEASES, is_record
@@ -68,13 +68,13 @@ def row_problems(database: Database, vault: Vault) -> Iterator[str]:
 
 def log_problems(database: Database, vault: Vault) -> Iterator[str]:
     """Return what is wrong with the log: its entries and their signatures, its nodes, and the head."""
-    log = Log(database, lambda: vault.key(DEVICE_KEY))
+    log = TransparencyLog(database, lambda: vault.key(DEVICE_KEY))
     with database.reading():
         try:
             (size, root), verifier = log.head(), log.verifier
             frontier, nodes = log.recomputed(size)
         except LogError as error:
-            yield str(error).removesuffix(": `cause doctor --home` tells more")
+            yield error.reason
             return
         if frontier.root != root:
             yield f"the entries of the log do not lead to its root at {size} entries"

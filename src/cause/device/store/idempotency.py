@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from cause.common.hashing import digest
-from cause.device.store.inbox import Called
+from cause.device.store.inbox import CallResult
 from cause.device.store.layout import DEVICE_KEY
 from cause.device.store.ledger import HomeLedger
 from cause.device.store.tables.staged import LEARN
@@ -21,8 +21,8 @@ from cause.errors import InputError
 LONGEST_KEY = 128
 
 
-def call_of(vault: Vault, key: str) -> str:
-    """The id of a call with this idempotency key; InputError if the key is too long or not printable."""
+def call_id(vault: Vault, key: str) -> str:
+    """Return the id of a call with this idempotency key; InputError if the key is too long or not printable."""
     if not isinstance(key, str) or not 1 <= len(key) <= LONGEST_KEY or not key.isprintable():
         raise InputError(
             f"an idempotency key is a text of 1 to {LONGEST_KEY} printable characters, not {str(key)[:40]!r}"
@@ -31,10 +31,10 @@ def call_of(vault: Vault, key: str) -> str:
     return LEARN + hmac.digest(secret, key.encode(), "sha256").hex()[:32]
 
 
-def same_rows(
-    ledger: HomeLedger, users: Set[str], earlier: Called, uploads: Mapping[str, Any] | Sequence[Upload]
+def handles_of_repeat(
+    ledger: HomeLedger, users: Set[str], earlier: CallResult, uploads: Mapping[str, Any] | Sequence[Upload]
 ) -> dict[str, tuple[str, ...]]:
-    """The handles of the rows of a repeated call, by user, in the order of the repeated rows.
+    """Return the handles of the rows of a repeated call, by user, in the order of the repeated rows.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def same_rows(
 
 
 def _numbered(user: str, round_: int, x: Any, y: Any) -> ArrayUpload:
-    """An upload whose handles are the numbers of its rows, to find their order again."""
+    """Return an upload whose handles are the numbers of its rows, to find their order again."""
     count = len(y) if hasattr(y, "__len__") else 0
     return ArrayUpload(user, round_, x, y, [number.to_bytes(8, "big") for number in range(count)])
 

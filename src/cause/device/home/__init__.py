@@ -1,0 +1,1 @@
+"""An open home: opening, requests that wait, forgetting, and the checks at an opening."""
