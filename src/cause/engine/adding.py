@@ -19,7 +19,7 @@ from cause.engine.chain import Chain
 from cause.engine.executor import Executor
 from cause.engine.learner import Learner, Predictor
 from cause.engine.ledger import Segment, Selection
-from cause.engine.memory import LazyShelf, SubModel
+from cause.engine.memory import SubModel
 from cause.engine.plan import ShardPlan
 from cause.engine.progress import Tally, Watch
 from cause.engine.quarantine import hits
@@ -57,7 +57,7 @@ class Adding:
         """Discard the live state, and heads whose bytes would be made of it."""
         memory = self._held.memory
         for key in list(memory.stored_of(SHARD)):
-            if isinstance(memory.shelf, LazyShelf) and memory.shelf.is_pending(key):
+            if memory.shelf.is_pending(key):
                 memory.discard(key)
         self._state: Any = None
         self._upto: SegmentKey | None = None  # the last segment that is in the state
@@ -212,25 +212,25 @@ class Adding:
         head, identity = memory.head(SHARD), self._identity
         if head is not None and head.key == last and (head.identity == identity or not SetHash.is_value(head.identity)):
             return  # a state of an earlier version keeps its identity: it has the same sums, or it would be dropped
-        for key in list(memory.stored_of(SHARD)):
-            if not self._is_kept(key) or memory.slots < 2:
+        older = list(memory.stored_of(SHARD))
+        for key in older:
+            if memory.shelf.is_pending(key) or memory.slots < 2:
                 memory.discard(key)
         size, environment = self._learner.sub_model_bytes, self._learner.environment
         memory.admit(SubModel(last, identity, size, environment), self._encoded)
+        if not memory.shelf.is_pending(last):  # it is stored already: the older states are no longer needed
+            for key in older:
+                if key in memory:
+                    memory.discard(key)
 
     def _encoded(self) -> bytes:
         return self._learner.encode(self._state)
-
-    def _is_kept(self, key: SegmentKey) -> bool:
-        """Return whether an older state stays stored until the new one is: not if that is stored at once."""
-        shelf = self._held.memory.shelf
-        return isinstance(shelf, LazyShelf) and not shelf.is_pending(key)
 
     def _save(self) -> None:
         """Store the head's bytes, and delete an older stored state."""
         held, memory = self._held, self._held.memory
         head, shelf = memory.head(SHARD), memory.shelf
-        if head is None or not isinstance(shelf, LazyShelf) or not shelf.is_pending(head.key):
+        if head is None or not shelf.is_pending(head.key):
             return
         try:
             shelf.write(head.key)
