@@ -170,7 +170,7 @@ class DeviceView:
     @device_call
     def votes(self, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
         """The weight of each head (the samples behind it), and its probabilities: voter × sample × class."""
-        self.held.look()
+        self.held.refresh_if_reader()
         self.engine.training.prepare()
         return ensemble.votes(self.held, self.engine.training, self.learner, inputs_of(x))
 
@@ -246,7 +246,7 @@ class DeviceView:
         """
         from cause.device.status import status
 
-        self.held.look()
+        self.held.refresh_if_reader()
         return status(self, model)
 
     def _require_home(self) -> "Home":
