@@ -336,6 +336,22 @@ def test_a_stop_between_two_segments_is_not_lost(executor):
             next(blobs)
 
 
+def test_a_stop_after_the_last_segment_does_not_stop_the_next_call(executor):
+    with closing(executor.train(CountingLearner(), shard_work(0), lambda *_: None)) as blobs:
+        assert next(blobs) == b"9"
+        executor.cancel()
+        with pytest.raises(Cancelled):
+            next(blobs)
+    assert list(executor.train(CountingLearner(), shard_work(0), lambda *_: None)) == [b"9"]
+
+
+def test_a_stop_of_a_call_that_its_caller_ends_does_not_stop_the_next_call(executor):
+    with closing(executor.train(CountingLearner(), shard_work(0, 1), lambda *_: None)) as blobs:
+        assert next(blobs) == b"9"
+        executor.cancel()
+    assert list(executor.train(CountingLearner(), shard_work(0), lambda *_: None)) == [b"9"]
+
+
 def test_what_is_closed_can_be_used_again(executor):
     executor.cancel()
     executor.close()
