@@ -22,7 +22,7 @@ from cause.engine.executor import ShardError, ShardWork, Task
 from cause.engine.presets import FIXED, PRESETS, System
 from cause.engine.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 from cause.errors import Cancelled, InputError, LearnerError
-from cause.executors import Here, Processes, wire
+from cause.executors import InProcess, Processes, wire
 from cause.executors.worker import Assignment, Ready, Trained, work
 from cause.learners import CountingLearner
 from cause.learners.recipe import Recipe
@@ -315,7 +315,7 @@ def shard_work(*shards: int, forgotten: list[int] | None = None) -> list[ShardWo
     return [ShardWork(n, lambda: None, [counted(n)], partial(current, n)) for n in shards]
 
 
-@pytest.fixture(scope="module", params=[Here, lambda: Processes(1)], ids=["here", "processes"])
+@pytest.fixture(scope="module", params=[InProcess, lambda: Processes(1)], ids=["here", "processes"])
 def executor(request):
     with closing(request.param()) as made:
         yield made

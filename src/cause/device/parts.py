@@ -15,7 +15,7 @@ from cause.engine.ledger import Ledger
 from cause.engine.memory import Shelf
 from cause.engine.presets import System, parse_system
 from cause.errors import InputError
-from cause.executors import Here, Processes
+from cause.executors import InProcess, Processes
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -55,7 +55,7 @@ class Parts:
         return Engine(
             self.learner,
             self.system,
-            executor or (Processes(self.workers) if self.workers else Here()),
+            executor or (Processes(self.workers) if self.workers else InProcess()),
             ledger=ledger,
             shelf=shelf,
             storage=self.home,

@@ -27,7 +27,7 @@ from cause.engine.requests import Request, merged
 from cause.engine.results import HeldSample, Voter
 from cause.engine.voting import VOTES, Labels
 from cause.errors import CauseError, InputError
-from cause.executors import Here
+from cause.executors import InProcess
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
@@ -272,7 +272,7 @@ class DeviceView:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.engine.executor = Here()
+        self.engine.executor = InProcess()
 
     def __enter__(self) -> Self:
         return self

@@ -9,7 +9,7 @@ from cause.engine.samples import SegmentKey
 from cause.errors import Cancelled
 
 
-class Here:
+class InProcess:
     """An executor that trains in the caller's process and thread."""
 
     def __init__(self) -> None:

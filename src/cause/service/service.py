@@ -21,8 +21,9 @@ from cause.device.status import home_of
 from cause.device.store.home import Home
 from cause.device.store.layout import DEVICE_KEY, Layout
 from cause.device.store.retrying import retried
+from cause.engine.executor import Executor
 from cause.errors import HomeError
-from cause.executors import Executor, Processes
+from cause.executors import Processes
 from cause.executors.cluster.other_environments import REFUSE
 from cause.executors.cluster.resources import parse_per_worker
 from cause.executors.pool import WorkerPool

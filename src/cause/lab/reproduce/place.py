@@ -8,7 +8,7 @@ from typing import Protocol
 
 from cause.engine.executor import MOST_WORKERS, Executor
 from cause.errors import InputError
-from cause.executors import Here, Processes
+from cause.executors import InProcess, Processes
 from cause.lab.reproduce.cell import Cell, Done
 from cause.lab.reproduce.data import Split, load_split
 
@@ -49,7 +49,7 @@ class Place:
     @cached_property
     def executor(self) -> Executor:
         """The executor of all cells, so that its worker processes are reused."""
-        return Processes(self.workers) if self.workers > 1 else Here()
+        return Processes(self.workers) if self.workers > 1 else InProcess()
 
     def close(self) -> None:
         """End the worker processes."""
