@@ -26,7 +26,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from cause.data.front import load
+from cause.data.loading import load
 from cause.engine.arrays import ArrayUpload
 from cause.engine.samples import Piece
 from cause.lab.provenance import write_result

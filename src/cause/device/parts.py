@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cause.engine.arguments import DEVICE_ARGUMENTS, refuse_unknown
-from cause.engine.arrivals import InputSpec, setting
+from cause.engine.arrivals import InputSpec, spec_from_settings
 from cause.engine.engine import MEMORY, Engine
 from cause.engine.executor import Executor
 from cause.engine.journal import Journal
@@ -117,7 +117,7 @@ def parts_of(
         home,
         learner,
         system,
-        setting(arguments["input_shape"], arguments["input_dtype"]),
+        spec_from_settings(arguments["input_shape"], arguments["input_dtype"]),
         arguments["workers"] or 0,
         repair,
         {name: default if arguments[name] is None else arguments[name] for name, default in defaults.items()},

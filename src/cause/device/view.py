@@ -151,7 +151,7 @@ class DeviceView:
     @device_call
     def load(self, sub_model: SubModel) -> bytes | None:
         """The bytes of a stored sub-model; None if it was deleted meanwhile, or is damaged (it is dropped then)."""
-        return ensemble.loaded(self.held, sub_model)
+        return ensemble.head_bytes(self.held, sub_model)
 
     @device_call
     def predict(self, x: Any) -> Labels:

@@ -7,7 +7,7 @@ from typing import Any
 from cause.common.hashing import derive, root_key
 from cause.engine.adding import Adding
 from cause.engine.checks import classes_of
-from cause.engine.composition import settled
+from cause.engine.composition import with_pruning_decided
 from cause.engine.controller import ShardController
 from cause.engine.executor import Executor
 from cause.engine.journal import Journal
@@ -86,7 +86,9 @@ class Engine:
         storage: Storage | None = None,
         journal: Journal | None = None,
     ) -> None:
-        self.system = system = settled(system, lambda s: learner.composed(s).sub_model_bytes, shards, memory, slots)
+        self.system = system = with_pruning_decided(
+            system, lambda s: learner.composed(s).sub_model_bytes, shards, memory, slots
+        )
         self.learner, self.executor = learner.composed(system), executor
         self._replaying: tuple[Executor, ...] = ()
         check_composition(self.learner, system, shards)

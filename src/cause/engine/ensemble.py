@@ -20,7 +20,7 @@ def voters(state: State) -> list[Voter]:
         return [Voter(head, state.weight(head)) for head in state.heads().values()]
 
 
-def loaded(state: State, sub_model: SubModel) -> bytes | None:
+def head_bytes(state: State, sub_model: SubModel) -> bytes | None:
     """Return the bytes of a sub-model that votes; None if it votes no more, or was damaged and removed."""
     with state.lock:
         if state.memory.head(sub_model.key.shard) != sub_model:
@@ -31,7 +31,7 @@ def loaded(state: State, sub_model: SubModel) -> bytes | None:
             return None
 
 
-def why_nobody_votes(state: State, repair: str = "run `cause repair` or call `repair()`") -> str:
+def no_voters_reason(state: State, repair: str = "run `cause repair` or call `repair()`") -> str:
     """Return the reason for an error message; `repair` says how its reader starts a repair."""
     if state.ledger.shards():
         return f"every sub-model is lost, damaged or waits for its repair: {repair}"
@@ -69,7 +69,7 @@ def votes(state: State, law: Law, learner: Learner, x: Any) -> tuple[NDArray[np.
             weights.append(vote[0])
             probabilities.append(vote[1])
     if not weights:
-        raise CauseError(f"nobody can vote: {why_nobody_votes(state)}")
+        raise CauseError(f"nobody can vote: {no_voters_reason(state)}")
     return np.asarray(weights, dtype=np.float64), np.stack(probabilities)
 
 

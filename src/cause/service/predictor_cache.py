@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cause.device.device import Cause, Voter
-from cause.engine.ensemble import why_nobody_votes
+from cause.engine.ensemble import no_voters_reason
 from cause.engine.host_settings import own_error_modes
 from cause.engine.learner import Learner, Predictor
 from cause.engine.presets import ADDITIVE
@@ -114,7 +114,7 @@ class PredictorCache:
         while True:
             voters = self._device.voters()
             if not voters:
-                why = why_nobody_votes(self._device.held, "an operator starts one with POST /v1/repairs")
+                why = no_voters_reason(self._device.held, "an operator starts one with POST /v1/repairs")
                 raise NoVotersError(f"nobody can vote: {why}")
             with own_error_modes():  # as in `Cause.predict`; inputs far from all that was learned overflow
                 predictors = self._load(voters)

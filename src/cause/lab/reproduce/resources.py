@@ -26,12 +26,12 @@ class Cluster(Protocol):
     def nodes(self) -> int:
         """The number of machines, or of nodes on them."""
 
-    def run(self, cells: "Sequence[Cell]", place: "Place", until: float | None) -> "Iterator[Done]":
+    def run(self, cells: "Sequence[Cell]", resources: "Resources", until: float | None) -> "Iterator[Done]":
         """Make runs, and yield each when it ends."""
 
 
 @dataclass(frozen=True)
-class Place:
+class Resources:
     """The data, device and workers that runs use on this machine."""
 
     root: str | None = None
