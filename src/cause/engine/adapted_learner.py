@@ -97,6 +97,10 @@ class AdaptedLearner(Learner):
         return self._optional("recipe", None)
 
     @property
+    def prunes(self) -> bool:
+        return bool(self._optional("prunes", False))
+
+    @property
     def input_shape(self) -> tuple[int, ...] | None:
         shape: tuple[int, ...] | None = self._optional("input_shape", None)
         return shape

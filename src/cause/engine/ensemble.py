@@ -11,7 +11,7 @@ from cause.engine.learner import Learner
 from cause.engine.memory import SubModel
 from cause.engine.results import Voter
 from cause.engine.state import State
-from cause.errors import CauseError, DamageError
+from cause.errors import DamageError, NoVotersError
 
 
 def voters(state: State) -> list[Voter]:
@@ -59,7 +59,7 @@ def votes(state: State, law: Law, learner: Learner, x: Any) -> tuple[NDArray[np.
 
     Raises
     ------
-    CauseError
+    NoVotersError
         If there is no head.
     """
     weights, probabilities = [], []
@@ -69,7 +69,7 @@ def votes(state: State, law: Law, learner: Learner, x: Any) -> tuple[NDArray[np.
             weights.append(vote[0])
             probabilities.append(vote[1])
     if not weights:
-        raise CauseError(f"nobody can vote: {no_voters_reason(state)}")
+        raise NoVotersError(f"no shard can vote: {no_voters_reason(state)}")
     return np.asarray(weights, dtype=np.float64), np.stack(probabilities)
 
 

@@ -126,6 +126,10 @@ class DeferredLearner(Learner):
         return self.loaded().recipe
 
     @property
+    def prunes(self) -> bool:
+        return self.loaded().prunes
+
+    @property
     def input_shape(self) -> tuple[int, ...] | None:
         return self.loaded().input_shape
 

@@ -62,9 +62,7 @@ def try_out(learner: Learner, shape: tuple[int, ...] | None = None) -> None:
         raise
     except Exception as error:  # a user's network may raise anything
         line = (str(error).splitlines() or [""])[0]
-        recipe = learner.recipe
-        pruned = getattr(recipe, "pruning", "none") != "none"
-        way_out = "; if it works with pruning=none in the system, pruning is the reason" if pruned else ""
+        way_out = "; if it works with pruning=none in the system, pruning is the reason" if learner.prunes else ""
         fails = f"the learner fails on inputs of shape {shape}: {type(error).__name__}: {line}{way_out}"
         raise LearnerError(fails) from None
 

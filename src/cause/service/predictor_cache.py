@@ -16,15 +16,11 @@ from cause.engine.learner import Learner, Predictor
 from cause.engine.presets import ADDITIVE
 from cause.engine.samples import SegmentKey
 from cause.engine.voting import VOTES, Labels
-from cause.errors import CauseError
+from cause.errors import NoVotersError
 from cause.service.problems import ProblemError
 
 Name = tuple[SegmentKey, bytes]
 """A head: its key and its identity."""
-
-
-class NoVotersError(CauseError):
-    """Raised by a prediction when no shard has a trained head: nothing was learned yet, or all of it was forgotten."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +111,7 @@ class PredictorCache:
             voters = self._device.voters()
             if not voters:
                 why = no_voters_reason(self._device.held, "an operator starts one with POST /v1/repairs")
-                raise NoVotersError(f"nobody can vote: {why}")
+                raise NoVotersError(f"no shard can vote: {why}")
             with own_error_modes():  # as in `Cause.predict`; inputs far from all that was learned overflow
                 predictors = self._load(voters)
                 if predictors is None:

@@ -239,6 +239,11 @@ class TorchLearner(Learner):
         return self._recipe
 
     @property
+    def prunes(self) -> bool:
+        """Whether the recipe prunes weights or filters."""
+        return self.recipe.pruning != "none"
+
+    @property
     def classes(self) -> int:
         """Number of classes, as in the recipe."""
         return self.recipe.classes
