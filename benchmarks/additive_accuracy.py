@@ -302,7 +302,7 @@ def network_rows(data: Pictures, asked: argparse.Namespace, size: int, found: Me
     backbone, ours = efficientnet_lite0(size), TYPICAL
 
     def learner(expand: int, high: float | None = None, typical: tuple[float, float] = ours) -> AdditiveLearner:
-        backbone._typical = typical
+        backbone.facts = replace(backbone.facts, typical=typical)
         scale = None if high is None else (0.0, high)
         return AdditiveLearner(backbone, classes=data.classes, expand=expand, scale=scale)
 

@@ -24,7 +24,7 @@ from cause.lab.reproduce.figures import FIGURES
 from cause.lab.reproduce.resources import Resources
 from cause.lab.reproduce.runner import parse_only, reproduce, rewrite, wanted_cells, write_figure
 from tests.lab.reproduce.tiny import TINY
-from tests.waiting import pass_time, wait_until
+from tests.waiting import wait_until
 
 POLICIES = [FIGURES["policies"]]
 RUNS = 30
@@ -420,22 +420,25 @@ def test_settings_of_different_figures_choose_among_their_own_runs():
         parse_only(["slots=8", "p=0.26"], cells)
 
 
-def slow(cell, place):
+def both_begin(cell, resources):
+    """Return once two runs have begun."""
     cell.touch()
-    pass_time(1)
+    wait_until(lambda: len(list(cell.parent.iterdir())) >= 2)
     return cell
 
 
 def test_when_time_is_up_those_under_way_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "run_cell", slow)
+    monkeypatch.setattr(runner, "run_cell", both_begin)
     cells = [tmp_path / str(number) for number in range(5)]
-    kept: list[Any] = list(runner._several(cells, Resources(), 2, time.monotonic() + 0.5))
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "_is_over", lambda until: len(list(tmp_path.iterdir())) >= 2)
+        kept: list[Any] = list(runner._several(cells, Resources(), 2, None))
     assert sorted(kept) == sorted(tmp_path.iterdir()) == cells[:2]
     assert list(runner._several(cells[2:], Resources(), 2, time.monotonic() - 1)) == []
     assert sorted(tmp_path.iterdir()) == cells[:2]
 
 
-def killed(cell, place):
+def killed(cell, resources):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
