@@ -17,10 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-if os.environ.get("OPENBLAS_NUM_THREADS") != "1":  # before numpy is imported
-    os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    os.execv(sys.executable, [sys.executable, "-m", "benchmarks.additive", *sys.argv[1:]])
-
 import numpy as np
 
 from benchmarks.additive_growth import COLUMNS, by_rounds, by_samples, table
@@ -193,8 +189,16 @@ def _resident_mb(pid: int) -> float:
     return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
 
 
+def use_one_thread() -> None:
+    """Start this program again with one thread for numpy, which reads its number of threads when it is imported."""
+    if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
+        os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        os.execv(sys.executable, [sys.executable, "-m", "benchmarks.additive", *sys.argv[1:]])
+
+
 def main() -> None:
     """Print the tables."""
+    use_one_thread()
     parser = argparse.ArgumentParser(prog="python -m benchmarks.additive", description=__doc__)
     parser.add_argument("sections", nargs="*", help="speed, solving, growth, rounds; memory, too, if it is named")
     parser.add_argument("--backbone", type=Path, help="of memory: an .onnx file of `cause backbone export`")

@@ -26,7 +26,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from cause.data.front import load
+from cause.data.loading import load
 from cause.engine.arrays import ArrayUpload
 from cause.engine.samples import Piece
 from cause.lab.provenance import write_result
@@ -302,7 +302,7 @@ def network_rows(data: Pictures, asked: argparse.Namespace, size: int, found: Me
     backbone, ours = efficientnet_lite0(size), TYPICAL
 
     def learner(expand: int, high: float | None = None, typical: tuple[float, float] = ours) -> AdditiveLearner:
-        backbone._typical = typical
+        backbone.facts = replace(backbone.facts, typical=typical)
         scale = None if high is None else (0.0, high)
         return AdditiveLearner(backbone, classes=data.classes, expand=expand, scale=scale)
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cause.cli.output import print_table
-from cause.data.front import load
+from cause.data.loading import load
 from cause.lab.provenance import write_result
 from cause.learners.additive import AdditiveLearner
 from cause.learners.additive.gcv import SHARES, share_by_gcv

@@ -29,7 +29,7 @@ from cause.engine.progress import Progress
 from cause.engine.requests import Request
 from cause.engine.samples import Part, TraceUpload
 from cause.errors import CauseError
-from cause.lab.audit import Estimate, ask, attack, auc_difference, detectable_auc, finding, problems
+from cause.lab.audit import Estimate, attack, auc_difference, detectable_auc, finding, head_probabilities, problems
 from cause.lab.clean_room import Recorded
 from cause.lab.digits import BRIGHTEST, CLASSES, SHAPE, load_digits
 from cause.lab.provenance import write_result
@@ -197,12 +197,12 @@ def run(seed: int = 0, progress: Progress = lambda done, total: None) -> Record:
     scene = draw(seed)
     device = learn(new_device(seed), scene.rounds, progress)
     shards = scene.shards(device)
-    answers, accuracy = {"before": ask(device, scene.x)}, {"before": _accuracy(device, scene)}
+    answers, accuracy = {"before": head_probabilities(device, scene.x)}, {"before": _accuracy(device, scene)}
     device.serve(scene.requests())
     progress(ROUNDS + 1, STEPS)
-    answers["after"], accuracy["after"] = ask(device, scene.x), _accuracy(device, scene)
+    answers["after"], accuracy["after"] = head_probabilities(device, scene.x), _accuracy(device, scene)
     clean = retrained(scene, device, seed, progress)
-    answers["retrained"], accuracy["retrained"] = ask(clean, scene.x), _accuracy(clean, scene)
+    answers["retrained"], accuracy["retrained"] = head_probabilities(clean, scene.x), _accuracy(clean, scene)
     rows, wrong = judge(scene, shards, answers)
     members, others = int(scene.member.sum()), int((~scene.member).sum())
     return Record(

@@ -117,7 +117,7 @@ def clean_room(
             if kept:
                 parts = _with_shards(upload, room.homes) if given else upload.parts
                 named = TraceUpload(upload.user, upload.round, parts)
-                arriving.append((data(named) if data else named).keeping(pos.of(kept)))
+                arriving.append((data(named) if data else named).keeping(pos.from_values(kept)))
         rounds.append(arriving)
     learner = learner or RememberingLearner()
     return trained_on(rounds, learner, system, shards=shards, slots=slots, seed=seed, classes=classes)

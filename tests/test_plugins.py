@@ -15,7 +15,7 @@ from cause.device.device import Cause
 from cause.engine.memory import POLICIES
 from cause.engine.partition import PARTITIONERS
 from cause.engine.presets import System, refuse_taken
-from cause.engine.vote_proba import shares
+from cause.engine.vote_proba import vote_proba
 from cause.engine.voting import VOTES
 from cause.errors import InputError
 from cause.learners.additive import AdditiveLearner
@@ -103,8 +103,8 @@ def test_a_vote_says_its_shares_or_gives_all_to_one_label(installed):
     votes = np.array([[[0.8, 0.2]], [[0.1, 0.9]]])
     installed("quiet", [("cause.votes", "first", "first_voter")])
     installed("saying", [("cause.votes", "open", "first_voter")], code)
-    assert shares("first", votes, np.ones(2)).tolist() == [[1, 0]]
-    assert shares("open", votes, np.ones(2)).tolist() == [[0.8, 0.2]]
+    assert vote_proba("first", votes, np.ones(2)).tolist() == [[1, 0]]
+    assert vote_proba("open", votes, np.ones(2)).tolist() == [[0.8, 0.2]]
 
 
 def test_a_home_with_a_learner_and_a_policy_of_a_package_opens_with_it_and_names_it_without(

@@ -54,7 +54,7 @@ def _request(draw, user: str, left: dict[str, dict[int, pos.Positions]], selecto
     count = draw(st.integers(1, len(held))) if kind != "round" else len(held)
     chosen = pos.lowest(held, count)
     if kind == "positions":
-        chosen = pos.of(draw(st.permutations(pos.array(held).tolist()))[:count])
+        chosen = pos.from_values(draw(st.permutations(pos.array(held).tolist()))[:count])
     mine[of_round] = pos.minus(held, chosen)
     if not len(mine[of_round]):
         del mine[of_round]

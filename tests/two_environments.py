@@ -14,7 +14,7 @@ from cause.common.hashing import digest
 from cause.engine.executor import OnEpoch, ShardWork
 from cause.engine.learner import Learner
 from cause.engine.samples import arrays_of
-from cause.executors import Here
+from cause.executors import InProcess
 
 PRECISION = "CAUSE_TEST_PRECISION"
 HERE, OTHER = "sums in float64", "sums in float32"
@@ -68,7 +68,7 @@ def machine(environment: str) -> Iterator[None]:
             os.environ[PRECISION] = before
 
 
-class Machines(Here):
+class Machines(InProcess):
     """Trains each task on a machine of its environment."""
 
     def __init__(self, **room: int) -> None:

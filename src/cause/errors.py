@@ -34,6 +34,10 @@ class BudgetError(CauseError):
     """A memory that cannot hold what it must."""
 
 
+class NoVotersError(CauseError):
+    """A prediction while no shard has a sub-model that votes: nothing was learned, or all waits for its repair."""
+
+
 class LearnerError(CauseError):
     """A learner failed to train, store or predict. `Cause.repair` finishes a call that this interrupted."""
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from cause.common import positions as pos
 
 numbers = st.sets(st.integers(0, 30))
-held = numbers.flatmap(lambda s: st.just((s, pos.of(s))))
+held = numbers.flatmap(lambda s: st.just((s, pos.from_values(s))))
 
 
 def as_set(positions):
@@ -39,8 +39,8 @@ def test_lowest(a, count):
 @given(numbers, numbers)
 def test_runs_names_a_set_and_nothing_else(a, b):
     as_array = np.array(sorted(a), dtype=np.int64)
-    assert pos.runs(pos.of(a)) == pos.runs(as_array)
-    assert (pos.runs(pos.of(a)) == pos.runs(pos.of(b))) == (a == b)
+    assert pos.runs(pos.from_values(a)) == pos.runs(as_array)
+    assert (pos.runs(pos.from_values(a)) == pos.runs(pos.from_values(b))) == (a == b)
 
 
 @given(held, st.integers(1, 4))

@@ -264,7 +264,7 @@ def test_doctor_and_verify_find_a_state_that_is_not_the_sum(tmp_path):
     learn(device, ann=5)
     law = device.engine.training
     assert isinstance(law, Adding)
-    law._state.parts["cross"][0, 0] += 1
+    law._sums.parts["cross"][0, 0] += 1
     device.close()  # stored, sealed, and wrong
     with opened(tmp_path / "home") as device:
         assert not device.verify().holds

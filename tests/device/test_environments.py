@@ -19,7 +19,7 @@ from cause.engine import executor as executor_module
 from cause.engine import training as training_module
 from cause.engine.memory import SubModel
 from cause.errors import AbsentEnvironmentError, InputError, PassingError
-from cause.executors import Here
+from cause.executors import InProcess
 from cause.executors import in_process as in_process_module
 from tests.clean_room import differences, trained_on
 from tests.device.homes import learn, opened
@@ -67,9 +67,9 @@ def test_a_shard_has_the_bits_and_the_name_of_its_one_environment():
     device = lived(executor)
     assert device.memory.environments == PLACED
     assert set(executor.trained) == set(PLACED.items())
-    wholly = {HERE: clean(Here())}
+    wholly = {HERE: clean(InProcess())}
     with machine(OTHER):
-        wholly[OTHER] = clean(Here())
+        wholly[OTHER] = clean(InProcess())
     assert stored(wholly[HERE], 0) != stored(wholly[OTHER], 0), "the environments differ in their bits"
     for shard, environment in PLACED.items():
         kept = stored(device, shard)
@@ -217,7 +217,7 @@ def test_a_shard_that_starts_over_is_wholly_of_this_machine(home):
         assert (device.waiting(), device.memory.environments) == ([2], PLACED | {2: HERE})
         assert device.repair() > 0
         assert {key.shard for key in device.verify(processes=0).unverifiable} == {0}
-        assert stored(device, 2) == stored(clean(Here()), 2)
+        assert stored(device, 2) == stored(clean(InProcess()), 2)
     assert examine_home(home).problems == []
 
 

@@ -22,8 +22,8 @@ from cause.device.estimator import LabelError
 from cause.engine.arrays import ArrayUpload
 from cause.engine.ledger import MemoryLedger
 from cause.engine.presets import PRESETS
-from cause.errors import CauseError, HomeError, InputError, RequestError
-from cause.executors import Here
+from cause.errors import HomeError, InputError, NoVotersError, RequestError
+from cause.executors import InProcess
 from cause.lab import CountingLearner, Part, TraceUpload
 from cause.lab.clean_room import clean_room, compare
 from tests.clean_room import differences
@@ -249,7 +249,7 @@ def test_a_copy_trains_where_it_is():
     with Cause(learner=CountingLearner(), shards=1, slots=2, workers=1) as device:
         device.learn([TraceUpload("ann", 1, (Part(3),))])
         copied = copy.deepcopy(device)
-    assert isinstance(copied.engine.executor, Here)
+    assert isinstance(copied.engine.executor, InProcess)
     assert copied.forget("ann", rounds=[1], count=1)[0].rsn == 2
 
 
@@ -347,7 +347,7 @@ def test_what_cannot_be_done_is_said():
         CauseClassifier().reopen()
     model = CauseClassifier(classes=[0, 1]).fit([[0.0], [1.0]], [0, 1], users=["ann", "ann"])
     model.forget("ann")
-    with pytest.raises(CauseError, match="nobody can vote"):
+    with pytest.raises(NoVotersError, match="no shard can vote"):
         model.predict([[0.0]])
 
 

@@ -9,7 +9,6 @@ from cause.device.backup.backup import backup
 from cause.device.store.layout import Layout
 from cause.device.vault import CommandKeySource, FileKeySource, RotatingFileKeySource, Vault
 from cause.device.vault.sources import new_master_key
-from cause.engine.memory.shelves import FolderShelf
 from cause.errors import HomeError, InputError, ReadError
 from tests.device.homes import bayes, learn, opened, samples
 
@@ -59,7 +58,6 @@ def test_every_path_that_is_kept_is_absolute(tmp_path, monkeypatch):
     assert Layout("dev").folder.is_absolute()
     assert FileKeySource("key").path.is_absolute()
     assert RotatingFileKeySource.create("rotating").path.is_absolute()
-    assert FolderShelf("shelf").folder.is_absolute()
     with Vault.create("vault", FileKeySource("key")) as vault:
         assert vault.folder.is_absolute()
     with opened("dev") as device:

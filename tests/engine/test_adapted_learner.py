@@ -7,10 +7,12 @@ from cause.common.hashing import digest
 from cause.device.device import Cause
 from cause.device.exports.export import form_of
 from cause.engine.adapted_learner import AdaptedLearner, as_learner
-from cause.engine.learner import Learner
+from cause.engine.learner import Learner, LearnerLike
 from cause.errors import HomeError, LearnerError
+from cause.learners.deferred import DeferredLearner
 from cause.learners.described import NotNamedError, describe
 from cause.learners.sklearn import SklearnLearner
+from cause.learners.trial import try_out
 from cause.service.predictor_cache import PredictorCache
 from tests.small_learners import FrequencyLearner
 
@@ -53,6 +55,7 @@ class Talkative(Frequencies):
     """Has some of what a learner may have besides."""
 
     input_shape = (2,)
+    features = 2
     notes = ("it only counts",)
 
     def composed(self, system):
@@ -118,7 +121,54 @@ def test_what_it_has_besides_is_used():
     assert learner.predictor(np.ones(3))(X).shape == (6, 3)
 
 
-def test_every_member_of_a_learner_is_passed_on():
+def test_its_own_way_of_not_rounding_is_what_the_trial_uses():
+    class Rounding(Talkative):
+        exact = False
+
+        def composed(self, system):
+            return self
+
+        def shortened(self):
+            return self
+
+        def unrounded(self):
+            exact = Rounding()
+            exact.exact = True
+            return exact
+
+        def train(self, parent, lesson, seed, tick=None):
+            trials.append(self.exact)
+            return super().train(parent, lesson, seed, lambda done, total: None)
+
+    trials: list[bool] = []
+    try_out(as_learner(Rounding()))
+    assert set(trials) == {True}
+
+
+def test_its_own_arrays_are_exported_and_its_own_settings_of_a_home_are_taken():
+    class Described(Frequencies):
+        def exported(self, state):
+            return {"counts": state}
+
+        def as_written(self, description):
+            return self if description == {} else Talkative()
+
+    learner = as_learner(Described())
+    assert list(learner.exported(np.ones(3))) == ["counts"]
+    assert learner.as_written({}) is learner
+    assert learner.as_written({"kind": "talkative"}).notes == ["it only counts"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "not_passed_on"),
+    [(AdaptedLearner, {"law", "recorded"}), (DeferredLearner, {"law", "as_written"})],
+)
+def test_only_these_members_of_a_learner_are_not_passed_on(kind, not_passed_on):
+    members = {name for name in (*vars(Learner), *vars(LearnerLike)) if not name.startswith("_")}
+    assert members - set(vars(kind)) == not_passed_on
+
+
+def test_every_property_of_a_learner_is_passed_on():
     """A user's object around a learner, which passes every attribute on."""
     from sklearn.naive_bayes import GaussianNB
 

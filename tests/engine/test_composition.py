@@ -3,7 +3,7 @@
 import pytest
 
 from cause.device.device import Cause
-from cause.engine.composition import PLANNED_ROUNDS, settled
+from cause.engine.composition import PLANNED_ROUNDS, with_pruning_decided
 from cause.engine.presets import PRESETS, parse_system, system_text
 from cause.errors import InputError
 from cause.lab.simulate import Setting, simulate
@@ -15,7 +15,7 @@ HEADS = 3  # of four shards, under the shard controller
 
 
 def pruning(memory, slots=None, system=RECOMMENDED):
-    return settled(system, lambda each: 1000 if each.pruning == "none" else 300, 4, memory, slots).pruning
+    return with_pruning_decided(system, lambda each: 1000 if each.pruning == "none" else 300, 4, memory, slots).pruning
 
 
 def test_a_network_is_pruned_only_where_the_memory_is_short():

@@ -6,7 +6,7 @@ import pytest
 from cause.device.device import Cause
 from cause.engine.presets import FIXED, System
 from cause.engine.samples import Part, TraceUpload
-from cause.errors import BudgetError, CauseError, InputError, LearnerError
+from cause.errors import BudgetError, InputError, LearnerError, NoVotersError
 from cause.learners import CountingLearner
 from tests.small_learners import FrequencyLearner
 
@@ -77,11 +77,11 @@ def test_weighted_votes_count_the_samples_behind_each_head():
 
 def test_no_head_left_to_vote_is_a_clear_error():
     device = Cause(learner=FrequencyLearner(), shards=1, slots=2)
-    with pytest.raises(CauseError, match="nobody can vote"):
+    with pytest.raises(NoVotersError, match="no shard can vote"):
         device.predict(np.zeros((1, 1)))
     device.learn([upload("a", 1, (0, 5))])
     device.forget("a")
-    with pytest.raises(CauseError, match="nobody can vote"):
+    with pytest.raises(NoVotersError, match="no shard can vote"):
         device.predict(np.zeros((1, 1)))
 
 

@@ -27,7 +27,7 @@ def test_keeping_some_and_then_fewer(upload, data):
     homes = dict(zip(upload.positions, shards(upload), strict=True))
     for _ in range(2):
         kept = data.draw(st.sets(st.sampled_from([int(p) for p in upload.positions]), min_size=1))
-        upload = upload.keeping(pos.of(kept))
+        upload = upload.keeping(pos.from_values(kept))
         assert {int(p) for p in upload.positions} == kept
         assert upload.labels(upload.positions).tolist() == [labels[p] for p in sorted(kept)]
         assert shards(upload) == [homes[p] for p in sorted(kept)]

@@ -9,7 +9,6 @@ from sklearn import linear_model, naive_bayes
 from cause.device.device import Cause
 from cause.engine.executor import Executor
 from cause.engine.learner import Learner
-from cause.engine.memory import FolderShelf
 from cause.executors import Processes
 from cause.learners.additive import AdditiveLearner
 from cause.learners.recipe import Recipe
@@ -19,6 +18,7 @@ from tests.exactness.cached_training import Remembered
 from tests.exactness.clean import SubModels, clean_room
 from tests.exactness.dimensions import ADDING, TORCH, Case
 from tests.exactness.observer import CLASSES, ROUNDS, SHAPE, Kept, Observed
+from tests.folder_shelf import FolderShelf
 
 SHARDS, SLOTS, SEED = 2, 4, 7
 remembered = Remembered()

@@ -94,7 +94,7 @@ def test_red_when_slices_are_cut_by_position(monkeypatch):
     def sliced(self, upload, positions):
         own = list(positions)
         cuts = {i: [p for n, p in enumerate(own) if n * 3 // len(own) == i] for i in range(3)}
-        return [(i, pos.of(part)) for i, part in cuts.items() if part]
+        return [(i, pos.from_values(part)) for i, part in cuts.items() if part]
 
     monkeypatch.setattr(Segmenting, "sliced", sliced)
     assert red(System(gamma=FIXED, slices=3))

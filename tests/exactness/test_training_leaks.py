@@ -15,7 +15,6 @@ import torch
 
 from cause.device.device import Cause
 from cause.engine.arrays import ArrayUpload
-from cause.engine.memory import FolderShelf
 from cause.engine.partition.hash import Hash
 from cause.engine.presets import FIXED, System
 from cause.engine.training import Training
@@ -27,6 +26,7 @@ from tests.clean_room import trained_on
 from tests.exactness.clean import clean_room, mismatches, sub_models_of, uploads_of
 from tests.exactness.observer import CLASSES, ROUNDS, SHAPE, Kept, Observed
 from tests.exactness.sequences import SEQUENCES
+from tests.folder_shelf import FolderShelf
 
 # what a leak replaces is imported by these modules, and not for others to import from them
 torch_learner: Any = learner_module

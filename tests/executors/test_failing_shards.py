@@ -6,13 +6,13 @@ from cause.device.device import Cause
 from cause.engine.requests import Request
 from cause.engine.samples import Part, TraceUpload
 from cause.errors import LearnerError
-from cause.executors import Here, Processes
+from cause.executors import InProcess, Processes
 from tests.executors.worker_learners import Refusing
 
 
 @pytest.fixture(params=["here", "processes"])
 def device(request, tmp_path):
-    executor = Here() if request.param == "here" else Processes(2)
+    executor = InProcess() if request.param == "here" else Processes(2)
     device = Cause(learner=Refusing(tmp_path), system="cause-no-sc", shards=3, slots=9, executor=executor)
     yield device
     executor.close()

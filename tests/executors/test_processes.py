@@ -22,7 +22,7 @@ from cause.engine.executor import ShardError, ShardWork, Task
 from cause.engine.presets import FIXED, PRESETS, System
 from cause.engine.samples import Lesson, Part, Piece, SegmentKey, TraceUpload
 from cause.errors import Cancelled, InputError, LearnerError
-from cause.executors import Here, Processes, wire
+from cause.executors import InProcess, Processes, wire
 from cause.executors.worker import Assignment, Ready, Trained, work
 from cause.learners import CountingLearner
 from cause.learners.recipe import Recipe
@@ -315,7 +315,7 @@ def shard_work(*shards: int, forgotten: list[int] | None = None) -> list[ShardWo
     return [ShardWork(n, lambda: None, [counted(n)], partial(current, n)) for n in shards]
 
 
-@pytest.fixture(scope="module", params=[Here, lambda: Processes(1)], ids=["here", "processes"])
+@pytest.fixture(scope="module", params=[InProcess, lambda: Processes(1)], ids=["here", "processes"])
 def executor(request):
     with closing(request.param()) as made:
         yield made
@@ -334,6 +334,22 @@ def test_a_stop_between_two_segments_is_not_lost(executor):
         executor.cancel()  # nobody is busy
         with pytest.raises(Cancelled):
             next(blobs)
+
+
+def test_a_stop_after_the_last_segment_does_not_stop_the_next_call(executor):
+    with closing(executor.train(CountingLearner(), shard_work(0), lambda *_: None)) as blobs:
+        assert next(blobs) == b"9"
+        executor.cancel()
+        with pytest.raises(Cancelled):
+            next(blobs)
+    assert list(executor.train(CountingLearner(), shard_work(0), lambda *_: None)) == [b"9"]
+
+
+def test_a_stop_of_a_call_that_its_caller_ends_does_not_stop_the_next_call(executor):
+    with closing(executor.train(CountingLearner(), shard_work(0, 1), lambda *_: None)) as blobs:
+        assert next(blobs) == b"9"
+        executor.cancel()
+    assert list(executor.train(CountingLearner(), shard_work(0), lambda *_: None)) == [b"9"]
 
 
 def test_what_is_closed_can_be_used_again(executor):

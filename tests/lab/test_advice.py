@@ -20,9 +20,9 @@ from cause.engine.training import Training
 from cause.errors import InputError
 from cause.lab.advice import advise, sample_of
 from cause.lab.advice import candidates as advice_candidates
+from cause.lab.advice.cache import MeasurementCache
 from cause.lab.advice.candidates import ADDITIVE, EXPORTING, Candidate, candidates
 from cause.lab.advice.choose import choose
-from cause.lab.advice.kept import Kept
 from cause.lab.advice.measure import Demand, Features, Row, TimeUpError, measure
 from cause.lab.digits import load_digits
 from cause.learners.additive import AdditiveLearner
@@ -122,19 +122,25 @@ def test_a_candidate_that_is_given_up_while_it_learns_is_no_failing_training(mon
 def test_measurements_are_kept_and_not_made_again(tmp_path):
     sample, file = sample_of(digits(table=True), 300), tmp_path / "kept.json"
     two = [one(sample, ADDITIVE, "ridge"), one(sample, "estimator", "GaussianNB, frugal, S = 4")]
-    first = advise(sample, DEMAND, kept=Kept(file), among=two[:1])
+    first = advise(sample, DEMAND, cache=MeasurementCache(file), among=two[:1])
     begun = []
-    second = advise(sample, DEMAND, kept=Kept(file), among=two, started=lambda each, *_: begun.append(each.name))
+    second = advise(
+        sample, DEMAND, cache=MeasurementCache(file), among=two, started=lambda each, *_: begun.append(each.name)
+    )
     assert begun == [two[1].name]
     assert second.rows[0] == first.rows[0]
     begun.clear()
     advise(
-        sample, Demand(rho=0.5, rounds=3), kept=Kept(file), among=two[:1], started=lambda e, *_: begun.append(e.name)
+        sample,
+        Demand(rho=0.5, rounds=3),
+        cache=MeasurementCache(file),
+        among=two[:1],
+        started=lambda e, *_: begun.append(e.name),
     )
     assert begun  # another demand is another measurement
     file.write_text('{"format": 1, "rows": {"a": {}}}')
     with pytest.raises(InputError, match="no measurements of cause advise"):
-        Kept(file)
+        MeasurementCache(file)
 
 
 def row(name: str, accuracy: float, rsn: int, size: int = 1) -> Row:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cause.errors import LearnerError
-from cause.lab.audit import ask, attack, auc_interval, problems
+from cause.lab.audit import attack, auc_interval, head_probabilities, problems
 from cause.lab.report import tables
 from examples import membership_audit as example
 
@@ -67,15 +67,15 @@ def states():
     """One device's answers before forgetting, during the fallback, after the repair, and those of a clean room."""
     scene = example.draw(seed=1)
     device = example.learn(example.new_device(1), scene.rounds, silent)
-    shards, answers = scene.shards(device), {"before": ask(device, scene.x)}
+    shards, answers = scene.shards(device), {"before": head_probabilities(device, scene.x)}
     learner, device.engine.learner = device.learner, Unplugged(device.learner)  # type: ignore[assignment]
     with pytest.raises(LearnerError, match="no power"):
         device.serve(scene.requests())
-    answers["fallback"] = ask(device, scene.x)
+    answers["fallback"] = head_probabilities(device, scene.x)
     device.engine.learner = learner
     device.repair()
-    answers["after"] = ask(device, scene.x)
-    answers["retrained"] = ask(example.retrained(scene, device, 1, silent), scene.x)
+    answers["after"] = head_probabilities(device, scene.x)
+    answers["retrained"] = head_probabilities(example.retrained(scene, device, 1, silent), scene.x)
     scores = {state: attack(each, scene.y, shards) for state, each in answers.items()}
     return answers, scores, scene
 

@@ -13,7 +13,7 @@ from cause.lab.reproduce.figures.ablation import TIGHT_SLOTS, VARIANTS, ablation
 from cause.lab.reproduce.figures.balance import Spread, balance_cells
 from cause.lab.reproduce.figures.comparison import Sweep, comparison_cells, rows_of, share_of
 from cause.lab.reproduce.kinds.spread import FIRST, LAST
-from cause.lab.reproduce.place import Place
+from cause.lab.reproduce.resources import Resources
 from cause.lab.reproduce.runner import run_cells
 from cause.lab.reproduce.size import FULL
 from cause.lab.simulate import Setting
@@ -29,7 +29,7 @@ def quiet(done, total):
 
 def compared(systems, source, setting, seeds, sweep=None, file=None, processes=1):
     cells = comparison_cells(systems, source, setting, seeds, sweep, file)
-    return rows_of(run_cells(cells, Place(workers=processes), quiet), sweep.name if sweep else None)
+    return rows_of(run_cells(cells, Resources(workers=processes), quiet), sweep.name if sweep else None)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_comparison_has_the_cells_of_the_papers_figure():
 
 
 def test_longest_first_is_more_even_first_and_last():
-    spreads = map(Spread.of, run_cells(balance_cells([8], 100, 5), Place(), quiet))
+    spreads = map(Spread.of, run_cells(balance_cells([8], 100, 5), Resources(), quiet))
     by_point = {(spread.when, spread.strategy): spread.spread.value for spread in spreads}
     assert by_point[FIRST, "balanced"] < by_point[FIRST, "ucdp"]
     assert by_point[LAST, "balanced"] < by_point[LAST, "ucdp"]

@@ -5,7 +5,8 @@ import threading
 import pytest
 
 from cause.device.device import Cause
-from cause.service.predictor_cache import NoVotersError, PredictorCache
+from cause.errors import NoVotersError
+from cause.service.predictor_cache import PredictorCache
 from cause.service.service import Service
 from cause.service.settings import ServeSettings
 from tests.device.homes import bayes, learn, opened, samples

@@ -126,7 +126,7 @@ def test_many_predictions_at_once_are_each_answered_with_their_own(fresh):
 def test_before_anything_is_learned_nobody_votes(fresh):
     answer = fresh.post("/v1/predictions", body={"inputs": inputs()})
     assert answer.status_code == 409
-    assert "nobody can vote" in answer.json()["detail"]
+    assert "no shard can vote" in answer.json()["detail"]
 
 
 def test_a_head_that_saw_the_forgotten_answers_no_more(tmp_path):

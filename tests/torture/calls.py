@@ -143,7 +143,7 @@ def traces(user: str, round_: int, count: int) -> tuple[Traces, ...]:
     upload = ArrayUpload(user, round_, rows, labels)
     x, _ = upload.arrays(upload.positions)
     digests = upload.twins(upload.positions)
-    ids = [upload.names(pos.of([each]))[-ID_BYTES:] for each in pos.array(upload.positions).tolist()]
+    ids = [upload.names(pos.from_values([each]))[-ID_BYTES:] for each in pos.array(upload.positions).tolist()]
     by_row = {row.tobytes(): Traces(row.tobytes(), *own) for row, *own in zip(x, digests, ids, strict=True)}
     return tuple(by_row[row.tobytes()] for row in rows)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.device.homes import MASTER
-from tests.waiting import pass_time
+from tests.waiting import wait_until
 
 START_S = 120.0
 
@@ -73,6 +73,7 @@ class Driver:
         variables: dict[str, str],
         log: Path,
     ) -> None:
+        self._log = log
         self.accepted: set[str] = set()
         self._number = 0
         self._calls: dict[int, Call] = {}
@@ -153,10 +154,11 @@ class Driver:
         return self.process.returncode == 0
 
     def show_stacks(self) -> None:
-        """Let the process write the stacks of its threads to its log."""
-        with contextlib.suppress(ProcessLookupError):
+        """Let the process write the stacks of its threads to its log; one that does not answer is left alone."""
+        before = self._log.stat().st_size
+        with contextlib.suppress(ProcessLookupError, AssertionError):
             self.process.send_signal(signal.SIGUSR1)
-            pass_time(0.5)  # the handler of the signal writes
+            wait_until(lambda: self._log.stat().st_size > before, 5)
 
     def _collect(self) -> None:
         self.process.wait()

@@ -12,7 +12,7 @@ import numpy as np
 from cause.engine.executor import OnEpoch, ShardWork
 from cause.engine.learner import Learner
 from cause.engine.progress import silent
-from cause.executors import Here
+from cause.executors import InProcess
 from cause.executors.cluster import actor, lease
 from tests.torture.slow_learner import SlowLearner
 from tests.waiting import pass_time
@@ -51,7 +51,7 @@ class Careless(ByProcessor):
         return Slow._data(self, pieces)
 
 
-class Processors(Here):
+class Processors(InProcess):
     """Trains each shard in this process, as a node of the shard's environment would."""
 
     def environments(self, learner: Learner) -> dict[str, int]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.torture_cluster.certificates import make_certificates
 from tests.torture_cluster.learners import CAPABILITY
 from tests.torture_cluster.network import Link, Network, inside
-from tests.waiting import pass_time
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 MARK = "CAUSE_TORTURE_CLUSTER"
@@ -97,11 +97,15 @@ class Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for _again in range(3):  # a raylet may have started another process meanwhile
-            for pid in self.processes():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            pass_time(0.2)
+        wait_until(self._kill_all, 30, "processes of the cluster do not end")
+
+    def _kill_all(self) -> bool:
+        """Kill all processes; return whether none was left: a raylet may start another one meanwhile."""
+        pids = list(self.processes())
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return not pids
 
     def start(self, link: Link) -> None:
         """Start the node of a namespace."""

@@ -33,7 +33,7 @@ def ablate(
     drawn = o.drawn_of(10, 0, rho=rho, ages=ages, scope=scope, arrivals=arrivals, labels=labels)
     cells = ablation.ablation_cells(drawn, setting, seeds)
     with progress_bar("simulating") as progress:
-        rows = rows_of(run_cells(cells, o.place_of(jobs, ray, per_worker), progress), "slots")
+        rows = rows_of(run_cells(cells, o.resources_of(jobs, ray, per_worker), progress), "slots")
     result = {
         "workload": asdict(drawn),
         "setting": asdict(setting),

@@ -44,7 +44,7 @@ def additive_table(options: dict[str, Any], others: dict[str, Any], classes: int
 
 def _public_scale(path: Path) -> list[list[float]]:
     """Return a scale for each feature of the rows in a data file, which are public."""
-    from cause.data.front import load
+    from cause.data.loading import load
     from cause.learners.additive import public_scale
 
     x = load(str(path)).x

@@ -41,11 +41,11 @@ def advise(
     """Measure which learner, system and number of shards suit your data, and recommend one."""
     from cause.common.files import check_writable
     from cause.common.units import parse_bytes
-    from cause.data.front import load
+    from cause.data.loading import load
     from cause.errors import InputError
     from cause.lab.advice import advise as measured
     from cause.lab.advice import sample_of
-    from cause.lab.advice.kept import Kept
+    from cause.lab.advice.cache import MeasurementCache
     from cause.lab.advice.measure import Demand
     from cause.lab.advice.plot import plot as draw
 
@@ -57,7 +57,7 @@ def advise(
     for name, value in (("--samples", samples), ("--rounds", rounds), ("--users", users)):
         if value < 1:
             raise InputError(f"{name} must be at least 1, not {value}")
-    model, kept = h.model_of(calibration), Kept(keep)
+    model, cache = h.model_of(calibration), MeasurementCache(keep)
     sample = sample_of(load(data, root=data_root), samples, seed)
     demand = Demand(memory, rho, rounds, users, seed)
 
@@ -66,7 +66,7 @@ def advise(
             print(f"{done + 1} of {total}: {candidate.name}", file=sys.stderr, flush=True)
 
     try:
-        advice = measured(sample, demand, minutes=minutes, kept=kept, started=started, device=device)
+        advice = measured(sample, demand, minutes=minutes, cache=cache, started=started, device=device)
     except KeyboardInterrupt:
         print(f"stopped; what was measured is in {str(keep)!r}: the same command goes on from there", file=sys.stderr)
         raise typer.Exit(STOPPED) from None

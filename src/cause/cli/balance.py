@@ -22,14 +22,14 @@ def balance(
     from dataclasses import asdict
 
     from cause.lab.reproduce.figures.balance import SHARDS, Spread, balance_cells, panels_of, table_of
-    from cause.lab.reproduce.place import Place
+    from cause.lab.reproduce.resources import Resources
     from cause.lab.reproduce.runner import run_cells
 
     check_files(plot, out)
     cells = balance_cells(SHARDS, users, seeds)
-    place = Place(cluster=o.cluster_of(ray, per_worker))
+    resources = Resources(cluster=o.cluster_of(ray, per_worker))
     with progress_bar("partitioning") as progress:
-        spreads = [Spread.of(done) for done in run_cells(cells, place, progress)]
+        spreads = [Spread.of(done) for done in run_cells(cells, resources, progress)]
     result = {"users": users, "seeds": seeds, "rows": [asdict(spread) for spread in spreads]}
 
     def show() -> None:

@@ -20,7 +20,7 @@ def cluster(
     check_choice("action", action, ("status",))
     h.need("cryptography", "home")
     from cause.executors.cluster.connection import is_here, join, require_protection
-    from cause.executors.cluster.resources import actor_options, parse_per_worker, room
+    from cause.executors.cluster.resources import actor_options, cluster_capacity, parse_per_worker
     from cause.executors.cluster.status import workers_of
 
     options = actor_options({"cpus": 1} if per_worker is None else parse_per_worker(per_worker))
@@ -41,7 +41,7 @@ def cluster(
             }
             for node in nodes
         ],
-        "room": room(alive, options),
+        "room": cluster_capacity(alive, options),
         "several_machines": not all(map(is_here, addresses)),
         "workers": workers_of(connected),
     }

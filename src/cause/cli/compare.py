@@ -82,7 +82,7 @@ def compare(
     swept_name = swept.name if swept else None
     with o.trace_file(source, trace) as file, progress_bar("simulating") as progress:
         planned = comparison.comparison_cells(names, source, setting, seeds, swept, file)
-        rows = comparison.rows_of(run_cells(planned, o.place_of(jobs, ray, per_worker), progress), swept_name)
+        rows = comparison.rows_of(run_cells(planned, o.resources_of(jobs, ray, per_worker), progress), swept_name)
     result = {
         "workload": asdict(source) if isinstance(source, Workload) else {"trace": str(trace)},
         "setting": asdict(setting),

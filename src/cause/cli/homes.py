@@ -192,7 +192,7 @@ def _opened(
         try:
             learner = additive_learner(home)
             if learner is None and (without_learner or deferred):
-                learner = recorded_learner(home) if without_learner else deferred_learner(home)
+                learner = placeholder_learner(home) if without_learner else deferred_learner(home)
             with upgrade_status(home, read_only):
                 return Cause(home, learner=learner, read_only=read_only, watch=watch, executor=executor)
         except ModuleNotFoundError as error:
@@ -248,12 +248,12 @@ def additive_learner(home: Path) -> "Learner | None":
     return None
 
 
-def recorded_learner(home: Path) -> "Learner | None":
+def placeholder_learner(home: Path) -> "Learner | None":
     """Return a stand-in with the learner's recorded properties; None for homes of early versions without them."""
-    from cause.learners.recorded import RecordedLearner
+    from cause.learners.placeholder import PlaceholderLearner
 
     recipe, size, _ = _recorded(home)
-    return None if recipe is None or size is None else RecordedLearner(bytes(recipe), size)
+    return None if recipe is None or size is None else PlaceholderLearner(bytes(recipe), size)
 
 
 def deferred_learner(home: Path) -> "DeferredLearner | None":

@@ -12,7 +12,7 @@ from cause.errors import InputError
 
 if TYPE_CHECKING:
     from cause.lab.reproduce.on_cluster import Cluster
-    from cause.lab.reproduce.place import Place
+    from cause.lab.reproduce.resources import Resources
     from cause.lab.simulate import Setting
     from cause.lab.trace import Trace
     from cause.lab.workload import Workload
@@ -187,16 +187,16 @@ def cluster_of(ray: str | None, per_worker: str | None) -> "Cluster | None":
     return Cluster(ray, {"cpus": 1.0} if per_worker is None else parse_per_worker(per_worker))
 
 
-def place_of(jobs: int | None, ray: str | None = None, per_worker: str | None = None) -> "Place":
+def resources_of(jobs: int | None, ray: str | None = None, per_worker: str | None = None) -> "Resources":
     """Return where simulations run: in so many processes at once, one a core without a number, or on a cluster."""
     if ray is not None and jobs is not None:
         raise InputError("--jobs is for this machine: on a cluster, --per-worker decides how many run at once")
     from cause.common.machine import cores
-    from cause.lab.reproduce.place import Place, check_processes
+    from cause.lab.reproduce.resources import Resources, check_processes
 
     processes = cores() if jobs is None else jobs
     check_processes(processes)
-    return Place(workers=processes, cluster=cluster_of(ray, per_worker))
+    return Resources(workers=processes, cluster=cluster_of(ray, per_worker))
 
 
 @contextmanager

@@ -79,8 +79,8 @@ def reproduce(
     from cause.engine.executor import MOST_WORKERS
     from cause.errors import InputError
     from cause.lab.reproduce.data import at_hand
-    from cause.lab.reproduce.place import Place
     from cause.lab.reproduce.recipes import RECIPES
+    from cause.lab.reproduce.resources import Resources
     from cause.lab.reproduce.runner import chosen, parse_only, rewrite, wanted_cells
     from cause.lab.reproduce.runner import reproduce as run_all
     from cause.lab.reproduce.size import SIZES
@@ -114,8 +114,8 @@ def reproduce(
         print(f"note: {note}", file=sys.stderr)
     cluster = o.cluster_of(ray, per_worker)
     with _progress() as on_done:
-        place = Place(data, device, workers, together, cluster)
-        report_ = run_all(figures, size, place, folder, only=chosen_only, on_done=on_done, minutes=minutes)
+        resources = Resources(data, device, workers, together, cluster)
+        report_ = run_all(figures, size, resources, folder, only=chosen_only, on_done=on_done, minutes=minutes)
     _deliver(report_, json)
 
 

@@ -23,10 +23,10 @@ def array(positions: Positions) -> Array:
     return positions
 
 
-def of(values: Iterable[int]) -> Positions:
+def from_values(values: Iterable[int]) -> Positions:
     """Return the set of these values.
 
-    >>> of([3, 1, 2, 2]), of([5, 1])
+    >>> from_values([3, 1, 2, 2]), from_values([5, 1])
     (range(1, 4), array([1, 5]))
     """
     return _lean(np.unique(np.fromiter(values, dtype=np.int64)))
@@ -42,7 +42,7 @@ def _lean(values: Array) -> Positions:
 def common(a: Positions, b: Positions) -> Positions:
     """Return the intersection of two sets.
 
-    >>> common(range(0, 8), range(5, 20)), common(range(0, 4), of([1, 3, 9]))
+    >>> common(range(0, 8), range(5, 20)), common(range(0, 4), from_values([1, 3, 9]))
     (range(5, 8), array([1, 3]))
     """
     if isinstance(a, range) and isinstance(b, range):
@@ -93,7 +93,7 @@ def union(parts: Sequence[Positions]) -> Positions:
 def lowest(positions: Positions, count: int) -> Positions:
     """Return the lowest `count` positions of a set.
 
-    >>> lowest(range(4, 9), 2), lowest(of([1, 5, 9]), 2)
+    >>> lowest(range(4, 9), 2), lowest(from_values([1, 5, 9]), 2)
     (range(4, 6), array([1, 5]))
     """
     return positions[:count] if isinstance(positions, range) else _lean(positions[:count])
@@ -102,7 +102,7 @@ def lowest(positions: Positions, count: int) -> Positions:
 def count_below(positions: Positions, bounds: Sequence[int]) -> list[int]:
     """Return how many positions are below each bound.
 
-    >>> count_below(range(4, 9), [0, 6, 20]), count_below(of([1, 5, 9]), [5, 6])
+    >>> count_below(range(4, 9), [0, 6, 20]), count_below(from_values([1, 5, 9]), [5, 6])
     ([0, 2, 5], [1, 2])
     """
     if isinstance(positions, range):
@@ -129,7 +129,7 @@ def split(positions: Positions, codes: NDArray[np.integer]) -> dict[int, Positio
 def runs(positions: Positions) -> bytes:
     """Return a set as bytes, a list of runs; equal sets give equal bytes.
 
-    >>> runs(range(2, 5)), runs(np.array([2, 3, 4])), runs(of([0, 1, 7]))
+    >>> runs(range(2, 5)), runs(np.array([2, 3, 4])), runs(from_values([0, 1, 7]))
     (b'2-5', b'2-5', b'0-2,7-8')
     """
     if isinstance(positions, range):
@@ -155,7 +155,7 @@ def from_runs(name: bytes) -> Positions:
 def to_text(positions: Positions) -> str:
     """Return a set as text for people: numbers, and ranges with both ends included.
 
-    >>> to_text(range(2, 5)), to_text(of([0, 1, 7])), to_text(range(0))
+    >>> to_text(range(2, 5)), to_text(from_values([0, 1, 7])), to_text(range(0))
     ('2-4', '0-1,7', '')
     """
     pairs = (run.split(b"-") for run in runs(positions).split(b",") if run)

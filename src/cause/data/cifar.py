@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from cause.data import files
-from cause.data.dataset import Dataset, bad, check_split
+from cause.data.dataset import Dataset, check_split, input_error
 
 PIXELS = 3 * 32 * 32
 PICKLED_FOLDERS = ("cifar-10-batches-py", "cifar-100-python")
@@ -42,7 +42,7 @@ class Cifar:
         names_of_split = self.batches[split]
         if path.suffix == ".bin":
             if path.name not in names_of_split:
-                raise bad(path, f"it does not belong to the {split} split: {', '.join(names_of_split)}")
+                raise input_error(path, f"it does not belong to the {split} split: {', '.join(names_of_split)}")
             batches = {path.name: files.read(path)}
         else:
             batches = (
@@ -52,11 +52,11 @@ class Cifar:
             )
             missing = [name for name in names_of_split if name not in batches]
             if missing:
-                raise bad(path, f"{missing[0]!r} is missing")
+                raise input_error(path, f"{missing[0]!r} is missing")
         record = self.label_bytes + PIXELS
         for name, data in batches.items():
             if not data or len(data) % record:
-                raise bad(
+                raise input_error(
                     path if path.name == name else path / name,
                     f"{len(data):,} bytes are no whole number of images of {record:,} bytes: it is cut off",
                 )
@@ -65,7 +65,7 @@ class Cifar:
         images = rows[:, self.label_bytes :].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
         labels = rows[:, self.label_bytes - 1].astype(np.int64)
         if labels.max() >= self.classes:
-            raise bad(path, f"label {labels.max()}, but {self.name} has {self.classes} classes (from 0)")
+            raise input_error(path, f"label {labels.max()}, but {self.name} has {self.classes} classes (from 0)")
         return Dataset(np.ascontiguousarray(images), labels, self.classes, self.name, split, source=path)
 
 

@@ -69,21 +69,23 @@ def check(data: Dataset, source: object) -> None:
     """Raise an `InputError` that names `source` if the parts of a data set do not fit together."""
     x, y, users = data.x, data.y, data.users
     if x.dtype != np.uint8 and x.dtype.kind != "f":
-        raise bad(source, f"inputs must be bytes or floats, not {x.dtype}")
+        raise input_error(source, f"inputs must be bytes or floats, not {x.dtype}")
     if x.ndim < 2 or y.ndim != 1 or len(x) != len(y):
-        raise bad(source, f"inputs of shape {x.shape} and labels of shape {y.shape} do not fit")
+        raise input_error(source, f"inputs of shape {x.shape} and labels of shape {y.shape} do not fit")
     if not x.size:
-        raise bad(source, "there are no samples")
+        raise input_error(source, "there are no samples")
     if y.dtype != np.int64:
-        raise bad(source, f"labels must be int64, not {y.dtype}")
+        raise input_error(source, f"labels must be int64, not {y.dtype}")
     if not 1 <= data.classes <= MOST_CLASSES:
-        raise bad(source, f"the number of classes must be from 1 to {MOST_CLASSES:,}, not {data.classes}")
+        raise input_error(source, f"the number of classes must be from 1 to {MOST_CLASSES:,}, not {data.classes}")
     if users is not None and users.shape != y.shape:
-        raise bad(source, f"{len(y)} samples, but users of shape {users.shape}")
+        raise input_error(source, f"{len(y)} samples, but users of shape {users.shape}")
     wrong = np.flatnonzero((y < 0) | (y >= data.classes))
     if len(wrong):
         label = y[wrong[0]]
-        raise bad(source, f"{_row(wrong[0], users)} has label {label}, but there are {data.classes} classes (from 0)")
+        raise input_error(
+            source, f"{_row(wrong[0], users)} has label {label}, but there are {data.classes} classes (from 0)"
+        )
     check_finite(x, source, users)
 
 
@@ -98,14 +100,14 @@ def check_finite(x: NDArray[Any], source: object, users: NDArray[np.str_] | None
         return
     row = int(np.argmin(np.isfinite(x).reshape(len(x), -1).all(axis=1)))
     value = x[row][~np.isfinite(x[row])].flat[0]
-    raise bad(source, f"{_row(row, users)} holds {value}: inputs must be finite")
+    raise input_error(source, f"{_row(row, users)} holds {value}: inputs must be finite")
 
 
 def _row(row: int, users: NDArray[np.str_] | None) -> str:
     return f"row {row}" if users is None else f"row {row} (user {str(users[row])!r})"
 
 
-def bad(source: object, problem: str) -> InputError:
+def input_error(source: object, problem: str) -> InputError:
     """Return an error of one line: the file (or other source), and what is wrong with it."""
     return InputError(f"{str(source)!r}: {problem}")
 
@@ -122,12 +124,12 @@ def labels_of(values: ArrayLike, source: object) -> NDArray[np.int64]:
     if labels.ndim == 2 and 1 in labels.shape:
         labels = labels.reshape(-1)
     if labels.ndim != 1 or labels.dtype.kind not in "buif":
-        raise bad(source, f"labels must be a list of whole numbers, not {labels.dtype} of shape {labels.shape}")
+        raise input_error(source, f"labels must be a list of whole numbers, not {labels.dtype} of shape {labels.shape}")
     is_integer = np.isfinite(labels) & (labels == np.floor(labels)) if labels.dtype.kind == "f" else np.True_
     fits = np.broadcast_to(is_integer & (labels >= 0) & (labels < MOST_CLASSES), labels.shape)
     if not fits.all():
         row = int(np.argmin(fits))
-        raise bad(source, f"row {row} has label {labels[row]}: labels must be whole numbers from 0")
+        raise input_error(source, f"row {row} has label {labels[row]}: labels must be whole numbers from 0")
     return labels.astype(np.int64)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from cause.common.units import format_bytes
-from cause.data.dataset import bad
+from cause.data.dataset import input_error
 
 MOST_BYTES = 4 * 2**30  # decompressed; the largest official file here, SVHN's "extra", has 1.6 GB
 PIECE_BYTES = 2**20
@@ -31,9 +31,9 @@ def read(path: Path, most: int | None = None) -> bytes:
                 return _at_most(gzip.GzipFile(fileobj=file), most, path)
             return _at_most(file, most, path, os.fstat(file.fileno()).st_size)
     except OSError as error:
-        raise bad(path, _why(error)) from None
+        raise input_error(path, _why(error)) from None
     except DAMAGED:
-        raise bad(path, "damaged or cut off: it does not unpack") from None
+        raise input_error(path, "damaged or cut off: it does not unpack") from None
 
 
 def head(path: Path, count: int) -> bytes:
@@ -80,22 +80,22 @@ def members(path: Path, names: Collection[str], most: int | None = None) -> dict
                 for member in archive:
                     name = PurePosixPath(member.name)
                     if name.is_absolute() or ".." in name.parts or "\\" in member.name:
-                        raise bad(path, f"refused: it holds {member.name!r}, which leads out of the archive")
+                        raise input_error(path, f"refused: it holds {member.name!r}, which leads out of the archive")
                     if not (member.isfile() or member.isdir()):
-                        raise bad(path, f"refused: {member.name!r} is neither a file nor a folder")
+                        raise input_error(path, f"refused: {member.name!r} is neither a file nor a folder")
                     if member.issparse():
-                        raise bad(path, f"refused: {member.name!r} is a file with holes")
+                        raise input_error(path, f"refused: {member.name!r} is a file with holes")
                     if member.isfile() and name.name in names:
                         if name.name in contents:
-                            raise bad(path, f"it holds {name.name!r} twice")
+                            raise input_error(path, f"it holds {name.name!r} twice")
                         content = archive.extractfile(member)
                         data = b"" if content is None else content.read()
                         if len(data) != member.size:
-                            raise bad(path, f"cut off within {member.name!r}")
+                            raise input_error(path, f"cut off within {member.name!r}")
                         contents[name.name] = data
     except DAMAGED as error:
         what = _why(error) if isinstance(error, OSError) and error.strerror else "damaged or cut off: not a tar archive"
-        raise bad(path, what) from None
+        raise input_error(path, what) from None
     return contents
 
 
@@ -117,7 +117,7 @@ class _Bounded(io.RawIOBase):
         data: bytes = self._source.read(size if size >= 0 else self._most - self._bytes_read + 1)
         self._bytes_read += len(data)
         if self._bytes_read > self._most:
-            raise bad(self._path, f"more than {format_bytes(self._most)} when unpacked")
+            raise input_error(self._path, f"more than {format_bytes(self._most)} when unpacked")
         return data
 
 
@@ -133,7 +133,7 @@ def _at_most(source: Any, most: int, path: Path, expected: int = PIECE_BYTES) ->
         pieces.append(piece)
         left, size = left - len(piece), PIECE_BYTES
     if not left:
-        raise bad(path, f"more than {format_bytes(most)} when unpacked")
+        raise input_error(path, f"more than {format_bytes(most)} when unpacked")
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from cause.common.units import format_bytes
 from cause.data import files
-from cause.data.dataset import Dataset, bad, check_split
+from cause.data.dataset import Dataset, check_split, input_error
 from cause.data.pictures import SUFFIXES, decode
 
 MOST_PICTURES = 5_000_000
@@ -43,28 +43,30 @@ def read(path: Path, split: str = "train", classes: int | None = None, names: Se
     check_split(split)
     root = path / split if any((path / name).is_dir() for name in ("train", "test")) else path
     if root == path and split != "train":
-        raise bad(path, f"there is no folder {split!r} in it")
+        raise input_error(path, f"there is no folder {split!r} in it")
     pictures = _pictures(root)
     if not pictures:
-        raise bad(root, f"no pictures ({', '.join(SUFFIXES)}) in folders of classes, or of users and classes")
+        raise input_error(root, f"no pictures ({', '.join(SUFFIXES)}) in folders of classes, or of users and classes")
     depths = {len(picture.relative_to(root).parts) for picture in pictures}
     if len(depths) > 1:
-        raise bad(root, "some pictures are in CLASS/ and others in USER/CLASS/: they must all be alike")
+        raise input_error(root, "some pictures are in CLASS/ and others in USER/CLASS/: they must all be alike")
     class_names = sorted({picture.parent.name for picture in pictures}) if names is None else list(names)
     number = {name: label for label, name in enumerate(class_names)}
     decoded = []
     total = 0
     for picture in pictures:
         if picture.parent.name not in number:
-            raise bad(picture, f"its class {picture.parent.name!r} is none of those named")
+            raise input_error(picture, f"its class {picture.parent.name!r} is none of those named")
         pixels = decode(files.read(picture, MOST_PICTURE_BYTES), picture)
         total += pixels.nbytes
         if total > files.MOST_BYTES:
-            raise bad(root, f"more than {format_bytes(files.MOST_BYTES)} of pixels")
+            raise input_error(root, f"more than {format_bytes(files.MOST_BYTES)} of pixels")
         decoded.append(pixels)
         if pixels.shape[:2] != decoded[0].shape[:2]:
             high, wide = decoded[0].shape[:2]
-            raise bad(picture, f"{pixels.shape[1]}×{pixels.shape[0]} pixels, but the first picture has {wide}×{high}")
+            raise input_error(
+                picture, f"{pixels.shape[1]}×{pixels.shape[0]} pixels, but the first picture has {wide}×{high}"
+            )
     if len({pixels.ndim for pixels in decoded}) > 1:  # some are grey, some in colour
         decoded = [np.stack([pixels] * 3, axis=-1) if pixels.ndim == 2 else pixels for pixels in decoded]
     y = np.array([number[picture.parent.name] for picture in pictures], dtype=np.int64)
@@ -78,7 +80,7 @@ def _pictures(root: Path) -> list[Path]:
     """Return all pictures, sorted by path."""
     pictures = list(islice(_walk(root), MOST_PICTURES + 1))
     if len(pictures) > MOST_PICTURES:
-        raise bad(root, f"more than {MOST_PICTURES:,} pictures")
+        raise input_error(root, f"more than {MOST_PICTURES:,} pictures")
     return sorted(pictures)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cause.data import files
-from cause.data.dataset import Dataset, bad, check_split
+from cause.data.dataset import Dataset, check_split, input_error
 
 CLASSES = 10
 PREFIX = {"train": "train", "test": "t10k"}
@@ -29,13 +29,13 @@ def read(path: Path, split: str = "train", classes: int | None = None) -> Datase
     images, labels = (_find(folder, PREFIX[split], *which) for which in (("images", 3), ("labels", 1)))
     if images is None or labels is None:
         what = "images-idx3" if images is None else "labels-idx1"
-        raise bad(folder, f"'{PREFIX[split]}-{what}-ubyte' (or .gz) is missing")
+        raise input_error(folder, f"'{PREFIX[split]}-{what}-ubyte' (or .gz) is missing")
     x, y = _array(images, IMAGES), _array(labels, LABELS).astype(np.int64)
     if len(x) != len(y):
-        raise bad(images, f"{len(x):,} images, but {len(y):,} labels in {labels.name!r}")
+        raise input_error(images, f"{len(x):,} images, but {len(y):,} labels in {labels.name!r}")
     count = CLASSES if classes is None else classes
     if len(y) and y.max() >= count:
-        raise bad(labels, f"label {y.max()}, but there are {count} classes (from 0)")
+        raise input_error(labels, f"label {y.max()}, but there are {count} classes (from 0)")
     name = "fashion-mnist" if "fashion" in str(folder).lower() else "mnist"
     return Dataset(x, y, count, name, split, source=images)
 
@@ -52,17 +52,17 @@ def _array(path: Path, magic: bytes) -> NDArray[np.uint8]:
     data = files.read(path)
     header = 4 + 4 * magic[3]
     if data[:4] != magic:
-        raise bad(
+        raise input_error(
             path, f"not an idx file of bytes in {magic[3]} dimensions: it starts with {data[:4].hex() or 'nothing'}"
         )
     if len(data) < header:
-        raise bad(path, "cut off within its header")
+        raise input_error(path, "cut off within its header")
     shape = struct.unpack(f">{magic[3]}I", data[4:header])
     if max(shape[1:], default=0) > LARGEST_SIDE:
-        raise bad(path, f"images of {shape[1]}×{shape[2]} pixels: at most {LARGEST_SIDE} a side")
+        raise input_error(path, f"images of {shape[1]}×{shape[2]} pixels: at most {LARGEST_SIDE} a side")
     expected_bytes = int(np.prod(shape, dtype=object))
     if len(data) - header != expected_bytes:
-        raise bad(
+        raise input_error(
             path,
             f"{expected_bytes:,} bytes should follow its header, but {len(data) - header:,} do: cut off or damaged",
         )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cause.common.units import format_bytes
 from cause.data import files
-from cause.data.dataset import bad
+from cause.data.dataset import input_error
 
 MATRIX, COMPRESSED = 14, 15
 NUMERIC = range(6, 16)  # array classes: double, single, (u)int8 to (u)int64
@@ -34,9 +34,9 @@ def read_arrays(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
     try:
         order = {b"IM": "<", b"MI": ">"}.get(bytes(data[126:128]))
         if order is None or bytes(data[:6]) != b"MATLAB":
-            raise bad(path, "not a MATLAB file of version 5")
+            raise input_error(path, "not a MATLAB file of version 5")
         if struct.unpack_from(order + "H", data, 124)[0] != 0x0100:
-            raise bad(path, "not a MATLAB file of version 5 (7.3 is HDF5): save it with -v7")
+            raise input_error(path, "not a MATLAB file of version 5 (7.3 is HDF5): save it with -v7")
         arrays: dict[str, NDArray[Any]] = {}
         for kind, content in _elements(data[128:], order):
             if kind == COMPRESSED:
@@ -44,10 +44,10 @@ def read_arrays(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
             if kind == MATRIX and (named := _matrix(content, order, names, path)):
                 arrays[named[0]] = named[1]
     except (struct.error, zlib.error, ValueError, IndexError, OverflowError):
-        raise bad(path, "damaged or cut off") from None
+        raise input_error(path, "damaged or cut off") from None
     for name in names:
         if name not in arrays:
-            raise bad(path, f"there is no numeric array {name!r} in it")
+            raise input_error(path, f"there is no numeric array {name!r} in it")
     return arrays
 
 
@@ -75,7 +75,7 @@ def _unpacked(content: memoryview, order: str, path: Path) -> tuple[int, memoryv
     stream = zlib.decompressobj()
     plain = stream.decompress(content, files.MOST_BYTES + 1)
     if len(plain) > files.MOST_BYTES:
-        raise bad(path, f"more than {format_bytes(files.MOST_BYTES)} when unpacked")
+        raise input_error(path, f"more than {format_bytes(files.MOST_BYTES)} when unpacked")
     if not stream.eof:
         raise ValueError("cut off")
     return next(_elements(memoryview(plain), order))
@@ -89,11 +89,11 @@ def _matrix(content: memoryview, order: str, names: Collection[str], path: Path)
     if name not in names:
         return None
     if flags & 0xFF not in NUMERIC or flags & COMPLEX:
-        raise bad(path, f"{name!r} is not an array of real numbers")
+        raise input_error(path, f"{name!r} is not an array of real numbers")
     kind, values = next(parts, (0, content[:0]))
     if kind not in TYPES:
-        raise bad(path, f"{name!r} is stored in an unknown type ({kind})")
+        raise input_error(path, f"{name!r} is stored in an unknown type ({kind})")
     stored = np.frombuffer(values, order + TYPES[kind])
     if min(shape, default=-1) < 0 or math.prod(shape) != len(stored):
-        raise bad(path, f"{name!r} says it has the shape {tuple(shape)}, but {len(stored):,} numbers are there")
+        raise input_error(path, f"{name!r} says it has the shape {tuple(shape)}, but {len(stored):,} numbers are there")
     return name, stored.reshape(shape, order="F")

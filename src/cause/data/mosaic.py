@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cause.common.machine import cores
 from cause.common.units import format_bytes
 from cause.data import files
-from cause.data.dataset import Dataset, bad, check_split, class_count, labels_of
+from cause.data.dataset import Dataset, check_split, class_count, input_error, labels_of
 from cause.data.npz import refuse_unknown
 from cause.data.pictures import decode
 from cause.data.zipped import Arrays, is_zip
@@ -47,7 +47,7 @@ def read(path: Path, split: str = "train", classes: int | None = None) -> Datase
         strips = [(part, name) for part in parts for name in sorted(part) if re.fullmatch(r"s\d+", name)]
         images = _split(strips, len(labels["train"]), len(labels["test"]), split, path)
     if len(images) < len(y):
-        raise bad(path, f"{len(images):,} images, but {len(y):,} labels of the {split} split")
+        raise input_error(path, f"{len(images):,} images, but {len(y):,} labels of the {split} split")
     name = matched[1] if (matched := _PART.fullmatch(path.stem)) else path.stem
     count = class_count(np.concatenate(list(labels.values())), classes)
     return Dataset(images[: len(y)], y, count, name, split, source=path)
@@ -65,16 +65,16 @@ def _only(parts: Sequence[Arrays], name: str) -> NDArray[np.int64]:
     for part in parts:
         if name in part:
             return part[name]
-    raise bad(parts[0].path, f"there is no {name!r} in it")
+    raise input_error(parts[0].path, f"there is no {name!r} in it")
 
 
 def _split(strips: Sequence[tuple[Arrays, str]], train: int, test: int, split: str, path: Path) -> NDArray[np.uint8]:
     """Return the images of one split from strips that hold both splits."""
     images = _images(strips)
     if images is None:
-        raise bad(path, f"there are no pictures of the {split} split in it")
+        raise input_error(path, f"there are no pictures of the {split} split in it")
     if len(images) < train + test:
-        raise bad(path, f"{len(images):,} images, but {train + test:,} labels: is a part missing?")
+        raise input_error(path, f"{len(images):,} images, but {train + test:,} labels: is a part missing?")
     return images[:train] if split == "train" else images[train : train + test]
 
 
@@ -86,7 +86,7 @@ def _images(pictures: Sequence[tuple[Arrays, str]]) -> NDArray[np.uint8] | None:
         for at in range(0, len(pictures), cores()):  # a few at a time: small files may hold large pictures
             images += pool.map(_tiles, pictures[at : at + cores()])
             if sum(tiles.nbytes for tiles in images) > files.MOST_BYTES:
-                raise bad(pictures[0][0].path, f"more than {format_bytes(files.MOST_BYTES)} of pixels")
+                raise input_error(pictures[0][0].path, f"more than {format_bytes(files.MOST_BYTES)} of pixels")
     return np.concatenate(images)
 
 
@@ -94,12 +94,14 @@ def _tiles(picture: tuple[Arrays, str]) -> NDArray[np.uint8]:
     arrays, name = picture
     coded = arrays[name]
     if coded.dtype != np.uint8 or coded.ndim != 1:
-        raise bad(arrays.path, f"{name!r} must be the bytes of a picture, not {coded.dtype} of shape {coded.shape}")
+        raise input_error(
+            arrays.path, f"{name!r} must be the bytes of a picture, not {coded.dtype} of shape {coded.shape}"
+        )
     pixels = decode(coded.tobytes(), f"{arrays.path}:{name}")
     if pixels.ndim == 2:
         pixels = np.stack([pixels] * 3, axis=-1)
     height, width = pixels.shape[:2]
     if height % SIDE or width % SIDE:
-        raise bad(arrays.path, f"{name!r} is {width}×{height} pixels: not a mosaic of {SIDE}×{SIDE}")
+        raise input_error(arrays.path, f"{name!r} is {width}×{height} pixels: not a mosaic of {SIDE}×{SIDE}")
     tiles = pixels.reshape(height // SIDE, SIDE, width // SIDE, SIDE, 3).transpose(0, 2, 1, 3, 4)
     return np.ascontiguousarray(tiles).reshape(-1, SIDE, SIDE, 3)

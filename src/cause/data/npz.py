@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cause.common.registry import nearest
-from cause.data.dataset import Dataset, bad, check_split, class_count, labels_of
+from cause.data.dataset import Dataset, check_split, class_count, input_error, labels_of
 from cause.data.zipped import Arrays, is_zip
 
 ARRAYS = ("x", "y", "users")
@@ -25,9 +25,9 @@ def read(path: Path, split: str = "train", classes: int | None = None) -> Datase
     arrays = Arrays(path)
     end = f"_{split}" if f"x_{split}" in arrays else ""
     if not end and (split != "train" or "x" not in arrays):
-        raise bad(path, f"there is no 'x_{split}' in it, only {', '.join(sorted(arrays)[:8])}")
+        raise input_error(path, f"there is no 'x_{split}' in it, only {', '.join(sorted(arrays)[:8])}")
     if f"y{end}" not in arrays:
-        raise bad(path, f"there is 'x{end}' in it, but no 'y{end}'")
+        raise input_error(path, f"there is 'x{end}' in it, but no 'y{end}'")
     refuse_unknown(arrays, path)
     y = labels_of(arrays[f"y{end}"], path)
     users = arrays.get(f"users{end}")
@@ -45,14 +45,14 @@ def read(path: Path, split: str = "train", classes: int | None = None) -> Datase
 def users_of(users: NDArray[Any], path: Path) -> NDArray[np.str_]:
     """Return the names of users: texts, or whole numbers, which are their texts. 1 and 1.0 would be two users."""
     if users.dtype.kind not in "USiu":
-        raise bad(path, f"users are texts or whole numbers, not {users.dtype}")
+        raise input_error(path, f"users are texts or whole numbers, not {users.dtype}")
     return users.astype(np.str_)
 
 
 def inputs_of(x: NDArray[Any], path: Path) -> NDArray[Any]:
     """Return inputs as bytes or floats in native byte order; other numbers become float32."""
     if x.dtype.kind not in "buif":
-        raise bad(path, f"inputs must be numbers, not {x.dtype}")
+        raise input_error(path, f"inputs must be numbers, not {x.dtype}")
     unchanged = x.dtype == np.uint8 or x.dtype.kind == "f"
     return x.astype(x.dtype.newbyteorder("="), copy=False) if unchanged else x.astype(np.float32)
 
@@ -88,4 +88,6 @@ def refuse_unknown(arrays: Iterable[str], path: Path | IO[bytes], allowed: Seque
         which = ", ".join(f"{name!r}{nearest(name.lower(), allowed)}" for name in unknown[:8])
         more = f" and {len(unknown) - 8} more" if len(unknown) > 8 else ""
         noun, pronoun = ("array", "it") if len(unknown) == 1 else ("arrays", "them")
-        raise bad(path, f"nothing reads its {noun} {which}{more}: leave {pronoun} out; {', '.join(allowed)} are read")
+        raise input_error(
+            path, f"nothing reads its {noun} {which}{more}: leave {pronoun} out; {', '.join(allowed)} are read"
+        )

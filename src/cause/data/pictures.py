@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cause.data.dataset import bad
+from cause.data.dataset import input_error
 from cause.data.parts import too_many_parts
 from cause.errors import InputError
 
@@ -39,16 +39,16 @@ def decode(data: bytes, source: object, most_pixels: int | None = None) -> NDArr
         raise InputError("pictures need Pillow: pip install 'cause[plot]'") from None
     most_pixels = MOST_PIXELS if most_pixels is None else most_pixels
     if excess := too_many_parts(data):
-        raise bad(source, f"{excess} in one picture")
+        raise input_error(source, f"{excess} in one picture")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's warnings are about pictures that are refused below
             picture: Any = Image.open(io.BytesIO(data), formats=FORMATS)
             width, height = picture.size
             if width * height > most_pixels:
-                raise bad(source, f"{width}×{height} pixels: at most {most_pixels:,} in one picture")
+                raise input_error(source, f"{width}×{height} pixels: at most {most_pixels:,} in one picture")
             return np.array(picture if picture.mode == "L" else picture.convert("RGB"), dtype=np.uint8)
     except InputError:
         raise
     except Exception:  # decoders raise errors of any type on damaged files
-        raise bad(source, f"damaged, or not a picture as {', '.join(FORMATS)}") from None
+        raise input_error(source, f"damaged, or not a picture as {', '.join(FORMATS)}") from None

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cause.data import files
-from cause.data.dataset import Dataset, bad, check_split, class_count, labels_of
+from cause.data.dataset import Dataset, check_split, class_count, input_error, labels_of
 
 MOST_TABLE_BYTES = 2**30
 SUFFIX = ".csv"
@@ -56,19 +56,25 @@ def read(
     check_split(split)
     file = path / f"{split}{SUFFIX}" if path.is_dir() else path
     if path.is_file() and split != "train":
-        raise bad(path, f"a single table is the train split: put {split}{SUFFIX!r} into a folder with train{SUFFIX!r}")
+        raise input_error(
+            path, f"a single table is the train split: put {split}{SUFFIX!r} into a folder with train{SUFFIX!r}"
+        )
     try:
         text = files.read(file, MOST_TABLE_BYTES).decode("utf-8-sig")
         lines = csv.reader(io.StringIO(text, newline=""), strict=True)
         header = next(lines, [])
         if len(set(header)) < len(header):
-            raise bad(file, f"the column {next(c for c in header if header.count(c) > 1)!r} is there twice")
+            raise input_error(file, f"the column {next(c for c in header if header.count(c) > 1)!r} is there twice")
         if label not in header:
-            raise bad(file, f"there is no column {label!r} of labels: its first line is {','.join(header)[:60]!r}")
+            raise input_error(
+                file, f"there is no column {label!r} of labels: its first line is {','.join(header)[:60]!r}"
+            )
         names = [name for name in header if name not in (label, user)] if features is None else list(features)
         unknown = [name for name in names if name not in header]
         if unknown or not names:
-            raise bad(file, f"there is no column {unknown[0]!r}" if unknown else "there is no column of numbers")
+            raise input_error(
+                file, f"there is no column {unknown[0]!r}" if unknown else "there is no column of numbers"
+            )
         at = {name: column for column, name in enumerate(header)}
         columns = [at[name] for name in names]
         x, y, users = [], [], []
@@ -76,21 +82,23 @@ def read(
             if not row:
                 continue
             if len(row) != len(header):
-                raise bad(f"{file}:{lines.line_num}", f"{len(row)} values, but {len(header)} columns")
+                raise input_error(f"{file}:{lines.line_num}", f"{len(row)} values, but {len(header)} columns")
             try:
                 x.append(floats(row[column] for column in columns))
                 y.append(int(without_underscore(row[at[label]])))
             except (ValueError, OverflowError):
-                raise bad(f"{file}:{lines.line_num}", "numbers and a whole number as label are needed") from None
+                raise input_error(
+                    f"{file}:{lines.line_num}", "numbers and a whole number as label are needed"
+                ) from None
             if not (np.isfinite(x[-1]).all() and 0 <= y[-1] < 2**31):
-                raise bad(f"{file}:{lines.line_num}", "numbers must be finite and a label from 0")
+                raise input_error(f"{file}:{lines.line_num}", "numbers must be finite and a label from 0")
             users.append(row[at[user]] if user in at else "")
     except UnicodeDecodeError:
-        raise bad(file, "not text in UTF-8") from None
+        raise input_error(file, "not text in UTF-8") from None
     except csv.Error as error:
-        raise bad(file, f"not a table: {error}") from None
+        raise input_error(file, f"not a table: {error}") from None
     if not x:
-        raise bad(file, "there are no rows below the header")
+        raise input_error(file, "there are no rows below the header")
     labels = labels_of(np.array(y, dtype=np.int64), file)
     name = path.name.removesuffix(".gz").removesuffix(SUFFIX)
     owners = np.array(users) if user in at else None

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from cause.common.names import fold, normal_name
 from cause.common.units import format_bytes
 from cause.data import files, folder, npz, table
-from cause.data.dataset import Dataset, bad, check_finite
-from cause.data.front import load
+from cause.data.dataset import Dataset, check_finite, input_error
+from cause.data.loading import load
 from cause.data.pictures import SUFFIXES, decode
 from cause.data.zipped import Arrays, is_zip
 from cause.errors import InputError
@@ -52,7 +52,7 @@ def labelled(path: Path, classes: int, *, split: str = "train", class_names: Seq
     if class_names is not None and len(class_names) != classes:
         raise InputError(f"{len(class_names)} classes are named, but the device has {classes}")
     if not path.exists():
-        raise bad(path, "there is no such file or folder")
+        raise input_error(path, "there is no such file or folder")
     if not folder.matches(path):
         return load(path, split, classes=classes)
     names = [str(label) for label in range(classes)] if class_names is None else class_names
@@ -100,9 +100,9 @@ def read_files(
     for path in paths:
         data = labelled(path, classes, split=split, class_names=class_names)
         if data.users is not None and user is not None:
-            raise bad(path, f"it says itself whose its samples are: leave out --user {user}")
+            raise input_error(path, f"it says itself whose its samples are: leave out --user {user}")
         if data.users is None and user is None:
-            raise bad(path, "it does not say whose its samples are: say it with --user")
+            raise input_error(path, "it does not say whose its samples are: say it with --user")
         owners = _owners(path, np.full(len(data), user) if data.users is None else data.users)
         rows.append(Rows(path, owners.tolist()))
         for owner in np.unique(owners).tolist():
@@ -117,7 +117,7 @@ def _owners(path: Path, users: NDArray[np.str_]) -> NDArray[np.str_]:
     try:
         normal = np.array([normal_name(name) for name in names.tolist()])
     except InputError as error:
-        raise bad(path, str(error)) from None
+        raise input_error(path, str(error)) from None
     return normal[places]
 
 
@@ -144,7 +144,7 @@ def read_rows(
     Inputs, and labels or None.
     """
     if not path.exists():
-        raise bad(path, "there is no such file or folder")
+        raise input_error(path, "there is no such file or folder")
     x: NDArray[Any]
     y: NDArray[np.int64] | None
     if _has_labels(path, split):
@@ -157,7 +157,7 @@ def read_rows(
         return x, y
     owned = np.array([fold(str(name)) == fold(user) for name in users.tolist()])
     if len(owned) != len(x) or not owned.any():
-        raise bad(path, f"it says itself whose its rows are, and none is of user {user!r}")
+        raise input_error(path, f"it says itself whose its rows are, and none is of user {user!r}")
     return x[owned], None if y is None else y[owned]
 
 
@@ -175,7 +175,7 @@ def _join(parts: Sequence[tuple[Path, NDArray[Any], NDArray[np.int64]]]) -> tupl
     first = parts[0][1]
     for path, x, _ in parts:
         if x.shape[1:] != first.shape[1:] or x.dtype != first.dtype:
-            raise bad(
+            raise input_error(
                 path, f"inputs are {x.dtype} of shape {x.shape[1:]}, in {str(parts[0][0])!r} {first.dtype} of "
                 f"{first.shape[1:]}: one user's must be alike"
             )  # fmt: skip
@@ -185,12 +185,12 @@ def _join(parts: Sequence[tuple[Path, NDArray[Any], NDArray[np.int64]]]) -> tupl
 def read_inputs(path: Path) -> NDArray[Any]:
     """Read inputs without labels: an npz file with `x`, a CSV file with or without labels, a folder of pictures."""
     if not path.exists():
-        raise bad(path, "there is no such file or folder")
+        raise input_error(path, "there is no such file or folder")
     if is_zip(path):
         arrays = Arrays(path)
         name = next((name for name in ("x", "x_test", "x_train") if name in arrays), None)
         if name is None:
-            raise bad(path, f"there is no 'x' in it, only {', '.join(sorted(arrays)[:8])}")
+            raise input_error(path, f"there is no 'x' in it, only {', '.join(sorted(arrays)[:8])}")
         npz.refuse_unknown(arrays, path)
         return _check(npz.inputs_of(arrays[name], path), path)
     if path.is_file() and table.matches(path):
@@ -212,17 +212,17 @@ def _rows(path: Path) -> NDArray[np.float32]:
         rows = []
         for row in lines:
             if row and len(row) != len(header):
-                raise bad(f"{path}:{lines.line_num}", f"{len(row)} values, but {len(header)} columns")
+                raise input_error(f"{path}:{lines.line_num}", f"{len(row)} values, but {len(header)} columns")
             if row:
                 rows.append(table.floats(row[at] for at in columns))
     except UnicodeDecodeError:
-        raise bad(path, "not text in UTF-8") from None
+        raise input_error(path, "not text in UTF-8") from None
     except csv.Error as error:
-        raise bad(path, f"not a table: {error}") from None
+        raise input_error(path, f"not a table: {error}") from None
     except (ValueError, OverflowError):
-        raise bad(f"{path}:{lines.line_num}", "numbers are needed") from None
+        raise input_error(f"{path}:{lines.line_num}", "numbers are needed") from None
     if not rows or not columns:
-        raise bad(path, "there are no rows of numbers below a header")
+        raise input_error(path, "there are no rows of numbers below a header")
     return _check(np.stack(rows), path)
 
 
@@ -231,14 +231,14 @@ def _pixels(pictures: Sequence[Path]) -> NDArray[Any]:
     for picture in pictures:
         decoded.append(decode(files.read(picture, folder.MOST_PICTURE_BYTES), picture))
         if decoded[-1].shape != decoded[0].shape:
-            raise bad(picture, f"its shape is {decoded[-1].shape}, the first picture's {decoded[0].shape}")
+            raise input_error(picture, f"its shape is {decoded[-1].shape}, the first picture's {decoded[0].shape}")
         if len(decoded) * decoded[0].nbytes > files.MOST_BYTES:
-            raise bad(picture.parent, f"more than {format_bytes(files.MOST_BYTES)} of pixels")
+            raise input_error(picture.parent, f"more than {format_bytes(files.MOST_BYTES)} of pixels")
     return np.stack(decoded)
 
 
 def _check(x: NDArray[Any], path: Path) -> NDArray[Any]:
     if x.ndim < 2 or not x.size:
-        raise bad(path, f"inputs of shape {x.shape}: one row a sample is needed")
+        raise input_error(path, f"inputs of shape {x.shape}: one row a sample is needed")
     check_finite(x, path)
     return x

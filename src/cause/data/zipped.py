@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cause.common.units import format_bytes
 from cause.data import files
-from cause.data.dataset import bad
+from cause.data.dataset import input_error
 
 MOST_ENTRIES = 10_000
 PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -49,23 +49,23 @@ class Arrays(Mapping[str, NDArray[Any]]):
             with zipfile.ZipFile(path) as archive:
                 entries = archive.infolist()
         except OSError as error:
-            raise bad(path, f"cannot be read: {error.strerror or 'damaged'}") from None
+            raise input_error(path, f"cannot be read: {error.strerror or 'damaged'}") from None
         except DAMAGED:
-            raise bad(path, "not an npz file, or damaged or cut off") from None
+            raise input_error(path, "not an npz file, or damaged or cut off") from None
         if len(entries) > MOST_ENTRIES:
-            raise bad(path, f"{len(entries):,} arrays: at most {MOST_ENTRIES:,}")
+            raise input_error(path, f"{len(entries):,} arrays: at most {MOST_ENTRIES:,}")
         self._entries: dict[str, zipfile.ZipInfo] = {}
         for entry in entries:
             if not entry.filename.endswith(".npy") or re.search(r"[/\\]|\.\.", entry.filename):
-                raise bad(path, f"refused: it holds {entry.filename!r}, which is no array of an npz file")
+                raise input_error(path, f"refused: it holds {entry.filename!r}, which is no array of an npz file")
             if entry.compress_type not in PLAIN or entry.flag_bits & 1:
-                raise bad(path, f"{entry.filename!r} is packed in an unknown way")
+                raise input_error(path, f"{entry.filename!r} is packed in an unknown way")
             if entry.filename[:-4] in self._entries:
-                raise bad(path, f"it holds {entry.filename!r} twice")
+                raise input_error(path, f"it holds {entry.filename!r} twice")
             self._entries[entry.filename[:-4]] = entry
         total = sum(entry.file_size for entry in entries)
         if total > most:
-            raise bad(path, f"{format_bytes(total)} when unpacked: at most {format_bytes(most)}")
+            raise input_error(path, f"{format_bytes(total)} when unpacked: at most {format_bytes(most)}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
@@ -82,22 +82,24 @@ class Arrays(Mapping[str, NDArray[Any]]):
                     raise ValueError("longer than declared")
             return self._array(name, data)
         except DAMAGED:
-            raise bad(self.path, f"the array {name!r} is damaged or cut off") from None
+            raise input_error(self.path, f"the array {name!r} is damaged or cut off") from None
 
     def _array(self, name: str, data: bytes) -> NDArray[Any]:
         if data[:6] != b"\x93NUMPY" or data[6:8] not in (b"\x01\x00", b"\x02\x00"):
-            raise bad(self.path, f"{name!r} is not an array as numpy writes them")
+            raise input_error(self.path, f"{name!r} is not an array as numpy writes them")
         length, start = struct.unpack_from("<H", data, 8)[0], 10
         if data[6] == 2:
             length, start = struct.unpack_from("<I", data, 8)[0], 12
         header = _HEADER.fullmatch(data[start : start + min(length, 1000)].decode("latin-1"))
         if header is None:
-            raise bad(self.path, f"{name!r} holds something other than numbers or text, or its header is damaged")
+            raise input_error(
+                self.path, f"{name!r} holds something other than numbers or text, or its header is damaged"
+            )
         kind = np.dtype(header[1])
         shape = tuple(int(side) for side in re.findall(r"\d+", header[3]))
         size = math.prod(shape) * kind.itemsize
         if size != len(data) - start - length or not kind.itemsize:
-            raise bad(
+            raise input_error(
                 self.path, f"{name!r} says it has the shape {shape}, but {len(data) - start - length:,} bytes are there"
             )
         values = np.frombuffer(data, kind, offset=start + length)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cause.engine.arguments import DEVICE_ARGUMENTS, refuse_unknown
-from cause.engine.arrivals import InputSpec, setting
+from cause.engine.arrivals import InputSpec, spec_from_settings
 from cause.engine.engine import MEMORY, Engine
 from cause.engine.executor import Executor
 from cause.engine.journal import Journal
@@ -15,7 +15,7 @@ from cause.engine.ledger import Ledger
 from cause.engine.memory import Shelf
 from cause.engine.presets import System, parse_system
 from cause.errors import InputError
-from cause.executors import Here, Processes
+from cause.executors import InProcess, Processes
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -55,7 +55,7 @@ class DeviceParts:
         return Engine(
             self.learner,
             self.system,
-            executor or (Processes(self.workers) if self.workers else Here()),
+            executor or (Processes(self.workers) if self.workers else InProcess()),
             ledger=ledger,
             shelf=shelf,
             storage=self.home,
@@ -120,7 +120,7 @@ def assemble(
         home,
         learner,
         system,
-        setting(arguments["input_shape"], arguments["input_dtype"]),
+        spec_from_settings(arguments["input_shape"], arguments["input_dtype"]),
         arguments["workers"] or 0,
         repair,
         {name: default if arguments[name] is None else arguments[name] for name, default in defaults.items()},

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any, get_type_hints
 
 from cause.common.registry import Registry
-from cause.engine.composition import settled
+from cause.engine.composition import with_pruning_decided
 from cause.engine.learner import Learner
 from cause.engine.presets import FIXED, IF_NEEDED, PARTS, System, parse_system
 from cause.errors import InputError
@@ -50,7 +50,7 @@ def composed(system: str, learner: Learner | None, shards: int, memory: str, slo
     def size(composed_system: System) -> int:
         return 1 if learner is None else learner.composed(composed_system).sub_model_bytes
 
-    return table(settled(parse_system(system)[1], size, shards, memory, slots))
+    return table(with_pruning_decided(parse_system(system)[1], size, shards, memory, slots))
 
 
 def table(system: System) -> dict[str, Any]:

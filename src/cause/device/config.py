@@ -15,7 +15,7 @@ from cause.device.composition import system_of
 from cause.device.disk import open_to_read
 from cause.device.vault import CommandKeySource, EnvKeySource, FileKeySource, KeySource, RotatingFileKeySource
 from cause.engine.arguments import REPAIRS
-from cause.engine.arrivals import setting
+from cause.engine.arrivals import spec_from_settings
 from cause.engine.executor import MOST_WORKERS
 from cause.engine.presets import System, parse_system
 from cause.errors import HomeError, InputError
@@ -51,7 +51,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.input_shape is not None:
             object.__setattr__(self, "input_shape", tuple(self.input_shape))
-        setting(self.input_shape, self.input_dtype)
+        spec_from_settings(self.input_shape, self.input_dtype)
         parse_system(self.system)
         parse_bytes(self.memory)
         if self.storage is not None:

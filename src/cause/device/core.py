@@ -100,7 +100,7 @@ class DeviceCore:
     @device_call
     def load(self, sub_model: SubModel) -> bytes | None:
         """Return the bytes of a stored sub-model; None if it was deleted, or is damaged (it is dropped then)."""
-        return ensemble.loaded(self.state, sub_model)
+        return ensemble.head_bytes(self.state, sub_model)
 
     @device_call
     def chains(self, shards: Collection[int] | None = None) -> list[Chain]:

@@ -19,7 +19,7 @@ from cause.device.device import Cause, Forgotten
 from cause.device.verify import Verification
 from cause.engine.learner import Learner
 from cause.engine.presets import System
-from cause.engine.vote_proba import shares
+from cause.engine.vote_proba import vote_proba
 from cause.errors import InputError
 from cause.learners.sklearn import SklearnLearner
 
@@ -284,7 +284,7 @@ class CauseClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         """Return each label's share of the vote of the heads; these are not calibrated probabilities."""
         inputs = self._inputs(X)
         weights, probabilities = self.device_.votes(inputs)
-        return shares(self.device_.system.vote, probabilities, weights)
+        return vote_proba(self.device_.system.vote, probabilities, weights)
 
     def _inputs(self, x: ArrayLike) -> Array:
         check_is_fitted(self)

@@ -73,7 +73,7 @@ def expected_accuracy(device: Cause) -> LeaveOneOut:
     if not isinstance(learner, AdditiveLearner):
         raise InputError(f"the accuracy without held-out data is for an additive learner, not a {learner.type_name}")
     with device.lock:
-        device.state.look()
+        device.state.refresh_if_reader()
         device.engine.training.prepare()
         head = device.memory.head(0)
         if head is None:
@@ -110,7 +110,7 @@ def quick_estimate(device: Cause, most: int = MOST) -> Estimate | None:
     if not isinstance(learner, AdditiveLearner) or learner.head.setting.features > MOST_FEATURES:
         return None
     with device.lock:
-        device.state.look()
+        device.state.refresh_if_reader()
         device.engine.training.prepare()
         head = device.memory.head(0)
         if head is None:

@@ -229,7 +229,7 @@ class _Look:
             block = open_block(name, self.vault.key(name), self.files[BLOCKS].read(name))
         except UNREADABLE as error:
             return str(error)
-        held.append(pos.of(block.positions.tolist()))
+        held.append(pos.from_values(block.positions.tolist()))
         return None
 
     def _sub_models(self) -> Iterator[Problem]:

@@ -16,7 +16,7 @@ from cause.common import positions as pos
 from cause.common.zeroize import wipe_arrays
 from cause.engine.arguments import array_of
 from cause.engine.arrays import checked, raw
-from cause.engine.arrivals import check_arrays, setting, spec_of
+from cause.engine.arrivals import check_arrays, spec_from_settings, spec_of
 from cause.engine.presets import ADDITIVE
 from cause.engine.requests import Request
 from cause.engine.samples import WithArrays
@@ -115,7 +115,7 @@ def match(device: "DeviceCore", user: str, x: ArrayLike, y: ArrayLike | None = N
     count = len(np.atleast_1d(array_of("the rows to match", x)))
     inputs, labels = checked(user, x, np.zeros(count, dtype=np.int64) if y is None else y)
     if device.learner.law == ADDITIVE:  # the recorded form is what is compared
-        spec = spec_of(setting(None, None), device.learner, device.ledger, device.journal.staged_kind)
+        spec = spec_of(spec_from_settings(None, None), device.learner, device.ledger, device.journal.staged_kind)
         inputs, labels = check_arrays(user, inputs, labels, spec, device.learner)
     rows, matched = RowIndex(inputs, None if y is None else labels), set[int]()
     handles: list[str] = []

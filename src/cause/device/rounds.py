@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from cause.device.erasures import Erasures
 from cause.engine.arrays import ArrayUpload
 from cause.engine.arrivals import InputSpec, check_round, spec_of
-from cause.engine.checks import by_name, check_not_empty, checked_uploads, named_well
+from cause.engine.checks import by_normal_name, check_names, check_not_empty, checked_uploads
 from cause.engine.engine import Engine
 from cause.engine.results import Arrived, Learned
 from cause.engine.samples import SegmentKey, Upload
@@ -90,7 +90,7 @@ class Rounds:
         tuple
             The round before anything of it is trained, and the shards that waited for a repair before it.
         """
-        named = by_name(uploads) if isinstance(uploads, Mapping) else named_well(uploads)
+        named = by_normal_name(uploads) if isinstance(uploads, Mapping) else check_names(uploads)
         home, call = self._home, None
         if idempotency_key is not None:
             if home is None:
@@ -142,7 +142,7 @@ class Rounds:
         self, home: "Home", uploads: Mapping[str, tuple[ArrayLike, ArrayLike]], calls: Mapping[str, str]
     ) -> "dict[str, CallResult]":
         """Stage uploads by user, all of them or none; `calls` has the ids of the calls of some users."""
-        checked = self.checked(by_name(uploads))  # outside the lock: it takes long, and others would wait
+        checked = self.checked(by_normal_name(uploads))  # outside the lock: it takes long, and others would wait
         ids = {user: calls.get(user) or token_hex(16) for user in checked}
         with self._state.lock:
             self._erasures.resume()

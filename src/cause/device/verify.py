@@ -104,13 +104,13 @@ def verify(
     >>> verify(device, processes=0).identical
     [SegmentKey(shard=0, round=1, slice=0)]
     """
-    device.state.look()
-    since, reloads = device.changes, device.state.reloads
+    device.state.refresh_if_reader()
+    since, reloads = device.changes, device.state.reader_refreshes
     total, pool = Verification(), None
     chains: Sequence[Chain] = ()
     try:
         chains = device.chains(shards)
-        reloads = device.state.reloads
+        reloads = device.state.reader_refreshes
         results: Iterator[Verification | Replayed] = map(replay, chains)
         if executor is not None and device.engine.training.in_fresh_processes:
             results = replay_on(executor, device, chains, since)
@@ -127,7 +127,7 @@ def verify(
                 progress(done, len(chains))
     except Exception as error:  # also if samples were deleted while they were read
         _refuse_what_changed(device, chains, since)
-        if device.state.look() or device.state.reloads != reloads:
+        if device.state.refresh_if_reader() or device.state.reader_refreshes != reloads:
             raise ChangedError("another process changed the home during the replay: verify again") from None
         if isinstance(error, BrokenProcessPool) and refers_to_script(device.learner):
             raise needs_guard() from None

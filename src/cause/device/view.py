@@ -24,7 +24,7 @@ from cause.engine.requests import Request, merged
 from cause.engine.results import HeldSample
 from cause.engine.voting import VOTES, Labels
 from cause.errors import InputError
-from cause.executors import Here
+from cause.executors import InProcess
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
@@ -86,8 +86,8 @@ class DeviceView(DeviceCore):
 
     @device_call
     def votes(self, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
-        """Return the weight of each head (the samples behind it), and its probabilities: voter × sample × class."""
-        self.state.look()
+        """The weight of each head (the samples behind it), and its probabilities: voter × sample × class."""
+        self.state.refresh_if_reader()
         self.engine.training.prepare()
         return ensemble.votes(self.state, self.engine.training, self.learner, inputs_of(x))
 
@@ -158,7 +158,7 @@ class DeviceView(DeviceCore):
         """
         from cause.device.status import status
 
-        self.state.look()
+        self.state.refresh_if_reader()
         return status(self, model)
 
     # Its end, and copies of a device in memory
@@ -179,7 +179,7 @@ class DeviceView(DeviceCore):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.engine.executor = Here()
+        self.engine.executor = InProcess()
 
     def __enter__(self) -> Self:
         return self

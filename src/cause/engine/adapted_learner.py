@@ -1,5 +1,6 @@
 """AdaptedLearner makes a `Learner` of a user's own object that has the methods of `LearnerLike`."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,10 @@ def as_learner(learner: LearnerLike) -> Learner:
 
 
 class AdaptedLearner(Learner):
-    """A learner that passes every call on to an object of the user's own.
+    """A learner that passes calls on to an object of the user's own.
 
-    Methods and properties that the object does not have are those of `Learner`.
+    Methods and properties that the object does not have are those of `Learner`. Two are never the object's: the `law`
+    is `REPLAYED`, and inputs are kept as they are (`recorded`). A learner that sums is a subclass of `SummingLearner`.
 
     Parameters
     ----------
@@ -95,6 +97,10 @@ class AdaptedLearner(Learner):
         return self._optional("recipe", None)
 
     @property
+    def prunes(self) -> bool:
+        return bool(self._optional("prunes", False))
+
+    @property
     def input_shape(self) -> tuple[int, ...] | None:
         shape: tuple[int, ...] | None = self._optional("input_shape", None)
         return shape
@@ -117,6 +123,14 @@ class AdaptedLearner(Learner):
         description: dict[str, Any] | None = self._optional("described", super().described)()
         return description
 
+    def as_written(self, description: Mapping[str, Any]) -> Learner:
+        written = self._optional("as_written", super().as_written)(description)
+        return self if written is self.wrapped else as_learner(written)
+
+    def exported(self, state: Any) -> Mapping[str, Any]:
+        arrays: Mapping[str, Any] = self._optional("exported", super().exported)(state)
+        return arrays
+
     @property
     def has_network(self) -> bool:
         return bool(self._optional("has_network", hasattr(self.wrapped, "network")))
@@ -126,6 +140,9 @@ class AdaptedLearner(Learner):
 
     def shortened(self) -> Learner:
         return as_learner(self._optional("shortened", super().shortened)())
+
+    def unrounded(self) -> Learner:
+        return as_learner(self._optional("unrounded", super().unrounded)())
 
     @property
     def tokens(self) -> int | None:

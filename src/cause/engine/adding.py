@@ -19,7 +19,7 @@ from cause.engine.chain import Chain
 from cause.engine.executor import Executor
 from cause.engine.learner import Learner, Predictor
 from cause.engine.ledger import Segment, Selection
-from cause.engine.memory import LazyShelf, SubModel
+from cause.engine.memory import SubModel
 from cause.engine.plan import ShardPlan
 from cause.engine.progress import Tally, Watch
 from cause.engine.quarantine import hits
@@ -40,26 +40,29 @@ class Adding:
 
     Parameters
     ----------
-    held
+    state
         Ledger and memory.
     learner
         Adds and subtracts samples.
     """
 
-    def __init__(self, held: State, learner: SummingLearner) -> None:
-        self._held, self._learner = held, learner
+    def __init__(self, state: State, learner: SummingLearner) -> None:
+        self._state, self._learner = state, learner
         self.failed: dict[int, Exception] = {}
         self.in_fresh_processes = False  # sums are the same in any process, and 10⁶ samples need not be sent there
-        held.ledger.lists_digests = False  # identities need no manifests
-        self._forget_everything()
+        state.ledger.lists_digests = False  # identities need no manifests
+        self.reset()
 
-    def _forget_everything(self) -> None:
-        """Discard the live state, and heads whose bytes would be made of it."""
-        memory = self._held.memory
+    def reset(self) -> None:
+        """Discard the live state, and heads whose bytes would be made of it.
+
+        The next call adds up again, from the stored state if there is one.
+        """
+        memory = self._state.memory
         for key in list(memory.stored_of(SHARD)):
-            if isinstance(memory.shelf, LazyShelf) and memory.shelf.is_pending(key):
+            if memory.shelf.is_pending(key):
                 memory.discard(key)
-        self._state: Any = None
+        self._sums: Any = None
         self._upto: SegmentKey | None = None  # the last segment that is in the state
         self._ids: SetHash | None = None  # of the samples in the state; None until it is needed
         self._identity = b""  # of the state
@@ -68,15 +71,11 @@ class Adding:
         self._unsaved = 0  # samples added or subtracted since a state was stored
         self._settled = False  # whether the journal knows that everything is up to date
 
-    def reset(self) -> None:
-        """Discard the live state; the next call adds up again, from the stored state if there is one."""
-        self._forget_everything()
-
     # Adding
 
-    def refuse(self, samples: int) -> None:
+    def check_capacity(self, samples: int) -> None:
         """Raise a `BudgetError` if sums over all samples and this many more could overflow."""
-        held, most = self._held.ledger.lineage(SHARD).samples, self._learner.most_samples
+        held, most = self._state.ledger.lineage(SHARD).samples, self._learner.most_samples
         if held + samples > most:
             raise BudgetError(
                 f"{samples:,} samples more than the {held:,} that are held: sums of this {self._learner.type_name} "
@@ -89,7 +88,7 @@ class Adding:
         executor: Executor,
         watch: Watch | None = None,
         stop: Callable[[], bool] | None = None,
-        except_: Sequence[int] = (),
+        skip_shards: Sequence[int] = (),
         *,
         once: bool = False,
     ) -> tuple[list[SegmentKey], int]:
@@ -97,7 +96,7 @@ class Adding:
 
         Parameters
         ----------
-        learner, executor, except_, once
+        learner, executor, skip_shards, once
             Not used: sums are added up here and at once.
         watch
             Called after each segment.
@@ -115,11 +114,11 @@ class Adding:
             If samples cannot be read.
         """
         added: list[SegmentKey] = []
-        with self._held.lock:
+        with self._state.lock:
             counts = {segment.key: segment.count for segment in self._missing()}
         tally = Tally(counts, watch)
         while True:
-            with self._held.lock:
+            with self._state.lock:
                 segment = self._add_next()
                 if segment is None:
                     self._finish()
@@ -134,7 +133,7 @@ class Adding:
     def _missing(self) -> Sequence[Segment]:
         """Return the segments that are not in the state; the caller holds the lock."""
         self._restore()
-        return self._held.ledger.lineage(SHARD).after(self._upto)
+        return self._state.ledger.lineage(SHARD).after(self._upto)
 
     def _add_next(self) -> Segment | None:
         """Add the first segment that is not in the state, and return it; None if there is none."""
@@ -145,11 +144,11 @@ class Adding:
         try:
             ids = self._set_hash()
             for piece in segment.pieces:
-                self._learner.add(self._state, piece)
+                self._learner.add(self._sums, piece)
             for piece_digest in segment.piece_digests:
                 ids.add(piece_digest)
         except BaseException as error:
-            self._forget_everything()  # a part of the segment may be in the sums
+            self.reset()  # a part of the segment may be in the sums
             if isinstance(error, Exception):
                 self.failed = {SHARD: error}
             raise
@@ -161,7 +160,7 @@ class Adding:
 
     def _finish(self) -> None:
         """Let the state serve, store it if that is due, and record that nothing waits."""
-        held = self._held
+        state = self._state
         self._serve()
         self.failed = {}
         if self._settled:
@@ -169,23 +168,23 @@ class Adding:
         if self._unsaved * self._learner.recorded_bytes >= self._learner.sub_model_bytes:
             with suppress(CauseError):  # a full disk: what is not stored is added up again
                 self._save()
-            if self._state is None:  # the ledger was loaded again
+            if self._sums is None:  # the ledger was loaded again
                 return
-        held.journal.caught_up(held.waiting())
-        held.journal.failed({})
+        state.journal.caught_up(state.waiting())
+        state.journal.failed({})
         self._settled = True
 
     def _restore(self) -> None:
         """Make sure that there is a live state: the newest stored one, or that of no samples."""
-        held = self._held
-        while self._state is None or self._basis != held.loading:
-            self._forget_everything()
-            basis, head = held.loading, held.memory.head(SHARD)
+        state = self._state
+        while self._sums is None or self._basis != state.load_version:
+            self.reset()
+            basis, head = state.load_version, state.memory.head(SHARD)
             if head is None:
-                self._state, self._basis = self._learner.empty(), basis
+                self._sums, self._basis = self._learner.empty(), basis
                 return
             with suppress(DamageError):  # then it is removed, and the one before it is next
-                self._state, self._upto = self._learner.decode(held.load(head.key)), head.key
+                self._sums, self._upto = self._learner.decode(state.load(head.key)), head.key
                 self._identity, self._basis = head.identity, basis
 
     def _set_hash(self) -> SetHash:
@@ -197,78 +196,78 @@ class Adding:
             if SetHash.is_value(self._identity):
                 self._ids = SetHash(self._identity)
             else:
-                lineage, upto = self._held.ledger.lineage(SHARD), self._upto
-                held = [] if upto is None else [*lineage.before(upto), lineage[upto]]
-                self._ids = hash_of(self._learner.recipe_digest, held)
+                lineage, upto = self._state.ledger.lineage(SHARD), self._upto
+                segments = [] if upto is None else [*lineage.before(upto), lineage[upto]]
+                self._ids = hash_of(self._learner.recipe_digest, segments)
         return self._ids
 
     # Serving and storing
 
     def _serve(self) -> None:
         """Make the live state the head, in memory; its bytes are stored later."""
-        memory, last = self._held.memory, self._held.ledger.lineage(SHARD).last
+        memory, last = self._state.memory, self._state.ledger.lineage(SHARD).last
         if last is None or self._upto != last:
             return
         head, identity = memory.head(SHARD), self._identity
         if head is not None and head.key == last and (head.identity == identity or not SetHash.is_value(head.identity)):
             return  # a state of an earlier version keeps its identity: it has the same sums, or it would be dropped
-        for key in list(memory.stored_of(SHARD)):
-            if not self._is_kept(key) or memory.slots < 2:
+        older = list(memory.stored_of(SHARD))
+        for key in older:
+            if memory.shelf.is_pending(key) or memory.slots < 2:
                 memory.discard(key)
         size, environment = self._learner.sub_model_bytes, self._learner.environment
         memory.admit(SubModel(last, identity, size, environment), self._encoded)
+        if not memory.shelf.is_pending(last):  # it is stored already: the older states are no longer needed
+            for key in older:
+                if key in memory:
+                    memory.discard(key)
 
     def _encoded(self) -> bytes:
-        return self._learner.encode(self._state)
-
-    def _is_kept(self, key: SegmentKey) -> bool:
-        """Return whether an older state stays stored until the new one is: not if that is stored at once."""
-        shelf = self._held.memory.shelf
-        return isinstance(shelf, LazyShelf) and not shelf.is_pending(key)
+        return self._learner.encode(self._sums)
 
     def _save(self) -> None:
         """Store the head's bytes, and delete an older stored state."""
-        held, memory = self._held, self._held.memory
+        state, memory = self._state, self._state.memory
         head, shelf = memory.head(SHARD), memory.shelf
-        if head is None or not isinstance(shelf, LazyShelf) or not shelf.is_pending(head.key):
+        if head is None or not shelf.is_pending(head.key):
             return
         try:
             shelf.write(head.key)
             older = [key for key in memory.stored_of(SHARD) if key != head.key]
             for key in older:
                 memory.discard(key)
-            held.journal.trained(head.key, older)
+            state.journal.trained(head.key, older)
             self._unsaved = 0
         except BaseException:
-            self._forget_everything()
-            held.reload()
+            self.reset()
+            state.reload()
             raise
 
     def close(self) -> None:
         """Store the state, unless the device only reads or the disk refuses: then it is added up again."""
-        with self._held.lock, suppress(CauseError):
-            if self._state is not None and not self._held.read_only:
+        with self._state.lock, suppress(CauseError):
+            if self._sums is not None and not self._state.read_only:
                 self._save()
 
     # Forgetting
 
     def plan(self, selection: Selection) -> list[ShardPlan]:
         """Return what a deletion touches: nothing is trained again."""
-        learned, _ = hits(self._held.ledger, selection)
+        learned, _ = hits(self._state.ledger, selection)
         return [ShardPlan(SHARD, min(learned), None, (), sum(learned.values()), 0, 0)] if learned else []
 
     def delete(self, selection: Selection, plans: Sequence[ShardPlan]) -> list[SegmentKey]:
         """Subtract samples from the state, delete them, and drop the stored states that had seen them."""
-        ledger, memory = self._held.ledger, self._held.memory
+        ledger, memory = self._state.ledger, self._state.memory
         self._solution, self._settled = None, False
         try:
             self._restore()
             self._subtract(selection)
         except CauseError:  # damaged samples cannot be subtracted: add up what is left, after the deletion
-            self._forget_everything()
+            self.reset()
         ledger.delete(selection)
         dropped = [key for shard_plan in plans for key in memory.drop_from(shard_plan.first)]
-        if self._state is not None and plans:
+        if self._sums is not None and plans:
             self._upto = ledger.lineage(SHARD).newest_upto(self._upto)
             self._serve()
         return dropped
@@ -276,10 +275,10 @@ class Adding:
     def _subtract(self, selection: Selection) -> None:
         ids = self._set_hash()
         for (user, round_), positions in selection.items():
-            for key, (upload, held) in self._held.ledger.held_pieces(user, round_):
+            for key, (upload, held) in self._state.ledger.held_pieces(user, round_):
                 chosen = pos.common(held, positions)
                 if len(chosen) and self._upto is not None and key <= self._upto:
-                    self._learner.subtract(self._state, Piece(upload, chosen))
+                    self._learner.subtract(self._sums, Piece(upload, chosen))
                     self._unsaved += len(chosen)
                     ids.remove(digest(upload.names(held)))
                     if len(left := pos.minus(held, chosen)):
@@ -295,13 +294,13 @@ class Adding:
         except CauseError as error:  # the samples are gone all the same; `catch_up` tries again, and raises
             self.failed = {SHARD: error}
             with suppress(CauseError):
-                self._held.journal.failed({SHARD: error_name(error)})
+                self._state.journal.failed({SHARD: error_name(error)})
 
     # Predicting and verifying
 
     def prepare(self) -> None:
         """Add what is not in the state, so that predictions know every sample that is held."""
-        with self._held.lock:
+        with self._state.lock:
             while self._add_next() is not None:
                 pass
             self._serve()
@@ -309,10 +308,10 @@ class Adding:
     def predictor(self, learner: Learner, head: SubModel) -> Predictor:
         """Return a function that predicts with the head; it solves the state at its first call."""
         if self._solution is None or self._solution.identity != head.identity:
-            if self._state is not None and (self._upto, self._identity) == (head.key, head.identity):
-                state = self._learner.copied(self._state)
+            if self._sums is not None and (self._upto, self._identity) == (head.key, head.identity):
+                state = self._learner.copied(self._sums)
             else:
-                state = self._learner.decode(self._held.load(head.key))
+                state = self._learner.decode(self._state.load(head.key))
             self._solution = _Solution(head.identity, self._learner, state)
         return self._solution
 
@@ -326,9 +325,9 @@ class Adding:
         """
         if shards is not None and SHARD not in shards:
             return []
-        with self._held.lock:
+        with self._state.lock:
             self.prepare()
-            memory, lineage = self._held.memory, self._held.ledger.lineage(SHARD)
+            memory, lineage = self._state.memory, self._state.ledger.lineage(SHARD)
             links: list[tuple[Lesson, bytes, tuple[str, bytes] | None]] = []
             before: SegmentKey | None = None
             for key in memory.stored_of(SHARD):

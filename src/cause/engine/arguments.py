@@ -211,7 +211,7 @@ def check_learner(learner: Any) -> None:
     if not isinstance(learner, type) and all(hasattr(learner, name) for name in _METHODS):
         return
     named = learner.__name__ if isinstance(learner, type) else type(learner).__name__
-    hint = "cause.learners.torch.TorchLearner or cause.learners.sklearn.SklearnLearner makes one"
+    hint = "cause.TorchLearner, cause.SklearnLearner or cause.AdditiveLearner makes one"
     if hasattr(learner, "partial_fit"):
         estimator = f"{named}()" if isinstance(learner, type) else "it"
         hint = f"give SklearnLearner({estimator}, classes=…, features=…) of cause.learners.sklearn"

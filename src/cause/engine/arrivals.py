@@ -102,7 +102,7 @@ class InputSpec:
         return converted
 
 
-def setting(shape: Sequence[int] | None, dtype: str | None) -> InputSpec:
+def spec_from_settings(shape: Sequence[int] | None, dtype: str | None) -> InputSpec:
     """Return the spec of a device's settings `input_shape` and `input_dtype`; inputs are converted to the dtype."""
     return InputSpec(None if shape is None else tuple(shape), dtype, convert=True)
 

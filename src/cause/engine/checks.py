@@ -66,7 +66,7 @@ def checked_uploads(uploads: Iterable[Upload], t: int) -> dict[str, Upload]:
     return dict(sorted(arrived.items()))
 
 
-def by_name(uploads: Mapping[str, T]) -> dict[str, T]:
+def by_normal_name(uploads: Mapping[str, T]) -> dict[str, T]:
     """Return uploads by the normal form of their users' names; an `InputError` if a user uploads twice."""
     normalized: dict[str, T] = {}
     for user, upload in uploads.items():
@@ -77,7 +77,7 @@ def by_name(uploads: Mapping[str, T]) -> dict[str, T]:
     return normalized
 
 
-def named_well(uploads: Iterable[Upload]) -> list[Upload]:
+def check_names(uploads: Iterable[Upload]) -> list[Upload]:
     """Return the same uploads as a list, after checking their users' names.
 
     The user's name in an upload with data must be in normal form, since the ids contain it. In a trace it need not be.

@@ -12,7 +12,7 @@ PLANNED_ROUNDS = 10
 """The rounds of the paper's evaluation: a memory for one sub-model of each shard and round needs no pruning."""
 
 
-def settled(
+def with_pruning_decided(
     system: System, sub_model_bytes: Callable[[System], int], shards: int, memory: str | int, slots: int | None
 ) -> System:
     """Return the system with its pruning decided: none if the memory is large enough, else 70 %.
@@ -33,7 +33,7 @@ def settled(
     --------
     >>> from cause.engine.presets import PRESETS
     >>> size = lambda system: 2**20 if system.pruning == "none" else 2**18
-    >>> [settled(PRESETS["recommended"], size, 4, memory, None).pruning for memory in ("1GB", "20MB")]
+    >>> [with_pruning_decided(PRESETS["recommended"], size, 4, memory, None).pruning for memory in ("1GB", "20MB")]
     ['none', 'iterative-70']
     """
     if system.pruning != IF_NEEDED:

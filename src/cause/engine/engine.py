@@ -7,7 +7,7 @@ from typing import Any
 from cause.common.hashing import derive, root_key
 from cause.engine.adding import Adding
 from cause.engine.checks import classes_of
-from cause.engine.composition import settled
+from cause.engine.composition import with_pruning_decided
 from cause.engine.controller import ShardController
 from cause.engine.executor import Executor
 from cause.engine.journal import Journal
@@ -86,7 +86,9 @@ class Engine:
         storage: Storage | None = None,
         journal: Journal | None = None,
     ) -> None:
-        self.system = system = settled(system, lambda s: learner.composed(s).sub_model_bytes, shards, memory, slots)
+        self.system = system = with_pruning_decided(
+            system, lambda s: learner.composed(s).sub_model_bytes, shards, memory, slots
+        )
         self.learner, self.executor = learner.composed(system), executor
         self._replaying: tuple[Executor, ...] = ()
         check_composition(self.learner, system, shards)
@@ -150,7 +152,7 @@ class Engine:
         """
         active = self.controller.active(t)
         number_of = {shard: number for number, shard in enumerate(active)}
-        self.training.refuse(sum(len(upload.positions) for upload in uploads.values()))
+        self.training.check_capacity(sum(len(upload.positions) for upload in uploads.values()))
         placements = {user: self.ledger.placement(user) for user in uploads}
         staying = {user: number_of[shard] for user, shard in placements.items() if shard in number_of}
         arrivals = Arrivals(t, len(active), uploads, staying, self._partition_key, self.classes)
@@ -242,7 +244,7 @@ class Engine:
         self,
         watch: Watch | None = None,
         stop: Callable[[], bool] | None = None,
-        except_: Sequence[int] = (),
+        skip_shards: Sequence[int] = (),
         *,
         once: bool = False,
     ) -> tuple[list[SegmentKey], int]:
@@ -254,7 +256,7 @@ class Engine:
             Called after each epoch.
         stop
             Called after each segment; if it returns true, the other segments wait for the next call.
-        except_
+        skip_shards
             Shards to leave out.
         once
             Leave shards whose samples are forgotten during the call to the next one.
@@ -269,7 +271,7 @@ class Engine:
         Exception
             The error of the lowest shard that could not be trained, after all others were.
         """
-        return self.training.catch_up(self.learner, self.executor, watch, stop, except_, once=once)
+        return self.training.catch_up(self.learner, self.executor, watch, stop, skip_shards, once=once)
 
     def close(self) -> None:
         """Store what is not stored yet, and end the workers."""

@@ -11,39 +11,39 @@ from cause.engine.learner import Learner
 from cause.engine.memory import SubModel
 from cause.engine.results import Voter
 from cause.engine.state import State
-from cause.errors import CauseError, DamageError
+from cause.errors import DamageError, NoVotersError
 
 
-def voters(held: State) -> list[Voter]:
+def voters(state: State) -> list[Voter]:
     """Return the sub-models that vote at this moment, with their weights."""
-    with held.lock:
-        return [Voter(head, held.weight(head)) for head in held.heads().values()]
+    with state.lock:
+        return [Voter(head, state.weight(head)) for head in state.heads().values()]
 
 
-def loaded(held: State, sub_model: SubModel) -> bytes | None:
+def head_bytes(state: State, sub_model: SubModel) -> bytes | None:
     """Return the bytes of a sub-model that votes; None if it votes no more, or was damaged and removed."""
-    with held.lock:
-        if held.memory.head(sub_model.key.shard) != sub_model:
+    with state.lock:
+        if state.memory.head(sub_model.key.shard) != sub_model:
             return None
         try:
-            return held.load(sub_model.key)
+            return state.load(sub_model.key)
         except DamageError:
             return None
 
 
-def why_nobody_votes(held: State, repair: str = "run `cause repair` or call `repair()`") -> str:
+def no_voters_reason(state: State, repair: str = "run `cause repair` or call `repair()`") -> str:
     """Return the reason for an error message; `repair` says how its reader starts a repair."""
-    if held.ledger.shards():
+    if state.ledger.shards():
         return f"every sub-model is lost, damaged or waits for its repair: {repair}"
     return "no shard has learned anything, or all of it was forgotten"
 
 
-def votes(held: State, law: Law, learner: Learner, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
+def votes(state: State, law: Law, learner: Learner, x: Any) -> tuple[NDArray[np.float64], NDArray[np.floating]]:
     """Let every head predict.
 
     Parameters
     ----------
-    held
+    state
         Ledger and memory.
     law
         Makes a predictor of a head.
@@ -59,28 +59,28 @@ def votes(held: State, law: Law, learner: Learner, x: Any) -> tuple[NDArray[np.f
 
     Raises
     ------
-    CauseError
+    NoVotersError
         If there is no head.
     """
     weights, probabilities = [], []
-    for shard in held.heads():
-        vote = _vote_of(held, law, learner, shard, x)
+    for shard in state.heads():
+        vote = _vote_of(state, law, learner, shard, x)
         if vote is not None:
             weights.append(vote[0])
             probabilities.append(vote[1])
     if not weights:
-        raise CauseError(f"nobody can vote: {why_nobody_votes(held)}")
+        raise NoVotersError(f"no shard can vote: {no_voters_reason(state)}")
     return np.asarray(weights, dtype=np.float64), np.stack(probabilities)
 
 
-def _vote_of(held: State, law: Law, learner: Learner, shard: int, x: Any) -> tuple[int, NDArray[np.floating]] | None:
+def _vote_of(state: State, law: Law, learner: Learner, shard: int, x: Any) -> tuple[int, NDArray[np.floating]] | None:
     """Return weight and probabilities of a shard's head. Only this head is decoded: a small board has little memory."""
     while True:
-        with held.lock:
-            head = held.memory.head(shard)
+        with state.lock:
+            head = state.memory.head(shard)
             if head is None:
                 return None
-            weight = held.weight(head)
+            weight = state.weight(head)
             try:
                 with own_error_modes():
                     predictor = law.predictor(learner, head)

@@ -8,7 +8,7 @@ from cause.engine.host_settings import own_error_modes
 from cause.engine.learner import Learner
 from cause.engine.progress import Tick
 from cause.engine.samples import Lesson, SegmentKey
-from cause.errors import AbsentEnvironmentError
+from cause.errors import AbsentEnvironmentError, Cancelled
 
 MOST_WORKERS = 256
 """The most worker processes of a device."""
@@ -18,6 +18,12 @@ OnEpoch = Callable[[SegmentKey, int, int], None]
 
 def nothing_to_record(seconds: float) -> None:
     """Record nothing: these samples belong to no home."""
+
+
+def cancel_unless(current: bool) -> None:
+    """Raise `Cancelled` if samples were forgotten while they were trained on; `current` says that none were."""
+    if not current:
+        raise Cancelled("the data was forgotten while it was trained on")
 
 
 @dataclass(frozen=True, slots=True)

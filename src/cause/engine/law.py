@@ -1,4 +1,4 @@
-"""The base class of laws. A law says how stored states follow from the retained samples, and what a deletion does.
+"""The protocol of laws. A law says how stored states follow from the retained samples, and what a deletion does.
 
 There are two laws. *Replayed* (`cause.engine.training`): a sub-model is a pure function of its parent and a segment, so
 a deletion drops every sub-model at or after it and the segments are trained again. *Additive* (`cause.engine.adding`):
@@ -32,7 +32,7 @@ class Law(Protocol):
     in_fresh_processes: bool
     """Whether `verify` computes states in processes of their own."""
 
-    def refuse(self, samples: int) -> None:
+    def check_capacity(self, samples: int) -> None:
         """Raise a `BudgetError` if a state cannot hold this many samples more."""
 
     def plan(self, selection: Selection) -> list[ShardPlan]:
@@ -56,7 +56,7 @@ class Law(Protocol):
         executor: Executor,
         watch: Watch | None = None,
         stop: Callable[[], bool] | None = None,
-        except_: Sequence[int] = (),
+        skip_shards: Sequence[int] = (),
         *,
         once: bool = False,
     ) -> tuple[list[SegmentKey], int]:

@@ -153,6 +153,11 @@ class Learner(LearnerLike):
         return None
 
     @property
+    def prunes(self) -> bool:
+        """Whether weights of a sub-model are pruned."""
+        return False
+
+    @property
     def input_shape(self) -> tuple[int, ...] | None:
         """Shape of one input. If None, a device accepts only the shape and kind of number that it holds already."""
         return None

@@ -26,12 +26,12 @@ import numpy as np
 from cause.common import positions as pos
 from cause.common.hashing import digest
 from cause.engine.arrays import ArrayUpload
-from cause.engine.executor import Executor, OnEpoch, ShardError, ShardWork, Task, nothing_to_record
+from cause.engine.executor import Executor, OnEpoch, ShardError, ShardWork, Task, cancel_unless, nothing_to_record
 from cause.engine.learner import Learner
 from cause.engine.ledger import Ledger, Selection
 from cause.engine.requests import Request
 from cause.engine.samples import Lesson, Part, Piece, SegmentKey, TraceUpload, Upload, WithArrays
-from cause.errors import Cancelled, RequestError, error_name, is_passing
+from cause.errors import RequestError, error_name, is_passing
 
 NOWHERE = SegmentKey(-1, 0)
 """The segment in the lesson of a verdict, which must not depend on the samples' true segment."""
@@ -139,8 +139,7 @@ def _cancelling(current: Callable[[], bool]) -> OnEpoch:
     """Return a callback that ends the training once it is no longer current."""
 
     def on_epoch(segment: SegmentKey, epoch: int, epochs: int) -> None:
-        if not current():
-            raise Cancelled("the data was forgotten while it was trained on")
+        cancel_unless(current())
 
     return on_epoch
 

@@ -112,7 +112,7 @@ def remaining(ledger: Ledger, request: Request) -> Selection:
                     named = [position_of[handle] for handle in request.handles if handle in position_of]
                 else:
                     named = [position for of, position in request.samples or () if of == round_]
-                still_named = pos.common(held, pos.of(named))
+                still_named = pos.common(held, pos.from_values(named))
                 selection[name, round_] = _lowest_of_twins(still_named, held, ledger.twins_of(name, round_))
             elif request.rounds is None or round_ in request.rounds:
                 selection[name, round_] = held if left is None else pos.lowest(held, min(left, len(held)))
@@ -185,7 +185,7 @@ def _select_places(ledger: Ledger, user: str, places: Iterable[Place], pending: 
         by_upload.setdefault((name, round_), []).append(position)
     selection = {}
     for (name, round_), listed in sorted(by_upload.items()):
-        named, held = pos.of(listed), _held(ledger, name, round_, pending)
+        named, held = pos.from_values(listed), _held(ledger, name, round_, pending)
         missing = pos.minus(named, held)
         if len(missing):
             raise RequestError(f"user {user!r} has no retained sample {int(missing[0])} of round {round_}")
@@ -227,7 +227,7 @@ def _lowest_of_twins(named: Positions, held: Positions, twins: Mapping[int, byte
     identical: dict[bytes, list[int]] = {}
     for position in pos.array(held).tolist():
         identical.setdefault(twins[position], []).append(position)
-    return pos.of(identical[twins[position]].pop(0) for position in pos.array(named).tolist())
+    return pos.from_values(identical[twins[position]].pop(0) for position in pos.array(named).tolist())
 
 
 def _listed(rounds: Iterable[int], most: int = 8) -> str:

@@ -74,17 +74,17 @@ class State:
         self.lock = RLock()  # of ledger and memory; never held during a training
         self.changes = 0
         """The number of changes: deletions, damaged sub-models and reloads after an error."""
-        self.reloads = 0
+        self.reader_refreshes = 0
         """How often a device that only reads has taken over changes of the writing process."""
         self._touched: dict[int, int] = {}  # the number of the last change that touched each shard
-        self._reloaded = 0  # the number of the last change that reloaded everything
+        self._last_reload = 0  # the number of the last change that reloaded everything
 
     # Reading
 
     @property
-    def loading(self) -> tuple[int, int]:
+    def load_version(self) -> tuple[int, int]:
         """Numbers that change whenever ledger and memory were loaded again, after an error or on a reader."""
-        return self._reloaded, self.reloads
+        return self._last_reload, self.reader_refreshes
 
     @property
     def read_only(self) -> bool:
@@ -136,7 +136,7 @@ class State:
         try:
             return self.memory.shelf.get(key)
         except DamageError:
-            if self.look():
+            if self.refresh_if_reader():
                 raise  # the writing process has destroyed it
             self.touch([key.shard])  # a training that started from it starts again
             self.memory.discard(key)
@@ -152,7 +152,7 @@ class State:
 
     def current(self, shard: int, since: int) -> bool:
         """Return whether a shard is unchanged since the change number `since`: nothing forgotten, nothing damaged."""
-        return max(self._touched.get(shard, 0), self._reloaded) <= since
+        return max(self._touched.get(shard, 0), self._last_reload) <= since
 
     def sending(self, shard: int) -> Callable[[float], None]:
         """Return a function that records, durably, that samples of a shard are about to be sent to another machine.
@@ -170,16 +170,16 @@ class State:
         """Load ledger and memory from the disk again, after an error; a device in memory does nothing."""
         if self._storage is not None:
             self.changes += 1
-            self._reloaded = self.changes
+            self._last_reload = self.changes
             self._storage.load(self.memory)
 
-    def look(self) -> bool:
+    def refresh_if_reader(self) -> bool:
         """On a device that only reads, take over what the writing process has changed; return whether it has."""
         if self._storage is None or not self._storage.read_only:
             return False
         with self.lock:
             changed = self._storage.refresh(self.memory)
-            self.reloads += changed
+            self.reader_refreshes += changed
             return changed
 
     def __getstate__(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from itertools import groupby
@@ -11,7 +12,7 @@ from typing import Any
 from cause.common.hashing import digest, training_seed
 from cause.engine.chain import Chain
 from cause.engine.environments import absent, choose
-from cause.engine.executor import Executor, ShardError, ShardWork, Task
+from cause.engine.executor import Executor, ShardError, ShardWork, Task, cancel_unless
 from cause.engine.learner import Learner, Predictor
 from cause.engine.ledger import Segment, Selection
 from cause.engine.memory import SubModel
@@ -35,7 +36,7 @@ class Training:
 
     Parameters
     ----------
-    held
+    state
         Ledger and memory.
     rehearsal
         Chooses the earlier samples that each segment repeats.
@@ -47,11 +48,10 @@ class Training:
         Of the segments that a shard is trained on in one go, store only the newest sub-model.
     """
 
-    def __init__(self, held: State, rehearsal: Rehearsal, key: bytes, shards: int, *, newest_only: bool) -> None:
-        self._held, self._rehearsal, self._key, self._newest_only = held, rehearsal, key, newest_only
+    def __init__(self, state: State, rehearsal: Rehearsal, key: bytes, shards: int, *, newest_only: bool) -> None:
+        self._state, self._rehearsal, self._key, self._newest_only = state, rehearsal, key, newest_only
         self._shards = shards
         self._one_at_a_time = RLock()
-        self._pass_began = 0  # `State.changes` when the current pass began
         # segments that fail although none of their uploads fails alone, with `State.changes` at that time
         self._fails_together: dict[SegmentKey, int] = {}
         self.failed: dict[int, Exception] = {}
@@ -60,16 +60,16 @@ class Training:
 
     # Deletions
 
-    def refuse(self, samples: int) -> None:
+    def check_capacity(self, samples: int) -> None:
         """Do nothing: a sub-model can be trained on any number of samples."""
 
     def plan(self, selection: Selection) -> list[ShardPlan]:
         """Return which shards a deletion would touch and what their retraining would cost; change nothing."""
-        return plan(self._held.ledger, self._held.memory, selection, self._rehearsal.share)
+        return plan(self._state.ledger, self._state.memory, selection, self._rehearsal.share)
 
     def delete(self, selection: Selection, plans: Sequence[ShardPlan]) -> list[SegmentKey]:
         """Delete samples, and drop every sub-model at or after the first touched segment of each shard."""
-        ledger, memory = self._held.ledger, self._held.memory
+        ledger, memory = self._state.ledger, self._state.memory
         ledger.delete(selection)
         for shard_plan in plans:
             ledger.reinstate(shard_plan.first)
@@ -89,7 +89,7 @@ class Training:
         executor: Executor,
         watch: Watch | None = None,
         stop: Callable[[], bool] | None = None,
-        except_: Sequence[int] = (),
+        skip_shards: Sequence[int] = (),
         *,
         once: bool = False,
     ) -> tuple[list[SegmentKey], int]:
@@ -103,7 +103,7 @@ class Training:
             Called after each epoch.
         stop
             Called after each segment; if it returns true, the other segments wait for the next call.
-        except_
+        skip_shards
             Shards to leave out.
         once
             Leave shards whose samples are forgotten during the call to the next one.
@@ -120,13 +120,14 @@ class Training:
         """
         trained: list[SegmentKey] = []
         failed: dict[int, Exception] = {}
-        rsn, held = 0, self._held
+        rsn, state = 0, self._state
         with self._one_at_a_time:
             stopped, again = False, True
             while again and not stopped:
                 unfinished: set[int] = set()
+                waiting = self._list_waiting({*skip_shards, *failed})
                 try:
-                    for key, retrained in self._pass(learner, executor, watch, {*except_, *failed}, unfinished):
+                    for key, retrained in self._pass(learner, executor, watch, waiting, unfinished):
                         trained.append(key)
                         rsn += retrained
                         stopped = stop is not None and stop()
@@ -137,7 +138,7 @@ class Training:
                     again = True
                 except ShardError as error:
                     try:
-                        if not self._quarantine(learner, executor, error):
+                        if not self._quarantine(learner, executor, error, waiting.changes):
                             failed[error.shard] = error.cause
                     except Cancelled:
                         stopped = True
@@ -145,28 +146,32 @@ class Training:
                     continue
                 if again and not stopped:
                     stopped = once or (stop is not None and stop())
-            with held.lock:
-                held.journal.caught_up(held.waiting())
+            with state.lock:
+                state.journal.caught_up(state.waiting())
                 self.failed = self._still_failed(failed)
-                held.journal.failed({shard: error_name(error) for shard, error in self.failed.items()})
+                state.journal.failed({shard: error_name(error) for shard, error in self.failed.items()})
         if failed:
             raise failed[min(failed)]
         return trained, rsn
 
+    def _list_waiting(self, skip_shards: Collection[int]) -> "_Waiting":
+        """Return the segments to train now, of all shards but some."""
+        state = self._state
+        with state.lock:
+            shards = [shard for shard in state.ledger.shards() if shard not in skip_shards]
+            waiting = _Waiting(state.changes, [pair for shard in shards for pair in self.behind(shard)])
+            if waiting.lessons:
+                state.memory.policy.begin()
+        return waiting
+
     def _pass(
-        self, learner: Learner, executor: Executor, watch: Watch | None, except_: Collection[int], unfinished: set[int]
+        self, learner: Learner, executor: Executor, watch: Watch | None, waiting: "_Waiting", unfinished: set[int]
     ) -> Generator[tuple[SegmentKey, int], None, None]:
         """Train all waiting segments; yield each one once it is stored, with the number of samples trained on again.
 
         Adds to `unfinished` the shards that meanwhile lost samples to a request, or a sub-model to damage.
         """
-        held = self._held
-        with held.lock:
-            changes = self._pass_began = held.changes
-            shards = [shard for shard in held.ledger.shards() if shard not in except_]
-            lessons = [pair for shard in shards for pair in self.behind(shard)]
-            if lessons:
-                held.memory.policy.begin()
+        state, changes, lessons = self._state, waiting.changes, waiting.lessons
         if not lessons:
             return  # before the learner is used: loading it takes seconds
         before: dict[int, SegmentKey] = {}  # by shard: the last segment of this pass
@@ -176,14 +181,13 @@ class Training:
         tally = Tally({segment.key: lesson.total for segment, lesson in lessons}, watch)
 
         def on_epoch(segment: SegmentKey, epoch: int, epochs: int) -> None:
-            if not held.current(segment.shard, changes):
-                raise Cancelled("the data was forgotten while it was trained on")
+            cancel_unless(state.current(segment.shard, changes))
             tally.record(segment, epoch, epochs)
 
         with closing(executor.train(learner, work, on_epoch)) as blobs:
             for (segment, lesson), blob in zip(lessons, blobs, strict=True):
-                with held.lock:
-                    if blob is None or not held.current(segment.key.shard, changes):
+                with state.lock:
+                    if blob is None or not state.current(segment.key.shard, changes):
                         unfinished.add(segment.key.shard)
                         continue
                     retrained = lesson.total if segment.trained else 0
@@ -192,11 +196,11 @@ class Training:
                         identity = self._identity(digest("recipe", learner.recipe_digest, environment), segment, lesson)
                         sub_model = SubModel(segment.key, identity, learner.stored_bytes(blob), environment)
                         previous = before.get(segment.key.shard) if self._newest_only else None
-                        evicted = held.memory.admit(sub_model, blob, instead_of=previous)
+                        evicted = state.memory.admit(sub_model, blob, instead_of=previous)
                         segment.trained = True
-                        held.journal.trained(segment.key, evicted, retrained)
+                        state.journal.trained(segment.key, evicted, retrained)
                     except BaseException:
-                        held.reload()
+                        state.reload()
                         raise
                 before[segment.key.shard] = segment.key
                 yield segment.key, retrained
@@ -214,13 +218,13 @@ class Training:
         ShardError
             For the first of the shards whose environment the executor does not offer.
         """
-        room, held = executor.environments(learner), self._held
-        with held.lock:
+        room, state = executor.environments(learner), self._state
+        with state.lock:
             if set(room) != {learner.environment}:
                 chosen = {shard: choose(shard, room) for shard in range(self._shards) if not self._is_placed(shard)}
                 if chosen:
-                    held.journal.placed(chosen)
-                    held.memory.environments.update(chosen)
+                    state.journal.placed(chosen)
+                    state.memory.environments.update(chosen)
             environments = {shard: self.environment_of(shard, learner) for shard in by_shard}
         for shard, environment in environments.items():
             if environment not in room:
@@ -229,33 +233,36 @@ class Training:
 
     def _is_placed(self, shard: int) -> bool:
         """Return whether a shard has an environment: by a record, or because this device has trained it."""
-        memory = self._held.memory
+        memory = self._state.memory
         if shard in memory.environments or memory.stored_of(shard):
             return True
-        return any(segment.trained for segment in self._held.ledger.lineage(shard))
+        return any(segment.trained for segment in self._state.ledger.lineage(shard))
 
     def environment_of(self, shard: int, learner: Learner) -> str:
         """Return the environment that a shard is trained in: the recorded one, or else this device's."""
-        return self._held.memory.environments.get(shard) or learner.environment
+        return self._state.memory.environments.get(shard) or learner.environment
 
     def _still_failed(self, failed: dict[int, Exception]) -> dict[int, Exception]:
         """Return the last error of each waiting shard, those that this call left out included."""
-        waiting = set(self._held.waiting())
+        waiting = set(self._state.waiting())
         return {shard: error for shard, error in {**self.failed, **failed}.items() if shard in waiting}
 
-    def _quarantine(self, learner: Learner, executor: Executor, error: ShardError) -> bool:
-        """After a failed training, quarantine the uploads that fail alone; return whether to train again at once."""
-        held, key, since = self._held, error.segment, self._pass_began
-        if is_passing(error.cause) or held.current(key.shard, self._fails_together.get(key, -1)):
+    def _quarantine(self, learner: Learner, executor: Executor, error: ShardError, since: int) -> bool:
+        """After a failed training, quarantine the uploads that fail alone; return whether to train again at once.
+
+        `since` is `State.changes` when the segments of the failed training were listed.
+        """
+        state, key = self._state, error.segment
+        if is_passing(error.cause) or state.current(key.shard, self._fails_together.get(key, -1)):
             return False  # the same samples were judged before, and none of them fails alone
-        current = partial(held.current, key.shard, since)
-        with held.lock:
+        current = partial(state.current, key.shard, since)
+        with state.lock:
             if not current():
                 return True
-            pieces = held.ledger.lineage(key.shard)[key].pieces
+            pieces = state.ledger.lineage(key.shard)[key].pieces
             environment = self.environment_of(key.shard, learner)
-        failing = verdicts(learner, executor, key, pieces, current, held.sending(key.shard), environment)
-        with held.lock:
+        failing = verdicts(learner, executor, key, pieces, current, state.sending(key.shard), environment)
+        with state.lock:
             if not current():
                 return True
             if not failing:
@@ -263,30 +270,30 @@ class Training:
                     self._fails_together[key] = since
                 return False
             try:
-                held.touch([key.shard])
-                held.ledger.quarantine(key, failing)
+                state.touch([key.shard])
+                state.ledger.quarantine(key, failing)
             except BaseException:
-                held.reload()
+                state.reload()
                 raise
-            held.journal.quarantined(key, len(failing))
+            state.journal.quarantined(key, len(failing))
         return True
 
     def behind(self, shard: int) -> Iterable[tuple[Segment, Lesson]]:
         """Return the segments after a shard's head, each with its lesson; none if the shard is up to date."""
-        held = self._held
-        if held.up_to_date(shard):
+        state = self._state
+        if state.up_to_date(shard):
             return ()
-        head = held.memory.head(shard)
-        return self._rehearsal.lessons(held.ledger.lineage(shard), head.key if head else None)
+        head = state.memory.head(shard)
+        return self._rehearsal.lessons(state.ledger.lineage(shard), head.key if head else None)
 
     def _work(self, shard: int, lessons: Sequence[tuple[Segment, Lesson]], changes: int, environment: str) -> ShardWork:
         tasks = [Task(lesson, training_seed(self._key, *segment.key), environment) for segment, lesson in lessons]
-        current = partial(self._held.current, shard, changes)
-        return ShardWork(shard, partial(self._held.head_blob, shard), tasks, current, self._held.sending(shard))
+        current = partial(self._state.current, shard, changes)
+        return ShardWork(shard, partial(self._state.head_blob, shard), tasks, current, self._state.sending(shard))
 
     def _identity(self, recipe: bytes, segment: Segment, lesson: Lesson) -> bytes:
         """Digest of everything that the sub-model after a shard's head is made from."""
-        head, seed = self._held.memory.head(segment.key.shard), training_seed(self._key, *segment.key)
+        head, seed = self._state.memory.head(segment.key.shard), training_seed(self._key, *segment.key)
         rehearsed = NONE
         if lesson.rehearsed:
             rehearsed = digest(*(upload.names(positions) for upload, positions in lesson.rehearsed))
@@ -299,7 +306,7 @@ class Training:
 
     def predictor(self, learner: Learner, head: SubModel) -> Predictor:
         """Return a function that predicts with a head, which it decodes at each call."""
-        blob = self._held.load(head.key)
+        blob = self._state.load(head.key)
         return lambda x: learner.predict(learner.decode(blob), x)
 
     def close(self) -> None:
@@ -324,22 +331,22 @@ class Training:
         DamageError
             If a stored sub-model cannot be read.
         """
-        held = self._held
-        with held.lock:
-            chosen = [shard for shard in held.ledger.shards() if shards is None or shard in shards]
+        state = self._state
+        with state.lock:
+            chosen = [shard for shard in state.ledger.shards() if shards is None or shard in shards]
         return [chain for shard in chosen if (chain := self._chain(learner, shard)).lessons]
 
     def _chain(self, learner: Learner, shard: int) -> Chain:
-        held = self._held
+        state = self._state
         while True:
-            with held.lock:
-                since, reloads = held.changes, held.reloads
-                sub_models = [held.memory[key] for key in held.memory.stored_of(shard)]
-                lessons = [lesson for _, lesson in self._rehearsal.lessons(held.ledger.lineage(shard), None)]
+            with state.lock:
+                since, refreshes = state.changes, state.reader_refreshes
+                sub_models = [state.memory[key] for key in state.memory.stored_of(shard)]
+                lessons = [lesson for _, lesson in self._rehearsal.lessons(state.ledger.lineage(shard), None)]
             # one by one: other threads get the lock in between
             read = {sub_model.key: self._stored(sub_model) for sub_model in sub_models}
             stored = {key: contents for key, contents in read.items() if contents is not None}
-            if held.current(shard, since) and held.reloads == reloads:
+            if state.current(shard, since) and state.reader_refreshes == refreshes:
                 newest = max(stored, default=None)  # later segments may fail to train, and have nothing to compare
                 links = [
                     (lesson, training_seed(self._key, *lesson.segment), stored.get(lesson.segment))
@@ -350,13 +357,13 @@ class Training:
 
     def _stored(self, sub_model: SubModel) -> tuple[str, bytes] | None:
         """Return the environment and the bytes of a sub-model; None if it was evicted."""
-        memory = self._held.memory
-        with self._held.lock:
+        memory = self._state.memory
+        with self._state.lock:
             while sub_model.key in memory and memory[sub_model.key] == sub_model:
                 try:
                     return sub_model.environment, memory.shelf.get(sub_model.key)
                 except DamageError:
-                    if not self._held.look():  # on a reader, the writing process may have evicted it
+                    if not self._state.refresh_if_reader():  # on a reader, the writing process may have evicted it
                         raise
             return None
 
@@ -365,3 +372,12 @@ class Training:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _one_at_a_time=RLock())
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """The segments to train in one pass."""
+
+    changes: int
+    """`State.changes` when they were listed."""
+    lessons: Sequence[tuple[Segment, Lesson]]

@@ -12,7 +12,7 @@ Table = NDArray[np.float64]
 Rule = Callable[[Probabilities, NDArray[np.floating]], Table]
 
 
-def shares(vote: str, probabilities: Probabilities, weights: NDArray[np.floating]) -> Table:
+def vote_proba(vote: str, probabilities: Probabilities, weights: NDArray[np.floating]) -> Table:
     """Return the share of each label: one row a sample, one column a class, each row summing to 1.
 
     The label that the vote chooses has the largest share. After a tie, it is larger by the last bit.
@@ -28,9 +28,9 @@ def shares(vote: str, probabilities: Probabilities, weights: NDArray[np.floating
 
     Examples
     --------
-    >>> shares("majority", np.array([[[.9, .1]], [[.4, .6]], [[.4, .6]]]), np.ones(3)).round(2)
+    >>> vote_proba("majority", np.array([[[.9, .1]], [[.4, .6]], [[.4, .6]]]), np.ones(3)).round(2)
     array([[0.33, 0.67]])
-    >>> tied = shares("majority", np.array([[[.6, .4]], [[.1, .9]]]), np.ones(2))
+    >>> tied = vote_proba("majority", np.array([[[.6, .4]], [[.1, .9]]]), np.ones(2))
     >>> tied.round(2), tied.argmax(axis=1)
     (array([[0.5, 0.5]]), array([1]))
     """
@@ -44,8 +44,8 @@ def shares(vote: str, probabilities: Probabilities, weights: NDArray[np.floating
 
 def _rule_of(vote: str) -> Rule:
     """Return the rule of a vote. A vote of another package may have one as its attribute `shares`."""
-    if vote in SHARES:
-        return SHARES[vote]
+    if vote in VOTE_PROBA:
+        return VOTE_PROBA[vote]
     rule: Rule | None = getattr(VOTES[vote], "shares", None)
     return rule or (lambda probabilities, weights: _all_or_nothing(VOTES[vote](probabilities, weights), probabilities))
 
@@ -85,7 +85,7 @@ def _scaled(table: Table) -> Table:
     return np.asarray(table / table.sum(axis=1, keepdims=True))
 
 
-SHARES: Registry[Rule] = Registry(
+VOTE_PROBA: Registry[Rule] = Registry(
     "vote",
     {
         "majority": majority,

@@ -19,7 +19,7 @@ from cause.common.zeroize import overwrite_freed_memory
 from cause.engine.learner import Learner
 from cause.errors import LearnerError
 from cause.executors.spawning import ScriptlessContext
-from cause.learners.trial import after, shape_of, try_out
+from cause.learners.trial import digest_after_other_lessons, shape_of, try_out
 
 ORDERS = ((), (1,))
 """The lessons that each process trains before the one that is compared."""
@@ -114,7 +114,7 @@ def _run(pipe: Connection, sent: bytes, shape: tuple[int, ...], earlier: tuple[i
     overwrite_freed_memory()
     try:
         learner: Learner = pickle.loads(sent)  # noqa: S301 - of the process that started this one
-        answer: bytes | str = after(learner, shape, earlier)
+        answer: bytes | str = digest_after_other_lessons(learner, shape, earlier)
     except Exception as error:  # a user's network may raise anything
         answer = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
     pipe.send(answer)

@@ -9,7 +9,7 @@ from cause.engine.samples import SegmentKey
 from cause.errors import Cancelled
 
 
-class Here:
+class InProcess:
     """An executor that trains in the caller's process and thread."""
 
     def __init__(self) -> None:
@@ -24,23 +24,28 @@ class Here:
         self, learner: Learner, work: Sequence[ShardWork], on_epoch: OnEpoch
     ) -> Generator[bytes | None, None, None]:
         """Yield the encoded sub-model of every task (see `Executor.train`)."""
-        for shard in work:
-            blob: bytes | None = None
-            for number, task in enumerate(shard.tasks):
-                if shard.current():
-                    self._raise_if_stopped()
-                    try:
-                        parent = blob if number else shard.parent()
-                        blob = train_segment(learner, parent, task, self._tick(on_epoch, task.lesson.segment))
-                        self.in_flight_bytes = max(self.in_flight_bytes, len(blob))
-                    except Cancelled:
-                        if shard.current():
-                            raise
-                    except Exception as error:
-                        if shard.current():
-                            raise ShardError(task.lesson.segment, error) from error
-                        # else: samples were forgotten, and destroyed while they were read or trained on
-                yield blob if shard.current() else None
+        try:
+            for shard in work:
+                blob: bytes | None = None
+                for number, task in enumerate(shard.tasks):
+                    if shard.current():
+                        self._raise_if_stopped()
+                        try:
+                            parent = blob if number else shard.parent()
+                            blob = train_segment(learner, parent, task, self._tick(on_epoch, task.lesson.segment))
+                            self.in_flight_bytes = max(self.in_flight_bytes, len(blob))
+                        except Cancelled:
+                            if shard.current():
+                                raise
+                        except Exception as error:
+                            if shard.current():
+                                raise ShardError(task.lesson.segment, error) from error
+                            # else: samples were forgotten, and destroyed while they were read or trained on
+                    yield blob if shard.current() else None
+            self._raise_if_stopped()  # a stop after the last epoch is not one of the next call
+        except GeneratorExit:
+            self._stop = False  # the caller has ended the call that was to be stopped
+            raise
 
     def _tick(self, on_epoch: OnEpoch, segment: SegmentKey) -> Tick:
         def tick(done: int, total: int) -> None:
@@ -50,13 +55,14 @@ class Here:
         return tick
 
     def _raise_if_stopped(self) -> None:
-        stop, self._stop = self._stop, False
-        if stop:
+        if self._stop:
+            self._stop = False
             raise Cancelled("training was stopped")
 
     def cancel(self, shards: Collection[int] | None = None) -> None:
         """Stop after the current epoch. Training of single shards stops because their work is no longer current."""
-        self._stop = self._stop or shards is None
+        if shards is None:
+            self._stop = True
 
     def retire(self, shards: Collection[int]) -> None:
         """Do nothing: the memory is the caller's."""

@@ -232,6 +232,11 @@ class WorkerPool(ABC):
                         waiting_bytes = sum(len(blob) for other in shards for blob in other.done)
                         self.in_flight_bytes = max(self.in_flight_bytes, waiting_bytes)
                     yield shard.take(number)
+            self._raise_if_stopped()  # a stop after the last segment is not one of the next call
+        except GeneratorExit:
+            with self._lock:
+                self._stop = False  # the caller has ended the call that was to be stopped
+            raise
         finally:
             with self._lock:
                 self._shards = []

@@ -15,7 +15,7 @@ from cause.engine.presets import ADDITIVE_SYSTEM, parse_system
 from cause.engine.progress import Progress
 from cause.lab.clean_room import clean_room, compare, equals_scratch
 from cause.lab.digits import BRIGHTEST, CLASSES, SHAPE, share_out
-from cause.lab.reproduce.place import check_processes
+from cause.lab.reproduce.resources import check_processes
 from cause.lab.reproduce.summary import Panel, Series
 from cause.lab.simulate import Setting, simulate
 from cause.learners.additive import AdditiveLearner

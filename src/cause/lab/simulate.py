@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cause.device.device import Cause
-from cause.engine.composition import settled
+from cause.engine.composition import with_pruning_decided
 from cause.engine.presets import ADDITIVE, System, paper_sub_model_bytes
 from cause.engine.progress import Progress
 from cause.errors import InputError
@@ -116,7 +116,7 @@ def device_for(trace: Trace, system: System, setting: Setting) -> Cause:
     def size(composed: System) -> int:
         return setting.sub_model_bytes or paper_sub_model_bytes(composed, setting.backbone)
 
-    system = settled(system, size, shards, setting.memory, setting.slots)
+    system = with_pruning_decided(system, size, shards, setting.memory, setting.slots)
     return Cause(
         learner=CountingSums(size(system)) if additive else CountingLearner(size(system)),
         system=system,

@@ -121,7 +121,7 @@ def _forget_fields(request: Request) -> dict[str, Any]:
     if request.count is not None:
         fields["count"] = request.count
     if request.samples is not None:
-        fields["positions"] = pos.to_text(pos.of(position for _, position in samples))
+        fields["positions"] = pos.to_text(pos.from_values(position for _, position in samples))
     return fields
 
 

@@ -39,7 +39,7 @@ def decode(blob: bytes) -> dict[str, torch.Tensor]:
     try:
         magic, width, length, digest = _HEAD.unpack_from(blob)
         if magic != MAGIC:
-            raise LearnerError("not a stored sub-model of this version")
+            raise LearnerError(f"not a stored sub-model of this version: it begins with {magic!r}, not {MAGIC!r}")
         shuffled = zstandard.ZstdDecompressor().decompress(blob[_HEAD.size :], max_output_size=length)
         plain = _unshuffle(shuffled, width)
     except (struct.error, zstandard.ZstdError, ValueError):

@@ -17,9 +17,10 @@ from cause.engine.samples import Lesson, Upload
 
 
 class DeferredLearner(Learner):
-    """Passes every call on to a learner that is made at the first call.
+    """Passes calls on to a learner that is made at the first call.
 
-    Recipe digest, size and number of classes come from the home; they do not need the learner.
+    Recipe digest, size and number of classes come from the home; they do not need the learner. Nor does `law`, which is
+    `REPLAYED`, or `as_written`: what `load` makes has the settings of the home already.
 
     Parameters
     ----------
@@ -125,6 +126,10 @@ class DeferredLearner(Learner):
         return self.loaded().recipe
 
     @property
+    def prunes(self) -> bool:
+        return self.loaded().prunes
+
+    @property
     def input_shape(self) -> tuple[int, ...] | None:
         return self.loaded().input_shape
 
@@ -155,6 +160,9 @@ class DeferredLearner(Learner):
 
     def shortened(self) -> Learner:
         return self.loaded().shortened()
+
+    def unrounded(self) -> Learner:
+        return self.loaded().unrounded()
 
     @property
     def tokens(self) -> int | None:

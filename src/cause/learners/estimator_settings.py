@@ -11,7 +11,7 @@ ARRAY, NONE = "array", "none"
 """Keys of tables that stand for a numpy array, and for None where that is not the default."""
 
 
-def settled(estimator: Any, classes: int) -> Any:
+def normalized(estimator: Any, classes: int) -> Any:
     """Return a new estimator with the same settings: numbers of numpy and labels in tables as those of Python.
 
     Raises
@@ -22,9 +22,9 @@ def settled(estimator: Any, classes: int) -> Any:
     Examples
     --------
     >>> from sklearn.linear_model import SGDClassifier
-    >>> settled(SGDClassifier(class_weight={np.int64(0): 1, np.int64(1): np.float64(2.5)}), 2).class_weight
+    >>> normalized(SGDClassifier(class_weight={np.int64(0): 1, np.int64(1): np.float64(2.5)}), 2).class_weight
     {0: 1, 1: 2.5}
-    >>> settled(SGDClassifier(class_weight={0: 1.0, 7: 2.0}), 3)
+    >>> normalized(SGDClassifier(class_weight={0: 1.0, 7: 2.0}), 3)
     Traceback (most recent call last):
     cause.errors.InputError: class_weight names class 7, but there are 3 classes (from 0)
     """

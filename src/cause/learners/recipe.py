@@ -197,7 +197,7 @@ class Recipe:
         return replace(self, **of_system, min_steps=system.min_steps if self.min_steps is None else self.min_steps)
 
     @property
-    def settled(self) -> "Recipe":
+    def with_defaults(self) -> "Recipe":
         """Return the recipe with defaults for what a system would set: no pruning, full precision, no least steps."""
         return replace(
             self,
@@ -210,7 +210,7 @@ class Recipe:
     @property
     def digest(self) -> bytes:
         """Digest of the recipe, which is part of every sub-model's identity."""
-        parts = asdict(self.settled)
+        parts = asdict(self.with_defaults)
         parts = {
             name: value for name, value in parts.items() if value not in ADDED.get(name, ()) and name not in UNDIGESTED
         }

@@ -22,7 +22,7 @@ from cause.engine.presets import System
 from cause.engine.progress import Tick, silent
 from cause.engine.samples import Lesson, Piece, Upload, arrays_of
 from cause.errors import ArrivalError, DivergedError, InputError, LearnerError
-from cause.learners.estimator_settings import settled, to_plain
+from cause.learners.estimator_settings import normalized, to_plain
 
 FAMILIES = ("SGDClassifier", "Perceptron", "GaussianNB", "MultinomialNB", "BernoulliNB", "ComplementNB")
 """Estimators whose fitted state is arrays and numbers, and whose `partial_fit` goes on from it."""
@@ -81,7 +81,7 @@ class SklearnLearner(Learner):
         if features < 1 or epochs < 1:
             raise InputError(f"features (numbers in an input) and epochs are at least 1, not {features} and {epochs}")
         self._classes, self._features, self.epochs = classes, features, epochs
-        self._uncomposed = settled(estimator, classes)
+        self._uncomposed = normalized(estimator, classes)
         self._compose(robust=False, min_steps=0)
 
     def _compose(self, *, robust: bool, min_steps: int) -> None:

@@ -14,7 +14,7 @@ from cause.engine.learner import Learner
 from cause.engine.presets import ADDITIVE
 from cause.engine.samples import Lesson, Piece, SegmentKey
 from cause.errors import CauseError, LearnerError
-from cause.learners.user_state import Remembered
+from cause.learners.user_state import UserStateSnapshot
 
 SAMPLES = 4
 """The number of noise samples in a lesson of the trial."""
@@ -62,14 +62,12 @@ def try_out(learner: Learner, shape: tuple[int, ...] | None = None) -> None:
         raise
     except Exception as error:  # a user's network may raise anything
         line = (str(error).splitlines() or [""])[0]
-        recipe = learner.recipe
-        pruned = getattr(recipe, "pruning", "none") != "none"
-        way_out = "; if it works with pruning=none in the system, pruning is the reason" if pruned else ""
+        way_out = "; if it works with pruning=none in the system, pruning is the reason" if learner.prunes else ""
         fails = f"the learner fails on inputs of shape {shape}: {type(error).__name__}: {line}{way_out}"
         raise LearnerError(fails) from None
 
 
-def after(learner: Learner, shape: tuple[int, ...], earlier: Sequence[int]) -> bytes:
+def digest_after_other_lessons(learner: Learner, shape: tuple[int, ...], earlier: Sequence[int]) -> bytes:
     """Train lesson 0 after some other lessons, predict, and train on; the result must not depend on the others.
 
     The others are trained again before the sub-model is used: code may keep what every training from scratch replaces,
@@ -108,7 +106,7 @@ class _Trial:
     def run(self) -> None:
         learner = self._learner
         code = learner.users_code
-        before = None if code is None else Remembered(*code())
+        before = None if code is None else UserStateSnapshot(*code())
         first = self._trained(0)
         if code is None and learner.recipe is not None:  # a model of this package, which keeps no state
             self._check_answers(learner.decode(first))

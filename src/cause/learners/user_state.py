@@ -1,8 +1,8 @@
 """What a user's code may remember between two trainings: class attributes, closures, globals, generators of its own.
 
 A network is made anew for each segment, so its own attributes are lost with it. Values that its code keeps elsewhere
-stay: then a sub-model depends on what was trained before it, which no replay can repeat. `Remembered` looks at these
-places before and after a training on a few noise samples.
+stay: then a sub-model depends on what was trained before it, which no replay can repeat. `UserStateSnapshot` looks at
+these places before and after a training on a few noise samples.
 """
 
 import hashlib
@@ -23,13 +23,13 @@ MOST_BYTES, MOST_ITEMS = 1 << 24, 10_000
 Restore = Callable[[], None]
 
 
-class Remembered:
-    """The places where classes and functions of a user keep something, as they are now.
+class UserStateSnapshot:
+    """A snapshot of class attributes, closures and globals of a user's code.
 
     >>> class Network:
     ...     __module__ = "yours"
     ...     seen = []
-    >>> before = Remembered([Network], [])
+    >>> before = UserStateSnapshot([Network], [])
     >>> Network.seen.append(3)
     >>> before.changed()
     ["'seen' of class Network"]

@@ -16,11 +16,10 @@ from starlette.routing import Match, Mount
 from starlette.staticfiles import StaticFiles
 
 from cause.common.version import __version__
-from cause.errors import BudgetError, CauseError, EmptyRoundError, InputError, RequestError
+from cause.errors import BudgetError, CauseError, EmptyRoundError, InputError, NoVotersError, RequestError
 from cause.service import problems
 from cause.service.middleware import ServiceMiddleware
 from cause.service.openapi import PUBLIC, openapi_schema
-from cause.service.predictor_cache import NoVotersError
 from cause.service.redact import redacted_message, redacted_traceback
 from cause.service.routes import bulk_erasures, device, evidence, meta, predictions, quarantine, tokens, users
 from cause.service.service import Service

@@ -10,21 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cause.device.device import Cause, Voter
-from cause.engine.ensemble import why_nobody_votes
+from cause.engine.ensemble import no_voters_reason
 from cause.engine.host_settings import own_error_modes
 from cause.engine.learner import Learner, Predictor
 from cause.engine.presets import ADDITIVE
 from cause.engine.samples import SegmentKey
 from cause.engine.voting import VOTES, Labels
-from cause.errors import CauseError
+from cause.errors import NoVotersError
 from cause.service.problems import ProblemError
 
 Name = tuple[SegmentKey, bytes]
 """A head: its key and its identity."""
-
-
-class NoVotersError(CauseError):
-    """Raised by a prediction when no shard has a trained head: nothing was learned yet, or all of it was forgotten."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +110,8 @@ class PredictorCache:
         while True:
             voters = self._device.voters()
             if not voters:
-                why = why_nobody_votes(self._device.state, "an operator starts one with POST /v1/repairs")
-                raise NoVotersError(f"nobody can vote: {why}")
+                why = no_voters_reason(self._device.state, "an operator starts one with POST /v1/repairs")
+                raise NoVotersError(f"no shard can vote: {why}")
             with own_error_modes():  # as in `Cause.predict`; inputs far from all that was learned overflow
                 predictors = self._load(voters)
                 if predictors is None:

@@ -21,7 +21,8 @@ from cause.device.energy.model import EnergyModel
 from cause.device.home.home import Home
 from cause.device.store.layout import DEVICE_KEY, Layout, not_a_home
 from cause.device.store.retrying import retried
-from cause.executors import Executor, Processes
+from cause.engine.executor import Executor
+from cause.executors import Processes
 from cause.executors.cluster.other_environments import REFUSE
 from cause.executors.cluster.resources import parse_per_worker
 from cause.executors.pool import WorkerPool

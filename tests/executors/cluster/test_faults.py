@@ -87,7 +87,7 @@ def test_a_device_that_is_killed_goes_on_at_the_next_opening(cluster, tmp_path, 
         assert process.stdout.readline() == b"opened\n"
         wait_until(lambda: len(workers()) == 2, 120)
         with opened(tmp_path / "home", Held(tmp_path), read_only=True) as reader:
-            wait_until(lambda: (reader.state.look(), reader.heads())[1], 120)
+            wait_until(lambda: (reader.state.refresh_if_reader(), reader.heads())[1], 120)
         process.send_signal(signal.SIGKILL)
     wait_until(lambda: not workers(), LEASE_S + 5)
     (tmp_path / "1").touch()

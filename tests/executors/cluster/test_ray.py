@@ -16,6 +16,7 @@ import pytest
 from cause.device.device import Cause
 from cause.errors import Cancelled
 from cause.executors.cluster import RayExecutor
+from cause.executors.cluster.status import workers_of
 from cause.learners import CountingLearner
 from cause.learners.sklearn import SklearnLearner
 from tests.clean_room import differences
@@ -139,7 +140,8 @@ def test_no_worker_of_a_forgotten_shard_is_left_when_cancel_returns(executor, ho
     wait_until(lambda: not alive(pid), 1)
     thread.join()
     assert got == [None]
-    pass_time(1.0)  # Ray says some time later that a worker ended
+    wait_until(lambda: not workers_of(executor._ray), 30)  # Ray knows that the worker ended, and could say so now
+    pass_time(0.2)
     assert capfd.readouterr() == ("", "")
 
 
@@ -166,7 +168,7 @@ def test_ray_holds_no_sample_while_one_is_trained_on_and_nobody_does_afterwards(
     (tmp_path / "0").touch()
     learning.join()
     device.forget("user-with-a-long-name")
-    pass_time(1.0)
+    wait_until(lambda: not any(alive(pid) for pid in training), 30)
     assert hits(ray_processes()) == {}
     assert files_with(x[0].tobytes()) == []
 
@@ -300,8 +302,7 @@ def test_a_worker_that_needs_a_card_or_more_memory_than_there_is_waits_for_it(ad
 
             thread = threading.Thread(target=train)
             thread.start()
-            wait_until(lambda: executor._busy, 30)
-            pass_time(1.0)
+            wait_until(lambda: [worker["node"] for worker in workers_of(executor._ray)] == [None], 30)
             assert not executor._busy[0].ready
             executor.cancel()
             assert stopped.wait(30)

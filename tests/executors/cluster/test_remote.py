@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from cause.engine.executor import ShardError
 from cause.errors import Cancelled, LearnerError
-from cause.executors import ShardError
 from cause.learners import CountingLearner
 from tests.executors.cluster.local_actor import LocalActor, LocalCluster
 from tests.executors.test_processes import shard_work

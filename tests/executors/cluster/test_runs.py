@@ -12,7 +12,7 @@ from cause.errors import InputError
 from cause.lab.reproduce import kinds, on_cluster
 from cause.lab.reproduce.cell import Cell
 from cause.lab.reproduce.figures import FIGURES
-from cause.lab.reproduce.place import Place
+from cause.lab.reproduce.resources import Resources
 from cause.lab.reproduce.runner import reproduce
 from cause.lab.reproduce.size import SIZES
 from tests.executors.cluster.nodes import local_cluster
@@ -45,8 +45,8 @@ def test_simulations_give_the_numbers_of_one_machine_and_go_on_where_they_were_s
         if number == 2:
             raise Stop
 
-    place = Place(cluster=on_cluster.Cluster(address))
-    reproduce(POLICIES, SMALL, Place(), tmp_path / "here", only=ONLY)
+    place = Resources(cluster=on_cluster.Cluster(address))
+    reproduce(POLICIES, SMALL, Resources(), tmp_path / "here", only=ONLY)
     with pytest.raises(Stop):
         reproduce(POLICIES, SMALL, place, tmp_path / "there", only=ONLY, on_done=stop)
     report = reproduce(POLICIES, SMALL, place, tmp_path / "there", only=ONLY)
@@ -79,11 +79,11 @@ def test_a_training_gives_the_numbers_of_one_machine(address, tmp_path):
     failing = Cell("train", {**cell.settings, "system": "nobody"})
     cluster, done = on_cluster.Cluster(address), []
     with pytest.raises(InputError, match="nobody"):
-        done.extend(cluster.run([failing, cell], Place(), None))  # pragma: no branch
-    (there,) = cluster.run([cell], Place(), None)
+        done.extend(cluster.run([failing, cell], Resources(), None))  # pragma: no branch
+    (there,) = cluster.run([cell], Resources(), None)
     from cause.lab.reproduce.runner import run_cell
 
-    here = run_cell(cell, Place())
+    here = run_cell(cell, Resources())
     for name in ("accuracy", "accuracy_of_heads", "samples_visited", "head_bytes", "replayed", "environment", "rsn"):
         assert there.result[name] == here.result[name]
 
@@ -104,7 +104,7 @@ def test_every_kind_of_run_gives_the_numbers_of_one_machine(address, tmp_path):
     pytest.importorskip("torch_pruning")
     here, there = tmp_path / "here", tmp_path / "there"
     for name, only in KINDS.items():
-        for place, folder in ((Place(), here), (Place(cluster=on_cluster.Cluster(address)), there)):
+        for place, folder in ((Resources(), here), (Resources(cluster=on_cluster.Cluster(address)), there)):
             reproduce([FIGURES[name]], TINY, place, folder, only=only)
     comparison = compare(here, there)
     assert comparison.differences == []
@@ -120,7 +120,7 @@ def test_every_kind_of_run_gives_the_numbers_of_one_machine(address, tmp_path):
 def test_a_node_of_other_versions_is_named(address, monkeypatch):
     monkeypatch.setattr(on_cluster, "__version__", "9.9")
     with pytest.raises(InputError, match=r"another environment: .*cause 9\.9 here"):
-        list(on_cluster.Cluster(address).run([Cell("control", {"shards": 4})], Place(), None))
+        list(on_cluster.Cluster(address).run([Cell("control", {"shards": 4})], Resources(), None))
 
 
 def test_a_trace_stays_on_this_machine(address, tmp_path, capsys):

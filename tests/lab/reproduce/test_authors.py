@@ -9,8 +9,8 @@ import torch
 from cause.lab.authors import network, softmax_twice
 from cause.lab.reproduce.cell import Cell, Done
 from cause.lab.reproduce.data import load_split
-from cause.lab.reproduce.place import Place
 from cause.lab.reproduce.recipes import RECIPES
+from cause.lab.reproduce.resources import Resources
 from cause.lab.reproduce.runner import run_cell
 from cause.lab.reproduce.summary import trained_size
 from tests.lab.reproduce.tiny import TINY
@@ -66,7 +66,7 @@ def test_the_start_is_used():
     cell = AUTHORS.training("digits", "cnn", "cause-no-sc", shards=2)[0]
     settings = {**cell.settings, "share": 0.05, "epochs": 1}
     accuracy = {
-        recipe: run_cell(Cell("train", {**settings, "recipe": recipe}), Place()).result["accuracy"]
+        recipe: run_cell(Cell("train", {**settings, "recipe": recipe}), Resources()).result["accuracy"]
         for recipe in ("authors", "paper")
     }
     # 36 samples a shard teach nothing in one epoch; the 1,438 of the start do

@@ -6,7 +6,7 @@ import pytest
 
 from cause.engine.presets import parse_system
 from cause.lab.reproduce.kinds import count
-from cause.lab.reproduce.place import Place
+from cause.lab.reproduce.resources import Resources
 from cause.lab.reproduce.simulations import count_cell
 from cause.lab.simulate import Setting, simulate
 from cause.lab.workload import Workload
@@ -17,7 +17,7 @@ SYSTEMS = ["cause", "sisa", "arcane", "omp-70", "omp-95", "frugal", "cause-no-sc
 
 
 def run(system, setting):
-    return count.run(count_cell(system, setting, SMALL, seeds=2).settings, Place())
+    return count.run(count_cell(system, setting, SMALL, seeds=2).settings, Resources())
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from cause.lab.reproduce import paper
 from cause.lab.reproduce.figures import FIGURES
-from cause.lab.reproduce.place import Place
+from cause.lab.reproduce.resources import Resources
 from cause.lab.reproduce.runner import reproduce, rewrite
 from cause.lab.reproduce.size import FULL, REDUCED, SHARDS, SYSTEMS
 from tests.lab.reproduce.tiny import ONLY, TINY
@@ -21,7 +21,7 @@ def made(tmp_path_factory, request):
     """One folder for all of them: they share runs."""
     out = tmp_path_factory.mktemp("reproduced")
     names = FIGURES if request.config.getoption("--long") else FIGURES.keys() - set(SLOW)
-    return out, reproduce([FIGURES[name] for name in FIGURES if name in names], TINY, Place(), out, only=ONLY)
+    return out, reproduce([FIGURES[name] for name in FIGURES if name in names], TINY, Resources(), out, only=ONLY)
 
 
 @pytest.mark.parametrize("name", quick_only(FIGURES, FIGURES.keys() - set(SLOW)))

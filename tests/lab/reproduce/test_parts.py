@@ -15,8 +15,8 @@ from cause.lab.reproduce.data import Split, at_hand, load_split
 from cause.lab.reproduce.figures import FIGURES
 from cause.lab.reproduce.kinds.train import Bill, Visits
 from cause.lab.reproduce.page import source_line
-from cause.lab.reproduce.place import Place
 from cause.lab.reproduce.recipes import ours, paper
+from cause.lab.reproduce.resources import Resources
 from cause.lab.reproduce.runner import run_cell
 from cause.lab.reproduce.size import QUICK
 from cause.learners.torch.batches import epochs_of
@@ -51,7 +51,7 @@ def test_our_recipe_visits_no_more_samples_than_the_papers(images, epochs):
 def test_the_recipes_learn_the_digits():
     settings = {**TINY.training("digits", "cnn", "cause-no-sc", shards=2)[0].settings, "share": 0.5, "epochs": 6}
     for recipe in ("paper", "ours", "authors"):
-        done = run_cell(Cell("train", {**settings, "recipe": recipe}), Place())
+        done = run_cell(Cell("train", {**settings, "recipe": recipe}), Resources())
         assert done.result["accuracy"] > 0.6, recipe
         assert done.result["samples_visited"] <= 6 * done.result["samples"], recipe
         assert done.result["replayed"]["mismatched"] == 0

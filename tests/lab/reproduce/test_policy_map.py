@@ -5,7 +5,7 @@ import pytest
 from cause.lab.reproduce.cell import Cell, Done
 from cause.lab.reproduce.figures.policy_map import FIGURE, FRESH, Place, places_of
 from cause.lab.reproduce.kinds import map as kind
-from cause.lab.reproduce.place import Place as Machine
+from cause.lab.reproduce.resources import Resources
 from cause.lab.reproduce.size import FULL, QUICK
 
 
@@ -14,7 +14,7 @@ def done(**changes):
     cell = FIGURE.cells(QUICK.changed(seeds=2))[0]
     settings = {**cell.settings, "users": 20, "samples": 1000, "rounds": 5, "ages": "recent:0.2", **changes}
     small = Cell("map", settings)
-    return Done(small, kind.run(settings, Machine(None, "cpu", 1, 1)), 1.0, {})
+    return Done(small, kind.run(settings, Resources(None, "cpu", 1, 1)), 1.0, {})
 
 
 def test_the_full_map_has_every_place():

@@ -9,8 +9,8 @@ from cause.lab.reproduce import paper
 from cause.lab.reproduce.cell import Cell, Done
 from cause.lab.reproduce.figures import FIGURES, maps
 from cause.lab.reproduce.kinds import run as run_kind
-from cause.lab.reproduce.place import Place
 from cause.lab.reproduce.readings import PRINTED, joined, split
+from cause.lab.reproduce.resources import Resources
 from cause.lab.reproduce.runner import run_cells
 from cause.lab.reproduce.size import FULL
 from cause.lab.reproduce.summary import Claim, Summary
@@ -25,7 +25,7 @@ def summary_of(name, seeds, **only):
         if cell.settings.get("reading") == "paper"
         and all(cell.settings.get(setting) in values for setting, values in only.items())
     ]
-    return FIGURES[name].summarise(run_cells(cells, Place(), lambda done, total: None))
+    return FIGURES[name].summarise(run_cells(cells, Resources(), lambda done, total: None))
 
 
 def test_every_system_of_the_reading_exists():
@@ -104,6 +104,6 @@ def test_a_map_is_that_of_simulations():
         for cell in maps.cells(replace(FULL, seeds=2, workload=2_000))
         if cell.settings["system"] == maps.FIXED and cell.settings["ages"] == "uniform"
     ]
-    mapped = run_kind("map", {**cell.settings, "slots": "8", "policies": "fibor"}, Place())
+    mapped = run_kind("map", {**cell.settings, "slots": "8", "policies": "fibor"}, Resources())
     count = FULL.counting("cause-no-sc", slots=8, samples=2_000, seeds=2)
-    assert mapped["rsn"]["fibor"]["8"] == run_kind("count", count.settings, Place())["rsn"]
+    assert mapped["rsn"]["fibor"]["8"] == run_kind("count", count.settings, Resources())["rsn"]

@@ -21,10 +21,10 @@ from cause.lab.reproduce import kinds, runner
 from cause.lab.reproduce.archive import Archive
 from cause.lab.reproduce.cell import Cell, Done
 from cause.lab.reproduce.figures import FIGURES
-from cause.lab.reproduce.place import Place
+from cause.lab.reproduce.resources import Resources
 from cause.lab.reproduce.runner import parse_only, reproduce, rewrite, wanted_cells, write_figure
 from tests.lab.reproduce.tiny import TINY
-from tests.waiting import pass_time, wait_until
+from tests.waiting import wait_until
 
 POLICIES = [FIGURES["policies"]]
 RUNS = 30
@@ -56,12 +56,12 @@ def test_what_was_stopped_goes_on_where_it_was(tmp_path, ran):
         raise Stopped
 
     with pytest.raises(Stopped):
-        reproduce(POLICIES, SMALL, Place(), tmp_path, on_done=stop)
+        reproduce(POLICIES, SMALL, Resources(), tmp_path, on_done=stop)
     assert len(ran) == len(list((tmp_path / "cells").iterdir())) == 1
-    report = reproduce(POLICIES, SMALL, Place(), tmp_path)
+    report = reproduce(POLICIES, SMALL, Resources(), tmp_path)
     assert (report.found, report.ran) == (1, RUNS - 1)
     assert len(ran) == RUNS
-    assert reproduce(POLICIES, SMALL, Place(), tmp_path).ran == 0
+    assert reproduce(POLICIES, SMALL, Resources(), tmp_path).ran == 0
     assert len(ran) == RUNS
 
 
@@ -78,7 +78,7 @@ def test_a_killed_process_loses_at_most_one_run(tmp_path):
         process.wait()
     kept = len(list(tmp_path.glob("cells/*.json")))
     assert kept
-    report = reproduce(POLICIES, replace(TINY, seeds=2, workload=50_000), Place(), tmp_path, only=only)
+    report = reproduce(POLICIES, replace(TINY, seeds=2, workload=50_000), Resources(), tmp_path, only=only)
     assert (report.found, report.ran) == (kept, 10 - kept)
 
 
@@ -86,7 +86,7 @@ ENDLESS = """
     import os, signal, sys
     from pathlib import Path
     from cause.lab.reproduce import runner
-    from cause.lab.reproduce.place import Place
+    from cause.lab.reproduce.resources import Resources
 
     def endless(cell, place):
         Path(sys.argv[1], str(os.getpid())).touch()
@@ -94,7 +94,7 @@ ENDLESS = """
 
     if __name__ == "__main__":
         runner.run_cell = endless
-        list(runner._several([1, 2], Place(), 2, None))
+        list(runner._several([1, 2], Resources(), 2, None))
 """
 
 
@@ -144,8 +144,8 @@ def _lives(pid):
 
 def test_another_setting_is_another_run(tmp_path, ran):
     only = {"slots": ["8"], "system": ["cause:policy=fifo"]}
-    assert reproduce(POLICIES, TINY, Place(), tmp_path, only=only).ran == 1
-    assert reproduce(POLICIES, replace(TINY, seeds=3), Place(), tmp_path, only=only).ran == 1
+    assert reproduce(POLICIES, TINY, Resources(), tmp_path, only=only).ran == 1
+    assert reproduce(POLICIES, replace(TINY, seeds=3), Resources(), tmp_path, only=only).ran == 1
     assert [settings["seeds"] for settings in ran] == [2, 3]
     settings = {"system": "cause", "share": 0.5, "epochs": 3, "device": "cpu", "recipe": "paper", "seed": 0}
     key = Cell("train", settings).key
@@ -156,16 +156,16 @@ def test_another_setting_is_another_run(tmp_path, ran):
 
 def test_results_of_earlier_calls_stay(tmp_path):
     only = {"slots": ["8"]}
-    reproduce(POLICIES, SMALL, Place(), tmp_path, only={**only, "system": ["cause:policy=fifo"]})
-    report = reproduce(POLICIES, SMALL, Place(), tmp_path, only={**only, "system": ["cause:policy=cost"]})
+    reproduce(POLICIES, SMALL, Resources(), tmp_path, only={**only, "system": ["cause:policy=fifo"]})
+    report = reproduce(POLICIES, SMALL, Resources(), tmp_path, only={**only, "system": ["cause:policy=cost"]})
     assert [row[0] for row in report.results["policies"]["rows"]] == ["fifo", "cost"]
 
 
 def test_results_alone_are_enough_to_go_on_from(tmp_path):
-    reproduce(POLICIES, SMALL, Place(), tmp_path)
+    reproduce(POLICIES, SMALL, Resources(), tmp_path)
     for path in (tmp_path / "cells").iterdir():
         path.unlink()
-    assert reproduce(POLICIES, SMALL, Place(), tmp_path).ran == 0
+    assert reproduce(POLICIES, SMALL, Resources(), tmp_path).ran == 0
 
 
 def test_a_damaged_run_is_made_again(tmp_path):
@@ -179,8 +179,8 @@ def test_a_damaged_run_is_made_again(tmp_path):
 
 def test_several_processes_give_the_same(tmp_path):
     only = {"slots": ["8"]}
-    reproduce(POLICIES, SMALL, Place(), tmp_path / "one", only=only)
-    reproduce(POLICIES, SMALL, Place(workers=2), tmp_path / "two", only=only)
+    reproduce(POLICIES, SMALL, Resources(), tmp_path / "one", only=only)
+    reproduce(POLICIES, SMALL, Resources(workers=2), tmp_path / "two", only=only)
     one, two = (json.loads((tmp_path / n / "policies.json").read_text())["result"] for n in ("one", "two"))
     assert one["summary"] == two["summary"]
 
@@ -191,12 +191,12 @@ def test_trainings_at_once_learn_the_same_also_beside_one_that_fails():
     bad, done = Cell("train", {**cells[0].settings, "system": "nobody"}), {}
 
     def run_all():
-        for each in runner._several([bad, *cells], Place(), 2, None):
+        for each in runner._several([bad, *cells], Resources(), 2, None):
             done[each.cell.key] = each.result
 
     with pytest.raises(InputError, match="nobody"):
         run_all()
-    alone = {cell.key: runner.run_cell(cell, Place()).result for cell in cells}
+    alone = {cell.key: runner.run_cell(cell, Resources()).result for cell in cells}
     assert set(done) == set(alone)
     for name in ("accuracy", "accuracy_of_heads", "samples_visited", "head_bytes", "replayed"):
         assert all(done[key][name] == result[name] for key, result in alone.items())
@@ -216,7 +216,7 @@ def test_what_is_measured_runs_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "_several", several)
     monkeypatch.setattr(runner, "_one_by_one", one_by_one)
     figures = [FIGURES[name] for name in ("linearity", "forgetting", "epochs", "pruning")]
-    reproduce(figures, TINY, Place(together=2), tmp_path)
+    reproduce(figures, TINY, Resources(together=2), tmp_path)
     assert {cell.kind for cell in together} == {"curve", "prune"}
     assert {cell.kind for cell in here} == {"cost", "train"}
     assert all(cell.settings["rho"] > 0 for cell in here if cell.kind == "train")
@@ -226,7 +226,7 @@ def test_what_is_measured_runs_alone(tmp_path, monkeypatch):
 def test_shards_in_worker_processes_learn_the_same(tmp_path):
     only = {"system": ["cause-no-sc"], "shards": ["2"]}
     for name, workers in (("one", 1), ("two", 2)):
-        reproduce([FIGURES["controller"]], TINY, Place(workers=workers), tmp_path / name, only=only)
+        reproduce([FIGURES["controller"]], TINY, Resources(workers=workers), tmp_path / name, only=only)
     one, two = (
         next(cell["result"] for cell in json.loads((tmp_path / n / "controller.json").read_text())["result"]["cells"]
              if cell["kind"] == "train")
@@ -250,14 +250,14 @@ def test_only_some_runs_are_made_and_those_without_the_setting_stay():
 
 
 def test_when_time_is_up_nothing_more_is_begun(tmp_path):
-    report = reproduce(POLICIES, SMALL, Place(), tmp_path, minutes=0)
+    report = reproduce(POLICIES, SMALL, Resources(), tmp_path, minutes=0)
     assert (report.ran, report.left, report.results) == (0, RUNS, {})
 
 
 def test_nothing_begins_without_its_data(tmp_path, monkeypatch, ran):
     monkeypatch.delenv("CAUSE_DATA", raising=False)
     with pytest.raises(InputError, match="--data: where is cifar10"):
-        reproduce([FIGURES["controller"]], replace(TINY, datasets=None), Place(), tmp_path)
+        reproduce([FIGURES["controller"]], replace(TINY, datasets=None), Resources(), tmp_path)
     assert ran == []
 
 
@@ -306,8 +306,8 @@ def test_bad_input_is_one_line(capsys, tmp_path, monkeypatch, args, message):
 
 def test_runs_of_two_folders_make_one_figure(tmp_path, ran):
     one, other = tmp_path / "one", tmp_path / "other"
-    reproduce(POLICIES, SMALL, Place(), one, only={"slots": ["8"]})
-    reproduce(POLICIES, SMALL, Place(), other, only={"slots": ["16"]})
+    reproduce(POLICIES, SMALL, Resources(), one, only={"slots": ["8"]})
+    reproduce(POLICIES, SMALL, Resources(), other, only={"slots": ["16"]})
     made = len(ran)
     assert len(Archive(one).of_result("policies")) < made
     report = rewrite(POLICIES, one, [other])
@@ -323,17 +323,17 @@ def test_what_another_call_added_meanwhile_stays(tmp_path):
 
     def meanwhile(done, number, total):
         if not ended:
-            ended.append(reproduce(POLICIES, SMALL, Place(), tmp_path, only={"slots": ["16"]}))
+            ended.append(reproduce(POLICIES, SMALL, Resources(), tmp_path, only={"slots": ["16"]}))
 
-    reproduce(POLICIES, SMALL, Place(), tmp_path, only={"slots": ["8"]}, on_done=meanwhile)
+    reproduce(POLICIES, SMALL, Resources(), tmp_path, only={"slots": ["8"]}, on_done=meanwhile)
     assert {done["slots"] for done in Archive(tmp_path).of_result("policies")} == {8, 16}
 
 
 def test_a_result_is_not_changed_by_two_at_once(tmp_path):
     """One that is about to write waits for another's end, and adds to what that one wrote."""
     other = tmp_path / "other"
-    reproduce(POLICIES, SMALL, Place(), other, only={"slots": ["16"]})
-    reproduce(POLICIES, SMALL, Place(), tmp_path, only={"slots": ["8"]})
+    reproduce(POLICIES, SMALL, Resources(), other, only={"slots": ["16"]})
+    reproduce(POLICIES, SMALL, Resources(), tmp_path, only={"slots": ["8"]})
     archive, needed = Archive(tmp_path), wanted_cells(POLICIES[0], SMALL, {"slots": ["8"]})
     folder = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)
@@ -349,9 +349,9 @@ def test_a_result_is_not_changed_by_two_at_once(tmp_path):
 
 
 def test_runs_of_an_older_format_are_made_again(tmp_path, monkeypatch):
-    assert reproduce(POLICIES, SMALL, Place(), tmp_path, only={"slots": ["8"]}).ran == 10
+    assert reproduce(POLICIES, SMALL, Resources(), tmp_path, only={"slots": ["8"]}).ran == 10
     monkeypatch.setitem(cell_.FORMATS, "count", cell_.FORMATS["count"] + 1)
-    report = reproduce(POLICIES, SMALL, Place(), tmp_path, only={"slots": ["8"]})
+    report = reproduce(POLICIES, SMALL, Resources(), tmp_path, only={"slots": ["8"]})
     assert (report.found, report.ran) == (0, 10)
     assert len(Archive(tmp_path).of_result("policies")) == 10  # without the older ones
 
@@ -380,7 +380,7 @@ def test_damaged_files_in_the_folder_do_not_keep_others_from_their_results(tmp_p
     for path in (tmp_path / "shards.json", tmp_path / "cells" / "train-0.json", tmp_path / "sc-function.json"):
         path.parent.mkdir(exist_ok=True)
         path.write_text(content)
-    report = reproduce([FIGURES["sc-function"]], TINY, Place(), tmp_path)
+    report = reproduce([FIGURES["sc-function"]], TINY, Resources(), tmp_path)
     assert report.ran == 10
     page = report.page.read_text()
     assert "`shards.json` is damaged and left out: `cause reproduce shards` makes it anew." in page
@@ -398,7 +398,7 @@ def test_a_failed_run_is_raised_after_the_results_of_the_others_are_written(tmp_
     monkeypatch.setattr(kinds, "run", failing)
     figures = [FIGURES["policies"], FIGURES["rsn-rounds"]]
     with pytest.raises(LearnerError, match="it broke"):
-        reproduce(figures, SMALL, Place(), tmp_path)
+        reproduce(figures, SMALL, Resources(), tmp_path)
     assert [len(Archive(tmp_path).of_result(figure.name)) for figure in figures] == [RUNS - 1, 11]
     assert (tmp_path / "RESULTS.md").exists()
 
@@ -420,34 +420,37 @@ def test_settings_of_different_figures_choose_among_their_own_runs():
         parse_only(["slots=8", "p=0.26"], cells)
 
 
-def slow(cell, place):
+def both_begin(cell, resources):
+    """Return once two runs have begun."""
     cell.touch()
-    pass_time(1)
+    wait_until(lambda: len(list(cell.parent.iterdir())) >= 2)
     return cell
 
 
 def test_when_time_is_up_those_under_way_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "run_cell", slow)
+    monkeypatch.setattr(runner, "run_cell", both_begin)
     cells = [tmp_path / str(number) for number in range(5)]
-    kept: list[Any] = list(runner._several(cells, Place(), 2, time.monotonic() + 0.5))
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "_is_over", lambda until: len(list(tmp_path.iterdir())) >= 2)
+        kept: list[Any] = list(runner._several(cells, Resources(), 2, None))
     assert sorted(kept) == sorted(tmp_path.iterdir()) == cells[:2]
-    assert list(runner._several(cells[2:], Place(), 2, time.monotonic() - 1)) == []
+    assert list(runner._several(cells[2:], Resources(), 2, time.monotonic() - 1)) == []
     assert sorted(tmp_path.iterdir()) == cells[:2]
 
 
-def killed(cell, place):
+def killed(cell, resources):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_process_ended_from_outside_is_one_line(monkeypatch):
     monkeypatch.setattr(runner, "run_cell", killed)
     with pytest.raises(LearnerError, match="one of 2 processes was ended from outside"):
-        list(runner._several([1, 2, 3], Place(), 2, None))  # type: ignore[list-item]
+        list(runner._several([1, 2, 3], Resources(), 2, None))  # type: ignore[list-item]
 
 
 def test_what_has_ended_is_shown_without_data_or_device(tmp_path, monkeypatch):
     """After a kill, `--minutes 0` makes the results of what there is."""
     monkeypatch.delenv("CAUSE_DATA", raising=False)
     size = replace(TINY, datasets=None, device="cuda")
-    report = reproduce([FIGURES["controller"]], size, Place(device="cuda"), tmp_path, minutes=0)
+    report = reproduce([FIGURES["controller"]], size, Resources(device="cuda"), tmp_path, minutes=0)
     assert (report.ran, report.left) == (0, len(wanted_cells(FIGURES["controller"], size, {})))

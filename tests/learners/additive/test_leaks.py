@@ -148,5 +148,5 @@ def test_verify_finds_one_wrong_bit():
     assert device.verify().holds
     law = device.engine.training
     assert isinstance(law, Adding)
-    law._state.parts["cross"][0, 0] ^= 1
+    law._sums.parts["cross"][0, 0] ^= 1
     assert not device.verify().holds

@@ -7,7 +7,7 @@ import pytest
 
 from cause import AdditiveLearner, Cause
 from cause.engine.samples import arrays_of
-from cause.errors import ArrivalError, BudgetError, CauseError, InputError, LearnerError, RequestError
+from cause.errors import ArrivalError, BudgetError, InputError, LearnerError, NoVotersError, RequestError
 from cause.learners.additive.heads.ridge import Ridge
 from cause.learners.additive.leave_one_out import leave_one_out
 from cause.learners.additive.rows import inputs_of
@@ -280,12 +280,12 @@ def test_it_passes_the_trial_that_every_learner_of_a_home_must_pass():
 
 def test_without_samples_nobody_votes():
     device = Cause(learner=learner())
-    with pytest.raises(CauseError, match="nobody can vote"):
+    with pytest.raises(NoVotersError, match="no shard can vote"):
         device.predict(samples(2)[0])
     device.learn({"ann": samples(1)})
     assert device.predict(samples(2)[0]).shape == (2,)
     device.forget("ann")
-    with pytest.raises(CauseError, match="nobody can vote"):
+    with pytest.raises(NoVotersError, match="no shard can vote"):
         device.predict(samples(2)[0])
 
 

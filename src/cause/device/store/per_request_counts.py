@@ -86,9 +86,9 @@ class ShareCounter:
         if request.handles is not None:
             meta, handles = self.ledger.upload(user, round_).blocks.metas(), set(request.handles)
             rows = [row for row, handle in enumerate(meta.handles) if handle.tobytes().hex() in handles]
-            return pos.common(left, pos.of(meta.positions[rows].tolist()))
+            return pos.common(left, pos.from_values(meta.positions[rows].tolist()))
         if request.samples is not None:
-            return pos.common(left, pos.of([position for of, position in request.samples if of == round_]))
+            return pos.common(left, pos.from_values([position for of, position in request.samples if of == round_]))
         if request.rounds is not None and round_ not in request.rounds:
             return range(0)
         return left if request.count is None else pos.lowest(left, min(request.count, len(left)))

@@ -65,4 +65,6 @@ def permuted(
 
 def moved(positions: Positions, places: dict[int, int] | None) -> Positions:
     """Return the new positions of some positions; the same ones if nothing moved."""
-    return positions if places is None else pos.of(places[position] for position in pos.array(positions).tolist())
+    return (
+        positions if places is None else pos.from_values(places[position] for position in pos.array(positions).tolist())
+    )

@@ -146,7 +146,7 @@ class _Pruning:
     ) -> None:
         """Delete all samples of an upload but those in the blocks `left` (name and size)."""
         database = self.database
-        kept = pos.union([pos.of(self.meta(name).positions.tolist()) for name, _ in left])
+        kept = pos.union([pos.from_values(self.meta(name).positions.tolist()) for name, _ in left])
         pieces = database.rows(
             "SELECT shard, round, slice, positions, quarantined, verdict FROM pieces WHERE upload=?", [upload]
         )

@@ -9,7 +9,7 @@ from cause.engine.memory.fibor_printed import FiboRPrinted
 from cause.engine.memory.fifo import Fifo
 from cause.engine.memory.latest import Latest
 from cause.engine.memory.random import Random
-from cause.engine.memory.shelves import FolderShelf, LazyShelf, MemoryShelf, Shelf
+from cause.engine.memory.shelves import MemoryShelf, Shelf
 from cause.engine.memory.static import Static
 from cause.engine.memory.store import Memory, SubModel
 from cause.engine.memory.unlimited import Unlimited
@@ -35,8 +35,6 @@ POLICIES: Registry[type[Policy]] = Registry(
 
 __all__ = [
     "POLICIES",
-    "FolderShelf",
-    "LazyShelf",
     "Memory",
     "MemoryShelf",
     "MemoryView",

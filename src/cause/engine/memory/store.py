@@ -7,7 +7,7 @@ from typing import Protocol
 
 from cause.common.units import format_bytes
 from cause.engine.memory.base import Policy
-from cause.engine.memory.shelves import LazyShelf, MemoryShelf, Shelf
+from cause.engine.memory.shelves import MemoryShelf, Shelf
 from cause.engine.samples import SegmentKey
 from cause.errors import BudgetError, PolicyError
 
@@ -211,7 +211,7 @@ class Memory:
         newcomer
             The new head.
         blob
-            Its bytes; or a function that makes them, which a lazy shelf calls when they are needed.
+            Its bytes; or a function that makes them, which the shelf calls when they are needed.
         instead_of
             A sub-model of the shard whose place the newcomer takes, if it is stored.
 
@@ -323,12 +323,10 @@ class Memory:
         return key
 
     def _put(self, newcomer: SubModel, blob: bytes | Callable[[], bytes], slot: int) -> None:
-        if not callable(blob):
-            self.shelf.put(newcomer.key, blob)  # first: if it fails, nothing has changed
-        elif isinstance(self.shelf, LazyShelf):
+        if callable(blob):  # first: if it fails, nothing has changed
             self.shelf.put_later(newcomer.key, blob)
         else:
-            self.shelf.put(newcomer.key, blob())
+            self.shelf.put(newcomer.key, blob)
         if slot < self.slots:
             if slot == len(self._slots):
                 self._slots.append(None)

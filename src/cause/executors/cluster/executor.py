@@ -14,7 +14,7 @@ from cause.executors.cluster.listener import Listener
 from cause.executors.cluster.node_pool import NodePool
 from cause.executors.cluster.other_environments import REFUSE, WHOLE_SHARDS, difference
 from cause.executors.cluster.remote import RemoteProcess
-from cause.executors.cluster.resources import actor_options, places, room
+from cause.executors.cluster.resources import actor_options, cluster_capacity, node_capacity
 from cause.executors.cluster.status import worker_name
 from cause.executors.pool import Worker
 
@@ -101,7 +101,7 @@ class RayExecutor(NodePool):
         require_protection(address, [node["NodeManagerAddress"] for node in nodes])
         self._follows = workers is None  # nodes that join later are used by the next training
         if workers is None:
-            workers = min(room(nodes, self._options), MOST_CLUSTER_WORKERS)
+            workers = min(cluster_capacity(nodes, self._options), MOST_CLUSTER_WORKERS)
         if not 1 <= workers <= MOST_CLUSTER_WORKERS:
             raise InputError(f"the number of workers must be from 1 to {MOST_CLUSTER_WORKERS}, not {workers}")
         super().__init__(workers, lease, other_environments)
@@ -111,13 +111,13 @@ class RayExecutor(NodePool):
         self._start_limit = StartLimit()
 
     def _nodes(self) -> dict[str, int]:
-        return {node["NodeID"]: places(node, self._options) for node in self._ray.nodes() if node["Alive"]}
+        return {node["NodeID"]: node_capacity(node, self._options) for node in self._ray.nodes() if node["Alive"]}
 
     def _prepare(self, learner: Learner, shards: int) -> None:
         super()._prepare(learner, shards)
         if self._follows:
             nodes = [node for node in self._ray.nodes() if node["Alive"]]
-            self.workers = min(room(nodes, self._options), MOST_CLUSTER_WORKERS)
+            self.workers = min(cluster_capacity(nodes, self._options), MOST_CLUSTER_WORKERS)
 
     def _start(self) -> Worker:
         with self._others_lock:

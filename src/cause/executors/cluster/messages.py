@@ -54,6 +54,34 @@ class Question:
     learner: Learner
 
 
+ERRORS: dict[str, type[CauseError]] = {
+    kind.__name__: kind
+    for kind in (
+        errors.AbsentEnvironmentError,
+        errors.ArrivalError,
+        errors.BudgetError,
+        errors.Cancelled,
+        errors.CauseError,
+        errors.ChangedError,
+        errors.DamageError,
+        errors.DivergedError,
+        errors.EmptyRoundError,
+        errors.FormatError,
+        errors.HomeError,
+        errors.InputError,
+        errors.LearnerError,
+        errors.LogError,
+        errors.MeterError,
+        errors.NoGuardError,
+        errors.NoVotersError,
+        errors.PassingError,
+        errors.PolicyError,
+        errors.ReadError,
+        errors.RequestError,
+        errors.VaultError,
+    )
+}
+"""The errors of a worker that arrive as themselves: those that are made of one text."""
 _EPOCH = struct.Struct(">QQ")
 NUMBER = struct.Struct(">Q")
 
@@ -83,16 +111,6 @@ def decode(kind: int, body: bytes | bytearray) -> Message:
         return Trained(bytes(body))
     if kind == Kind.FAILED:
         said = json.loads(bytes(body))
-        return Failed(_error(str(said["kind"]), str(said["text"])))
+        error = ERRORS.get(str(said["kind"]), LearnerError)  # any other arrives as this one
+        return Failed(error(str(said["text"])))
     raise ValueError(f"a message of kind {kind} with {len(body)} bytes")
-
-
-def _error(name: str, text: str) -> CauseError:
-    """Return the error that a worker named; a `LearnerError` if it is none that is made of a text."""
-    kind = getattr(errors, name, None)
-    if isinstance(kind, type) and issubclass(kind, CauseError):
-        try:
-            return kind(text)
-        except TypeError:  # an error that needs more than a text
-            pass
-    return LearnerError(text)

@@ -88,7 +88,7 @@ class NodePool(LeasedPool):
         if learner.recipe_digest != self._recipe:
             self._recipe, self._environment_of, self._silent = learner.recipe_digest, {}, {}
             self._end_idle()
-        asked, began = {}, time.monotonic()
+        pending, began = {}, time.monotonic()
         for node, workers in self._nodes().items():
             ask_at, _ = self._silent.get(node, (began, 0.0))
             if workers and node not in self._environment_of and ask_at <= began:
@@ -96,8 +96,8 @@ class NodePool(LeasedPool):
                 with self._lock:
                     self._idle.append(worker)  # it suits no shard until its environment is known
                 assert isinstance(worker.process, RemoteProcess)
-                asked[node] = worker, worker.process.ask_environment(learner)
-        for node, (worker, answer) in asked.items():
+                pending[node] = worker, worker.process.ask_environment(learner)
+        for node, (worker, answer) in pending.items():
             try:
                 worker.environment = self._environment_of[node] = answer.result(
                     max(0.0, began + ANSWER_S - time.monotonic())
@@ -126,7 +126,7 @@ class NodePool(LeasedPool):
     def _start_for(self, shard: ActiveShard) -> Worker:
         if self.other_environments == REFUSE:
             return super()._start_for(shard)
-        environment, alive = self._wanted(shard), self._nodes()
+        environment, alive = self._shard_environment(shard), self._nodes()
         nodes = [node for node, other in self._environment_of.items() if other == environment and node in alive]
         if not nodes:
             raise absent(shard.number, environment, [self._environment_of.get(node, "unknown") for node in alive])
@@ -135,14 +135,14 @@ class NodePool(LeasedPool):
         return worker
 
     def _suits(self, worker: Worker, shard: ActiveShard) -> bool:
-        return self.other_environments == REFUSE or worker.environment == self._wanted(shard)
+        return self.other_environments == REFUSE or worker.environment == self._shard_environment(shard)
 
     def _has_room(self, shard: ActiveShard) -> bool:
         if self.other_environments == REFUSE:
             return True
         busy = sum(self._suits(worker, shard) for worker in self._busy)
-        return busy < max(1, self._room.get(self._wanted(shard), 0))
+        return busy < max(1, self._room.get(self._shard_environment(shard), 0))
 
-    def _wanted(self, shard: ActiveShard) -> str:
+    def _shard_environment(self, shard: ActiveShard) -> str:
         """Return the environment that a shard must be trained in."""
         return shard.environment or self._environment

@@ -33,22 +33,22 @@ def parse_per_worker(text: str) -> dict[str, float]:
     >>> parse_per_worker("cpus=1,gpus=0.1")
     {'cpus': 1.0, 'gpus': 0.1}
     """
-    found: dict[str, float] = {}
+    needs: dict[str, float] = {}
     for part in text.split(","):
         match = re.fullmatch(r"\s*([a-z]+)\s*=\s*([0-9]+(?:\.[0-9]+)?)\s*", part)
         if match is None:
             raise InputError(f"what a worker needs is written as cpus=1,gpus=0.1, not {text!r}")
-        found[match[1]] = float(match[2])
-    actor_options(found)
-    return found
+        needs[match[1]] = float(match[2])
+    actor_options(needs)
+    return needs
 
 
-def room(nodes: list[dict[str, Any]], options: Mapping[str, float]) -> int:
+def cluster_capacity(nodes: list[dict[str, Any]], options: Mapping[str, float]) -> int:
     """Return how many workers the nodes have room for, one at least."""
-    return max(1, sum(places(node, options) for node in nodes))
+    return max(1, sum(node_capacity(node, options) for node in nodes))
 
 
-def places(node: Mapping[str, Any], options: Mapping[str, float]) -> int:
+def node_capacity(node: Mapping[str, Any], options: Mapping[str, float]) -> int:
     """Return how many workers a node has room for."""
     names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
     needs = [(names[option], value) for option, value in options.items() if value]

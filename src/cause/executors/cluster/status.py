@@ -30,14 +30,14 @@ def workers_of(ray: Any) -> list[dict[str, Any]]:
     from ray._private import state  # `ray.util.state` needs Ray's dashboard; the version of Ray is pinned
 
     jobs = {job["JobID"]: job for job in state.jobs()}
-    found = []
+    workers = []
     for actor in state.actors().values():
         match = _NAME.fullmatch(actor["Name"] or "")
         if match is None or actor["State"] not in (_RUNNING, *_STARTING):
             continue
         running = actor["State"] == _RUNNING
         job = jobs.get(actor["JobID"], {})
-        found.append(
+        workers.append(
             {
                 "node": actor["Address"]["NodeID"] if running else None,
                 "pid": actor["Pid"] if running else None,
@@ -45,4 +45,4 @@ def workers_of(ray: Any) -> list[dict[str, Any]]:
                 "device": f"{job.get('DriverIPAddress', '?')}, process {job.get('DriverPid', '?')}",
             }
         )
-    return sorted(found, key=lambda worker: (worker["node"] or "", worker["pid"] or 0))
+    return sorted(workers, key=lambda worker: (worker["node"] or "", worker["pid"] or 0))

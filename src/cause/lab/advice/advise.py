@@ -11,9 +11,9 @@ from typing import Any
 
 from cause.common.version import __version__
 from cause.errors import CauseError, InputError
+from cause.lab.advice.cache import MeasurementCache
 from cause.lab.advice.candidates import Candidate, candidates
 from cause.lab.advice.choose import choose
-from cause.lab.advice.kept import Kept
 from cause.lab.advice.measure import Demand, Features, Row, TimeUpError, measure
 from cause.lab.advice.sample import Sample
 
@@ -61,7 +61,7 @@ def advise(
     demand: Demand,
     *,
     minutes: float = 9.5,
-    kept: Kept | None = None,
+    cache: MeasurementCache | None = None,
     started: Started | None = None,
     device: str = "cpu",
     among: Sequence[Candidate] | None = None,
@@ -76,7 +76,7 @@ def advise(
         The memory, how often users ask, and rounds.
     minutes
         How long to measure. A candidate that would take longer than half of what is left is given up, and named.
-    kept
+    cache
         Measurements of earlier runs; new ones are added.
     started
         Called before each candidate.
@@ -92,22 +92,22 @@ def advise(
     """
     if not minutes > 0:
         raise InputError(f"--minutes must be above 0, not {minutes}")
-    kept = kept or Kept(None)
-    asked = candidates(sample) if among is None else list(among)
+    cache = cache or MeasurementCache(None)
+    to_measure = candidates(sample) if among is None else list(among)
     end = time.monotonic() + 60 * minutes
     rows: dict[str, Row] = {}
     missed: dict[str, str] = {}
     with closing(Features()) as features:
-        for done, candidate in enumerate(asked):
+        for done, candidate in enumerate(to_measure):
             key = _key(candidate, sample, demand, device)
-            row = kept.get(key)
+            row = cache.get(key)
             if row is None:
                 left = end - time.monotonic()
                 if left <= 0:
                     missed[candidate.name] = LATE
                     continue
                 if started is not None:
-                    started(candidate, done, len(asked))
+                    started(candidate, done, len(to_measure))
                 try:
                     row = measure(candidate, sample, demand, features, time.monotonic() + SHARE * left, device)
                 except TimeUpError:
@@ -116,12 +116,12 @@ def advise(
                 except CauseError as error:
                     missed[candidate.name] = str(error)
                     continue
-                kept.add(key, row)
+                cache.add(key, row)
             rows[candidate.name] = row
     if not rows:
         return Advice([], missed, None, "nothing was measured: give it more --minutes", demand)
-    best, reason = choose(list(rows.values()), [candidate.name for candidate in asked if candidate.from_sample])
-    chosen = next(candidate for candidate in asked if candidate.name == best.name)
+    best, reason = choose(list(rows.values()), [candidate.name for candidate in to_measure if candidate.from_sample])
+    chosen = next(candidate for candidate in to_measure if candidate.name == best.name)
     return Advice(list(rows.values()), missed, chosen, f"{reason} {FITTED}" if chosen.from_sample else reason, demand)
 
 

@@ -60,15 +60,15 @@ class Candidate:
 
     def options(self, memory: str) -> list[str]:
         """The options of `cause init` that make such a device."""
-        given, found = dict(self.learner), []
+        given, options = dict(self.learner), []
         kind = given.pop("kind")
         if kind == "additive":
-            found += ["--learner", "additive"]
+            options += ["--learner", "additive"]
         else:
-            found += ["--system", self.system, "--shards", str(self.shards)]
+            options += ["--system", self.system, "--shards", str(self.shards)]
         for name, value in given.items():
-            found += _option(name, value)
-        return [*found, "--memory", memory]
+            options += _option(name, value)
+        return [*options, "--memory", memory]
 
 
 def _option(name: str, value: Any) -> list[str]:
@@ -90,8 +90,8 @@ def _option(name: str, value: Any) -> list[str]:
 
 def candidates(sample: Sample) -> list[Candidate]:
     """Return the candidates for a sample, in the order in which they are measured."""
-    found = _pictures(sample) if sample.is_picture else _tables(sample)
-    return [candidate for candidate in found if _can_run(candidate)]
+    listed = _pictures(sample) if sample.is_picture else _tables(sample)
+    return [candidate for candidate in listed if _can_run(candidate)]
 
 
 def _can_run(candidate: Candidate) -> bool:
@@ -127,26 +127,26 @@ def _tables(sample: Sample) -> list[Candidate]:
     if sample.is_bytes:
         scales = [({"scale": [0.0, 255.0]}, "bytes")]
     given: dict[str, Any] = {"shape": list(sample.shape)} if sample.is_picture else {"features": features}
-    found = [_additive(sample, f"ridge, {note}", **given, **scale) for scale, note in scales]
+    listed = [_additive(sample, f"ridge, {note}", **given, **scale) for scale, note in scales]
     units = 2_048
     ranges = None if sample.is_bytes or sample.is_picture else ranges_of(sample.x)
     if ranges is not None:
-        found += [
+        listed += [
             replace(_additive(sample, f"{layer}, a range a column", **given, **more, scale=ranges), from_sample=True)
             for layer, more in (("ridge", {}), (f"{units:,} random units", {"expand": units}))
         ]
-    found += [
+    listed += [
         _additive(sample, f"{units:,} random units, {note}", **given, **scale, expand=units) for scale, note in scales
     ]
-    found += [
+    listed += [
         _additive(sample, f"Gaussian naive Bayes, {note}", **given, **scale, head="gaussian-nb")
         for scale, note in scales[:2]
     ]
     table = {"kind": "sklearn", "classes": sample.classes, "features": features}
     for name in ("GaussianNB", "SGDClassifier"):
         for system, shards in ((RECOMMENDED, 4), ("frugal", 4), ("frugal", 16)):
-            found.append(Candidate(ESTIMATOR, {**table, "estimator": name}, system, shards, name))
-    return [*found, *_networks(sample, "mlp", [features])]
+            listed.append(Candidate(ESTIMATOR, {**table, "estimator": name}, system, shards, name))
+    return [*listed, *_networks(sample, "mlp", [features])]
 
 
 def _pictures(sample: Sample) -> list[Candidate]:
@@ -155,30 +155,30 @@ def _pictures(sample: Sample) -> list[Candidate]:
         rows = [candidate for candidate in _tables(sample) if candidate.kind == ADDITIVE]
         return [*rows, *_networks(sample, "cnn", list(sample.shape))]
     shape = list(sample.shape)
-    found, later = list[Candidate](), list[Candidate]()
+    listed, later = list[Candidate](), list[Candidate]()
     if min(shape[1:]) >= 7 and shape[0] <= 9:
         few, many, contrast = (
             _additive(sample, f"{filters} {name.replace('-', ' ')}", backbone=name, shape=shape, size=filters)
             for filters, name in ((64, "random-filters"), (256, "random-filters"), (256, "contrast-filters"))
         )
-        found, later = [few], [many, contrast]  # a public backbone is better than many filters
+        listed, later = [few], [many, contrast]  # a public backbone is better than many filters
     colour = shape[0] == 3
     if colour:
         first, second = BACKBONE_SIZES
-        found.append(_public(sample, f"EfficientNet-Lite0 at {first} pixels", first))
-        found.append(_public(sample, f"the same, 2,048 random units at {first}", first, expand=2_048))
-        found.append(_public(sample, f"EfficientNet-Lite0 at {second} pixels", second))
+        listed.append(_public(sample, f"EfficientNet-Lite0 at {first} pixels", first))
+        listed.append(_public(sample, f"the same, 2,048 random units at {first}", first, expand=2_048))
+        listed.append(_public(sample, f"EfficientNet-Lite0 at {second} pixels", second))
     networks = _networks(sample, "cnn", shape)
-    found += [*later, *networks]  # one network may take half of the time that is left
+    listed += [*later, *networks]  # one network may take half of the time that is left
     if colour:
         start: dict[str, Any] = {
             "kind": "torch", "model": "efficientnet-lite0", "classes": sample.classes, "shape": shape,
             "init": "efficientnet-lite0", "mean": 127.0, "std": 128.0, "epochs": 6, "options": {"size": first},
         }  # fmt: skip
         frozen = {**start, "freeze": list(LAYERS)}
-        found.append(Candidate(FROZEN, frozen, FRUGAL_UNPRUNED, 4, f"EfficientNet-Lite0 at {first}"))
-        found.append(Candidate(TUNED, start, FRUGAL_UNPRUNED, 4, f"EfficientNet-Lite0 at {first}"))
-    return found
+        listed.append(Candidate(FROZEN, frozen, FRUGAL_UNPRUNED, 4, f"EfficientNet-Lite0 at {first}"))
+        listed.append(Candidate(TUNED, start, FRUGAL_UNPRUNED, 4, f"EfficientNet-Lite0 at {first}"))
+    return listed
 
 
 def _networks(sample: Sample, model: str, shape: list[int]) -> list[Candidate]:

@@ -110,7 +110,7 @@ def attack(heads: Mapping[int, ArrayLike], labels: ArrayLike, shards: ArrayLike)
     return {"loss": loss_scores(mean, labels_), "calibrated": calibrated}
 
 
-def ask(device: "Cause", x: Any) -> dict[int, Probabilities]:
+def head_probabilities(device: "Cause", x: Any) -> dict[int, Probabilities]:
     """Return the probabilities of each voting sub-model for these samples, by shard."""
     learner, shelf = device.learner, device.memory.shelf
     return {shard: learner.predict(learner.decode(shelf.get(head.key)), x) for shard, head in device.heads().items()}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cause.data.front import ROOT, find, load
+from cause.data.loading import ROOT, find, load
 from cause.errors import InputError
 from cause.lab import digits
 

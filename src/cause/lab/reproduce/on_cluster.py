@@ -17,10 +17,10 @@ from cause.common.version import __version__
 from cause.errors import InputError, LearnerError
 from cause.executors.cluster.connection import join, require_protection
 from cause.executors.cluster.other_environments import difference
-from cause.executors.cluster.resources import actor_options, room
+from cause.executors.cluster.resources import actor_options, cluster_capacity
 from cause.lab.reproduce import kinds
 from cause.lab.reproduce.cell import Cell, Done
-from cause.lab.reproduce.place import Place
+from cause.lab.reproduce.resources import Resources
 from cause.lab.reproduce.runner import run_cell
 
 LOOK_S = 1.0
@@ -62,7 +62,7 @@ class Cluster:
         """The number of nodes that are alive."""
         return len(self._nodes())
 
-    def run(self, cells: Sequence[Cell], place: Place, until: float | None) -> Iterator[Done]:
+    def run(self, cells: Sequence[Cell], resources: Resources, until: float | None) -> Iterator[Done]:
         """Make runs on all nodes, and yield each when it ends. If one fails, the others go on.
 
         A run is submitted only when there is room for it, also on nodes that joined meanwhile.
@@ -71,7 +71,7 @@ class Cluster:
         ----------
         cells
             The runs, longest first.
-        place
+        resources
             The folder with the data sets, which must be the same on every node, and the kind of device.
         until
             The time of `time.monotonic()` after which no run is started.
@@ -83,13 +83,13 @@ class Cluster:
         """
         ray, options = join(self.address), actor_options(self.per_worker)
         remote = ray.remote(run_there).options(max_retries=TRIES, scheduling_strategy="SPREAD", **options)
-        plain = Place(place.root, place.device)
+        plain = Resources(resources.root, resources.device)
         expected = {trains: fingerprint(trains) for trains in {kinds.TRAINS[cell.kind] for cell in cells}}
         left, under_way = list(cells), dict[Any, Cell]()
         failed: Exception | None = None
         try:
             while True:
-                while left and len(under_way) < room(self._nodes(), options) and not _is_over(until):
+                while left and len(under_way) < cluster_capacity(self._nodes(), options) and not _is_over(until):
                     cell = left.pop(0)
                     under_way[remote.remote(cell, plain, expected[kinds.TRAINS[cell.kind]])] = cell
                 if not under_way:
@@ -107,7 +107,7 @@ class Cluster:
             raise failed
 
 
-def run_there(cell: Cell, place: Place, expected: str) -> Done:
+def run_there(cell: Cell, resources: Resources, expected: str) -> Done:
     """Make a run on a node.
 
     Raises
@@ -118,7 +118,7 @@ def run_there(cell: Cell, place: Place, expected: str) -> Done:
     found = fingerprint(kinds.TRAINS[cell.kind])
     if found != expected:
         raise InputError(f"node {platform.node()} has another environment: {difference(expected, found)}")
-    return run_cell(cell, place)
+    return run_cell(cell, resources)
 
 
 def fingerprint(trains: bool) -> str:

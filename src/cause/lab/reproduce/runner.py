@@ -23,7 +23,7 @@ from cause.lab.reproduce.data import check_there
 from cause.lab.reproduce.draw import can_draw, draw
 from cause.lab.reproduce.figures import FIGURES, Figure
 from cause.lab.reproduce.page import write_page
-from cause.lab.reproduce.place import Place, check_trainable
+from cause.lab.reproduce.resources import Resources, check_trainable
 from cause.lab.reproduce.size import Size
 from cause.lab.reproduce.summary import panels_of
 
@@ -90,7 +90,7 @@ def parse_only(texts: Sequence[str], cells: Sequence[Cell]) -> dict[str, list[st
 def reproduce(
     figures: Sequence[Figure],
     size: Size,
-    place: Place,
+    resources: Resources,
     out: Path,
     *,
     only: Only | None = None,
@@ -105,7 +105,7 @@ def reproduce(
         The tables and figures.
     size
         How large the runs are.
-    place
+    resources
         Where they run.
     out
         The folder of the results.
@@ -132,11 +132,11 @@ def reproduce(
     trained = [cell for cell in missing if kinds.TRAINS[cell.kind]]
     if trained and minutes != 0:  # check before the first run starts
         datasets = {cell.settings["dataset"] for cell in trained}
-        check_trainable(place.device, digits=any(name.startswith("digits") for name in datasets))
-        check_there(datasets, place.root)
+        check_trainable(resources.device, digits=any(name.startswith("digits") for name in datasets))
+        check_there(datasets, resources.root)
     ran, found, failed = 0, len(needed) - len(missing), list[Exception]()
     until = None if minutes is None else time.monotonic() + 60 * minutes
-    for done in _run(missing, place, until, failed.append) if minutes != 0 else ():
+    for done in _run(missing, resources, until, failed.append) if minutes != 0 else ():
         archive.add(done)
         ran += 1
         if on_done:
@@ -220,14 +220,14 @@ def _text(record: dict[str, Any]) -> str:
     )
 
 
-def run_cells(cells: Sequence[Cell], place: Place, progress: Progress) -> list[Done]:
+def run_cells(cells: Sequence[Cell], resources: Resources, progress: Progress) -> list[Done]:
     """Make runs, keep nothing, and return them in order.
 
     Parameters
     ----------
     cells
         The runs to make.
-    place
+    resources
         Where they run.
     progress
         Called after each run with the number of finished runs and of all.
@@ -239,7 +239,7 @@ def run_cells(cells: Sequence[Cell], place: Place, progress: Progress) -> list[D
     """
     failed: list[Exception] = []
     runs: dict[str, Done] = {}
-    for done in _run(unique(cells), place, None, failed.append):
+    for done in _run(unique(cells), resources, None, failed.append):
         runs[done.cell.key] = done
         progress(len(runs), len(cells))
     if failed:
@@ -247,15 +247,15 @@ def run_cells(cells: Sequence[Cell], place: Place, progress: Progress) -> list[D
     return [runs[cell.key] for cell in cells]
 
 
-def run_cell(cell: Cell, place: Place) -> Done:
+def run_cell(cell: Cell, resources: Resources) -> Done:
     """Make one run in this process."""
     started = time.perf_counter()
-    result = kinds.run(cell.kind, cell.settings, place)
+    result = kinds.run(cell.kind, cell.settings, resources)
     return Done(cell, result, time.perf_counter() - started, {})
 
 
 def _run(
-    missing: Sequence[Cell], place: Place, until: float | None, failed: Callable[[Exception], None]
+    missing: Sequence[Cell], resources: Resources, until: float | None, failed: Callable[[Exception], None]
 ) -> Iterator[Done]:
     """Run simulations several at once, then measurements one by one, then the other trainings, until time is up.
 
@@ -264,32 +264,32 @@ def _run(
     An error is passed to `failed`, and the other runs go on.
     """
     source = provenance()
-    if place.device.startswith("cuda") and any(kinds.TRAINS[cell.kind] for cell in missing):
+    if resources.device.startswith("cuda") and any(kinds.TRAINS[cell.kind] for cell in missing):
         import torch
 
-        source["machine"]["card"] = torch.cuda.get_device_name(place.device)
-    cluster = place.cluster
+        source["machine"]["card"] = torch.cuda.get_device_name(resources.device)
+    cluster = resources.cluster
     if cluster is not None:
         there = {**source, "machine": {**source["machine"], "ray_nodes": cluster.nodes}}
     light = [cell for cell in missing if not kinds.TRAINS[cell.kind]]
     alone = [cell for cell in missing if kinds.measures(cell.kind, cell.settings)]
     heavy = sorted((c for c in missing if c not in light and c not in alone), key=_longest_first)
     try:
-        for cells, at_once in ((light, place.workers), (alone, 1), (heavy, place.together)):
+        for cells, at_once in ((light, resources.workers), (alone, 1), (heavy, resources.together)):
             on_cluster = cluster is not None and cells is not alone  # what is measured is measured on this machine
             if cluster is not None and on_cluster:
-                ran = cluster.run(cells, place, until)
+                ran = cluster.run(cells, resources, until)
             elif min(at_once, len(cells)) > 1:
-                ran = _several(cells, place, at_once, until)
+                ran = _several(cells, resources, at_once, until)
             else:
-                ran = _one_by_one(cells, place, until)
+                ran = _one_by_one(cells, resources, until)
             try:
                 for done in ran:
                     yield Done(done.cell, done.result, done.seconds, there if on_cluster else source)
             except Exception as error:
                 failed(error)
     finally:
-        place.close()
+        resources.close()
 
 
 def _longest_first(cell: Cell) -> tuple[str, int]:
@@ -297,13 +297,13 @@ def _longest_first(cell: Cell) -> tuple[str, int]:
     return cell.settings["dataset"], -100 if cell.kind == "prune" else -cell.settings["shards"]
 
 
-def _one_by_one(cells: Sequence[Cell], place: Place, until: float | None) -> Iterator[Done]:
+def _one_by_one(cells: Sequence[Cell], resources: Resources, until: float | None) -> Iterator[Done]:
     failed: Exception | None = None
     for cell in cells:
         if _is_over(until):
             break
         try:
-            yield run_cell(cell, place)
+            yield run_cell(cell, resources)
         except Exception as error:
             failed = failed or error
     if failed:
@@ -314,7 +314,7 @@ def _is_over(until: float | None) -> bool:
     return until is not None and time.monotonic() > until
 
 
-def _several(cells: Sequence[Cell], place: Place, at_once: int, until: float | None) -> Iterator[Done]:
+def _several(cells: Sequence[Cell], resources: Resources, at_once: int, until: float | None) -> Iterator[Done]:
     """Make runs in several processes. If one fails, the others go on, and the error is raised at the end.
 
     A run is submitted only when a process is free: when time is up, those under way end and are kept.
@@ -322,7 +322,8 @@ def _several(cells: Sequence[Cell], place: Place, at_once: int, until: float | N
     spawn = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(at_once, len(cells)), spawn, initializer=_end_with_parent)
     failed: Exception | None = None
-    plain, left, under_way = Place(place.root, place.device, 1, place.together), list(cells), set[Future[Done]]()
+    plain = Resources(resources.root, resources.device, 1, resources.together)
+    left, under_way = list(cells), set[Future[Done]]()
     try:
         while True:
             while left and len(under_way) < at_once and not _is_over(until):

@@ -129,10 +129,10 @@ class TorchLearner(Learner):
             init = public_weights.located(recipe.init)
             self._public, init_sha256 = public_weights.read(init, recipe.init_sha256)
             recipe = replace(recipe, init=init, init_sha256=init_sha256)
-        self._recipe = recipe.settled
+        self._recipe = recipe.with_defaults
         self._tokens: int | None = None
         self._uncomposed = recipe if self._is_ours else self._checked(recipe)
-        self._set_recipe(self._uncomposed.settled)
+        self._set_recipe(self._uncomposed.with_defaults)
 
     @property
     def _is_ours(self) -> bool:
@@ -200,7 +200,7 @@ class TorchLearner(Learner):
         if composed == self.recipe:
             return self
         learner = copy.copy(self)
-        learner._set_recipe(composed.settled)
+        learner._set_recipe(composed.with_defaults)
         return learner
 
     # For a trial
@@ -237,6 +237,11 @@ class TorchLearner(Learner):
     def recipe(self) -> Recipe:
         """The recipe, composed with the system."""
         return self._recipe
+
+    @property
+    def prunes(self) -> bool:
+        """Whether the recipe prunes weights or filters."""
+        return self.recipe.pruning != "none"
 
     @property
     def classes(self) -> int:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from cause.data.front import KNOWN
+from cause.data.loading import KNOWN
 from cause.lab.reproduce.cell import Cell, Done, by
 from cause.lab.reproduce.paper import EPOCHS_PER_ROUND, TRAINING_IMAGES, Reported
 from cause.lab.reproduce.size import SHARDS, Size

@@ -1,13 +1,13 @@
-"""The kinds of runs, one a file: `run` takes a cell's settings and a place, and returns a result for JSON."""
+"""The kinds of runs, one a file: `run` takes a cell's settings and the resources, and returns a result for JSON."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from cause.lab.reproduce.place import Place
+from cause.lab.reproduce.resources import Resources
 
 Settings = Mapping[str, Any]
-Run = Callable[[Settings, Place], dict[str, Any]]
+Run = Callable[[Settings, Resources], dict[str, Any]]
 
 # Whether a kind trains. Several runs of kinds that do not may run at once.
 TRAINS = {
@@ -21,7 +21,7 @@ def measures(kind: str, settings: Settings) -> bool:
     return kind == "cost" or (kind == "train" and settings["rho"] > 0)
 
 
-def run(kind: str, settings: Settings, place: Place) -> dict[str, Any]:
+def run(kind: str, settings: Settings, resources: Resources) -> dict[str, Any]:
     """Make a run and return its result. torch is imported only by kinds that train."""
     run_kind: Run = import_module(f"{__name__}.{kind}").run
-    return run_kind(settings, place)
+    return run_kind(settings, resources)

@@ -8,17 +8,17 @@ from cause.lab.energy_calibration import calibrate
 from cause.lab.recipes import paper
 from cause.lab.reproduce.kinds import Settings
 from cause.lab.reproduce.kinds.prune import lesson_of
-from cause.lab.reproduce.place import Place
 from cause.lab.reproduce.recipes import scaling
+from cause.lab.reproduce.resources import Resources
 from cause.learners.torch import TorchLearner
 
 
-def run(settings: Settings, place: Place) -> dict[str, Any]:
+def run(settings: Settings, resources: Resources) -> dict[str, Any]:
     """Measure trainings of several sizes."""
-    data, backbone = place.data(settings["dataset"]), settings["backbone"]
+    data, backbone = resources.data(settings["dataset"]), settings["backbone"]
     recipe = paper(backbone, data.classes, data.shape, epochs=settings["epochs"], **scaling(data))
-    learner = TorchLearner(recipe, device=place.device).composed(System(pruning=settings["pruning"]))
-    meter = with_idle(find_meter(place.device))
+    learner = TorchLearner(recipe, device=resources.device).composed(System(pruning=settings["pruning"]))
+    meter = with_idle(find_meter(resources.device))
     calibration = calibrate(
         learner, lambda samples: lesson_of(data, samples), settings["sizes"], meter,
         name=f"{backbone}, {settings['pruning']}", repeats=settings["repeats"],

@@ -7,7 +7,7 @@ from typing import Any
 
 from cause.engine.presets import System, parse_system
 from cause.lab.reproduce.kinds import Settings
-from cause.lab.reproduce.place import Place
+from cause.lab.reproduce.resources import Resources
 from cause.lab.simulate import Setting, Simulation, device_for, simulate
 from cause.lab.trace import Trace, read_trace
 from cause.lab.workload import Workload
@@ -18,7 +18,7 @@ _remembered: dict[Hashable, Simulation] = {}
 DRAWN = tuple(part.name for part in fields(Workload) if part.name != "seed")
 
 
-def run(settings: Settings, place: Place) -> dict[str, Any]:
+def run(settings: Settings, resources: Resources) -> dict[str, Any]:
     """Return what each seed's simulation cost."""
     name, system = parse_system(settings["system"])
     device = {part.name: settings[part.name] for part in fields(Setting) if part.name in settings}

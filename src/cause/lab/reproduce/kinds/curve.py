@@ -11,8 +11,8 @@ from cause.device.device import Cause
 from cause.errors import LearnerError
 from cause.lab.reproduce.kinds import Settings
 from cause.lab.reproduce.kinds.train import shared_of
-from cause.lab.reproduce.place import Place
 from cause.lab.reproduce.recipes import RECIPES
+from cause.lab.reproduce.resources import Resources
 from cause.learners import CountingLearner
 from cause.learners.recipe import Recipe
 from cause.learners.torch import TorchLearner
@@ -37,12 +37,12 @@ class Watched:
         return self.network
 
 
-def run(settings: Settings, place: Place) -> dict[str, Any]:
+def run(settings: Settings, resources: Resources) -> dict[str, Any]:
     """Train a sub-model, test it after each epoch, and return the curve."""
-    data = place.data(settings["dataset"])
+    data = resources.data(settings["dataset"])
     training = RECIPES[settings["recipe"]]
     recipe, system = training.compose(data, settings["backbone"], settings["system"], settings["epochs"])
-    make = training.start and training.start(data, recipe, settings["system"], settings["seed"], place.device)
+    make = training.start and training.start(data, recipe, settings["system"], settings["seed"], resources.device)
     shared = shared_of(data, {**settings, "rounds": 1, "rho": 0.0})
     # who gets what: the partition needs no network
     counting = Cause(
@@ -52,7 +52,7 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
     counting.learn(shared.uploads(shared.trace.rounds[0]))
     lesson, seed, _ = counting.chains()[0].lessons[0]
     watched = Watched(make or factory(recipe.model))
-    learner = TorchLearner(recipe, make=watched, device=place.device).composed(system)
+    learner = TorchLearner(recipe, make=watched, device=resources.device).composed(system)
     x, y = data.tests(settings["tests"])
     inputs, labels, curve = _inputs(x, recipe, learner.device), torch.from_numpy(y).to(learner.device), list[float]()
 

@@ -6,10 +6,10 @@ from cause.common.hashing import derive, root_key
 from cause.engine.memory import POLICIES
 from cause.engine.presets import parse_system
 from cause.lab.informed import informed
+from cause.lab.memory_replay import play, record
 from cause.lab.reproduce.kinds import Settings
-from cause.lab.reproduce.place import Place
+from cause.lab.reproduce.resources import Resources
 from cause.lab.simulate import Setting
-from cause.lab.tape import play, record
 from cause.lab.workload import Workload
 
 INFORMED = "informed"
@@ -17,7 +17,7 @@ INFORMED = "informed"
 DRAWN = ("users", "rounds", "samples", "rho", "ages", "labels")
 
 
-def run(settings: Settings, place: Place) -> dict[str, Any]:
+def run(settings: Settings, resources: Resources) -> dict[str, Any]:
     """Return the RSN by policy and number of slots, and the floor, each by seed."""
     _, system = parse_system(settings["system"])
     rsn: dict[str, dict[str, list[int]]] = {policy: {} for policy in settings["policies"].split(",")}

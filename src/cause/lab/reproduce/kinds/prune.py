@@ -11,8 +11,8 @@ from cause.engine.arrays import ArrayUpload
 from cause.engine.samples import Lesson, Piece, SegmentKey
 from cause.lab.reproduce.data import Split
 from cause.lab.reproduce.kinds import Settings
-from cause.lab.reproduce.place import Place
 from cause.lab.reproduce.recipes import scaling
+from cause.lab.reproduce.resources import Resources
 from cause.learners.recipe import Recipe
 from cause.learners.torch import TorchLearner
 from cause.learners.torch.models import factory
@@ -23,9 +23,9 @@ RATES = {"sgd": 0.05, "adam": 1e-3, "rmsprop": 1e-3}
 """Learning rates by optimizer; the paper's table has none."""
 
 
-def run(settings: Settings, place: Place) -> dict[str, Any]:
+def run(settings: Settings, resources: Resources) -> dict[str, Any]:
     """Train and prune a network; return its accuracy, parameters, bytes and times."""
-    data, method = place.data(settings["dataset"]), settings["method"]
+    data, method = resources.data(settings["dataset"]), settings["method"]
     recipe = Recipe(
         settings["backbone"],
         data.classes,
@@ -40,7 +40,7 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
         pruning=method,
         target=settings["rate"] / 100 if settings["rate"] else None,
     )
-    learner = TorchLearner(recipe, device=place.device)
+    learner = TorchLearner(recipe, device=resources.device)
     lesson = lesson_of(data, max(2, round(settings["share"] * len(data.y))))
     started = time.perf_counter()
     state = learner.train(None, lesson, derive(root_key(settings["seed"]), "prune"))
@@ -54,7 +54,7 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
         "train_s": round(train_s, 3),
         "prune_s": None if method == "none" else round(_prune_s(recipe, learner.device), 3),
         "samples": lesson.total,
-        "together": place.together,
+        "together": resources.together,
         "environment": learner.environment,
     }
 

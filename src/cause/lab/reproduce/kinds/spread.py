@@ -9,7 +9,7 @@ from cause.engine.partition.balanced import longest_first
 from cause.engine.partition.ucdp import ucdp
 from cause.engine.presets import FIXED, System
 from cause.lab.reproduce.kinds import Settings
-from cause.lab.reproduce.place import Place
+from cause.lab.reproduce.resources import Resources
 from cause.lab.simulate import Setting
 from cause.lab.simulate import run as simulate
 from cause.lab.trace import Trace
@@ -71,7 +71,7 @@ def algorithm_1(
 STRATEGIES = {PRINTED: algorithm_1, "ucdp": ucdp, "balanced": longest_first}
 
 
-def run(settings: Settings, place: Place) -> dict[str, Any]:
+def run(settings: Settings, resources: Resources) -> dict[str, Any]:
     """Return the spread of the shard sizes of each seed's workload, without requests and with fixed shards."""
     measure = _first_round if settings["when"] == FIRST else _last_round
     traces = (_trace(settings["users"], settings["samples"], seed) for seed in range(settings["seeds"]))

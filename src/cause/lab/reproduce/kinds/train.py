@@ -12,8 +12,8 @@ from cause.engine.requests import Request
 from cause.engine.voting import VOTES
 from cause.lab.reproduce.data import Split
 from cause.lab.reproduce.kinds import Settings
-from cause.lab.reproduce.place import Place
 from cause.lab.reproduce.recipes import RECIPES
+from cause.lab.reproduce.resources import Resources
 from cause.lab.simulate import Setting, simulate
 from cause.lab.users import Shared, share_out
 from cause.learners.torch import TorchLearner
@@ -82,22 +82,22 @@ class Bill:
         }
 
 
-def run(settings: Settings, place: Place) -> dict[str, Any]:
+def run(settings: Settings, resources: Resources) -> dict[str, Any]:
     """Learn every round, serve its requests, and measure the accuracy of the vote and of each head."""
-    data = place.data(settings["dataset"])
+    data = resources.data(settings["dataset"])
     training = RECIPES[settings["recipe"]]
     recipe, system = training.compose(data, settings["backbone"], settings["system"], settings["epochs"])
     start = training.start
-    make = start and start(data, recipe, settings["system"], settings["seed"], place.device)
+    make = start and start(data, recipe, settings["system"], settings["seed"], resources.device)
     shared, visits = shared_of(data, settings), Visits()
     device = Cause(
-        learner=TorchLearner(recipe, make=make, device=place.device),
+        learner=TorchLearner(recipe, make=make, device=resources.device),
         system=system,
         shards=settings["shards"],
         memory=settings["memory"],
         classes=data.classes,
         seed=settings["seed"],
-        executor=place.executor,
+        executor=resources.executor,
         watch=visits.watch,
     )
     x, y = data.tests(settings["tests"])
@@ -110,7 +110,7 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
         learn_s += time.perf_counter() - started
         visits.close()
         if has_requests and round_ is shared.trace.rounds[0]:  # idle power changes after a card's first training
-            bill = Bill(with_idle(find_meter(place.device)))
+            bill = Bill(with_idle(find_meter(resources.device)))
         rsn_per_round.append(bill.serve(device, round_.forgets) if round_.forgets else 0)
         visits.close()
     simulated = None
@@ -133,7 +133,7 @@ def run(settings: Settings, place: Place) -> dict[str, Any]:
         "head_bytes": [head.size_bytes for head in device.heads().values()],
         "used_bytes": device.memory.used_bytes,
         "replayed": _replayed(device, settings["verify"]),
-        "workers": place.workers,
+        "workers": resources.workers,
         "environment": device.learner.environment,
     }
 

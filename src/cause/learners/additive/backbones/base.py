@@ -1,10 +1,14 @@
 """What a backbone is: a frozen, public function of one input."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from numpy.typing import NDArray
+
+REGULARIZATION = 0.1
+"""The λ of a ridge head for features of which nothing is known."""
 
 
 class Backbone(ABC):
@@ -36,7 +40,7 @@ class Backbone(ABC):
     @property
     def regularization(self) -> float:
         """The λ of a ridge head that suits its features, as the learner's argument of that name: a constant."""
-        return 0.1
+        return REGULARIZATION
 
     @property
     def typical(self) -> tuple[float, float] | None:
@@ -55,3 +59,45 @@ class Backbone(ABC):
     @abstractmethod
     def compute(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return the features of inputs: one row an input, one column a feature."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a recipe must know of a backbone besides its identity."""
+
+    input_shape: tuple[int, ...]
+    features: int
+    scale: tuple[float, float] | None = None
+    regularization: float = REGULARIZATION
+    typical: tuple[float, float] | None = None
+
+
+class BackboneWithFacts(Backbone):
+    """A backbone whose `facts` are found when it is made."""
+
+    facts: Facts
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+        return self.facts.input_shape
+
+    @property
+    def features(self) -> int:
+        """The number of values that it returns for an input."""
+        return self.facts.features
+
+    @property
+    def scale(self) -> tuple[float, float] | None:
+        """The range of the features, if it is known."""
+        return self.facts.scale
+
+    @property
+    def regularization(self) -> float:
+        """The λ of a ridge head that suits its features."""
+        return self.facts.regularization
+
+    @property
+    def typical(self) -> tuple[float, float] | None:
+        """A typical feature and its deviation, if they are known."""
+        return self.facts.typical

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cause.errors import InputError, LearnerError
-from cause.learners.additive.backbones.base import Backbone
+from cause.learners.additive.backbones.base import REGULARIZATION, BackboneWithFacts, Facts
 
 if TYPE_CHECKING:
     from torch import nn
 
 
-class ModuleBackbone(Backbone):
+class ModuleBackbone(BackboneWithFacts):
     """Computes features by a frozen torch module, one picture at a time on one thread.
 
     Batches of one and one thread are what makes the bits of a feature independent of everything else: in batches of 16
@@ -54,48 +54,23 @@ class ModuleBackbone(Backbone):
         identity: dict[str, Any] | None = None,
         prepare: Callable[[NDArray[Any]], NDArray[np.float32]] | None = None,
         takes: Callable[[tuple[int, ...]], bool] | None = None,
-        regularization: float = 0.1,
+        regularization: float = REGULARIZATION,
         typical: tuple[float, float] | None = None,
     ) -> None:
-        self._regularization, self._typical = regularization, typical
-        self._module, self._shape, self._scale = module.eval(), shape, scale
+        self._module = module.eval()
         self._prepare = prepare or (lambda x: np.ascontiguousarray(x, dtype=np.float32))
         self._takes = takes
         self._identity = identity or {"backbone": "module", "runtime": "torch", "digest": module_digest(module)}
         try:
-            self._features: int = self.compute(np.zeros((1, *shape), dtype=np.float32)).shape[1]
+            features = self.compute(np.zeros((1, *shape), dtype=np.float32)).shape[1]
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             line = (str(error).splitlines() or [""])[0]
             raise InputError(f"the backbone fails on an input of shape {shape}: {line}") from None
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """The shape of one input."""
-        return self._shape
+        self.facts = Facts(shape, features, scale, regularization, typical)
 
     def takes(self, shape: tuple[int, ...]) -> bool:
         """Return whether inputs of this shape can be converted."""
         return super().takes(shape) or (self._takes is not None and self._takes(shape))
-
-    @property
-    def features(self) -> int:
-        """The number of values that the module returns for an input."""
-        return self._features
-
-    @property
-    def scale(self) -> tuple[float, float] | None:
-        """The range of the features, if it is known."""
-        return self._scale
-
-    @property
-    def regularization(self) -> float:
-        """The λ of a ridge head, as it was given."""
-        return self._regularization
-
-    @property
-    def typical(self) -> tuple[float, float] | None:
-        """A typical feature and its deviation, as they were given."""
-        return self._typical
 
     @property
     def identity(self) -> dict[str, Any]:

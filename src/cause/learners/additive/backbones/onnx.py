@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cause.common.heap import return_freed_memory
 from cause.errors import InputError
-from cause.learners.additive.backbones.base import Backbone
+from cause.learners.additive.backbones.base import REGULARIZATION, BackboneWithFacts, Facts
 from cause.learners.additive.backbones.efficientnet_lite0 import is_picture, prepared
 
 METADATA = "cause"
@@ -27,7 +27,7 @@ def _digest_of(path: Path) -> str:
         raise InputError(f"the backbone {str(path)!r} cannot be read: {error.strerror}") from None
 
 
-class OnnxBackbone(Backbone):
+class OnnxBackbone(BackboneWithFacts):
     """Computes features by a frozen ONNX file, one input at a time on one thread.
 
     Parameters
@@ -69,44 +69,21 @@ class OnnxBackbone(Backbone):
         self._input, shape = given.name, tuple(given.shape)[1:]
         if not all(isinstance(side, int) for side in shape):
             raise InputError(f"the backbone {str(path)!r} leaves the shape of its input open: {shape}")
-        self._shape: tuple[int, ...] = shape
         settings = json.loads(self._session.get_modelmeta().custom_metadata_map.get(METADATA, "{}"))
-        self._scale = None if "scale" not in settings else tuple(settings["scale"])
-        self._regularization = float(settings.get("regularization", super().regularization))
-        self._typical = None if "typical" not in settings else tuple(settings["typical"])
         size = settings.get("size")
         self._prepare = None if size is None else partial(prepared, size=int(size))
-        self._features: int = self.compute(np.zeros((1, *self._shape), dtype=np.float32)).shape[1]
+        self.facts = Facts(
+            shape,
+            features=self.compute(np.zeros((1, *shape), dtype=np.float32)).shape[1],
+            scale=tuple(settings["scale"]) if "scale" in settings else None,
+            regularization=float(settings.get("regularization", REGULARIZATION)),
+            typical=tuple(settings["typical"]) if "typical" in settings else None,
+        )
         return_freed_memory()  # the graph was optimised, and much of it copied
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """The shape of one input."""
-        return self._shape
 
     def takes(self, shape: tuple[int, ...]) -> bool:
         """Return whether inputs of this shape can be converted."""
         return super().takes(shape) or (self._prepare is not None and is_picture(shape))
-
-    @property
-    def features(self) -> int:
-        """The number of values in the first output."""
-        return self._features
-
-    @property
-    def scale(self) -> tuple[float, float] | None:
-        """The range of the features, as an export of ours names it."""
-        return self._scale
-
-    @property
-    def regularization(self) -> float:
-        """The λ of a ridge head, as an export of ours names it."""
-        return self._regularization
-
-    @property
-    def typical(self) -> tuple[float, float] | None:
-        """A typical feature and its deviation, as an export of ours names them."""
-        return self._typical
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -115,10 +92,10 @@ class OnnxBackbone(Backbone):
 
     def described(self) -> dict[str, Any]:
         """Return its absolute path, the digest that the file must have when it is opened again, and what it yields."""
-        facts: dict[str, Any] = {"features": self._features, "shape": list(self._shape)}
-        facts |= {} if self._scale is None else {"scale": list(self._scale)}
-        facts |= {} if self._typical is None else {"typical": list(self._typical)}
-        facts["regularization"] = self._regularization
+        facts: dict[str, Any] = {"features": self.features, "shape": list(self.input_shape)}
+        facts |= {} if self.scale is None else {"scale": list(self.scale)}
+        facts |= {} if self.typical is None else {"typical": list(self.typical)}
+        facts["regularization"] = self.regularization
         return {"backbone": str(self._path.resolve()), "backbone_sha256": self._digest, "backbone_facts": facts}
 
     def compute(self, x: NDArray[Any]) -> NDArray[Any]:

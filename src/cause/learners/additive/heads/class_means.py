@@ -1,13 +1,13 @@
 """The nearest class mean: the sum of the features of each class."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cause.learners.additive.heads.base import Head, LeftOut, Rows, Solution, by_class, softmax
-from cause.learners.additive.sums import Shapes, Sums
+from cause.learners.additive.heads.base import LeftOut, Rows, Solution, softmax
+from cause.learners.additive.heads.class_sums import ClassSums
+from cause.learners.additive.sums import Sums
 
 
 @dataclass(frozen=True)
@@ -23,21 +23,8 @@ class NearestMean(Solution):
         return np.asarray(z @ self.arrays["weights"] + self.arrays["absent"])
 
 
-class ClassMeans(Head):
+class ClassMeans(ClassSums):
     """Answers the class whose mean is nearest. Its state is small: one sum of features for each class."""
-
-    def shapes(self) -> Shapes:
-        """Return the table of the sums of each class; its last row counts the samples."""
-        return {"sums": (self.setting.features + 1, self.setting.classes)}
-
-    @property
-    def largest_contribution(self) -> int:
-        """The largest feature."""
-        return max(self.setting.largest, 1)
-
-    def contribution(self, z: Rows, y: NDArray[np.int64]) -> Mapping[str, NDArray[np.int64]]:
-        """Return the features in the column of the class."""
-        return {"sums": by_class(z, y, self.setting.classes)}
 
     def solve(self, sums: Sums) -> Solution:
         """Return the means of the classes as a linear classifier."""

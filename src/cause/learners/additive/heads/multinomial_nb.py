@@ -1,13 +1,13 @@
 """Multinomial naive Bayes: features are counts, and their sums in each class give the frequencies."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cause.learners.additive.heads.base import Head, LeftOut, Rows, Solution, by_class, softmax
-from cause.learners.additive.sums import Shapes, Sums
+from cause.learners.additive.heads.base import LeftOut, Rows, Solution, softmax
+from cause.learners.additive.heads.class_sums import ClassSums
+from cause.learners.additive.sums import Sums
 
 SMOOTHING = 1.0
 """Added to each sum, as in scikit-learn."""
@@ -26,21 +26,8 @@ class Frequencies(Solution):
         return np.asarray(z @ self.arrays["weights"] + self.arrays["prior"])
 
 
-class MultinomialNB(Head):
+class MultinomialNB(ClassSums):
     """Takes the features as counts of independent events, as those of words in a text."""
-
-    def shapes(self) -> Shapes:
-        """Return the sums of each class; the last row counts its samples."""
-        return {"sums": (self.setting.features + 1, self.setting.classes)}
-
-    @property
-    def largest_contribution(self) -> int:
-        """The largest feature."""
-        return max(self.setting.largest, 1)
-
-    def contribution(self, z: Rows, y: NDArray[np.int64]) -> Mapping[str, NDArray[np.int64]]:
-        """Return the features in the column of the class."""
-        return {"sums": by_class(z, y, self.setting.classes)}
 
     def solve(self, sums: Sums) -> Solution:
         """Return the logarithms of the smoothed frequencies."""

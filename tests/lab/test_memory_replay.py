@@ -10,8 +10,8 @@ from cause.engine.memory import POLICIES
 from cause.engine.presets import parse_system
 from cause.errors import InputError
 from cause.lab.informed import _best_sets, informed
+from cause.lab.memory_replay import play, record
 from cause.lab.simulate import Setting, simulate
-from cause.lab.tape import play, record
 from cause.lab.workload import Workload
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cause.data import folder, idx, mosaic, npz, svhn, table
 from cause.data.cifar import CIFAR10, CIFAR100, is_pickled
-from cause.data.dataset import Dataset, bad, check_split
+from cause.data.dataset import Dataset, check_split, input_error
 from cause.errors import InputError
 
 ROOT = "CAUSE_DATA"
@@ -93,7 +93,7 @@ def load(
         return _format_of(path).read(path, split, classes)
     data = _format_of(path).read(path, split, named.classes)
     if data.classes != named.classes or len(data) != named.counts[split]:
-        raise bad(
+        raise input_error(
             path, f"{len(data):,} images, but {name} has {named.counts[split]:,} for {split}: load it by its path"
         )
     return Dataset(data.x, data.y, named.classes, str(name), split, data.users)
@@ -137,5 +137,5 @@ def _format_of(path: Path) -> Format:
         if format_.matches(path):
             return format_
     if is_pickled(path):
-        raise bad(path, "the python version of CIFAR is a pickle and is not read: take the binary version")
-    raise bad(path, f"none of the known formats: {', '.join(FORMATS)}")
+        raise input_error(path, "the python version of CIFAR is a pickle and is not read: take the binary version")
+    raise input_error(path, f"none of the known formats: {', '.join(FORMATS)}")

@@ -1,4 +1,4 @@
-"""Measurements in a file: a run that was stopped goes on where it was."""
+"""A cache of measurements in a file: a run that was stopped goes on where it was."""
 
 import json
 from dataclasses import fields
@@ -12,13 +12,13 @@ from cause.lab.advice.measure import Row
 FORMAT = 1
 
 
-class Kept:
-    """Rows by the digest of everything that decides them.
+class MeasurementCache:
+    """Measured rows, by the digest of everything that decides them.
 
     Parameters
     ----------
     path
-        The file; None keeps nothing.
+        The file; with None the rows are in memory only.
 
     Raises
     ------
@@ -31,11 +31,11 @@ class Kept:
         if path is None or not path.exists():
             return
         try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            contents: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             names = {field.name for field in fields(Row)}
-            if found["format"] != FORMAT or not all(set(row) == names for row in found["rows"].values()):
+            if contents["format"] != FORMAT or not all(set(row) == names for row in contents["rows"].values()):
                 raise ValueError
-            self._rows = {key: Row(**row) for key, row in found["rows"].items()}
+            self._rows = {key: Row(**row) for key, row in contents["rows"].items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise InputError(f"{str(path)!r} holds no measurements of cause advise: name another file") from None
 

@@ -1,4 +1,4 @@
-"""RecordedLearner stands for a learner whose library is not imported, in commands that only read a home."""
+"""PlaceholderLearner stands for a learner whose library is not imported, in commands that only read a home."""
 
 from typing import Any, NoReturn
 
@@ -7,7 +7,7 @@ from cause.engine.samples import Upload
 from cause.errors import LearnerError
 
 
-class RecordedLearner(Learner):
+class PlaceholderLearner(Learner):
     """A learner that has a size and a digest, but cannot train or predict.
 
     Commands that only show a home use it, because importing torch takes longer than everything else that they do.
@@ -19,7 +19,7 @@ class RecordedLearner(Learner):
 
     Examples
     --------
-    >>> RecordedLearner(bytes(32), 1_000).sub_model_bytes
+    >>> PlaceholderLearner(bytes(32), 1_000).sub_model_bytes
     1000
     """
 
@@ -54,4 +54,6 @@ class RecordedLearner(Learner):
         self._refuse()
 
     def _refuse(self) -> NoReturn:
-        raise LearnerError("this device was opened without its learner, to be looked at: open it as usual")
+        raise LearnerError(
+            "this device was opened for reading without its learner: open it with Cause(folder) to train or predict"
+        )

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from cause.engine.executor import MOST_WORKERS, Executor
 from cause.errors import InputError
-from cause.executors import Here, Processes
+from cause.executors import InProcess, Processes
 from cause.lab.reproduce.cell import Cell, Done
 from cause.lab.reproduce.data import Split, load_split
 
@@ -26,12 +26,12 @@ class Cluster(Protocol):
     def nodes(self) -> int:
         """The number of machines, or of nodes on them."""
 
-    def run(self, cells: "Sequence[Cell]", place: "Place", until: float | None) -> "Iterator[Done]":
+    def run(self, cells: "Sequence[Cell]", resources: "Resources", until: float | None) -> "Iterator[Done]":
         """Make runs, and yield each when it ends."""
 
 
 @dataclass(frozen=True)
-class Place:
+class Resources:
     """The data, device and workers that runs use on this machine."""
 
     root: str | None = None
@@ -49,7 +49,7 @@ class Place:
     @cached_property
     def executor(self) -> Executor:
         """The executor of all cells, so that its worker processes are reused."""
-        return Processes(self.workers) if self.workers > 1 else Here()
+        return Processes(self.workers) if self.workers > 1 else InProcess()
 
     def close(self) -> None:
         """End the worker processes."""
