@@ -60,12 +60,15 @@ def test_a_part_that_cannot_be_closed_leaves_nothing_else_open(home, monkeypatch
         service.start()
         with pytest.raises(BrokenError):
             service.close()
-    assert closed == [service.home] and threads() <= before
+    assert closed == [service.home]
+    assert threads() <= before
     service.close()  # changes nothing
     Service(home, ServeSettings(repair="never")).close()
 
 
-@pytest.mark.parametrize("part", [Tokens, Verifications, HistoryFile, Trainer, Erasures], ids=lambda part: part.__name__)
+@pytest.mark.parametrize(
+    "part", [Tokens, Verifications, HistoryFile, Trainer, Erasures], ids=lambda part: part.__name__
+)
 def test_a_part_that_cannot_be_opened_leaves_nothing_open(home, monkeypatch, part):
     before = threads()
     with monkeypatch.context() as patch:
