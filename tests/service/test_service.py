@@ -326,6 +326,15 @@ def test_an_auditor_lets_the_device_replay(fresh):
         assert refused.value.status == 404
 
 
+def test_an_id_that_does_not_exist_is_repeated_in_the_refusal(fresh):
+    id_ = "0" * 32
+    for path in (f"requests/{id_}", f"requests/{id_}/receipts"):
+        assert fresh.get(f"/v1/{path}").json()["detail"] == f"there is no request {id_!r}"
+    assert fresh.get(f"/v1/verifications/{id_}").json()["detail"].startswith(f"there is no verification {id_!r}")
+    revoked = fresh.post(f"/v1/tokens/{id_[:16]}/revocation", "admin")
+    assert revoked.json()["detail"] == f"there is no token {id_[:16]!r}"
+
+
 def test_evaluations_are_remembered(fresh):
     fresh.learn(ann=40)
     made = fresh.post("/v1/evaluations", body=rows("ann", 1, 40)).json()
