@@ -417,7 +417,7 @@ def test_events_tell_of_rounds_segments_and_forgetting(fresh):
         missed.close()  # type: ignore[attr-defined]
 
 
-def test_metrics_and_health(fresh):
+def test_metrics_name_nobody_and_health_says_when_it_is_not_ready(fresh):
     fresh.learn(ann=5)
     text = fresh.get("/metrics", "auditor").text
     assert "cause_round 1.0\n" in text
