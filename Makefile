@@ -17,7 +17,7 @@ demo: $(STAMP)  ## the main job: every system learns the digits, forgets, and is
 
 # compiled modules are kept, whatever is set outside: the tests start hundreds of processes
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -p tests.forked_workers \
-	--workers $(shell python3 -c 'import os; print(3 * (os.cpu_count() or 1))')
+	--workers $(shell $(PYTHON) -c 'import os; print(3 * (os.cpu_count() or 1))')
 
 # style and types are checked beside the tests: without its cache mypy takes half a minute of one processor
 test: $(STAMP)  ## everything a change must pass

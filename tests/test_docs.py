@@ -5,7 +5,9 @@ import os
 import re
 import subprocess
 import sys
+from functools import reduce
 from html.parser import HTMLParser
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 from cause.cli.commands import COMMANDS
 from cause.cli.reference import reference
 from cause.lab.report import fill, tables
+from cause.service.operations import OPERATIONS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -35,11 +38,98 @@ def test_links_and_pictures_exist(page):
             assert (page.parent / target).exists(), target
 
 
+def code_of(text: str) -> list[str]:
+    """The lines of a page's blocks of code, continued ones as one, and what it has in backticks."""
+    blocks = re.findall(r"^( *)```[^\n]*\n(.*?)^\1```", text, re.MULTILINE | re.DOTALL)
+    lines = [line for _, block in blocks for line in re.sub(r"\\\n(?:> )?", " ", block).splitlines()]
+    prose = re.sub(r"^( *)```[^\n]*\n.*?^\1```", "", text, flags=re.MULTILINE | re.DOTALL)
+    return lines + [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", prose)]
+
+
+def wrong_commands(text: str) -> list[str]:
+    """What a page says of commands or options that do not exist."""
+    wrong = []
+    for line in code_of(text):
+        for name, rest in re.findall(
+            r"(?:^|[$;|&(] *|=\S+ )(?:\S*/)?cause +(\S+)([^;|&`]*)", re.sub(r"\$\([^)]*\)", "", line)
+        ):
+            if name.startswith("-"):
+                known, given = ROOT_OPTIONS, [name]
+            elif not re.fullmatch(r"[a-z]+", name):
+                continue  # `cause …`, `cause COMMAND`
+            elif name in COMMANDS:
+                known = {option for each in COMMANDS[name].params for option in (*each.opts, *each.secondary_opts)}
+                given = re.findall(r"(?<!\S)(--?[a-z][a-z-]*)", rest.partition(" #")[0])
+            else:
+                wrong.append(f"cause {name}")
+                continue
+            wrong += [f"cause {name} {option}" for option in given if option not in known | {"--help"}]
+    return wrong
+
+
+def wrong_names(text: str) -> list[str]:
+    """Dotted names of this package on a page that cannot be imported."""
+    wrong = []
+    for name in re.findall(r"(?<![\w./\\-])cause(?:\.[A-Za-z_]\w*)+", " ".join(code_of(text))):
+        if name not in NO_MODULES and not is_importable(name):
+            wrong.append(name)
+    return wrong
+
+
+def is_importable(name: str) -> bool:
+    parts = name.split(".")
+    for count in range(len(parts), 0, -1):
+        try:
+            found = import_module(".".join(parts[:count]))
+        except ModuleNotFoundError:
+            continue
+        try:
+            reduce(getattr, parts[count:], found)
+        except AttributeError:
+            return False
+        return True
+    return False
+
+
+def wrong_routes(text: str) -> list[str]:
+    """Routes on a page that the service does not have."""
+    routes = [(method, re.sub(r"\{[^}]*\}", "[^/]+", path)) for method, path in OPERATIONS]
+    routes += [
+        ("GET", "/"),
+        ("GET", "/openapi.json"),
+        *((method, path.replace("users/[^/]+", "user")) for method, path in routes),
+    ]
+    named = re.findall(r"\b(GET|POST|DELETE|PUT|PATCH) (/[\w./{}-]*)", " ".join(code_of(text)))
+    return [
+        f"{method} {path}"
+        for method, path in named
+        if not any(method == other and re.fullmatch(pattern, path) for other, pattern in routes)
+    ]
+
+
+ROOT_OPTIONS = {"--help", "--version", "--install-completion", "--show-completion"}
+ENTRY_POINTS = {f"cause.{group}" for group in ("partitioners", "policies", "votes", "heads", "backbones", "learners")}
+NO_MODULES = {"cause.toml", "cause.cred", "cause.serve", *ENTRY_POINTS}
+"""Files, a logger, and groups of entry points."""
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_in_the_docs_exist(page):
-    commands = {"cause", *COMMANDS}
-    for command in re.findall(r"^(?:\$ )?cause ([a-z]+)\b", page.read_text(encoding="utf-8"), re.MULTILINE):
-        assert command in commands, command
+def test_commands_options_names_and_routes_in_the_docs_exist(page):
+    text = page.read_text(encoding="utf-8")
+    assert wrong_commands(text) == []
+    if page.name != "CHANGELOG.md":  # it tells of earlier versions
+        assert wrong_names(text) == []
+        assert wrong_routes(text) == []
+
+
+def test_what_does_not_exist_in_the_docs_is_found():
+    block = "```console\n$ cause init x \\\n    --hat=3 && cause --vers\n```\n"
+    commands = f"`cause learn home --hats` and `A=1 cause lurn`\n{block}"
+    assert wrong_commands(commands) == ["cause init --hat", "cause --vers --vers", "cause learn --hats", "cause lurn"]
+    names = "`cause.device.verify(device)`, `cause.device.verified`, `cause.nowhere`, `cause.Cause.forget`"
+    assert wrong_names(names) == ["cause.device.verified", "cause.nowhere"]
+    routes = "`GET /v1/status?x=1`, `POST /v1/users/{user}/samples`, `POST /v1/status`, `GET /v1/rounds/3/nothing`"
+    assert wrong_routes(routes) == ["POST /v1/status", "GET /v1/rounds/3/nothing"]
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "RESULTS.md"], ids=lambda page: page.name)

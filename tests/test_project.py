@@ -8,14 +8,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml
 
 import cause
-
-yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).parents[1]
 SCHEMAS = {
     ".github/workflows/ci.yml": "github-workflows",
+    ".github/workflows/nightly.yml": "github-workflows",
     ".github/ISSUE_TEMPLATE/bug.yml": "github-issue-forms",
     ".github/ISSUE_TEMPLATE/feature.yml": "github-issue-forms",
     ".github/ISSUE_TEMPLATE/config.yml": "github-issue-config",
@@ -50,15 +50,22 @@ def test_every_form_and_workflow_has_a_schema():
 
 
 def test_the_workflow_runs_what_make_and_the_scripts_offer():
-    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))["jobs"]
+    workflows = ROOT / ".github" / "workflows"
+    jobs, nightly = (
+        yaml.safe_load((workflows / name).read_text(encoding="utf-8"))["jobs"] for name in ("ci.yml", "nightly.yml")
+    )
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    commands = [step["run"] for job in (*jobs.values(), *nightly.values()) for step in job["steps"] if "run" in step]
+    targets = nightly["long"]["strategy"]["matrix"]["target"]
+    commands += [f"make {target}" for target in targets]
+    commands.remove("make ${{ matrix.target }}")
     for command in commands:
         if command.startswith("make "):
             assert f"\n{command.removeprefix('make ')}:" in makefile, command
-        elif not command.startswith("git "):
+        elif not command.startswith(("git ", "apt-get ")):
             assert (ROOT / command.split()[0]).exists(), command
     assert jobs["tests"]["strategy"]["matrix"]["python-version"] == ["3.11", "3.12", "3.13"]
+    assert {"make test-browser", "make test-long", "make test-cluster", "make fuzz"} <= set(commands)
 
 
 def test_hooks_run_the_checks_of_make_lint():

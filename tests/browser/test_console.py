@@ -88,7 +88,10 @@ def test_tables_of_one_user_of_several_and_many_files_are_uploaded(page, device,
     page.find("#upload-file").send_keys(f"{tmp_path / 'one.csv'}\n{tmp_path / 'bad.csv'}")
     page.click("#upload-form button[type=submit]")
     page.until(
-        lambda: "bad.csv: there is no column of values (1 of 2 files were uploaded)" in page.text("upload-error")
+        lambda: (
+            "bad.csv: there is no column of values: the first line names 'label' alone (1 of 2 files were uploaded)"
+            in page.text("upload-error")
+        )
     )
 
 

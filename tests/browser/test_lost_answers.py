@@ -99,7 +99,7 @@ def test_a_verification_that_the_service_does_not_know_any_more_ends(page, devic
     page.sign_in_changed(device.url, device.secret, f"/v1/receipts/{newest}/verification", lost)
     page.until(lambda: page.every(f"[data-focus='verify {newest}']"))
     page.press(f"[data-focus='verify {newest}']")
-    page.until(lambda: "not checked: there is no such verification" in page.text("receipts"))
+    page.until(lambda: "not checked: there is no verification" in page.text("receipts"))
     assert page.find(f"[data-focus='verify {other}']").text == "Again"
 
 

@@ -15,24 +15,24 @@ def as_set(positions):
 
 
 @given(held)
-def test_of(a):
+def test_a_set_is_held_as_a_range_where_it_is_one(a):
     assert as_set(a[1]) == a[0]
     assert isinstance(a[1], range) == (not a[0] or max(a[0]) - min(a[0]) + 1 == len(a[0]))
 
 
 @given(held, held)
-def test_common_and_minus(a, b):
+def test_common_and_minus_are_intersection_and_difference(a, b):
     assert as_set(pos.common(a[1], b[1])) == a[0] & b[0]
     assert as_set(pos.minus(a[1], b[1])) == a[0] - b[0]
 
 
 @given(held, held)
-def test_union_of_disjoint_parts(a, b):
+def test_a_union_of_disjoint_parts_has_all_of_both(a, b):
     assert as_set(pos.union([a[1], pos.minus(b[1], a[1])])) == a[0] | b[0]
 
 
 @given(held, st.integers(0, 40))
-def test_lowest(a, count):
+def test_the_lowest_are_the_first_in_order(a, count):
     assert as_set(pos.lowest(a[1], count)) == set(sorted(a[0])[:count])
 
 

@@ -140,48 +140,67 @@ def test_pictures_to_predict_are_no_more_together_than_the_limit(tmp_path, monke
         read_inputs(tmp_path)
 
 
-def test_wrong_idx(tmp_path):
+GOOD_LABELS = dataset_files.idx_bytes(np.arange(5, dtype=np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (GOOD_LABELS[:-1], "5 bytes should follow its header, but 4 do"),
+        (GOOD_LABELS[:-1] + b"\x0a", "label 10, but there are 10 classes"),
+        (b"\0\0\x0d" + GOOD_LABELS[3:], "not an idx file"),
+        (dataset_files.idx_bytes(np.zeros(4, np.uint8)), "5 images, but 4 labels"),
+        (None, "'train-labels-idx1-ubyte' (or .gz) is missing"),
+    ],
+    ids=("cut off", "label too large", "another type", "too few", "missing"),
+)
+def test_an_idx_file_of_labels_is_refused_with_its_defect(tmp_path, labels, message):
     dataset_files.mnist_folder(tmp_path, packed=False)
-    images, labels = tmp_path / "train-images-idx3-ubyte", tmp_path / "train-labels-idx1-ubyte"
-    good = labels.read_bytes()
-    labels.write_bytes(good[:-1])
-    assert "5 bytes should follow its header, but 4 do" in refused(labels.parent)
-    labels.write_bytes(good[:-1] + b"\x0a")
-    assert "label 10, but there are 10 classes" in refused(labels.parent)
-    labels.write_bytes(b"\0\0\x0d" + good[3:])
-    assert "not an idx file" in refused(labels.parent)
-    labels.write_bytes(dataset_files.idx_bytes(np.zeros(4, np.uint8)))
-    assert "5 images, but 4 labels" in refused(labels.parent)
-    labels.unlink()
-    assert "'train-labels-idx1-ubyte' (or .gz) is missing" in refused(labels.parent)
-    images.write_bytes(b"\0\0\x08\x03" + struct.pack(">3I", 2**31, 2**31, 2**31))
-    dataset_files.mnist_folder(tmp_path / "other", packed=False)
-    labels.write_bytes(good)
-    assert "at most 4096 a side" in refused(images.parent)
+    path = tmp_path / "train-labels-idx1-ubyte"
+    if labels is None:
+        path.unlink()
+    else:
+        path.write_bytes(labels)
+    assert message in refused(tmp_path)
 
 
-def test_wrong_mat(tmp_path):
+def test_an_idx_file_of_images_that_claims_too_much_is_refused(tmp_path):
+    dataset_files.mnist_folder(tmp_path, packed=False)
+    (tmp_path / "train-images-idx3-ubyte").write_bytes(b"\0\0\x08\x03" + struct.pack(">3I", 2**31, 2**31, 2**31))
+    assert "at most 4096 a side" in refused(tmp_path)
+
+
+MAT_X, MAT_Y = dataset_files.images(3).transpose(1, 2, 3, 0), np.array([[1], [2], [3]])
+
+
+@pytest.mark.parametrize(
+    ("stored", "message"),
+    [
+        ({"X": MAT_X}, "no numeric array 'y'"),
+        ({"X": MAT_X, "y": np.array([[1], [2], [11]])}, "labels are 1 to 10"),
+        ({"X": MAT_X, "y": np.array([[0], [2], [3]])}, "labels are 1 to 10"),
+        ({"X": MAT_X, "y": np.array([[1], [2]])}, "3 images, but 2 labels"),
+        ({"X": MAT_X[:16], "y": MAT_Y}, "images of 32×32 pixels"),
+        ({"X": MAT_X.astype(float), "y": MAT_Y}, "images of 32×32 pixels"),
+        ({"X": MAT_X, "y": np.array([[1.5], [2], [3]])}, "whole numbers"),
+        ({"X": MAT_X, "y": np.array([[1, "a", 2]], dtype=object)}, "not an array of real numbers"),
+        ({"X": MAT_X + 1j, "y": MAT_Y}, "not an array of real numbers"),
+    ],
+    ids=("no labels", "label 11", "label 0", "too few", "low", "of float", "half", "objects", "complex"),
+)
+def test_a_mat_file_is_refused_with_its_defect(tmp_path, stored, message):
     from scipy.io import savemat
 
-    x, path = dataset_files.images(3).transpose(1, 2, 3, 0), tmp_path / "t.mat"
-    for stored, message in (
-        ({"X": x}, "no numeric array 'y'"),
-        ({"X": x, "y": np.array([[1], [2], [11]])}, "labels are 1 to 10"),
-        ({"X": x, "y": np.array([[0], [2], [3]])}, "labels are 1 to 10"),
-        ({"X": x, "y": np.array([[1], [2]])}, "3 images, but 2 labels"),
-        ({"X": x[:16], "y": np.array([[1], [2], [3]])}, "images of 32×32 pixels"),
-        ({"X": x.astype(float), "y": np.array([[1], [2], [3]])}, "images of 32×32 pixels"),
-        ({"X": x, "y": np.array([[1.5], [2], [3]])}, "whole numbers"),
-        ({"X": x, "y": np.array([[1, "a", 2]], dtype=object)}, "not an array of real numbers"),
-        ({"X": x + 1j, "y": np.array([[1], [2], [3]])}, "not an array of real numbers"),
-    ):
-        savemat(path, stored)
-        assert message in refused(path)
-    path.write_bytes(b"MATLAB 7.3".ljust(124) + b"\x00\x02IM")
-    assert "7.3 is HDF5" in refused(path)
+    savemat(tmp_path / "t.mat", stored)
+    assert message in refused(tmp_path / "t.mat")
 
 
-def test_a_mat_file_that_claims_more_than_it_holds(tmp_path):
+def test_a_mat_file_of_version_7_3_is_refused(tmp_path):
+    (tmp_path / "t.mat").write_bytes(b"MATLAB 7.3".ljust(124) + b"\x00\x02IM")
+    assert "7.3 is HDF5" in refused(tmp_path / "t.mat")
+
+
+def test_a_mat_file_that_claims_more_than_it_holds_is_refused(tmp_path):
     dataset_files.svhn_file(tmp_path / "t.mat", compressed=False)
     data = bytearray((tmp_path / "t.mat").read_bytes())
     at = data.index(struct.pack("<4i", 32, 32, 3, 4))
@@ -197,7 +216,7 @@ def test_a_mat_file_of_zeros_is_refused(tmp_path):
     assert "damaged or cut off" in refused(path)
 
 
-def test_a_mat_file_that_is_cut_where_nothing_is_wanted(tmp_path):
+def test_a_mat_file_that_is_cut_after_its_arrays_is_refused(tmp_path):
     from scipy.io import savemat
 
     arrays = {"X": dataset_files.images(1).transpose(1, 2, 3, 0), "y": np.array([[1]], np.uint8)}
@@ -210,32 +229,43 @@ def test_a_mat_file_that_is_cut_where_nothing_is_wanted(tmp_path):
     assert "damaged or cut off" in refused(tmp_path / "t.mat")
 
 
-def test_wrong_npz(tmp_path):
-    path = tmp_path / "t.npz"
-    y = npy(np.array([0, 1]))
-    for members, message in (
-        ({"x": npy(np.zeros((2, 3)))}, "no 'y'"),
-        ({"x": npy(np.array([{}, {}], dtype=object)), "y": y}, "something other than numbers or text"),
-        ({"x": npy(np.zeros(2, dtype="f8,i4")), "y": y}, "something other than numbers or text"),
-        ({"x": npy(np.zeros((2, 3)))[:-1], "y": y}, "says it has the shape"),
-        ({"x": claims("(1000000000000, 1000000)"), "y": y}, "says it has the shape"),
-        ({"x": b"nonsense", "y": y}, "not an array as numpy writes them"),
-        ({"x": npy(np.zeros((3, 3))), "y": y}, "do not fit"),
-        ({"x": npy(np.array([[1.0], [np.nan]])), "y": y}, "row 1 holds nan: inputs must be finite"),
-        ({"x": npy(np.array(["a", "b"])), "y": y}, "inputs must be numbers"),
-        ({"x": npy(np.zeros((2, 3))), "y": npy(np.array([0.5, 1]))}, "whole numbers"),
-        ({"x": npy(np.zeros((2, 3))), "y": npy(np.array([0, -1]))}, "row 1 has label -1: labels must be"),
-        ({"x": npy(np.zeros((2, 3))), "y": y, "users": npy(np.array(["a"]))}, "users of shape"),
-        ({"x": npy(np.zeros((2, 3))), "y": y, "..SLASHevil": y}, "refused"),
-        ({"q": y}, "none of the known formats"),
-    ):
-        npz_with(path, **members)
-        assert message in refused(path), message
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("x.npy", y)
+NPZ_X, NPZ_Y = npy(np.zeros((2, 3))), npy(np.array([0, 1]))
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"x": NPZ_X}, "no 'y'"),
+        ({"x": npy(np.array([{}, {}], dtype=object)), "y": NPZ_Y}, "something other than numbers or text"),
+        ({"x": npy(np.zeros(2, dtype="f8,i4")), "y": NPZ_Y}, "something other than numbers or text"),
+        ({"x": NPZ_X[:-1], "y": NPZ_Y}, "says it has the shape"),
+        ({"x": claims("(1000000000000, 1000000)"), "y": NPZ_Y}, "says it has the shape"),
+        ({"x": b"nonsense", "y": NPZ_Y}, "not an array as numpy writes them"),
+        ({"x": npy(np.zeros((3, 3))), "y": NPZ_Y}, "do not fit"),
+        ({"x": npy(np.array([[1.0], [np.nan]])), "y": NPZ_Y}, "row 1 holds nan: inputs must be finite"),
+        ({"x": npy(np.array(["a", "b"])), "y": NPZ_Y}, "inputs must be numbers"),
+        ({"x": NPZ_X, "y": npy(np.array([0.5, 1]))}, "whole numbers"),
+        ({"x": NPZ_X, "y": npy(np.array([0, -1]))}, "row 1 has label -1: labels must be"),
+        ({"x": NPZ_X, "y": NPZ_Y, "users": npy(np.array(["a"]))}, "users of shape"),
+        ({"x": NPZ_X, "y": NPZ_Y, "..SLASHevil": NPZ_Y}, "refused"),
+        ({"q": NPZ_Y}, "none of the known formats"),
+    ],
+    ids=(
+        "no labels", "objects", "records", "cut off", "claims", "nonsense", "too many", "nan", "texts", "half",
+        "negative", "users", "name", "unknown",
+    ),
+)  # fmt: skip
+def test_an_npz_file_is_refused_with_its_defect(tmp_path, members, message):
+    npz_with(tmp_path / "t.npz", **members)
+    assert message in refused(tmp_path / "t.npz")
+
+
+def test_an_npz_file_that_holds_a_name_twice_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "t.npz", "w") as archive:
+        archive.writestr("x.npy", NPZ_Y)
         with pytest.warns(UserWarning, match="Duplicate"):
-            archive.writestr("x.npy", y)
-    assert "twice" in refused(path)
+            archive.writestr("x.npy", NPZ_Y)
+    assert "twice" in refused(tmp_path / "t.npz")
 
 
 def test_what_unpacks_to_more_than_the_limit_is_refused(tmp_path, monkeypatch):
@@ -255,18 +285,25 @@ def test_what_unpacks_to_more_than_the_limit_is_refused(tmp_path, monkeypatch):
     assert "more than 97.66 KB when unpacked" in refused(tmp_path / "b.mat")
 
 
-def test_wrong_pictures(tmp_path, monkeypatch):
-    dataset_files.picture(tmp_path / "f" / "a" / "1.png", dataset_files.images(1)[0])
-    dataset_files.picture(tmp_path / "f" / "a" / "2.png", dataset_files.images(1)[0][:16])
+def test_a_picture_of_another_size_than_the_first_is_refused(tmp_path):
+    dataset_files.picture(tmp_path / "a" / "1.png", dataset_files.images(1)[0])
+    dataset_files.picture(tmp_path / "a" / "2.png", dataset_files.images(1)[0][:16])
     with pytest.raises(InputError, match=r"2\.png.*32×16 pixels, but the first picture has 32×32"):
-        load(tmp_path / "f")
-    (tmp_path / "f" / "a" / "2.png").write_bytes(b"nonsense")
+        load(tmp_path)
+
+
+def test_a_file_that_is_no_picture_is_refused_by_its_name(tmp_path):
+    dataset_files.picture(tmp_path / "a" / "1.png", dataset_files.images(1)[0])
+    (tmp_path / "a" / "2.png").write_bytes(b"nonsense")
     with pytest.raises(InputError, match=r"2\.png.*damaged, or not a picture"):
-        load(tmp_path / "f")
-    (tmp_path / "f" / "a" / "2.png").unlink()
+        load(tmp_path)
+
+
+def test_a_picture_of_more_pixels_than_the_limit_is_refused(tmp_path, monkeypatch):
+    dataset_files.picture(tmp_path / "a" / "1.png", dataset_files.images(1)[0])
     monkeypatch.setattr(pictures, "MOST_PIXELS", 1000)
     with pytest.raises(InputError, match="32×32 pixels: at most 1,000"):
-        load(tmp_path / "f")
+        load(tmp_path)
 
 
 def test_a_picture_far_over_the_limit_is_refused_without_a_warning(tmp_path):
@@ -299,7 +336,7 @@ def test_a_picture_far_over_the_limit_is_refused_without_a_warning(tmp_path):
     ],
 )
 @pytest.mark.filterwarnings("ignore:overflow")
-def test_wrong_tables(tmp_path, text, message):
+def test_a_table_is_refused_with_its_defect(tmp_path, text, message):
     (tmp_path / "t.csv").write_bytes(text.encode(errors="surrogateescape"))
     assert message in refused(tmp_path / "t.csv")
 
@@ -315,7 +352,7 @@ def test_a_number_that_is_too_large_is_refused_without_a_warning(tmp_path):
     assert warned == []
 
 
-def test_what_is_not_there_or_not_known(tmp_path):
+def test_what_does_not_exist_or_is_of_no_known_format_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     assert "none of the known formats" in refused(tmp_path / "empty")
     (tmp_path / "text.txt").write_text("hello")

@@ -167,7 +167,7 @@ def test_receipts_still_hold(any_earlier):
             assert device.verify(Bundle.parse(given), processes=0).holds
 
 
-def test_forgets_repairs_and_learns_on(earlier):
+def test_a_home_of_an_earlier_version_forgets_repairs_and_learns_another_round(earlier):
     leaving, after = earlier.expected["next"], earlier.expected["after"]
     with closing(earlier.opened()) as device:
         before = rows(retained(device))
@@ -181,7 +181,7 @@ def test_forgets_repairs_and_learns_on(earlier):
     check_learns(earlier, "forgotten, learned")
 
 
-def test_learns_on(earlier):
+def test_a_home_of_an_earlier_version_learns_another_round(earlier):
     check_learns(earlier, "learned")
 
 

@@ -16,6 +16,7 @@ from generated.api.tokens import create_token, list_tokens, revoke_token
 from generated.api.users import erase, erase_several, get_user, plan_erasure, upload_samples
 
 FEATURES = 6
+TRAINED_S = 60.0
 
 
 def row(at: int, label: int) -> "models.LabelledSamplesSamplesItem":
@@ -31,9 +32,9 @@ def main(url: str, secret: str) -> None:
         assert isinstance(upload, models.Upload), upload
     closed = close_round.sync(client=client, body=models.CloseRound())
     assert isinstance(closed, models.Round), closed
-    for _ in range(600):
-        if get_round.sync(closed.round_, client=client).state == "trained":
-            break
+    end = time.monotonic() + TRAINED_S
+    while get_round.sync(closed.round_, client=client).state != "trained":
+        assert time.monotonic() < end, f"the round is not trained after {TRAINED_S:g} s"
         time.sleep(0.1)
     labels = predict.sync(client=client, body=models.Samples(inputs=[[1.0] * FEATURES, [6.0] * FEATURES])).labels
     plan = plan_erasure.sync("ann", client=client, body=models.Erasure(rounds=[closed.round_], count=2))

@@ -147,10 +147,10 @@ def under_load(folder: Path, count: int, seconds: float) -> Heard:
     """A round trains and repairs are under way; predictions and erasures are timed."""
     users = 200
     daemon = make_home(folder, "cnn", users).start(START_S)
-    heard = Heard()
+    heard, stop = Heard(), threading.Event()
     try:
         secret = daemon.token("operator")
-        stop, closing = threading.Event(), daemon.client(secret, timeout_s=60)
+        closing = daemon.client(secret, timeout_s=60)
 
         def rounds() -> None:
             number = 0
@@ -164,7 +164,7 @@ def under_load(folder: Path, count: int, seconds: float) -> Heard:
 
         closer = threading.Thread(target=rounds)
         closer.start()
-        pass_time(1)  # a round is under way when clients come
+        wait_until(lambda: closing.status()["training"] is not None, message="no round is trained")
         trained = [0, 0, 0]
 
         def look() -> None:
@@ -183,6 +183,7 @@ def under_load(folder: Path, count: int, seconds: float) -> Heard:
         watcher.join()
         closing.close()
     finally:
+        stop.set()
         daemon.stop()
     spent = len(heard.predicted) / seconds
     for what, values in (("predict", heard.predicted), ("erase in effect", heard.erased)):

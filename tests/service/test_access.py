@@ -52,6 +52,9 @@ def test_every_route_refuses_tokens_of_other_scopes(running):
         for scope in {"operator", "auditor", "ingest", "predict", "admin"} - set(scopes):
             answer = running.http.request(method, path, headers=running.headers(scope), json={})
             assert answer.status_code == 403, (path, scope)
+            needed, _, had = answer.json()["detail"].partition("; yours has: ")
+            assert had == scope
+            assert all(name in needed for name in scopes), (path, needed)
         if "user" in scopes and "/users/" in path:
             answer = running.http.request(method, path, headers=running.headers("mallory"), json={})
             assert answer.status_code == 403, path
@@ -257,7 +260,11 @@ def test_too_many_requests_and_attempts_are_refused(tmp_path):
         attempts = [running.http.get("/v1/token").status_code for _ in range(8)]
         assert attempts[:4] == [401] * 4
         assert attempts[-1] == 429
-        assert int(running.http.get("/v1/token").headers["retry-after"]) >= 1
+        refused = running.http.get("/v1/token")
+        assert int(refused.headers["retry-after"]) >= 1
+        assert refused.json()["detail"].endswith("from this address: at most 2 a second (setting `attempts`)")
+        details = {running.get("/v1/token").json().get("detail") for _ in range(20)}
+        assert details - {None} == {"too many requests with this token: at most 5 a second (setting `rate`)"}
 
 
 def test_while_the_tokens_are_locked_whoever_comes_is_told_to_come_again(tmp_path, caplog):
@@ -320,6 +327,7 @@ def test_a_users_token_fills_the_log_only_so_fast_and_an_operators_as_fast_as_it
         answers = [running.post("/v1/users/ann/erasures", "ann", {}) for _ in range(5)]
         assert [answer.status_code for answer in answers] == [202, 202, 202, 429, 429]
         assert 1000 <= int(answers[-1].headers["retry-after"]) <= 1200
+        assert answers[-1].json()["detail"].endswith(": at most 3 an hour (setting `erasures`)")
         assert running.post("/v1/users/bob/erasures", "bob", {}).status_code == 202
         assert {running.post("/v1/users/ann/erasures", body={}).status_code for _ in range(5)} == {202}
         assert receipts.row("SELECT COUNT(*) FROM requests") == (9,)

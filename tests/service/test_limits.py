@@ -46,8 +46,9 @@ def asked(running, body, kind=NPZ, who="operator", query=""):
     )
 
 
-def unavailable(answer):
+def unavailable(answer, limit=""):
     assert answer.status_code == 503, answer.text
+    assert limit in answer.json()["detail"]
     assert answer.headers["content-type"] == PROBLEM
     assert answer.json()["type"] == "urn:cause:problem:unavailable"
     return int(answer.headers["retry-after"]) >= 1
@@ -99,7 +100,7 @@ def test_inputs_that_wait_are_bounded_and_a_short_request_still_gets_through(lea
             first = pool.submit(asked, learned, large)
             wait_until(lambda: batches._budget.held_bytes)
             held = batches._budget.held_bytes
-            assert unavailable(asked(learned, large))
+            assert unavailable(asked(learned, large), "bytes (setting `waiting`)")
             assert unavailable(asked(learned, large, who="predict"))
             short = pool.submit(asked, learned, json.dumps({"inputs": inputs()}).encode(), "application/json")
             wait_until(lambda: len(batches._jobs) == 2)
@@ -199,7 +200,8 @@ def test_bodies_that_arrive_are_bounded_and_short_ones_still_get_through(tmp_pat
             arriving.send(b" " * 1_000)
             wait_until(lambda: running.service.body_reader._budget.held_bytes)
             before = running.state()
-            assert unavailable(running.post("/v1/users/bob/samples", body=large, Content_Type=NPZ))
+            refused = running.post("/v1/users/bob/samples", body=large, Content_Type=NPZ)
+            assert unavailable(refused, "at most 1,048,576 bytes (setting `arriving`)")
             assert running.state() == before
             pieces = (large[start : start + 50_000] for start in range(0, len(large), 50_000))
             headers = running.headers("operator") | {"Content-Type": NPZ}
@@ -466,10 +468,11 @@ def test_requests_at_once_are_bounded_and_one_token_cannot_take_them_all(tmp_pat
             wait_until(lambda: running.get("/v1/token").status_code == 429)
             full = running.get("/v1/token")
             assert (full.json()["type"], full.headers["retry-after"]) == ("urn:cause:problem:rate-limited", "1")
+            assert "at most 3 (of the setting `requests`)" in full.json()["detail"]
             assert running.get("/v1/token", "auditor").status_code == 200
             held.append(Raw(running, "/v1/predictions", "predict", 100))
             wait_until(lambda: running.get("/v1/token", "auditor").status_code == 503)
-            assert unavailable(running.get("/v1/token", "auditor"))
+            assert unavailable(running.get("/v1/token", "auditor"), "at most 4 (setting `requests`)")
             assert running.http.get("/healthz").status_code == running.http.get("/readyz").status_code == 200
         finally:
             for each in held:

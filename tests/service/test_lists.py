@@ -5,7 +5,7 @@ import pytest
 from cause.client import AsyncClient, Client
 from cause.engine.ledger import Quarantined
 from cause.engine.samples import SegmentKey
-from cause.service import searching
+from cause.service import filtered_pages
 from tests.service.services import Running
 from tests.waiting import wait_until
 
@@ -84,7 +84,7 @@ def test_receipts_by_date_kind_and_request(erased):
 
 def test_a_filter_that_fits_few_rows_ends_its_pages_early_and_goes_on(erased, monkeypatch):
     every = pages(erased, "/v1/requests", "before")
-    monkeypatch.setattr(searching.search, "__kwdefaults__", {"step": 2, "most_read": 2})
+    monkeypatch.setattr(filtered_pages.search, "__kwdefaults__", {"step": 2, "most_read": 2})
     monkeypatch.setattr("cause.service.views.erasures.STEP", 2)
     first = erased.get(f"/v1/requests?id={every[-1]['id']}").json()
     assert (first["items"], first["next"] is None) == ([], False), "nothing yet, and there is more"

@@ -328,6 +328,15 @@ def test_an_auditor_lets_the_device_replay(fresh):
         assert refused.value.status == 404
 
 
+def test_an_id_that_does_not_exist_is_repeated_in_the_refusal(fresh):
+    id_ = "0" * 32
+    for path in (f"requests/{id_}", f"requests/{id_}/receipts"):
+        assert fresh.get(f"/v1/{path}").json()["detail"] == f"there is no request {id_!r}"
+    assert fresh.get(f"/v1/verifications/{id_}").json()["detail"].startswith(f"there is no verification {id_!r}")
+    revoked = fresh.post(f"/v1/tokens/{id_[:16]}/revocation", "admin")
+    assert revoked.json()["detail"] == f"there is no token {id_[:16]!r}"
+
+
 def test_evaluations_are_remembered(fresh):
     fresh.learn(ann=40)
     made = fresh.post("/v1/evaluations", body=rows("ann", 1, 40)).json()
@@ -410,7 +419,7 @@ def test_events_tell_of_rounds_segments_and_forgetting(fresh):
         missed.close()  # type: ignore[attr-defined]
 
 
-def test_metrics_and_health(fresh):
+def test_metrics_name_nobody_and_health_says_when_it_is_not_ready(fresh):
     fresh.learn(ann=5)
     text = fresh.get("/metrics", "auditor").text
     assert "cause_round 1.0\n" in text

@@ -1,9 +1,7 @@
 """`cause ablate`."""
 
-from pathlib import Path
-
 from cause.cli import options as o
-from cause.cli.output import check_files, deliver, print_table, progress_bar
+from cause.cli.output import check_files, deliver, drawing_of, print_table, progress_bar
 
 
 def ablate(
@@ -46,9 +44,11 @@ def ablate(
         title = f"Retrained samples on the paper's workload, {where}: mean of {seeds} seeds ± 95 %"
         print_table(title, *ablation.table_of(rows, setting.memory), note=ablation.NOTE)
 
-    def draw(path: Path) -> None:
-        from cause.lab.reproduce.draw import draw as draw_panels
-
-        draw_panels(ablation.panels_of(rows, setting.memory), path)
-
-    deliver(result, show=show, draw=draw, json=json, plot=plot, out=out)
+    deliver(
+        result,
+        show=show,
+        draw=drawing_of(lambda: ablation.panels_of(rows, setting.memory)),
+        json=json,
+        plot=plot,
+        out=out,
+    )

@@ -10,7 +10,7 @@ from typing import Annotated, Never, TextIO
 import typer
 
 from cause.cli.commands import CommandGroup
-from cause.cli.effects import take_effects, with_effects
+from cause.cli.pending_effects import take_effects, with_effects
 from cause.common.version import __version__
 from cause.errors import CauseError
 

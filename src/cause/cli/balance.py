@@ -1,12 +1,11 @@
 """`cause balance`."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cause.cli import options as o
-from cause.cli.output import check_files, deliver, print_table, progress_bar
+from cause.cli.output import check_files, deliver, drawing_of, print_table, progress_bar
 
 
 def balance(
@@ -36,9 +35,4 @@ def balance(
         title = f"Spread of shard sizes, (largest - smallest) / mean, {users} users: mean of {seeds} seeds ± 95 %"
         print_table(title, *table_of(spreads))
 
-    def draw(path: Path) -> None:
-        from cause.lab.reproduce.draw import draw as draw_panels
-
-        draw_panels(panels_of(spreads), path)
-
-    deliver(result, show=show, draw=draw, json=json, plot=plot, out=out)
+    deliver(result, show=show, draw=drawing_of(lambda: panels_of(spreads)), json=json, plot=plot, out=out)

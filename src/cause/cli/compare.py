@@ -1,12 +1,11 @@
 """`cause compare`."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cause.cli import options as o
-from cause.cli.output import check_files, deliver, print_table, progress_bar
+from cause.cli.output import check_files, deliver, drawing_of, print_table, progress_bar
 
 
 def compare(
@@ -99,9 +98,11 @@ def compare(
             names=2 if swept else 1,
         )
 
-    def draw(path: Path) -> None:
-        from cause.lab.reproduce.draw import draw as draw_panels
-
-        draw_panels(comparison.panels_of(rows, swept_name), path)
-
-    deliver(result, show=show, draw=draw, json=json, plot=plot, out=out)
+    deliver(
+        result,
+        show=show,
+        draw=drawing_of(lambda: comparison.panels_of(rows, swept_name)),
+        json=json,
+        plot=plot,
+        out=out,
+    )

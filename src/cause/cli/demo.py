@@ -1,13 +1,12 @@
 """`cause demo`."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cause.cli import options as o
-from cause.cli.output import check_files, deliver, print_table, progress_bar
+from cause.cli.output import check_files, deliver, drawing_of, print_table, progress_bar
 
 if TYPE_CHECKING:
     from cause.lab.demo import Outcome
@@ -54,12 +53,14 @@ def demo(
         outcomes = main_job.run_all(planned, cores() if jobs is None else jobs, progress)
     result = {"jobs": [asdict(job) for job in planned], "rows": [asdict(outcome) for outcome in outcomes]}
 
-    def draw(path: Path) -> None:
-        from cause.lab.reproduce.draw import draw as draw_panels
-
-        draw_panels(main_job.panels_of(outcomes), path)
-
-    deliver(result, show=lambda: _show(outcomes), draw=draw, json=json, plot=plot, out=out)
+    deliver(
+        result,
+        show=lambda: _show(outcomes),
+        draw=drawing_of(lambda: main_job.panels_of(outcomes)),
+        json=json,
+        plot=plot,
+        out=out,
+    )
     wrong = [
         outcome.system
         for outcome in outcomes

@@ -9,8 +9,8 @@ import typer
 
 from cause.cli import homes as h
 from cause.cli import options as o
-from cause.cli.effects import note_effect
 from cause.cli.output import print_json, print_table, training_bar
+from cause.cli.pending_effects import note_effect
 from cause.errors import InputError, RequestError
 
 if TYPE_CHECKING:

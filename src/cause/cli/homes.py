@@ -138,6 +138,15 @@ def naming_damage(home: Path) -> Iterator[None]:
 
 
 @contextmanager
+def naming_missing_package(home: Path) -> Iterator[None]:
+    """Turn the error of an import that fails into an `InputError` that names the package to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise InputError(f"the learner of {str(home)!r} needs {error.name}: install it") from None
+
+
+@contextmanager
 def opened(
     home: Path,
     *,
@@ -189,14 +198,12 @@ def _opened(
     from cause.device.store.retrying import retried
 
     def open_device() -> "Cause":
-        try:
+        with naming_missing_package(home):
             learner = additive_learner(home)
             if learner is None and (without_learner or deferred):
                 learner = placeholder_learner(home) if without_learner else deferred_learner(home)
             with upgrade_status(home, read_only):
                 return Cause(home, learner=learner, read_only=read_only, watch=watch, executor=executor)
-        except ModuleNotFoundError as error:
-            raise InputError(f"the learner of {str(home)!r} needs {error.name}: install it") from None
 
     device = retried(open_device) if read_only else open_device()
     try:
@@ -269,10 +276,8 @@ def deferred_learner(home: Path) -> "DeferredLearner | None":
     def load(system: "System | None") -> "Learner":
         from cause.learners.described import build
 
-        try:
+        with naming_missing_package(home):
             learner = build(described)
-        except ModuleNotFoundError as error:
-            raise InputError(f"the learner of {str(home)!r} needs {error.name}: install it") from None
         return learner if system is None else learner.composed(system)
 
     return DeferredLearner(bytes(recipe), size, load, classes=described.get("classes"))

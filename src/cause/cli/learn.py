@@ -10,8 +10,8 @@ import typer
 
 from cause.cli import homes as h
 from cause.cli import options as o
-from cause.cli.effects import note_effect
 from cause.cli.output import print_json, training_bar
+from cause.cli.pending_effects import note_effect
 from cause.device.error_notes import add_to_errors
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from cause.errors import InputError
 
 if TYPE_CHECKING:
     from cause.engine.progress import Step, Watch
+    from cause.lab.reproduce.summary import Panel
 
 
 def print_json(value: Any) -> None:
@@ -130,6 +131,17 @@ def check_files(plot: Path | None, out: Path | None) -> None:
             raise InputError(f"--plot and --out name the same file: {str(plot)!r}")
     for path in filter(None, (plot, out)):
         check_writable(path)
+
+
+def drawing_of(panels: "Callable[[], Sequence[Panel]]") -> Callable[[Path], None]:
+    """Return a function that draws panels into a file; they are made when it is called."""
+
+    def draw(path: Path) -> None:
+        from cause.lab.reproduce.draw import draw as draw_panels
+
+        draw_panels(panels(), path)
+
+    return draw
 
 
 def deliver(

@@ -1,7 +1,6 @@
 """The asynchronous client, for programs with an event loop."""
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from types import TracebackType
@@ -12,8 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cause.client import calls
-from cause.client.calls import BUSY, Call, certificates, pause_s, service_error
-from cause.client.client import LONGEST_PAUSE_S, LOOK_S, WAIT_S
+from cause.client.calls import EVENTS_TIMEOUT, LOOK_S, WAIT_S, Call, EventParser, retry_pause_s, service_error
 from cause.client.shapes import (
     Bundle,
     Evaluation,
@@ -55,11 +53,8 @@ class AsyncClient:
         verify: Any = True,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        headers, self._retries = {"Authorization": f"Bearer {token}"}, retries
-        checked = certificates(url, verify)
-        self._http = httpx.AsyncClient(
-            base_url=url, headers=headers, timeout=timeout_s, verify=checked, transport=transport, trust_env=False
-        )
+        self._retries = retries
+        self._http = httpx.AsyncClient(transport=transport, **calls.connection(url, token, timeout_s, verify))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -206,28 +201,20 @@ class AsyncClient:
 
     async def events(self, *, after: int | None = None) -> AsyncGenerator[Event]:
         """As `Client.events`, for `async for`."""
-        query, timeout = "" if after is None else f"?after={after:d}", httpx.Timeout(30.0, read=60.0)
-        async with self._http.stream("GET", f"/v1/events{query}", timeout=timeout) as response:
+        async with self._http.stream("GET", calls.events_path(after), timeout=EVENTS_TIMEOUT) as response:
             if response.status_code != 200:
                 await response.aread()
                 raise service_error(response)
-            fields: dict[str, str] = {}
+            parser = EventParser()
             async for line in response.aiter_lines():
-                name, _, value = line.partition(": ")
-                if line:
-                    fields[name] = value
-                    continue
-                if "event" in fields:
-                    id_ = fields.get("id")
-                    yield Event(None if id_ is None else int(id_), fields["event"], json.loads(fields["data"]))
-                fields = {}
+                event = parser.add(line)
+                if event is not None:
+                    yield event
 
     async def _pages(self, path: str, query: str = "") -> AsyncIterator[dict[str, Any]]:
         before: int | None = None
-        first = f"{path}{'&' if '?' in path else '?'}limit=100"
         while True:
-            cursor = "" if before is None else f"&before={before}"
-            page = await self._do(calls.get(f"{first}{query}{cursor}"))
+            page = await self._do(calls.page(path, query, before))
             for item in page["items"]:
                 yield item
             before = page["next"]
@@ -235,12 +222,12 @@ class AsyncClient:
                 return
 
     async def _do(self, call: Call[T]) -> T:
-        for attempt in range(self._retries + 1):
+        """Send a call, again while the service is busy, and return its result."""
+        attempt = 0
+        while True:
             response = await self._http.request(call.method, call.path, content=call.content, headers=call.headers)
-            pause = pause_s(response, attempt)
-            if response.status_code not in BUSY or attempt == self._retries or pause > LONGEST_PAUSE_S:
-                break
+            pause = retry_pause_s(response, attempt, self._retries)
+            if pause is None:
+                return call.result(response)
             await asyncio.sleep(pause)
-        if response.status_code >= 400:
-            raise service_error(response)
-        return call.read(response.json())
+            attempt += 1

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from cause.client.shapes import (
     Bundle,
     Evaluation,
+    Event,
     Log,
     Matched,
     Predictions,
@@ -36,6 +37,14 @@ SMALL = 64
 """Up to so many inputs are sent as JSON, which is faster to encode; more are sent as npz."""
 BUSY = (429, 503)
 """Statuses that say that nothing was changed and that the same call may be sent again later."""
+WAIT_S = 600.0
+"""How long `wait=True` waits, in seconds."""
+LONGEST_PAUSE_S = 10.0
+"""A call is not sent again if the service asks for a longer pause."""
+LOOK_S = 0.1
+"""Seconds between two requests for the state of work that a call waits for."""
+EVENTS_TIMEOUT = httpx.Timeout(30.0, read=60.0)
+"""For the stream of events, which sends a comment where there is no event for some time."""
 
 
 class ServiceError(CauseError):
@@ -66,6 +75,17 @@ def certificates(url: str, verify: Any) -> Any:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else verify
 
 
+def connection(url: str, token: str, timeout_s: float, verify: Any) -> dict[str, Any]:
+    """Return the arguments of a client of httpx that calls one service with one token."""
+    return {
+        "base_url": url,
+        "headers": {"Authorization": f"Bearer {token}"},
+        "timeout": timeout_s,
+        "verify": certificates(url, verify),
+        "trust_env": False,
+    }
+
+
 @dataclass(frozen=True)
 class Call(Generic[T]):
     """One call: what is sent, and how its answer is read."""
@@ -84,6 +104,12 @@ class Call(Generic[T]):
     def headers(self) -> dict[str, str]:
         """The headers of the call, without the token."""
         return {name: value for name, value in (("Content-Type", self.kind), ("Idempotency-Key", self.key)) if value}
+
+    def result(self, response: httpx.Response) -> T:
+        """Return the result of the call; raise a `ServiceError` if the response is an error."""
+        if response.status_code >= 400:
+            raise service_error(response)
+        return self.read(response.json())
 
 
 def upload(user: str, x: ArrayLike, y: ArrayLike, key: str | None) -> Call[Upload]:
@@ -246,6 +272,47 @@ def get(path: str) -> Call[Any]:
     return Call("GET", path, _as_it_is)
 
 
+def page(path: str, query: str, before: int | None) -> Call[dict[str, Any]]:
+    """Return the call that asks for a page of a list: the first one, or the one of the cursor `before`.
+
+    >>> page("/v1/requests", "&state=open", 7).path, page("/v1/user/samples?user=..", "", None).path
+    ('/v1/requests?limit=100&state=open&before=7', '/v1/user/samples?user=..&limit=100')
+    """
+    cursor = "" if before is None else f"&before={before}"
+    return get(f"{path}{'&' if '?' in path else '?'}limit=100{query}{cursor}")
+
+
+def events_path(after: int | None) -> str:
+    """Return the path of the stream of events that come after the one with this id; None: of those from now on."""
+    return "/v1/events" if after is None else f"/v1/events?after={after:d}"
+
+
+class EventParser:
+    """Makes events of the lines of a stream.
+
+    Examples
+    --------
+    >>> parser = EventParser()
+    >>> [parser.add(line) for line in (": still here", "", "id: 3", "event: hello", "data: {}", "")][-1]
+    Event(id=3, kind='hello', data={})
+    """
+
+    def __init__(self) -> None:
+        self._fields: dict[str, str] = {}
+
+    def add(self, line: str) -> Event | None:
+        """Return the event that ends with this line, or None."""
+        if line:
+            name, _, value = line.partition(": ")
+            self._fields[name] = value
+            return None
+        fields, self._fields = self._fields, {}
+        if "event" not in fields:
+            return None
+        id_ = fields.get("id")
+        return Event(None if id_ is None else int(id_), fields["event"], json.loads(fields["data"]))
+
+
 def user(name: str) -> Call[dict[str, Any]]:
     """Return the call that asks what is held of a user."""
     return Call("GET", path_of(name), _as_it_is)
@@ -275,6 +342,17 @@ def pause_s(response: httpx.Response | None, attempt: int) -> float:
     """
     header = "" if response is None else response.headers.get("Retry-After", "")
     return float(header) if header.isdigit() else 0.2 * 2**attempt
+
+
+def retry_pause_s(response: httpx.Response, attempt: int, retries: int) -> float | None:
+    """Return how long to wait before a call is sent again; None if it is not: `attempt` counts from 0.
+
+    >>> busy = httpx.Response(503)
+    >>> [retry_pause_s(busy, attempt, 2) for attempt in range(3)], retry_pause_s(httpx.Response(409), 0, 2)
+    ([0.2, 0.4, None], None)
+    """
+    pause = pause_s(response, attempt)
+    return None if response.status_code not in BUSY or attempt >= retries or pause > LONGEST_PAUSE_S else pause
 
 
 def quoted(text: str) -> str:

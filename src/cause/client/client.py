@@ -1,6 +1,5 @@
 """The client of the HTTP service: one method for each route."""
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
@@ -11,7 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cause.client import calls
-from cause.client.calls import BUSY, Call, ServiceError, certificates, pause_s, service_error
+from cause.client.calls import (
+    EVENTS_TIMEOUT,
+    LOOK_S,
+    WAIT_S,
+    Call,
+    EventParser,
+    ServiceError,
+    retry_pause_s,
+    service_error,
+)
 from cause.client.shapes import (
     Bundle,
     Evaluation,
@@ -32,12 +40,6 @@ from cause.client.status import Status
 __all__ = ["Client", "ServiceError"]
 
 T = TypeVar("T")
-WAIT_S = 600.0
-"""How long `wait=True` waits, in seconds."""
-LONGEST_PAUSE_S = 10.0
-"""A call is not sent again if the service asks for a longer pause."""
-LOOK_S = 0.1
-"""Seconds between two requests for the state of work that a call waits for."""
 
 
 class Client:
@@ -74,11 +76,8 @@ class Client:
         verify: Any = True,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        headers, self._retries = {"Authorization": f"Bearer {token}"}, retries
-        checked = certificates(url, verify)
-        self._http = httpx.Client(
-            base_url=url, headers=headers, timeout=timeout_s, verify=checked, transport=transport, trust_env=False
-        )
+        self._retries = retries
+        self._http = httpx.Client(transport=transport, **calls.connection(url, token, timeout_s, verify))
 
     def close(self) -> None:
         """Close the connections."""
@@ -361,29 +360,20 @@ class Client:
         after
             The id of the last event that was seen: the service first sends the later ones that it still has.
         """
-        query = "" if after is None else f"?after={after:d}"
-        with self._http.stream("GET", f"/v1/events{query}", timeout=httpx.Timeout(30.0, read=60.0)) as response:
+        with self._http.stream("GET", calls.events_path(after), timeout=EVENTS_TIMEOUT) as response:
             if response.status_code != 200:
                 response.read()
                 raise service_error(response)
-            fields: dict[str, str] = {}
+            parser = EventParser()
             for line in response.iter_lines():
-                if line:
-                    name, _, value = line.partition(": ")
-                    fields[name] = value
-                elif "event" in fields:
-                    id_ = fields.get("id")
-                    yield Event(None if id_ is None else int(id_), fields["event"], json.loads(fields["data"]))
-                    fields = {}
-                else:
-                    fields = {}
+                event = parser.add(line)
+                if event is not None:
+                    yield event
 
     def _pages(self, path: str, query: str = "") -> Iterator[dict[str, Any]]:
         before: int | None = None
-        first = f"{path}{'&' if '?' in path else '?'}limit=100"
         while True:
-            cursor = "" if before is None else f"&before={before}"
-            page = self._do(calls.get(f"{first}{query}{cursor}"))
+            page = self._do(calls.page(path, query, before))
             yield from page["items"]
             before = page["next"]
             if before is None:
@@ -391,12 +381,11 @@ class Client:
 
     def _do(self, call: Call[T]) -> T:
         """Send a call, again while the service is busy, and return its result."""
-        for attempt in range(self._retries + 1):
+        attempt = 0
+        while True:
             response = self._http.request(call.method, call.path, content=call.content, headers=call.headers)
-            pause = pause_s(response, attempt)
-            if response.status_code not in BUSY or attempt == self._retries or pause > LONGEST_PAUSE_S:
-                break
+            pause = retry_pause_s(response, attempt, self._retries)
+            if pause is None:
+                return call.result(response)
             time.sleep(pause)
-        if response.status_code >= 400:
-            raise service_error(response)
-        return call.read(response.json())
+            attempt += 1

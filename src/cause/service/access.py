@@ -1,6 +1,6 @@
 """Route dependencies that check a token's scopes."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Request
@@ -20,7 +20,6 @@ UserId = Annotated[
         examples=["alice"],
     ),
 ]
-FORBIDDEN = "this token does not allow it"
 INSPECTORS = frozenset({"operator", "auditor"})
 """Scopes whose answers may depend on what several users hold."""
 
@@ -39,7 +38,7 @@ def require_scope(*scopes: str) -> Any:
     async def check(request: Request) -> Token:
         token: Token = request.state.token
         if not token.scopes & set(scopes):
-            raise ProblemError(403, FORBIDDEN)
+            raise ProblemError(403, f"this needs a token of scope {_joined(scopes)}; {_scopes_of(token)}")
         return token
 
     return _dependency(check, scopes)
@@ -62,13 +61,22 @@ def require_user(tokens: Tokens, *scopes: str) -> Any:
         token: Token = request.state.token
         is_users_token = tokens.belongs_to(token, str(request.path_params.get("user", "")))
         if not (token.scopes & set(scopes) or ("user" in token.scopes and is_users_token)):
-            raise ProblemError(403, FORBIDDEN)
+            others = f", or one of scope {_joined(scopes)}" if scopes else ""
+            raise ProblemError(403, f"this needs a token of this user{others}; {_scopes_of(token)}")
         return token
 
     return _dependency(check, ("user", *scopes))
 
 
 ANY = SCOPES
+
+
+def _joined(scopes: Iterable[str]) -> str:
+    return " or ".join(scopes)
+
+
+def _scopes_of(token: Token) -> str:
+    return f"yours has: {', '.join(sorted(token.scopes))}"
 
 
 def _dependency(check: Callable[[Request], Awaitable[Token]], scopes: tuple[str, ...]) -> Any:

@@ -118,7 +118,9 @@ class PredictionBatcher:
         """
         reservation = self._budget.reserve(token)
         if not reservation.resize(x.nbytes + len(x) * self._bytes_per_prediction):
-            raise ProblemError(503, "too many inputs wait for their prediction: ask again", {"Retry-After": "1"})
+            limit = f"at most {self._budget.most_bytes:,} bytes (setting `waiting`)"
+            detail = f"too many inputs wait for their prediction, {limit}: ask again"
+            raise ProblemError(503, detail, {"Retry-After": "1"})
         try:
             loop = asyncio.get_running_loop()
             job = _Job(x, loop, loop.create_future(), deque([(0, len(x))]))

@@ -88,7 +88,7 @@ class BodyReader:
             pieces.append(piece)
         return b"".join(pieces)
 
-    @staticmethod
-    def _hold(reservation: Reservation, size: int) -> None:
+    def _hold(self, reservation: Reservation, size: int) -> None:
         if not reservation.resize(size):
-            raise ProblemError(503, "too much arrives at once: send it again", {"Retry-After": "1"})
+            limit = f"at most {self._budget.most_bytes:,} bytes (setting `arriving`)"
+            raise ProblemError(503, f"too much arrives at once, {limit}: send it again", {"Retry-After": "1"})

@@ -105,7 +105,8 @@ def _columns(header: list[str], labels: bool | None, users: bool) -> tuple[list[
         )
     values = [at for at, name in enumerate(header) if name not in (LABEL, USER)]
     if not values:
-        raise ProblemError(422, "there is no column of values")
+        first = f"names {' and '.join(map(repr, header))} alone" if header else "is empty"
+        raise ProblemError(422, f"there is no column of values: the first line {first}")
     places: dict[str, Any] = {name: at for at, name in enumerate(header)}
     return values, places.get(LABEL), places.get(USER)
 

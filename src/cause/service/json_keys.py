@@ -36,17 +36,17 @@ def refuse_duplicate_keys(body: bytes) -> None:
     cause.service.problems.ProblemError: the JSON has a key twice in one object: its key at byte 9
     """
     objects: list[set[str]] = []
-    for found in _TOKEN.finditer(body):
-        text = found[0]
+    for match in _TOKEN.finditer(body):
+        text = match[0]
         if text == b"{":
             objects.append(set())
         elif text == b"}":
             objects.pop()
-        elif found[1] is not None:
-            key = text[: len(text) - len(found[1])]
+        elif match[1] is not None:
+            key = text[: len(text) - len(match[1])]
             name = json.loads(key) if b"\\" in key else key[1:-1].decode("utf-8", "replace")
             if name in objects[-1]:
-                raise ProblemError(422, f"the JSON has a key twice in one object: its key at byte {found.start()}")
+                raise ProblemError(422, f"the JSON has a key twice in one object: its key at byte {match.start()}")
             objects[-1].add(name)
 
 

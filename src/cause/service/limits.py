@@ -47,6 +47,11 @@ class MemoryBudget:
         self._held_by_token: Counter[str] = Counter()
         self.held_bytes = 0
 
+    @property
+    def most_bytes(self) -> int:
+        """What all reservations may hold together."""
+        return self._most_bytes
+
     def reserve(self, token: str) -> "Reservation":
         """Return an empty reservation for a request of this token."""
         return Reservation(self, token)
@@ -96,7 +101,7 @@ class ConcurrencyLimit:
     Parameters
     ----------
     what
-        What is limited, in the plural, for messages.
+        What is limited, in the plural, for messages; also the name of the setting.
     most
         The limit for all.
     most_per_token
@@ -128,9 +133,11 @@ class ConcurrencyLimit:
         None, or the problem to answer with when a limit is reached: the request is then not counted.
         """
         if self._total >= self._most:
-            return ProblemError(503, f"too many {self._what} at once: at most {self._most}", {"Retry-After": "1"})
+            detail = f"too many {self._what} at once: at most {self._most} (setting `{self._what}`)"
+            return ProblemError(503, detail, {"Retry-After": "1"})
         if token is not None and self._under_way[token] >= self._most_per_token:
-            detail = f"too many {self._what} at once with this token: at most {self._most_per_token}"
+            limit = f"at most {self._most_per_token} (of the setting `{self._what}`)"
+            detail = f"too many {self._what} at once with this token: {limit}"
             return ProblemError(429, detail, {"Retry-After": "1"})
         self._total += 1
         self._under_way[token] += 1
@@ -197,6 +204,11 @@ class RateLimiter:
         self._per_s, self._burst, self._clock = per_s, max(1.0, 2 * per_s) if burst is None else burst, clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # by name: what is left, and when
         self._lock = threading.Lock()
+
+    @property
+    def per_s(self) -> float:
+        """Requests a second for each name."""
+        return self._per_s
 
     def configure(self, per_s: float, burst: float | None = None) -> None:
         """Use another rate and burst from now on; what was taken before still counts."""

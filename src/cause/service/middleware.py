@@ -184,13 +184,14 @@ class ServiceMiddleware:
         if token is None:
             # a valid token is not limited by failed attempts from its address: behind a proxy all clients share one
             if wait := self._failed_attempts.take(address):
-                raise problems.ProblemError(
-                    429, "too many failed attempts from this address", {"Retry-After": str(wait)}
-                )
+                limit = f"at most {self._failed_attempts.per_s:g} a second (setting `attempts`)"
+                detail = f"too many failed attempts from this address: {limit}"
+                raise problems.ProblemError(429, detail, {"Retry-After": str(wait)})
             raise problems.ProblemError(401, "send Authorization: Bearer SECRET", {"WWW-Authenticate": "Bearer"})
         wait = self._rates.take(token.id)
         if wait:
-            raise problems.ProblemError(429, "too many requests with this token", {"Retry-After": str(wait)})
+            detail = f"too many requests with this token: at most {self._rates.per_s:g} a second (setting `rate`)"
+            raise problems.ProblemError(429, detail, {"Retry-After": str(wait)})
         return token
 
     def _check_host(self, scope: Scope) -> None:

@@ -68,21 +68,7 @@ def problem_response(
     errors: list[Any] | None = None,
     kind: tuple[str, str] | None = None,
 ) -> JSONResponse:
-    """Return a problem as a response.
-
-    Parameters
-    ----------
-    status
-        The HTTP status.
-    detail
-        One sentence for the client.
-    headers
-        Headers of the response.
-    errors
-        What is wrong in the body, for each place.
-    kind
-        Name and title of the problem; by default those of the status.
-    """
+    """Return a problem as a response; the parameters are those of `ProblemError`."""
     name, title = kind or KINDS.get(status, ("bad-request", "The request cannot be served"))
     body: dict[str, Any] = {"type": PREFIX + name, "title": title, "status": status, "detail": detail}
     if errors:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -81,47 +81,56 @@ class Service:
         """Called with the new settings by `reload`."""
         config = read_config(Layout(folder).config)
         self.model = None if settings.calibration is None else EnergyModel.load(Path(settings.calibration))
-        self.device = Cause(folder, executor=_executor(settings))
-        try:
+        with ExitStack() as opened:
+            # what is entered last is closed first: what uses a part is closed before the part
+            self.device = Cause(folder, executor=_executor(settings))
+            opened.callback(self.device.close)
             self.home: Home = home_of(self.device)
             # milliseconds: fewer events than that are published, so the ids of the next run are higher
             self.events, self.metrics = Events(int(1000 * self.home.clock())), Metrics()
             self.predictors = PredictorCache(self.device, settings.solving_s)
-            self.expected_accuracy = ExpectedAccuracy(self.device, lambda: self.events.publish("accuracy.estimated"))
             self.quotas = Quotas(self.device, settings)
             self._lock = threading.Lock()
             self._bodies: dict[str, OrderedDict[str, tuple[float, bytes]]] = {}
             self._loop: asyncio.AbstractEventLoop | None = None
             self._overwriting: set[asyncio.Task[int]] = set()
-            self.verifications = Verifications(
-                self.device, self.events, settings.verify_processes, lambda: _cluster(settings)
-            )
-            self.journal = PublishingJournal(self.home, self.events, self._on_forget)
-            self.device.journal = self.journal
             tidy = self.home.time.doubt() is None
             key = token_key(self.home)
             self.tokens = Tokens(self.home.layout.folder, key, HomeTime(self.home), tidy=tidy, set_aside=True)
+            opened.callback(self.tokens.close)
             self._call_key = self.home.vault.commit(DEVICE_KEY, digest("calls of the service"))
+            self.comparison = Comparison(self.device, self.model)
+            opened.callback(self.comparison.close)
+            self.verifications = Verifications(
+                self.device, self.events, settings.verify_processes, lambda: _cluster(settings)
+            )
+            opened.callback(self.verifications.close)
+            self.history = HistoryFile(self.home.layout.folder)
+            opened.callback(self.history.close)
+            self.expected_accuracy = ExpectedAccuracy(self.device, lambda: self.events.publish("accuracy.estimated"))
+            opened.callback(self.expected_accuracy.close)
+            self.journal = PublishingJournal(self.home, self.events, self._on_forget)
+            self.device.journal = self.journal
+            self.recorder = Recorder(self.device, self.history)
+            opened.callback(self.recorder.stop)
+            self.events.on_publish = self.recorder.on_event
             shape, dtype = config.settings.input_shape, config.settings.input_dtype
             self.reader = SampleReader(
                 InputLayout.of(self.device.learner, self.device.classes, shape), settings.unpacked_bytes
             )
+            self.converter = InputConverter.of(self.reader.layout, dtype or settings.samples)
+            self.body_reader = BodyReader(settings.arriving_bytes, settings.unpackings)
             self._default_repair = "now" if config.settings.repair == "now" else "deadline"
             self.trainer = Trainer(self.device, self.events, settings, settings.repair or self._default_repair)
-            self.converter = InputConverter.of(self.reader.layout, dtype or settings.samples)
-            self.erasures = Erasures(self.device, self.predictors)
-            self.body_reader = BodyReader(settings.arriving_bytes, settings.unpackings)
+            opened.callback(lambda: self.trainer.stop(self.settings.grace_s))
             bytes_per_prediction = self.device.classes * (8 * self.device.controller.most + NUMBER_BYTES)
             self.batcher = PredictionBatcher(self.predictors, settings.waiting_bytes, bytes_per_prediction)
-            self.comparison = Comparison(self.device, self.model)
-            self.history = HistoryFile(self.home.layout.folder)
-            self.recorder = Recorder(self.device, self.history)
-            self.events.on_publish = self.recorder.on_event
+            opened.callback(self.batcher.close)
+            self.erasures = Erasures(self.device, self.predictors)
+            opened.callback(self.erasures.close)
             self.metrics.add(DeviceCollector(self))
             self.ready = False
-        except BaseException:
-            self.device.close()
-            raise
+            self._opened = opened.pop_all()
 
     def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """Start to train and to take requests; `loop` is the event loop that receives them."""
@@ -163,18 +172,13 @@ class Service:
         self.events.close()
 
     def close(self) -> None:
-        """Stop all threads and close the home. A training that takes too long is continued at the next start."""
-        self.begin_shutdown()
-        self.erasures.close()
-        self.batcher.close()
-        self.trainer.stop(self.settings.grace_s)
-        self.recorder.stop()
-        self.expected_accuracy.close()
-        self.history.close()
-        self.verifications.close()
-        self.comparison.close()
-        self.tokens.close()
-        self.device.close()
+        """Stop all threads and close the home. A training that takes too long is continued at the next start.
+
+        Everything is closed even if closing a part fails; the error is raised at the end. A second call changes
+        nothing.
+        """
+        with self._opened:
+            self.begin_shutdown()
 
     def _on_forget(self) -> None:
         """After an erasure: drop decoded sub-models, estimates, running replays and digests of uploads."""

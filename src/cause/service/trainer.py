@@ -207,7 +207,7 @@ class Trainer:
                 self._failed(error, str(error))
                 self._stopping.wait(RETRY_S)
             except Exception as error:
-                self._failed(error, "an unexpected error: the log tells more")
+                self._failed(error, f"{redacted_message(error)}: the log tells more")
                 self._stopping.wait(RETRY_S)
 
     def _failed(self, error: Exception, text: str, what: str = "training") -> None:

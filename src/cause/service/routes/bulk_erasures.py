@@ -53,7 +53,7 @@ def router(service: Service) -> APIRouter:
             to_forget = [forget_request(name, erasure) for name, erasure in zip(names, erasures, strict=True)]
             new = service.erasures.erase_all(to_forget, ids)
             service.trainer.erased()
-            shown = [_shown(service, wanted, id_) for wanted, id_ in zip(to_forget, ids, strict=True)]
+            shown = [_shown(service, erasure, id_) for erasure, id_ in zip(to_forget, ids, strict=True)]
             return json_response(request, s.UserRequests(requests=shown), 202, None if new else REPLAYED)
 
         return await service.body_reader.read(request, work)
@@ -61,8 +61,8 @@ def router(service: Service) -> APIRouter:
     return routes
 
 
-def _shown(service: Service, wanted: ForgetRequest, id_: str) -> s.UserRequest:
+def _shown(service: Service, request: ForgetRequest, id_: str) -> s.UserRequest:
     accepted = views.request(service, id_)
     assert accepted is not None
-    note = NOTHING_HELD if wanted.everything and accepted.samples == 0 else None
-    return s.UserRequest(**accepted.model_dump(exclude={"note"}), note=note, user=wanted.user)
+    note = NOTHING_HELD if request.everything and accepted.samples == 0 else None
+    return s.UserRequest(**accepted.model_dump(exclude={"note"}), note=note, user=request.user)

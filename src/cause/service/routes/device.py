@@ -9,6 +9,7 @@ from cause.lab.home_trace import history as trace_of
 from cause.service import paged_views, views
 from cause.service import schemas as s
 from cause.service.access import require_scope
+from cause.service.filtered_pages import Since, Until, moment
 from cause.service.history_view import history
 from cause.service.input_schemas import close_round_schema, start_repair_schema
 from cause.service.inputs import parse_close_round, parse_start_repair
@@ -16,7 +17,6 @@ from cause.service.problems import ProblemError, documented, text
 from cause.service.responses import json_response
 from cause.service.routes.pages import After, Before, Limit, MaybeLimit
 from cause.service.routes.users import REPLAYED, Key
-from cause.service.searching import Since, Until, moment
 from cause.service.service import Service
 from cause.service.tokens import Token
 

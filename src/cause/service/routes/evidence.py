@@ -9,10 +9,10 @@ from cause.device.log import consistency_proof
 from cause.service import schemas as s
 from cause.service import views
 from cause.service.access import ANY, inspects, require_scope
+from cause.service.filtered_pages import IdPrefix, Since, Until, moment
 from cause.service.problems import ProblemError, documented
 from cause.service.responses import json_response
 from cause.service.routes.pages import Before, Limit
-from cause.service.searching import IdPrefix, Since, Until, moment
 from cause.service.service import Service
 from cause.service.tokens import Token
 
@@ -52,14 +52,14 @@ def router(service: Service) -> APIRouter:
         """One request: any token may read it that knows its id."""
         shown = views.request(service, id)
         if shown is None:
-            raise ProblemError(404, "there is no such request")
+            raise ProblemError(404, f"there is no request {id!r}")
         return json_response(request, views.request_for(token, shown))
 
     @routes.get("/v1/requests/{id}/receipts", response_model=s.Bundles, responses=documented(404, 422))
     def bundles(id: RequestId, request: Request, token: AnyToken) -> Response:  # noqa: A002
         """A request's receipts, each with its proof."""
         if views.request(service, id) is None:
-            raise ProblemError(404, "there is no such request")
+            raise ProblemError(404, f"there is no request {id!r}")
         numbers, own = receipt_log.numbers(id), not inspects(token)
         return json_response(request, s.Bundles(receipts=[_bundle(service, number, own=own) for number in numbers]))
 
@@ -110,7 +110,7 @@ def router(service: Service) -> APIRouter:
         """The state and the result of a verification."""
         shown = service.verifications.get(id)
         if shown is None:
-            raise ProblemError(404, "there is no such verification: ask for it anew")
+            raise ProblemError(404, f"there is no verification {id!r}: ask for it anew")
         return json_response(request, shown)
 
     @routes.get("/v1/log", response_model=s.Log, responses=documented())

@@ -67,13 +67,13 @@ def router(service: Service) -> APIRouter:
     @routes.post("/v1/tokens/{id}/revocation", response_model=s.ListedToken, responses=documented(404, 422))
     def revoke_token(id: TokenId, request: Request, token: Admin) -> Response:  # noqa: A002
         """Revoke a token: the next request with it is refused. A second call changes nothing."""
-        found = next((token for token in tokens.list_all() if token.id == id), None)
-        if found is None:
-            raise ProblemError(404, "there is no such token")
-        if found.revoked is None:
+        named = next((token for token in tokens.list_all() if token.id == id), None)
+        if named is None:
+            raise ProblemError(404, f"there is no token {id!r}")
+        if named.revoked is None:
             tokens.revoke(id)
-            found = next(token for token in tokens.list_all() if token.id == id)
-        return json_response(request, listed(found))
+            named = next(token for token in tokens.list_all() if token.id == id)
+        return json_response(request, listed(named))
 
     return routes
 

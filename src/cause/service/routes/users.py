@@ -178,7 +178,8 @@ def router(service: Service) -> APIRouter:
     ) -> Response:
         """Forget. When this answers it is in effect: nothing that is stored or served has seen the samples."""
         if "operator" not in token.scopes and (wait := erasure_rates.take(token.id)):
-            raise ProblemError(429, "too many erasures with this token", {"Retry-After": str(wait)})
+            limit = f"at most {service.settings.erasures:,} an hour (setting `erasures`)"
+            raise ProblemError(429, f"too many erasures with this token: {limit}", {"Retry-After": str(wait)})
 
         def work(body: bytes) -> Response:
             erasure = parse_erasure(request.headers.get("content-type", ""), body)

@@ -8,8 +8,8 @@ from cause.device.store.queries import RequestRow
 from cause.engine.requests import Request as ForgetRequest
 from cause.service import schemas as s
 from cause.service.access import inspects
+from cause.service.filtered_pages import STEP, search
 from cause.service.responses import optional_timestamp, timestamp
-from cause.service.searching import STEP, search
 from cause.service.service import Service
 from cause.service.tokens import Token
 from cause.service.views.shared import ANY_TIME, Span, key_list, own_fields, within

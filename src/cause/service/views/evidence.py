@@ -4,7 +4,7 @@ import json
 
 from cause.device.status import estimated, waiting
 from cause.service import schemas as s
-from cause.service.searching import STEP, moment, search
+from cause.service.filtered_pages import STEP, moment, search
 from cause.service.service import Service
 from cause.service.views.shared import ANY_TIME, Span, within
 

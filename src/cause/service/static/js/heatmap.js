@@ -1,8 +1,8 @@
 // The lineages of many shards as a compact map: a row for each shard, a cell for each segment, its colour the stronger
 // the more samples it has. A dot is a stored sub-model, a ring the head.
 
-import { h, svg } from "./dom.js";
-import { SegmentView } from "./segment-view.js";
+import { svg } from "./dom.js";
+import { SegmentView, box } from "./segment-view.js";
 import { T } from "./texts.js";
 
 const ROW = 18;
@@ -16,18 +16,12 @@ const SHADES = 5;
 
 export class HeatMap extends SegmentView {
   constructor(picture) {
-    super(picture);
-    this.rows = new Map();
-    this.root = svg("svg", { class: "picture map", role: "group", "aria-label": T.lineages.keys });
-    this.back = svg("g", { "aria-hidden": "true" });
-    this.front = svg("g", {});
+    super(picture, "map");
+    this.back.setAttribute("aria-hidden", "true");
     this.heads = svg("g", { "aria-hidden": "true" });
     this.corner = svg("rect", { class: "row-back", x: 0, y: 0, height: TOP }); // numbers of rounds are not seen behind the names
     this.names = svg("g", { "aria-hidden": "true" }, this.corner);
-    this.root.append(this.back, this.front, this.heads, this.names);
-    this.place = h("div", { class: "pane map-pane" }, this.root);
-    this.place.addEventListener("scroll", () => this.follow(), { passive: true });
-    this.root.addEventListener("keydown", (event) => this.walk(event));
+    this.root.append(this.heads, this.names);
   }
 
   draw(wide) {
@@ -64,11 +58,7 @@ export class HeatMap extends SegmentView {
     this.most = Math.max(1, ...this.picture.all().map((each) => each.samples));
     const width = Math.max(wide, this.left + this.columns.length * this.step + 4);
     const height = TOP + this.picture.shards.length * ROW + 2;
-    for (const [name, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) this.root.setAttribute(name, value);
-    if (width > wide && !this.scrolled) {
-      this.scrolled = true;
-      requestAnimationFrame(() => (this.place.scrollLeft = width)); // the newest rounds first
-    }
+    this.resize(wide, width, height);
   }
 
   // The names of the shards stay in sight when the map is scrolled.
@@ -152,8 +142,4 @@ export class HeatMap extends SegmentView {
     const left = Math.min(...xs) - this.left - this.step;
     if (left < view.scrollLeft || left + view.clientWidth > this.root.clientWidth) view.scrollLeft = Math.max(0, left);
   }
-}
-
-function box(rect, x, y, width, height) {
-  for (const [name, value] of Object.entries({ x, y, width: Math.max(0, width), height: Math.max(0, height) })) rect.setAttribute(name, value);
 }

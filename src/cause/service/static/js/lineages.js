@@ -1,9 +1,9 @@
 // The lineages as a picture: a row for each shard, a column for each round. Elements are kept from one drawing to the
 // next, so that what changes moves (dashboard.css says how, and not at all where motion is not wanted).
 
-import { h, say, svg } from "./dom.js";
+import { say, svg } from "./dom.js";
 import { number } from "./format.js";
-import { SegmentView } from "./segment-view.js";
+import { SegmentView, box } from "./segment-view.js";
 import { T } from "./texts.js";
 
 const BAR = 46;
@@ -16,14 +16,6 @@ export class Lineages extends SegmentView {
   constructor(picture) {
     super(picture);
     this.heads = new Map();
-    this.rows = new Map();
-    this.root = svg("svg", { class: "picture", role: "group", "aria-label": T.lineages.keys });
-    this.back = svg("g", {});
-    this.front = svg("g", {});
-    this.root.append(this.back, this.front);
-    this.place = h("div", { class: "pane" }, this.root);
-    this.place.addEventListener("scroll", () => this.follow(), { passive: true });
-    this.root.addEventListener("keydown", (event) => this.walk(event));
   }
 
   draw(wide) {
@@ -56,11 +48,7 @@ export class Lineages extends SegmentView {
     this.most = Math.max(1, ...picture.all().map((each) => each.samples + each.lost));
     const width = Math.max(wide, this.left + this.columns.length * this.step + 8);
     const height = TOP + picture.shards.length * this.high;
-    for (const [name, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) this.root.setAttribute(name, value);
-    if (width > wide && !this.scrolled) {
-      this.scrolled = true;
-      requestAnimationFrame(() => (this.place.scrollLeft = width)); // the newest rounds first
-    }
+    this.resize(wide, width, height);
   }
 
   follow() {
@@ -168,10 +156,6 @@ export class Lineages extends SegmentView {
       }
     }
   }
-}
-
-function box(rect, x, y, width, height) {
-  for (const [name, value] of Object.entries({ x, y, width: Math.max(0, width), height: Math.max(0, height) })) rect.setAttribute(name, value);
 }
 
 function line(element, x1, y1, x2, y2) {

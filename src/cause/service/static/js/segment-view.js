@@ -1,14 +1,31 @@
-// What both pictures of the lineages share: segments that can be chosen, by pointer and by arrow keys.
+// What both pictures of the lineages share: a pane that scrolls, and segments that can be chosen, by pointer and by
+// arrow keys. A picture of its own kind has the methods `draw` and `follow`, which keeps names in sight when it scrolls.
 
-import { byId, say } from "./dom.js";
+import { byId, h, say, svg } from "./dom.js";
 import { T } from "./texts.js";
 
 export class SegmentView {
-  constructor(picture) {
+  constructor(picture, kind = "") {
     this.picture = picture;
     this.plan = null;
     this.chosen = null;
     this.parts = new Map(); // by name: { group, where: [row, shard, segment] }
+    this.rows = new Map(); // by shard
+    this.back = svg("g", {});
+    this.front = svg("g", {});
+    this.root = svg("svg", { class: `picture ${kind}`.trim(), role: "group", "aria-label": T.lineages.keys }, this.back, this.front);
+    this.place = h("div", { class: kind ? `pane ${kind}-pane` : "pane" }, this.root);
+    this.place.addEventListener("scroll", () => this.follow(), { passive: true });
+    this.root.addEventListener("keydown", (event) => this.walk(event));
+  }
+
+  // Gives the picture its size in a pane of this width; one that is wider begins with the newest rounds.
+  resize(wide, width, height) {
+    for (const [name, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) this.root.setAttribute(name, value);
+    if (width > wide && !this.scrolled) {
+      this.scrolled = true;
+      requestAnimationFrame(() => (this.place.scrollLeft = width));
+    }
   }
 
   // To be called for each new group: it can be chosen.
@@ -105,4 +122,8 @@ export class SegmentView {
   x(segment) {
     return this.at.get(`${segment[1]}.${segment[2]}`);
   }
+}
+
+export function box(rect, x, y, width, height) {
+  for (const [name, value] of Object.entries({ x, y, width: Math.max(0, width), height: Math.max(0, height) })) rect.setAttribute(name, value);
 }

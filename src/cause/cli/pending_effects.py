@@ -1,4 +1,4 @@
-"""What a command has changed already: an error while its result is printed must say so."""
+"""Sentences on what a command has changed, for the message of an error that comes later, while it prints its result."""
 
 _effects: list[str] = []
 
