@@ -3,8 +3,8 @@
 import threading
 
 import pytest
-from cause.device.store.home import Home
 
+from cause.device.home.home import Home
 from cause.service.baselines import Comparison
 from cause.service.batching import PredictionBatcher
 from cause.service.erasures import Erasures
