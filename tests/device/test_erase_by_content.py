@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from cause import AdditiveLearner, Cause
 from cause.errors import InputError, RequestError
 from tests.clean_room import differences, trained_on
-from tests.device.homes import CLASSES, FEATURES, bayes, opened, samples
+from tests.device.homes import CLASSES, FEATURES, MASTER, bayes, opened, samples
 
 pytestmark = pytest.mark.random_positions
 
@@ -118,3 +119,27 @@ def test_labels_are_compared_where_there_are_many_classes(device):
     device.learn({"a": (x, y)})
     assert len(device.match("a", x, y).handles) == 40
     assert len(device.match("a", x, (y + 1) % CLASSES).handles) == 0
+
+
+KINDS = ["int8", "uint8", "int64", "float16", "float32", "float64", ">f8", "bool"]
+
+
+@pytest.mark.parametrize("input_dtype", [None, "float32"])
+@pytest.mark.parametrize("keep", ["features", "samples"])
+def test_equal_rows_of_any_type_are_found_by_an_additive_device(tmp_path, monkeypatch, keep, input_dtype):
+    """Whatever type the row had when it was uploaded, and whatever type it has now."""
+    monkeypatch.setenv("CAUSE_TEST_KEY", MASTER)
+    learner = AdditiveLearner(features=2, classes=2, scale=(0, 2), keep=keep)
+    row = np.array([[1.0, 0.0]])
+    with Cause(tmp_path / "home", learner=learner, key={"env": "CAUSE_TEST_KEY"}, input_dtype=input_dtype) as device:
+        device.learn({"ann": (row, [0])})
+        device.stage("ann", row, [1])
+        for kind in KINDS if input_dtype is None else KINDS[3:-1]:
+            device.learn({"ann": (row.astype(kind), [0])})
+        held = {sample.handle for sample in device.samples_of("ann")}
+        device.learn({"ann": (2 - row, [0])})
+        for query in [*(row.astype(kind) for kind in KINDS), -row * [-1, 1]]:
+            assert set(device.match("ann", query).handles) == held, query.dtype
+        (done,) = device.forget("ann", matching=row)
+        assert done.samples == len(held)
+        assert device.verify(processes=0).holds

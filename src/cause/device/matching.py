@@ -17,9 +17,9 @@ from cause.common.zeroize import wipe_arrays
 from cause.engine.arguments import array_of
 from cause.engine.arrays import checked, raw
 from cause.engine.arrivals import check_arrays, spec_from_settings, spec_of
-from cause.engine.presets import ADDITIVE
 from cause.engine.requests import Request
 from cause.engine.samples import WithArrays
+from cause.engine.summing import SummingLearner
 from cause.errors import RequestError
 
 if TYPE_CHECKING:
@@ -114,23 +114,32 @@ def match(device: "DeviceCore", user: str, x: ArrayLike, y: ArrayLike | None = N
     """
     count = len(np.atleast_1d(array_of("the rows to match", x)))
     inputs, labels = checked(user, x, np.zeros(count, dtype=np.int64) if y is None else y)
-    if device.learner.law == ADDITIVE:  # the recorded form is what is compared
-        spec = spec_of(spec_from_settings(None, None), device.learner, device.ledger, device.journal.staged_kind)
-        inputs, labels = check_arrays(user, inputs, labels, spec, device.learner)
+    learner = device.learner
+    if isinstance(learner, SummingLearner):  # the recorded form is compared: inputs if they are kept, or else features
+        spec = spec_of(spec_from_settings(None, None), learner, device.ledger, device.journal.staged_kind)
+        inputs, labels = check_arrays(user, inputs, labels, spec, learner)
+        inputs = _comparable(learner, inputs)
     rows, matched = RowIndex(inputs, None if y is None else labels), set[int]()
     handles: list[str] = []
     samples: list[tuple[int, int]] = []
     for round_, positions, held_x, held_y, held_handles in _held(device, user):
-        for place, equal in rows.equal(held_x, held_y):
+        compared = _comparable(learner, held_x) if isinstance(learner, SummingLearner) else held_x
+        for place, equal in rows.equal(compared, held_y):
             matched.update(equal)
             if held_handles is not None:
                 handles.append(held_handles[place].tobytes().hex())
             else:
                 samples.append((round_, int(positions[place])))
-        wipe_arrays(held_x)
+        wipe_arrays(held_x, compared)
     wipe_arrays(inputs)
     unmatched = tuple(row for row in range(count) if row not in matched)
     return Matched(user, tuple(handles), tuple(samples), count, unmatched)
+
+
+def _comparable(learner: SummingLearner, recorded: NDArray[Any]) -> NDArray[Any]:
+    """Return what two recorded samples must share to be equal: their inputs, whose dtypes may differ, or features."""
+    inputs = learner.inputs_of(recorded)
+    return recorded if inputs is None else inputs
 
 
 def inputs_and_labels(rows: Rows, others: Sequence[object]) -> tuple[ArrayLike, ArrayLike | None]:

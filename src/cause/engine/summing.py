@@ -34,6 +34,10 @@ class SummingLearner(Learner):
     def recorded_bytes(self) -> int:
         """The size of one sample as it is recorded."""
 
+    def inputs_of(self, recorded: NDArray[Any]) -> NDArray[Any] | None:
+        """Return the inputs that recorded samples hold, with one dtype; None if inputs are not kept."""
+        return None
+
     @abstractmethod
     def empty(self) -> Any:
         """Return the state of no samples."""

@@ -324,6 +324,10 @@ class AdditiveLearner(SummingLearner):
         codes, clipped = self.scale.codes(self.backbone.compute(shaped))
         return rows.packed(codes, clipped, shaped if self._keep == "samples" else None)
 
+    def inputs_of(self, recorded: NDArray[Any]) -> NDArray[Any] | None:
+        """Return the inputs that recorded samples hold; None unless `keep="samples"`."""
+        return rows.inputs_of(recorded, self.backbone.features, self.scale.dtype, self.input_shape)
+
     def blocks(self, piece: Piece) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64], int]]:
         """Yield recorded samples, some at a time: what the head adds up, labels, and how many features were clipped."""
         return self.blocks_of(*arrays_of(*piece))

@@ -61,7 +61,7 @@ def clipped_of(rows: NDArray[Any], features: int, dtype: np.dtype[Any]) -> NDArr
 def inputs_of(rows: NDArray[Any], features: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any] | None:
     """Return the inputs of recorded samples; None if they were not kept."""
     start = features * dtype.itemsize + COUNT_BYTES
-    if rows.shape[1] == start:
+    if rows.shape[1] == start or not len(rows):
         return None
     kind = np.dtype(rows[0, start : start + DTYPE_BYTES].tobytes().decode().strip())
     return np.ascontiguousarray(rows[:, start + DTYPE_BYTES :]).view(kind).reshape(len(rows), *shape)
