@@ -78,9 +78,38 @@ def test_a_staged_upload_is_in_effect_when_the_call_returns(tmp_path):
         called = device.stage("ann", x, y, call="ab" * 16)
         assert device.stage("ann", x, y, call="ab" * 16).id == called.id  # a repeated call changes nothing
         assert (device.ledger.round, device.status().samples, device.waiting()) == (1, 3, [])
+        assert (called.round, called.samples, len(called.handles)) == (1, 3, 3)
         assert state_of(device) == clean({"ann": 3})
         device.forget("ann", handles=called.handles[:1])
         assert device.status().samples == 2
+
+
+@pytest.mark.parametrize("goes_on", ["opening", "stage", "repair"])
+def test_an_upload_whose_call_ended_between_its_two_commits_is_learned_by_the_next_one(tmp_path, monkeypatch, goes_on):
+    x, y = samples("ann", 1, 3)
+    with opened(tmp_path / "home") as device:
+        with monkeypatch.context() as broken:
+            failing = CauseError("the disk is gone")
+            broken.setattr(device.home.ledger, "record", lambda *_, **__: (_ for _ in ()).throw(failing))
+            with pytest.raises(CauseError, match="do not send them again") as error:
+                device.stage("ann", x, y, call="ab" * 16)
+        assert "do not send them again" in error.value.recorded
+        if goes_on == "opening":
+            crashed(device)
+            device = opened(tmp_path / "home")
+        else:
+            device.repair() if goes_on == "repair" else device.stage("ann", x, y, call="ab" * 16)
+        assert len(device.home.inbox) == 0
+        assert device.stage("ann", x, y, call="ab" * 16).round == 1
+        assert state_of(device) == clean({"ann": 3})
+        device.close()
+
+
+def test_staged_uploads_expire_by_rounds_as_learned_ones_do(tmp_path):
+    with opened(tmp_path / "home", retain="2 rounds") as device:
+        for t in range(1, 6):
+            device.stage("ann", *samples("ann", t, 3))
+            assert device.status().samples == 3 * min(t, 2)
 
 
 def test_the_state_is_that_of_before_after_a_restart_and_after_a_crash(tmp_path):

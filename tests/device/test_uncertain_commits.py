@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cause.errors import CauseError, VaultError
+from cause.errors import CauseError, HomeError, VaultError
 from tests.device.homes import learn, opened, samples
 from tests.quick import quick_only
 from tests.recording_disk import RecordingDisk, Sync, crash_states
@@ -80,6 +80,24 @@ def failed_commit(root, call, *, skip):
         with contextlib.suppress(CauseError):
             device.close()
     return disk
+
+
+@pytest.mark.parametrize("call", ["learn", "stage"])
+def test_a_failed_commit_says_that_its_outcome_is_open(tmp_path, monkeypatch, call):
+    """The caller must not simply repeat it: after an opening the samples may be there."""
+    device = before(tmp_path / "home")
+    run = device.home.database.run
+
+    def failing(statement, values=()):
+        if statement == "COMMIT":
+            raise HomeError("cannot use the ledger: disk I/O error")
+        return run(statement, values)
+
+    monkeypatch.setattr(device.home.database, "run", failing)
+    with pytest.raises(HomeError, match="it may have been recorded all the same") as error:
+        CALLS[call](device)
+    assert "idempotency key" in error.value.recorded
+    device.journal.close()
 
 
 def whole(home):

@@ -1,6 +1,7 @@
 """CAUSE: learn and forget, exactly, in a bounded memory (the paper's Algorithm 3)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from cause.device.assembly import assemble
 from cause.device.calls import device_call
 from cause.device.core import home_of
 from cause.device.erasures import Erasures
-from cause.device.error_notes import add_to_errors, round_recorded
+from cause.device.error_notes import add_to_errors, round_recorded, uploads_staged
 from cause.device.matching import Rows, inputs_and_labels
 from cause.device.rounds import Rounds
 from cause.device.view import DeviceView
@@ -31,7 +32,7 @@ from cause.engine.quarantine import dropping
 from cause.engine.requests import Request
 from cause.engine.results import Arrived, Forgotten, Learned, Voter
 from cause.engine.samples import SegmentKey, Upload
-from cause.errors import RequestError
+from cause.errors import CauseError, RequestError
 from cause.executors.spawning import refuse_rerun
 
 if TYPE_CHECKING:
@@ -155,6 +156,9 @@ class Cause(DeviceView):
             self._rounds = Rounds(engine, self.home, self._erasures, parts.inputs)
             if self.home is not None:
                 self._erasures.load_home(self.home)
+                if not read_only:
+                    with suppress(CauseError, OSError):  # what a call stored that was killed; the next one tries again
+                        self._learn_staged(expire=False)
             else:
                 warn_of_notes(self.learner, stacklevel=3)
         except BaseException:
@@ -222,6 +226,8 @@ class Cause(DeviceView):
     def stage(self, user: str, x: ArrayLike, y: ArrayLike, *, call: str | None = None) -> "CallResult":
         """Keep an upload for the next round that `close_round` makes.
 
+        With an additive learner the upload is a round of its own, and learned when this returns.
+
         Parameters
         ----------
         user
@@ -234,7 +240,7 @@ class Cause(DeviceView):
         Returns
         -------
         CallResult
-            The id, how many samples are staged, and a handle for each row.
+            The id, how many samples arrived, a handle for each row, and the round (None as long as they are staged).
 
         Raises
         ------
@@ -248,7 +254,11 @@ class Cause(DeviceView):
 
     @device_call
     def stage_all(
-        self, uploads: Mapping[str, tuple[ArrayLike, ArrayLike]], *, calls: Mapping[str, str] | None = None
+        self,
+        uploads: Mapping[str, tuple[ArrayLike, ArrayLike]],
+        *,
+        calls: Mapping[str, str] | None = None,
+        expire: bool = True,
     ) -> "dict[str, CallResult]":
         """Stage the uploads of several users, all of them or none; see `stage`.
 
@@ -258,6 +268,8 @@ class Cause(DeviceView):
             Inputs and labels by user.
         calls
             The ids of the calls of some of the users.
+        expire
+            With an additive learner, delete what is too old once the round is recorded; without it, call `expire`.
 
         Returns
         -------
@@ -266,12 +278,21 @@ class Cause(DeviceView):
         """
         home = home_of(self, "stage")
         called = self._rounds.stage(home, uploads, calls or {})
-        if self.learner.law == ADDITIVE:  # nothing waits: every upload is a round, which is added at once
-            with self.lock:
-                if home.inbox.uploads():
-                    self.close_round(expire=False)
+        if self.learner.law != ADDITIVE:
+            return called
+        with add_to_errors(uploads_staged([result.id for result in called.values()])):
+            self._learn_staged(expire=expire)
             self._retrain()
-        return called
+            return {user: home.inbox.in_its_round(result) for user, result in called.items()}
+
+    def _learn_staged(self, *, expire: bool) -> None:
+        """Make a round of what is staged, if the law is additive: under that nothing waits."""
+        home = self.home
+        if home is None or self.learner.law != ADDITIVE:
+            return
+        with self.lock:
+            if home.inbox.uploads():
+                self.close_round(expire=expire)
 
     @device_call
     def close_round(self, *, call: str | None = None, expire: bool = True, empty: bool = False) -> Arrived:
@@ -508,6 +529,7 @@ class Cause(DeviceView):
         """
         with self.lock:
             self._erasures.resume()
+        self._learn_staged(expire=True)
         return self._train(stop)[1]
 
     @device_call

@@ -7,6 +7,11 @@ from cause.errors import LearnerError
 
 NAMED = 8
 """Ids of requests that a message names."""
+COMMIT_FAILED = (
+    "it may have been recorded all the same: open the home again and look (`cause status`, `cause samples`) before you "
+    "repeat the call, or repeat it with its idempotency key"
+)
+"""The sentence for an error in a commit, which may have reached the disk."""
 
 
 @contextmanager
@@ -75,6 +80,14 @@ def round_recorded(round_: int, samples: int) -> str:
     return (
         f"round {round_} is recorded with its {samples:,} samples and waits to be trained: do not learn it again, "
         "`cause repair` (or `repair()`) goes on with it"
+    )
+
+
+def uploads_staged(ids: Sequence[str]) -> str:
+    """Return the sentence for an error of `stage` of an additive device after the uploads were staged."""
+    return (
+        f"the samples are stored (call {_listed(ids)}): do not send them again, the next `repair()` or `stage`, or "
+        "the next opening of the home, learns them"
     )
 
 

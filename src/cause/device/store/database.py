@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from cause.device.advice import doctor_advice
 from cause.device.disk import Disk
+from cause.device.error_notes import COMMIT_FAILED, add_to_errors
 from cause.device.store.checksum import CHECKSUM, RowChecksum, rows_key
 from cause.device.store.forked import never_collect, refuse
 from cause.device.store.layout import DEVICE_KEY, FORMAT
@@ -212,7 +213,8 @@ class Database:
                     self.set(CHANGE, self.change + 1)
                     if self._sum is not None:
                         self._sum.store()
-                self.run("COMMIT")
+                with add_to_errors(COMMIT_FAILED):
+                    self.run("COMMIT")
             except BaseException:
                 with contextlib.suppress(HomeError):
                     self.run("ROLLBACK")

@@ -166,6 +166,11 @@ class Inbox:
         call = self._tables.staged.call(id_)
         return None if call is None else CallResult(*call, self.handles(id_))
 
+    def in_its_round(self, result: CallResult) -> CallResult:
+        """Return the result of an upload's call with the round that has taken it in meanwhile, if one has."""
+        now = self._tables.staged.call(result.id)
+        return result if now is None else CallResult(*now, result.handles)
+
     def handles(self, id_: str) -> tuple[str, ...]:
         """Return the handles of an upload that is still staged, in the order in which its rows came."""
         if id_ not in self._staged:

@@ -232,7 +232,7 @@ def _stage(
                 repeated = user in calls and service.home.inbox.result_of_call(calls[user]) is not None
                 if limited and not repeated:
                     service.quotas.check(user, len(y), x.nbytes)
-            return service.device.stage_all(uploads, calls=calls)
+            return service.device.stage_all(uploads, calls=calls, expire=False)
     except ArrivalError as error:  # its message is about these uploads alone
         raise ProblemError(422, str(error)) from None
     except BudgetError:  # its message says how much all users hold
