@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cause.device.device import Cause
+from cause.device.fsck import examine_home
 from tests.cli.test_device import cause, place, refused, upload
 from tests.device.homes import CLASSES, FEATURES, samples
 from tests.learners.additive.cases import state_of
@@ -114,6 +115,9 @@ def test_a_home_forgets_and_verifies_without_its_backbone(cause, refused, harm):
     assert cause("forget", "home", "--user", "ann", "--json")["rsn"] == 0
     assert cause("verify", "--home", "home", "--json")["identical"] == 1
     assert cause("accuracy", "home", "--json")["samples"] == 40
+    health = examine_home("home")
+    assert health.problems == []
+    assert not any("could not be added up" in note for note in health.notes)
     refused(message, "learn", "home", "data.npz")
     refused(message, "predict", "home", "data.npz")
     assert cause("status", "home", "--json")["samples"] == 40

@@ -14,6 +14,6 @@ def accuracy(home: h.HomeFolder, json: o.AsJson = False) -> None:
     if json:
         print_json(estimate.as_dict())
     elif estimate.accuracy is None:
-        print("no samples are held, so there is nothing to estimate an accuracy from")
+        print("fewer than two samples are held: there is nothing to predict one from")
     else:
         print(f"{estimate.accuracy:.1%} of {estimate.samples:,} samples are predicted right without themselves")

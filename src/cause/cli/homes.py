@@ -1,7 +1,7 @@
 """What the commands on a home share: options, opening the home, parsing lists, formatting times."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cause.cli.output import spinner
-from cause.errors import CauseError, HomeError, InputError
+from cause.errors import HomeError, InputError
 
 if TYPE_CHECKING:
     from cause.device.config import Config
@@ -236,23 +236,10 @@ def key_files(home: Path) -> list[Path]:
 
 
 def additive_learner(home: Path) -> "Learner | None":
-    """Return the learner of an additive home; None for other homes, and if it cannot be made.
+    """Return the learner of an additive home, if need be without its backbone; None for other homes."""
+    from cause.learners.described import build_additive
 
-    It is made without its backbone where that is missing or another one: recorded samples are forgotten and verified
-    all the same, and new inputs are refused.
-    """
-    described = config_of(home).learner or {}
-    if described.get("kind") != "additive":
-        return None
-    from cause.learners.additive import AdditiveLearner
-    from cause.learners.described import build
-
-    try:
-        return build(described)
-    except InputError as error:
-        with suppress(CauseError):
-            return AdditiveLearner.without_backbone(described, str(error))
-    return None
+    return build_additive(config_of(home).learner)
 
 
 def placeholder_learner(home: Path) -> "Learner | None":

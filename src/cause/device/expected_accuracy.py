@@ -99,7 +99,8 @@ def quick_estimate(device: Cause, most: int = MOST) -> Estimate | None:
     Returns
     -------
     Estimate
-        None without an additive learner or samples, and for heads of more than 4,096 features, which take long.
+        None without an additive learner or with fewer than two samples, and for heads of more than 4,096 features,
+        which take long.
 
     Raises
     ------
@@ -116,6 +117,8 @@ def quick_estimate(device: Cause, most: int = MOST) -> Estimate | None:
         if head is None:
             return None
         identity, sums = head.identity, learner.decode(device.memory.shelf.get(head.key))
+        if sums.samples < 2:
+            return None
         x, y = _drawn(device, identity, most, learner.recorded_bytes)
     try:
         scores = leave_one_out_of(learner, sums, [(x, y)])

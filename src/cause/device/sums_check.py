@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+from cause.device.config import read_config
 from cause.device.device import Cause
+from cause.device.store.layout import Layout
 from cause.engine.samples import SegmentKey
 from cause.errors import CauseError
+from cause.learners.described import build_additive
 
 
 def wrong_sums(folder: str | Path) -> tuple[list[SegmentKey], str | None]:
@@ -16,7 +19,8 @@ def wrong_sums(folder: str | Path) -> tuple[list[SegmentKey], str | None]:
         The states that are not the sum of their samples, and why nothing could be compared; None if it was.
     """
     try:
-        with Cause(folder, read_only=True) as device:
+        learner = build_additive(read_config(Layout(folder).config).learner)
+        with Cause(folder, learner=learner, read_only=True) as device:
             return device.verify(processes=0).mismatched, None
     except CauseError as error:
         return [], str(error)

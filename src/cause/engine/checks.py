@@ -30,9 +30,9 @@ def classes_of(setting: int | None, learner: Learner) -> int:
     return classes
 
 
-def check_classes(classes: int) -> None:
+def check_classes(classes: int | None) -> None:
     """Raise an `InputError` unless the number of classes is from 1 to 1,000,000."""
-    if not 1 <= classes <= MOST_CLASSES:
+    if classes is None or not 1 <= classes <= MOST_CLASSES:
         raise InputError(f"the number of classes must be from 1 to {MOST_CLASSES:,}, not {classes}")
 
 

@@ -1,13 +1,14 @@
 """Learners as plain data, for the configuration of a home."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any
 
 from cause.common.registry import Registry
 from cause.engine.arguments import refuse_unknown
 from cause.engine.learner import Learner
-from cause.errors import InputError
+from cause.errors import CauseError, InputError
 from cause.learners.estimator_settings import from_plain
 
 
@@ -64,6 +65,33 @@ def build(description: Mapping[str, Any]) -> Learner:
         if kind in OURS:
             raise
         raise InputError(f"not settings of a learner of kind {kind!r}: {error}") from None
+
+
+def build_additive(description: Mapping[str, Any] | None) -> Learner | None:
+    """Return the additive learner of plain data, without its backbone if that is missing or another one.
+
+    Without it, recorded samples are forgotten and verified all the same, and new inputs are refused.
+
+    Parameters
+    ----------
+    description
+        The table `[learner]` of a home.
+
+    Returns
+    -------
+    Learner
+        None if the data are of another kind of learner, or the learner cannot be made at all.
+    """
+    if description is None or description.get("kind") != "additive":
+        return None
+    from cause.learners.additive import AdditiveLearner
+
+    try:
+        return build(description)
+    except InputError as error:
+        with suppress(CauseError):
+            return AdditiveLearner.without_backbone(description, str(error))
+    return None
 
 
 def _torch(**parts: Any) -> Learner:

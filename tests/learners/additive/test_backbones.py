@@ -317,16 +317,35 @@ def test_a_module_that_is_no_function_of_its_input_is_refused(forward):
     assert "\n" not in str(error.value)
 
 
-def test_an_onnx_file_that_draws_random_numbers_is_refused(tmp_path):
-    pytest.importorskip("onnxruntime")
+def onnx_file(path, shape: list, *operations: str) -> None:
+    """Write a file that applies these operations one after the other, each to its input and the first input."""
     onnx = pytest.importorskip("onnx")
-    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
-    nodes = [helper.make_node("RandomNormalLike", ["x"], ["r"]), helper.make_node("Add", ["x", "r"], ["y"])]
-    values = [helper.make_tensor_value_info(name, kind, [1, 4]) for name in ("x", "y")]
-    graph = helper.make_graph(nodes, "noise", values[:1], values[1:])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "n.onnx")
-    with pytest.raises(InputError, match="other features for the same input"):
-        AdditiveLearner(tmp_path / "n.onnx", scale=(0, 6), classes=2)
+    pytest.importorskip("onnxruntime")
+    helper, kind, names = onnx.helper, onnx.TensorProto.FLOAT, ["x"]
+    nodes = []
+    for number, operation in enumerate(operations):
+        given = [names[-1], "x"] if operation in ("Add", "MatMul") else [names[-1]]
+        names.append(f"y{number}")
+        nodes.append(helper.make_node(operation, given, [names[-1]]))
+    given, made = (helper.make_tensor_value_info(name, kind, shape) for name in (names[0], names[-1]))
+    graph = helper.make_graph(nodes, "small", [given], [made])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+
+
+@pytest.mark.parametrize(
+    ("shape", "operations", "arguments", "message"),
+    [
+        ([1, 4], ("RandomNormalLike", "Add"), {}, "other features for the same input"),
+        ([4, 4], ("Relu",), {}, "takes 4 inputs at once"),
+        (["n", 4], ("MatMul",), {}, "cannot compute an input of zeros"),
+        (["n", 4], ("Relu",), {"shape": (5,)}, r"takes inputs of shape \(4,\), not \(5,\)"),
+    ],
+)
+def test_an_onnx_file_that_is_no_backbone_is_refused_in_one_line(tmp_path, shape, operations, arguments, message):
+    onnx_file(tmp_path / "file.onnx", shape, *operations)
+    with pytest.raises(InputError, match=message) as error:
+        AdditiveLearner(tmp_path / "file.onnx", scale=(0, 6), classes=2, **arguments)
+    assert "\n" not in str(error.value)
 
 
 def test_a_home_with_a_module_is_opened_with_the_same_weights_alone(tmp_path):

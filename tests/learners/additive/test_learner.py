@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cause import AdditiveLearner, Cause
+from cause.device.expected_accuracy import expected_accuracy, quick_estimate
 from cause.engine.samples import arrays_of
 from cause.errors import ArrivalError, BudgetError, InputError, LearnerError, NoVotersError, RequestError
 from cause.learners.additive.heads.ridge import Ridge
@@ -132,6 +133,11 @@ def test_what_only_decides_the_solution_is_not(arguments: dict):
         ({"regularization": True}, "regularization"),
         ({"classes": 0}, "classes"),
         ({"shape": (2, 4)}, "not both"),
+        ({"features": None, "shape": ()}, "positive whole numbers"),
+        ({"features": None, "shape": 3}, "positive whole numbers"),
+        ({"scale": (10**400, 10**401)}, "pair"),
+        ({"classes": None}, "classes"),
+        ({"regularization": 1e300}, "below 1,000,000"),
         ({"backbone": "no-such"}, "no-such"),
         ({"backbone": 5}, "backbone"),
         ({"size": 3}, "size"),
@@ -276,6 +282,13 @@ def test_several_shards_are_refused():
 
 def test_it_passes_the_trial_that_every_learner_of_a_home_must_pass():
     try_out(learner())
+
+
+def test_one_sample_alone_cannot_be_predicted_from_the_others():
+    device = Cause(learner=learner())
+    device.learn({"ann": (np.zeros((1, 8)), [0])})
+    assert expected_accuracy(device).accuracy is None
+    assert quick_estimate(device) is None
 
 
 def test_without_samples_nobody_votes():

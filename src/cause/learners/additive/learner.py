@@ -1,7 +1,7 @@
 """AdditiveLearner: features as integers, sums over the samples, and a head that is solved from the sums."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -138,9 +138,7 @@ class AdditiveLearner(SummingLearner):
             raise InputError("features is the shape of a table's row: give either features or shape, not both")
         if not 0 <= expand <= MOST_FEATURES:
             raise InputError(f"expand is the number of random units, from 0 to {MOST_FEATURES:,}, not {expand}")
-        sides = (features,) if features is not None else None if shape is None else tuple(shape)
-        if sides is not None and not all(isinstance(side, int) and side >= 1 for side in sides):
-            raise InputError(f"the shape of an input is positive whole numbers, not {sides}")
+        sides = (features,) if features is not None else None if shape is None else _sides(shape)
         self.backbone = backbone_of(backbone, sides, size, seed, backbone_sha256)
         self._lambda_given = regularization is not None
         count = self.backbone.features
@@ -403,6 +401,14 @@ class AdditiveLearner(SummingLearner):
         return predict
 
 
+def _sides(shape: Any) -> tuple[int, ...]:
+    """Return the shape of an input; raise an `InputError` if it is none."""
+    sides = tuple(shape) if isinstance(shape, Iterable) else ()
+    if not sides or not all(isinstance(side, int) and side >= 1 for side in sides):
+        raise InputError(f"the shape of an input is positive whole numbers, as (1, 28, 28), not {shape!r}")
+    return sides
+
+
 def _regularization(given: float | str, head: str | type[Head], solve: str) -> float | str:
     """Return the given setting of λ: a number, or the rule that chooses it from the state.
 
@@ -416,7 +422,7 @@ def _regularization(given: float | str, head: str | type[Head], solve: str) -> f
             raise InputError(f"regularization={GCV!r} is for the head ridge solved by lapack: give a number")
         return GCV
     if isinstance(given, bool | str) or not 0 < given < 1e6:
-        raise InputError(f"regularization is a positive number, as 0.1, or {GCV!r}, not {given!r}")
+        raise InputError(f"regularization is a number above 0 and below 1,000,000, as 0.1, or {GCV!r}, not {given!r}")
     return float(given)
 
 

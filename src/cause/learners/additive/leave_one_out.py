@@ -47,8 +47,23 @@ def leave_one_out(learner: AdditiveLearner, sums: Sums, pieces: Iterable[Piece])
 def leave_one_out_of(
     learner: AdditiveLearner, sums: Sums, parts: Iterable[tuple[NDArray[Any], NDArray[np.int64]]]
 ) -> LeaveOneOut:
-    """Do the same for some samples that are in the state: rows as they are recorded, and labels."""
-    if not sums.samples:
+    """Predict each of some samples from the state without it; see `leave_one_out`.
+
+    Parameters
+    ----------
+    learner
+        The recipe.
+    sums
+        The state of all samples.
+    parts
+        Samples that are in the state: rows as they are recorded, and labels.
+
+    Returns
+    -------
+    LeaveOneOut
+        Of no samples if the state holds fewer than two: without its only one there is nothing to predict from.
+    """
+    if sums.samples < 2:
         return LeaveOneOut(0, 0)
     scores_of = learner.head.leave_one_out(sums)
     samples = correct = 0

@@ -138,7 +138,7 @@ def scale_of(setting: Any, bits: int, *, squash: bool, refuse: bool) -> Scale:
     try:
         low, high = setting
         return Scale(_numbers(low), _numbers(high), bits, squash, refuse)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(
             f"a scale is a pair (low, high) of numbers, or of one number for each feature, not {_shown(setting)}"
         ) from None

@@ -93,7 +93,11 @@ def backbone_of(
     if isinstance(setting, Path) or (isinstance(setting, str) and setting.endswith(".onnx")):
         from cause.learners.additive.backbones.onnx import OnnxBackbone
 
-        return _checked(OnnxBackbone(setting, digest))
+        backbone = OnnxBackbone(setting, digest)
+        new = digest is None  # a home keeps the shape that it was made with
+        if new and shape is not None and not backbone.takes(shape):
+            raise InputError(f"the backbone {str(setting)!r} takes inputs of shape {backbone.input_shape}, not {shape}")
+        return _checked(backbone)
     if setting is None or isinstance(setting, str):
         return BACKBONES["none" if setting is None else setting](shape, size, seed)
     if find_spec("torch") is not None:

@@ -66,7 +66,12 @@ class OnnxBackbone(BackboneWithFacts):
         if _digest_of(self._path) != self._digest:
             raise InputError(f"the backbone {str(path)!r} was changed while it was read: try again")
         (given, *_), self._output = self._session.get_inputs(), self._session.get_outputs()[0].name
-        self._input, shape = given.name, tuple(given.shape)[1:]
+        self._input, batch, shape = given.name, given.shape[:1], tuple(given.shape)[1:]
+        if isinstance(batch[0] if batch else 0, int) and batch != [1]:
+            raise InputError(
+                f"the backbone {str(path)!r} takes {batch[0] if batch else 'no batch of'} inputs at once: "
+                "export it with an open first dimension, or one of 1"
+            )
         if not all(isinstance(side, int) for side in shape):
             raise InputError(f"the backbone {str(path)!r} leaves the shape of its input open: {shape}")
         settings = json.loads(self._session.get_modelmeta().custom_metadata_map.get(METADATA, "{}"))
@@ -74,12 +79,20 @@ class OnnxBackbone(BackboneWithFacts):
         self._prepare = None if size is None else partial(prepared, size=int(size))
         self.facts = Facts(
             shape,
-            features=self.compute(np.zeros((1, *shape), dtype=np.float32)).shape[1],
+            features=self._features_of(shape),
             scale=tuple(settings["scale"]) if "scale" in settings else None,
             regularization=float(settings.get("regularization", REGULARIZATION)),
             typical=tuple(settings["typical"]) if "typical" in settings else None,
         )
         return_freed_memory()  # the graph was optimised, and much of it copied
+
+    def _features_of(self, shape: tuple[int, ...]) -> int:
+        """Return how many features the file computes of an input; raise an `InputError` if it cannot compute one."""
+        try:
+            return int(self.compute(np.zeros((1, *shape), dtype=np.float32)).shape[1])
+        except Exception as error:  # the runtime has exceptions of its own
+            line = (str(error).splitlines() or [type(error).__name__])[0]
+            raise InputError(f"the backbone {str(self._path)!r} cannot compute an input of zeros: {line}") from None
 
     def takes(self, shape: tuple[int, ...]) -> bool:
         """Return whether inputs of this shape can be converted."""
