@@ -25,7 +25,7 @@ class LeaveOneOut:
         return self.correct / self.samples if self.samples else None
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the fields as plain data for JSON."""
         return asdict(self) | {"accuracy": self.accuracy}
 
 
@@ -47,7 +47,17 @@ def leave_one_out(learner: AdditiveLearner, sums: Sums, pieces: Iterable[Piece])
 def leave_one_out_of(
     learner: AdditiveLearner, sums: Sums, parts: Iterable[tuple[NDArray[Any], NDArray[np.int64]]]
 ) -> LeaveOneOut:
-    """Do the same for some samples that are in the state: rows as they are recorded, and labels."""
+    """Predict each of these samples from a state without it.
+
+    Parameters
+    ----------
+    learner
+        The recipe.
+    sums
+        A state that has these samples.
+    parts
+        Rows as they are recorded, and labels.
+    """
     if not sums.samples:
         return LeaveOneOut(0, 0)
     scores_of = learner.head.leave_one_out(sums)
