@@ -47,7 +47,7 @@ SWEEP_AFTER_S = 0.5
 
 
 def enabled() -> bool:
-    """Whether the environment allows freed memory to be overwritten."""
+    """Return whether the environment allows freed memory to be overwritten."""
     return os.environ.get(VARIABLE, "1") != "0"
 
 
@@ -65,11 +65,12 @@ def _glibc() -> ctypes.CDLL | None:
 
 @cache
 def overwrite_freed_memory() -> bool:
-    """From now on the C library overwrites what this process frees.
+    """Let the C library overwrite what this process frees from now on.
 
     Returns
     -------
-    Whether it does: not on other C libraries than glibc, nor if the environment says no.
+    bool
+        Whether it does: not with other C libraries than glibc, nor if the environment says no.
     """
     library = _glibc() if enabled() else None
     return library is not None and library.mallopt(M_PERTURB, FILL) == 1

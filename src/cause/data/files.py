@@ -62,7 +62,8 @@ def members(path: Path, names: Collection[str], most: int | None = None) -> dict
 
     Returns
     -------
-    The bytes of the files that are there, by name.
+    dict
+        The bytes of the files that are there, by name.
 
     Raises
     ------

@@ -88,7 +88,8 @@ def read_files(
 
     Returns
     -------
-    Inputs and labels by user, and the user of each row of each file. A user's upload has their rows in this order.
+    tuple
+        Inputs and labels by user, and the user of each row of each file. A user's upload has their rows in this order.
 
     Raises
     ------
@@ -141,7 +142,8 @@ def read_rows(
 
     Returns
     -------
-    Inputs, and labels or None.
+    tuple
+        Inputs, and labels or None.
     """
     if not path.exists():
         raise input_error(path, "there is no such file or folder")

@@ -174,7 +174,10 @@ class State:
             self._storage.load(self.memory)
 
     def refresh_if_reader(self) -> bool:
-        """On a device that only reads, take over what the writing process has changed; return whether it has."""
+        """Take over what the writing process has changed; return whether it changed anything.
+
+        A device that writes does nothing.
+        """
         if self._storage is None or not self._storage.read_only:
             return False
         with self.lock:

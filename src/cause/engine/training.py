@@ -248,7 +248,7 @@ class Training:
         return {shard: error for shard, error in {**self.failed, **failed}.items() if shard in waiting}
 
     def _quarantine(self, learner: Learner, executor: Executor, error: ShardError, since: int) -> bool:
-        """After a failed training, quarantine the uploads that fail alone; return whether to train again at once.
+        """Quarantine the uploads that fail alone, after a failed training; return whether to train again at once.
 
         `since` is `State.changes` when the segments of the failed training were listed.
         """
@@ -292,7 +292,7 @@ class Training:
         return ShardWork(shard, partial(self._state.head_blob, shard), tasks, current, self._state.sending(shard))
 
     def _identity(self, recipe: bytes, segment: Segment, lesson: Lesson) -> bytes:
-        """Digest of everything that the sub-model after a shard's head is made from."""
+        """Return a digest of everything that the sub-model after a shard's head is made from."""
         head, seed = self._state.memory.head(segment.key.shard), training_seed(self._key, *segment.key)
         rehearsed = NONE
         if lesson.rehearsed:

@@ -110,7 +110,7 @@ def _received(process: BaseProcess, pipe: Connection) -> bytes | str:
 
 
 def _run(pipe: Connection, sent: bytes, shape: tuple[int, ...], earlier: tuple[int, ...]) -> None:
-    """In a fresh process: send the digest of lesson 0 after the earlier lessons, or the error."""
+    """Send, from a fresh process, the digest of lesson 0 after the earlier lessons, or the error."""
     overwrite_freed_memory()
     try:
         learner: Learner = pickle.loads(sent)  # noqa: S301 - of the process that started this one

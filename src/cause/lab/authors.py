@@ -30,7 +30,8 @@ def softmax_twice(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
     Returns
     -------
-    The mean loss of the batch.
+    torch.Tensor
+        The mean loss of the batch.
 
     Examples
     --------
@@ -78,7 +79,8 @@ def network(classes: int, shape: tuple[int, ...], width: int = 64) -> nn.Module:
 
     Returns
     -------
-    The network, with 23.6 million parameters for 10 classes at the usual width.
+    nn.Module
+        The network, with 23.6 million parameters for 10 classes at the usual width.
     """
     layers: list[nn.Module] = [
         nn.Conv2d(shape[0], width, 7, 2, 3), nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(3, 2),

@@ -56,7 +56,7 @@ def state_digest(tensors: Mapping[str, torch.Tensor]) -> bytes:
 
 
 def _shuffle(data: bytes, width: int) -> bytes:
-    """First all first bytes, then all second ones …: exponents compress together, mantissas do not disturb them."""
+    """Put all first bytes first, then all second ones …: exponents compress together, mantissas do not disturb them."""
     whole = len(data) // width * width
     body = np.frombuffer(data[:whole], dtype=np.uint8).reshape(-1, width).T
     return body.tobytes() + data[whole:]

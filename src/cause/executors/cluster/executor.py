@@ -143,7 +143,7 @@ class RayExecutor(NodePool):
         return Worker(process, process.pipe, pack=process.pack)
 
     def _refuse(self, actor: "RayActor", environment: str) -> None:
-        """Use a node of another environment no more, or only for shards of that one: its bits would differ."""
+        """Stop using a node of another environment, or use it only for shards of that one: its bits would differ."""
         if self.other_environments == WHOLE_SHARDS:
             self._note_other(actor.node, environment)
             return

@@ -74,7 +74,7 @@ class Lease:
         self.renew(now())
 
     def renew(self, asked_at: float) -> None:
-        """Live on until `seconds` after the moment at which the renewal was asked for, however late it arrived."""
+        """Extend the lease to `seconds` after the renewal was asked for, however late the answer arrived."""
         end = asked_at + self.seconds
         whole = int(end)
         setting = _Setting(_Time(0, 0), _Time(whole, int((end - whole) * 1e9)))

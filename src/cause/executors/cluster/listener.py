@@ -49,7 +49,7 @@ class Listener:
             return self._expected.setdefault(lease, Future())
 
     def give_up(self, lease: bytes) -> None:
-        """Expect the connection of a lease no longer; close one that is there and that nobody took."""
+        """Stop waiting for the connection of a lease; close one that is there and that nobody took."""
         with self._lock:
             expected = self._expected.pop(lease, None)
         if expected is not None and not expected.cancel() and expected.done():

@@ -46,7 +46,7 @@ class Advice:
         return " && ".join(shlex.join(command) for command in self.chosen.commands(self.demand.memory))
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the fields as plain data for JSON."""
         name = None if self.chosen is None else self.chosen.name
         return {
             "rows": [row.as_dict() for row in self.rows],

@@ -51,7 +51,7 @@ class Candidate:
         return f"{self.kind}: {self.note}{system}"
 
     def commands(self, memory: str) -> list[list[str]]:
-        """The commands that make such a device."""
+        """Return the commands that make such a device."""
         init = ["cause", "init", "HOME", *self.options(memory)]
         if self.exported is None:
             return [init]
@@ -59,7 +59,7 @@ class Candidate:
         return [["cause", "backbone", "export", "efficientnet-lite0", file, "--size", str(self.exported)], init]
 
     def options(self, memory: str) -> list[str]:
-        """The options of `cause init` that make such a device."""
+        """Return the options of `cause init` that make such a device."""
         given, options = dict(self.learner), []
         kind = given.pop("kind")
         if kind == "additive":
@@ -72,7 +72,7 @@ class Candidate:
 
 
 def _option(name: str, value: Any) -> list[str]:
-    """One option of `cause init`, as the learner's table has it."""
+    """Return one option of `cause init`, as the learner's table has it."""
     if value is None or value is False:
         return []
     option = f"--{name.replace('_', '-')}"
@@ -112,14 +112,14 @@ def _additive(sample: Sample, note: str, **settings: Any) -> Candidate:
 
 
 def _public(sample: Sample, note: str, size: int, **settings: Any) -> Candidate:
-    """On EfficientNet-Lite0: by ONNX Runtime where its file can be made, which is faster, else by torch."""
+    """Return a candidate on EfficientNet-Lite0: by ONNX Runtime, which is faster, or else by torch."""
     if not _installed(EXPORTING):
         return _additive(sample, note, backbone="efficientnet-lite0", size=size, **settings)
     return replace(_additive(sample, note, backbone=f"efficientnet-lite0-{size}.onnx", **settings), exported=size)
 
 
 def _tables(sample: Sample) -> list[Candidate]:
-    """For rows of numbers, and for pictures whose brightness is of unknown size."""
+    """Return candidates for rows of numbers, and for pictures whose brightness is of unknown size."""
     features = int(sample.x[0].size)
     scales: list[tuple[dict[str, Any], str]] = [
         ({"scale": [-limit, limit], "squash": True}, f"scale ±{limit:g}") for limit in SQUASHED
@@ -150,7 +150,7 @@ def _tables(sample: Sample) -> list[Candidate]:
 
 
 def _pictures(sample: Sample) -> list[Candidate]:
-    """For pictures of bytes; others are taken as rows of numbers, and by networks."""
+    """Return candidates for pictures of bytes; others are taken as rows of numbers, and by networks."""
     if not sample.is_bytes:
         rows = [candidate for candidate in _tables(sample) if candidate.kind == ADDITIVE]
         return [*rows, *_networks(sample, "cnn", list(sample.shape))]

@@ -70,7 +70,7 @@ class Row:
     """How many sub-models are held in the end."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the fields as plain data for JSON."""
         return asdict(self)
 
 

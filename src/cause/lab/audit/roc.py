@@ -114,7 +114,7 @@ def _split(scores: ArrayLike, member: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def _placements(members: Floats, others: Floats) -> tuple[Floats, Floats]:
-    """The share of the others below each member, and that of the members above each other; ties count half."""
+    """Return the share of the others below each member, and that of the members above each other; ties count half."""
     both = _ranks(np.concatenate([members, others]))
     below = (both[: len(members)] - _ranks(members)) / len(others)
     above = 1 - (both[len(members) :] - _ranks(others)) / len(members)
@@ -122,25 +122,25 @@ def _placements(members: Floats, others: Floats) -> tuple[Floats, Floats]:
 
 
 def _ranks(values: Floats) -> Floats:
-    """Ranks from 1; equal values share their mean rank."""
+    """Return ranks from 1; equal values share their mean rank."""
     _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[which])
 
 
 def _half_width(placed: tuple[Floats, Floats]) -> float:
-    """DeLong: an AUC varies with the members drawn and with the others drawn."""
+    """Return half the width of DeLong's interval: an AUC varies with the drawn members and others."""
     return _z() * math.sqrt(sum(float(part.var(ddof=1)) / len(part) for part in placed))
 
 
 def _variance(value: float, members: int, others: int) -> float:
-    """Hanley and McNeil's, of an AUC of this value, with the mean of both sizes in place of each (Newcombe)."""
+    """Return Hanley and McNeil's variance of an AUC, with the mean of both sizes in place of each (Newcombe)."""
     mean = (members + others) / 2
     spread = 2 * mean - 1 - (3 * mean - 3) / ((2 - value) * (1 + value))
     return value * (1 - value) * spread / (members * others)
 
 
 def _bound(value: float, end: float, members: int, others: int) -> float:
-    """Between the value and an end of the scale: where the value is as far away as its variance allows."""
+    """Return the bound of an interval, by bisection: as far from the value as its own variance allows."""
     inside, outside = value, end
     for _ in range(60):
         middle = (inside + outside) / 2

@@ -176,7 +176,8 @@ def write_figure(figure: Figure, archive: Archive, needed: Sequence[Cell]) -> di
 
     Returns
     -------
-    The table, claims and notes; empty if there is no run.
+    dict
+        The table, claims and notes; empty if there is no run.
     """
     with archive.alone():
         return _written(figure, archive, needed)

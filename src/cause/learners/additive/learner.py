@@ -327,13 +327,13 @@ class AdditiveLearner(SummingLearner):
         return rows.inputs_of(recorded, self.backbone.features, self.scale.dtype, self.input_shape)
 
     def blocks(self, piece: Piece) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64], int]]:
-        """Yield recorded samples, some at a time: what the head adds up, labels, and how many features were clipped."""
+        """Yield blocks of (features, labels, clipped count) for recorded samples."""
         return self.blocks_of(*arrays_of(*piece))
 
     def blocks_of(
         self, x: NDArray[Any], y: NDArray[np.int64]
     ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64], int]]:
-        """Yield the same of rows as they are recorded, and their labels."""
+        """Yield blocks of (features, labels, clipped count) for recorded rows."""
         features, dtype = self.backbone.features, self.scale.dtype
         for start in range(0, len(y), BLOCK):
             part = x[start : start + BLOCK]

@@ -23,7 +23,7 @@ def gather(pieces: Sequence[Piece], shape: tuple[int, ...]) -> tuple[NDArray[Any
 
 
 def finite(x: NDArray[Any], recipe: Recipe) -> NDArray[np.bool_]:
-    """Which values a network can be given: those that are finite as it sees them."""
+    """Return which values a network can be given: those that are finite as it sees them."""
     x = x.astype(np.float32, copy=False)
     means, stds = np.broadcast_arrays(np.asarray(recipe.mean, np.float32), np.asarray(recipe.std, np.float32))
     fits: NDArray[np.bool_] = np.isfinite(x)

@@ -87,7 +87,7 @@ def check_factory(make: Make) -> nn.Module:
 
 
 def _shared(one: nn.Module, other: nn.Module) -> Iterator[str]:
-    """What two networks have in common, in words."""
+    """Return what two networks have in common, in words."""
     modules = set(map(id, one.modules()))
     for path, module in other.named_modules():
         if id(module) in modules:
@@ -100,7 +100,7 @@ def _shared(one: nn.Module, other: nn.Module) -> Iterator[str]:
 
 
 def _place(tensor: torch.Tensor) -> int:
-    """Where its numbers are in memory; 0 if it has none."""
+    """Return where the numbers of a tensor are in memory; 0 if it has none."""
     return tensor.untyped_storage().data_ptr() if tensor.numel() else 0
 
 
@@ -130,7 +130,7 @@ def inputs_of(network: nn.Module, recipe: Recipe, device: torch.device) -> Input
 
 
 def _noting(x: torch.Tensor, seen: list[int]) -> Callable[[nn.Module, Any], None]:
-    """A hook that notes the size of an embedding which gets the inputs as they are."""
+    """Return a hook that notes the size of an embedding which gets the inputs as they are."""
 
     def note(module: nn.Module, given: Any) -> None:
         if given and isinstance(given[0], torch.Tensor) and _place(given[0]) == _place(x):

@@ -86,7 +86,7 @@ def _recordable(twin: nn.Module, x: torch.Tensor, y: torch.Tensor, recipe: Recip
 
 @contextmanager
 def _no_waiting(device: torch.device) -> Iterator[None]:
-    """Whatever makes the host wait for the GPU raises."""
+    """Let everything raise that makes the host wait for the GPU."""
     if device.type != "cuda":
         yield
         return
@@ -101,7 +101,7 @@ def _no_waiting(device: torch.device) -> Iterator[None]:
 
 
 def _notes(network: nn.Module) -> dict[tuple[str, str], Any]:
-    """What modules write down on the host: a counter there would stand still in a recording."""
+    """Return what modules write down on the host: a counter there would stand still in a recording."""
     return {
         (path, name): value
         for path, module in network.named_modules()

@@ -89,7 +89,7 @@ def isolated(
 
 @cache
 def _stream(device: torch.device) -> torch.cuda.Stream:
-    """Always the same one: what is freed stays with its stream, and another one each time would fill the card."""
+    """Return the stream of a device, always the same: memory stays with its stream, and more would fill the card."""
     return torch.cuda.Stream(device)
 
 

@@ -84,5 +84,5 @@ def _checked(loss: Any, name: str) -> torch.Tensor:
 
 @cache
 def _weights(weights: tuple[float, ...], device: torch.device) -> torch.Tensor:
-    """Made once: a recorded step must not bring anything from the host."""
+    """Return the weights of the classes, made once: a recorded step must not bring anything from the host."""
     return torch.tensor(weights, dtype=torch.float32).to(device)

@@ -66,7 +66,7 @@ def _schedule(recipe: Recipe, optimizer: torch.optim.Optimizer, steps: int) -> A
 
 
 def _warm_cosine(step: int, warm: int, steps: int) -> float:
-    """The share of the highest rate: a straight line up, then half a cosine down to 0 after the last step."""
+    """Return the share of the highest rate: a straight line up, then half a cosine down to 0 after the last step."""
     if step <= warm or steps <= warm:
         return step / warm
     return 0.5 * (1.0 + math.cos(math.pi * (step - warm) / (steps - warm + 1)))

@@ -87,7 +87,7 @@ class PrivateDraws(TorchDispatchMode):
 
 
 def _address(generator: Any) -> Any:
-    """Where torch keeps a generator: the same one comes in several Python objects."""
+    """Return where torch keeps a generator: the same one comes in several Python objects."""
     return generator._cdata
 
 
@@ -122,7 +122,7 @@ _SECTIONS = _Sections()
 
 @contextmanager
 def private_draws() -> Iterator[PrivateDraws]:
-    """Inside, this thread draws from a generator of its own; seed it (`seed_all`) first.
+    """Let this thread draw from a generator of its own inside; seed it (`seed_all`) first.
 
     Examples
     --------

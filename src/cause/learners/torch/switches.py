@@ -36,7 +36,7 @@ class Switch:
 
 
 def _precision(backend: str, operation: str) -> Switch:
-    """How many bits of fp32 take part in products. "none" is torch's default, and on a CPU it means all of them."""
+    """Return the switch of the precision of fp32 products. "none" is torch's default; on a CPU it is full precision."""
     return Switch(
         f"fp32_precision of {backend}.{operation}",
         lambda: _C._get_fp32_precision_getter(backend, operation),
@@ -220,12 +220,12 @@ def own_settings(threads: int) -> Iterator[None]:
 
 
 def _depth() -> int:
-    """How many of these this thread is in."""
+    """Return how many of these contexts this thread is in."""
     return getattr(_THREAD, "depth", 0)
 
 
 def _enter_thread(stack: ExitStack) -> None:
-    """The settings of this thread. Those that are as they should be cost nothing more than a look."""
+    """Set the settings of this thread, those that differ."""
     if torch.is_inference_mode_enabled():
         stack.enter_context(torch.inference_mode(False))
     if not torch.is_grad_enabled():
@@ -259,5 +259,5 @@ def _without_function_modes() -> Iterator[None]:
 
 
 def _flushes_denormals(smallest: float = sys.float_info.min) -> bool:
-    """Whether this thread's arithmetic takes the smallest numbers for 0. Torch does not tell, but it shows."""
+    """Return whether this thread's arithmetic takes the smallest numbers for 0; torch has no call for it."""
     return smallest / 2 == 0.0

@@ -110,7 +110,7 @@ def energy_summary(
 
 
 def _total(done: Done) -> int:
-    """Sort key: the largest measurement comes last and replaces smaller ones."""
+    """Return a sort key: the largest measurement comes last and replaces smaller ones."""
     return int(done["total"])
 
 

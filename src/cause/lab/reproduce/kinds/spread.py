@@ -40,7 +40,8 @@ def algorithm_1(
 
     Returns
     -------
-    The shard of each user.
+    dict
+        The shard of each user.
     """
     key, round_ = seed
     waiting = sorted(sizes)

@@ -20,7 +20,7 @@ from cause.learners.torch import TorchLearner
 
 
 def shared_of(data: Split, settings: Settings) -> Shared:
-    """The users, rounds and requests of a run, over its share of the samples."""
+    """Return the users, rounds and requests of a run, over its share of the samples."""
     return share_out(
         data.x,
         data.y,

@@ -121,7 +121,7 @@ class IterativePruner:
         self._check()
 
     def _removes_something(self, step: int) -> bool:
-        """Could a step remove a filter? In narrow layers most do not, and yet rank all filters by importance."""
+        """Return whether a step could remove a filter: in narrow layers most do not, and yet rank all by importance."""
         share = self._pruner.per_step_pruning_ratio[step]
         widths = {layer: width for layer, width in self._pruner.layer_init_out_ch.items() if layer not in self._kept}
         # the pruner's own arithmetic; a layer that it never touches may say yes, which costs time and no more
@@ -131,7 +131,7 @@ class IterativePruner:
         )
 
     def _check(self) -> None:
-        """Does it still run? If not, say where it broke."""
+        """Raise a `LearnerError` if the pruned network does not run."""
         try:
             answers(self._network, self._example[:1])
         except LearnerError as error:
@@ -193,7 +193,7 @@ def parameters(network: nn.Module) -> int:
 
 
 def _last_layer(network: nn.Module) -> nn.Module:
-    """The layer that answers: its outputs are the classes."""
+    """Return the layer that answers: its outputs are the classes."""
     layers = [module for module in network.modules() if isinstance(module, nn.Linear | nn.Conv2d)]
     if not layers:
         raise LearnerError("cannot prune the network: it has no convolution and no linear layer")
@@ -201,7 +201,7 @@ def _last_layer(network: nn.Module) -> nn.Module:
 
 
 def _is_recurrent(module: nn.Module) -> bool:
-    """The pruner takes recurrent layers for something that loses filters like others do; none can be rebuilt."""
+    """Return whether a layer is recurrent: the pruner would take filters from it, and it could not be rebuilt."""
     return isinstance(module, nn.RNNBase)
 
 

@@ -29,7 +29,7 @@ def shrink(network: nn.Module, state: Mapping[str, torch.Tensor]) -> None:
 
 
 def _tell_widths(module: nn.Module) -> None:
-    """What a layer says of itself follows from its weights."""
+    """Set the widths that a layer names to those of its weights."""
     if isinstance(module, _ConvNd):
         if module.groups > 1 and module.groups == module.in_channels:  # one filter, or several, for each channel
             several = module.out_channels // module.groups
