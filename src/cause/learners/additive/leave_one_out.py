@@ -25,7 +25,7 @@ class LeaveOneOut:
         return self.correct / self.samples if self.samples else None
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the fields as plain data for JSON."""
         return asdict(self) | {"accuracy": self.accuracy}
 
 
