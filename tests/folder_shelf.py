@@ -9,11 +9,11 @@ from cause.errors import DamageError, ReadError
 
 
 class FolderShelf(Shelf):
-    """Keeps bytes in files of one new folder, each with a digest that is checked when it is read."""
+    """Keeps bytes in files of one folder, each with a digest that is checked when it is read."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
 
     def put(self, key: SegmentKey, blob: bytes) -> None:
         self.path(key).write_bytes(hashlib.sha256(blob).digest() + blob)
