@@ -68,11 +68,11 @@ def test_the_first_failure_ends_the_run_if_asked_for(tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="processes end with their parent on Linux only")
 def test_no_process_goes_on_after_the_run_was_killed(tmp_path):
     text = f"""
-        import os, time
+        import os, signal
         from pathlib import Path
         def test_endless():
             Path({str(tmp_path)!r}, "pid").write_text(str(os.getpid()))
-            while True: time.sleep(60)
+            while True: signal.pause()
     """
     (tmp_path / "test_endless.py").write_text("\n".join(line[8:] for line in text.splitlines()))
     command = [sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", tmp_path, "-p", "tests.forked_workers"]

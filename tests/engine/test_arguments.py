@@ -148,7 +148,7 @@ def test_an_unknown_argument_of_a_network_names_the_nearest_known_one():
 
 
 def test_the_arguments_that_are_known_are_those_that_there_are():
-    own = {name for name in inspect.signature(Cause).parameters if name != "bounds"}
+    own = {name for name in inspect.signature(Cause).parameters if name != "unknown"}
     assert set(DEVICE_ARGUMENTS) == own | {field.name for field in fields(Settings)}
 
 

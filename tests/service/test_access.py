@@ -206,7 +206,7 @@ def test_who_is_refused_makes_nobody_be_looked_up(running, monkeypatch):
     for owner, name in ((device, "ledger"), (home, "inbox"), (home, "database")):
         monkeypatch.setattr(owner, name, Watched(getattr(owner, name), asked))
     assert running.get("/v1/users/bob", "bob").status_code == 200
-    assert {"rounds_of", "pieces_of", "like"} <= set(asked)  # the watch sees what is looked up
+    assert {"rounds_of", "pieces_of", "of_any_spelling"} <= set(asked)  # the watch sees what is looked up
     running.headers("alice")
     asked.clear()
     for user in ("bob", "xyz"):
