@@ -210,6 +210,10 @@ def test_a_shard_that_starts_over_is_wholly_of_this_machine(home):
     with made(home) as device:
         with pytest.raises(InputError, match="shard 9 holds no samples"):
             start_over(device, [9])
+        wrongs: list[Any] = [2, None, [True], [2.0], "2"]
+        for wrong in wrongs:
+            with pytest.raises(InputError, match="named by their numbers"):
+                start_over(device, wrong)
         dropped = start_over(device, [2])
         assert {key.shard for key in dropped} == {2}
         assert 2 not in device.heads()

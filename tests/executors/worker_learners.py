@@ -117,6 +117,17 @@ class Echoing(CountingLearner):
         return state
 
 
+def _missing():
+    raise ModuleNotFoundError("No module named 'only_here'")
+
+
+class Unloadable(CountingLearner):
+    """Its module is on the device alone."""
+
+    def __reduce__(self):
+        return _missing, ()
+
+
 class Refusing(CountingLearner):
     """Counts, but not the samples of a shard while there is a file with its number."""
 

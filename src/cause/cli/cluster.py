@@ -20,8 +20,8 @@ def cluster(
     check_choice("action", action, ("status",))
     h.need("cryptography", "home")
     from cause.executors.cluster.connection import is_here, join, require_protection
-    from cause.executors.cluster.resources import actor_options, cluster_capacity, parse_per_worker
-    from cause.executors.cluster.status import workers_of
+    from cause.executors.cluster.resources import actor_options, cluster_capacity, lacking, parse_per_worker
+    from cause.executors.cluster.status import room_now, workers_of
 
     options = actor_options({"cpus": 1} if per_worker is None else parse_per_worker(per_worker))
     connected = join(ray)
@@ -41,7 +41,8 @@ def cluster(
             }
             for node in nodes
         ],
-        "room": cluster_capacity(alive, options),
+        "room": room_now(connected, alive, options),
+        "capacity": cluster_capacity(alive, options),
         "several_machines": not all(map(is_here, addresses)),
         "workers": workers_of(connected),
     }
@@ -49,7 +50,9 @@ def cluster(
         print_json(result)
         return
     where = "several machines, with TLS and a token" if result["several_machines"] else "this machine"
-    print(f"{len(alive)} nodes on {where}, with room for {result['room']} workers")
+    print(f"{len(alive)} nodes on {where}, with room for {result['room']} of {result['capacity']} workers")
+    if not result["capacity"]:
+        print(lacking(alive, options))
     for node in result["nodes"]:
         state = "" if node["alive"] else ", gone"
         gpus = f", {node['gpus']:g} GPUs" if node["gpus"] else ""

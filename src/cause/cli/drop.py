@@ -16,12 +16,13 @@ def drop(
     ray: h.RayAddress = None,
     per_worker: h.PerWorker = None,
     other_environments: h.OtherEnvironments = None,
+    lease: h.Lease = None,
     json: o.AsJson = False,
 ) -> None:
     """Forget what is in quarantine of an upload: a request with a receipt, as any other."""
     with (
         training_bar("retraining") as watch,
-        h.opened(home, watch=watch, executor=h.executor_of(ray, per_worker, other_environments)) as device,
+        h.opened(home, watch=watch, executor=h.executor_of(ray, per_worker, other_environments, lease)) as device,
     ):
         forgotten = device.drop(upload, repair=h.repair_of(home, repair))
         waiting = device.waiting()

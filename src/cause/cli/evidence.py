@@ -34,6 +34,7 @@ def verify(
     ray: h.RayAddress = None,
     per_worker: h.PerWorker = None,
     other_environments: h.OtherEnvironments = None,
+    lease: h.Lease = None,
     json: o.AsJson = False,
 ) -> None:
     """Replay from the retained data and compare all stored sub-models; with RECEIPT check its signature and proof."""
@@ -48,7 +49,7 @@ def verify(
         raise InputError("--nonce goes with --key and the file of a receipt")
     # on a cluster, the home is open for writing: an erasure by another process could not reach the workers
     with (
-        h.executor_of(ray, per_worker, other_environments) or nullcontext() as executor,
+        h.executor_of(ray, per_worker, other_environments, lease) or nullcontext() as executor,
         h.opened(home, read_only=executor is None) as device,
         progress_bar("replaying shards") as progress,
     ):

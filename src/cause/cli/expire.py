@@ -19,6 +19,7 @@ def expire(
     ray: h.RayAddress = None,
     per_worker: h.PerWorker = None,
     other_environments: h.OtherEnvironments = None,
+    lease: h.Lease = None,
     json: o.AsJson = False,
 ) -> None:
     """Forget what is older than the home keeps samples (`cause init --retain`), also where no round is learned."""
@@ -29,7 +30,10 @@ def expire(
     with (
         training_bar("retraining") as watch,
         h.opened(
-            home, watch=watch, deferred=when == "later", executor=h.executor_of(ray, per_worker, other_environments)
+            home,
+            watch=watch,
+            deferred=when == "later",
+            executor=h.executor_of(ray, per_worker, other_environments, lease),
         ) as device,
     ):
         from cause.device.core import home_of

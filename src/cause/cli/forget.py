@@ -62,6 +62,7 @@ def forget(
     ray: h.RayAddress = None,
     per_worker: h.PerWorker = None,
     other_environments: h.OtherEnvironments = None,
+    lease: h.Lease = None,
     json: o.AsJson = False,
 ) -> None:
     """Forget a user's samples: destroyed at once, with every sub-model that saw them; retrained now or later."""
@@ -95,7 +96,7 @@ def forget(
     with (
         training_bar("retraining") as watch,
         h.opened(
-            home, watch=watch, deferred=True, executor=h.executor_of(ray, per_worker, other_environments)
+            home, watch=watch, deferred=True, executor=h.executor_of(ray, per_worker, other_environments, lease)
         ) as device,
     ):
         when = h.repair_of(home, repair)

@@ -81,21 +81,40 @@ OtherEnvironments = Annotated[
 ]
 
 
-def executor_of(ray: str | None, per_worker: str | None, other_environments: str | None = None) -> "RayExecutor | None":
+Lease = Annotated[
+    str | None,
+    typer.Option(
+        help="With --ray: how long a worker may live without the device, as 5s; an erasure waits that long at most. "
+        "[default: 5s]"
+    ),
+]
+
+
+def executor_of(
+    ray: str | None, per_worker: str | None, other_environments: str | None = None, lease: str | None = None
+) -> "RayExecutor | None":
     """Return the executor that the options of a command name; None to train as the home is configured."""
     if ray is None:
         if per_worker is not None:
             raise InputError("--per-worker says what a worker of a cluster needs: name the cluster with --ray")
         if other_environments is not None:
             raise InputError("--other-environments is about nodes of a cluster: name the cluster with --ray")
+        if lease is not None:
+            raise InputError("--lease is of workers of a cluster: name the cluster with --ray")
         return None
     need("cryptography", "home")
+    from cause.device.schedule import parse_duration
     from cause.executors.cluster import RayExecutor
+    from cause.executors.cluster.executor import LEASE_S
     from cause.executors.cluster.other_environments import REFUSE
     from cause.executors.cluster.resources import parse_per_worker
 
-    needs = None if per_worker is None else parse_per_worker(per_worker)
-    return RayExecutor(ray, per_worker=needs, other_environments=other_environments or REFUSE)
+    return RayExecutor(
+        ray,
+        per_worker=None if per_worker is None else parse_per_worker(per_worker),
+        lease=LEASE_S if lease is None else parse_duration(lease),
+        other_environments=other_environments or REFUSE,
+    )
 
 
 @contextmanager

@@ -39,6 +39,7 @@ def learn(
     ray: h.RayAddress = None,
     per_worker: h.PerWorker = None,
     other_environments: h.OtherEnvironments = None,
+    lease: h.Lease = None,
     json: o.AsJson = False,
 ) -> None:
     """Learn one round: all these files, several users in one file or one user in several."""
@@ -54,7 +55,7 @@ def learn(
     uploads, rows = read_files(data, classes, user=user, split=split, class_names=h.names_of(class_names))
     with (
         training_bar("learning") as watch,
-        h.opened(home, watch=watch, executor=h.executor_of(ray, per_worker, other_environments)) as device,
+        h.opened(home, watch=watch, executor=h.executor_of(ray, per_worker, other_environments, lease)) as device,
     ):
         done = device.learn(uploads, repair=when, idempotency_key=idempotency_key)
         note_effect(f"round {done.round} is recorded: do not learn it again")

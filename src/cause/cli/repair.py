@@ -36,6 +36,7 @@ def repair(
     ray: h.RayAddress = None,
     per_worker: h.PerWorker = None,
     other_environments: h.OtherEnvironments = None,
+    lease: h.Lease = None,
     json: o.AsJson = False,
 ) -> None:
     """Train what waits: what was forgotten or learned with --repair later, each shard once."""
@@ -58,7 +59,7 @@ def repair(
         return
     with (
         training_bar("repairing") as watch,
-        h.opened(home, watch=watch, executor=h.executor_of(ray, per_worker, other_environments)) as device,
+        h.opened(home, watch=watch, executor=h.executor_of(ray, per_worker, other_environments, lease)) as device,
     ):
         from cause.device.core import home_of
         from cause.device.repairing import drop_damaged, start_over

@@ -20,6 +20,7 @@ def serve(
     ray: h.RayAddress = None,
     per_worker: h.PerWorker = None,
     other_environments: h.OtherEnvironments = None,
+    lease: h.Lease = None,
     close_every: Annotated[str | None, typer.Option(help="Close a round so often, as 1h.")] = None,
     close_samples: Annotated[int | None, typer.Option(help="Close a round at so many staged samples.")] = None,
     repair: Annotated[
@@ -46,7 +47,7 @@ def serve(
     files: dict[str, Any] = {name: None if path is None else str(path) for name, path in texts.items()}
     options: dict[str, Any] = {
         "name": name, "host": host, "port": port, "workers": workers, "ray": ray,
-        "per_worker": per_worker, "other_environments": other_environments, "close_every": close_every,
+        "per_worker": per_worker, "other_environments": other_environments, "lease": lease, "close_every": close_every,
         "close_samples": close_samples, "repair": repair, "plain": plain, "hosts": hosts, **files,
     }  # fmt: skip
 

@@ -1,7 +1,7 @@
 """A repair that keeps within an allowance of time and energy, and stops at the end of a segment."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -135,6 +135,8 @@ def start_over(device: "Cause", shards: Sequence[int]) -> list[SegmentKey]:
     """
     if device.learner.law == ADDITIVE:
         raise InputError(f"the {device.learner.type_name} keeps a sum, which is never trained: nothing to start over")
+    if not isinstance(shards, Iterable) or not all(isinstance(s, int) and not isinstance(s, bool) for s in shards):
+        raise InputError(f"shards are named by their numbers, as [0, 2], not {shards!r}")
     with device.lock:
         unknown = sorted(set(shards) - set(device.ledger.shards()))
         if unknown:

@@ -22,6 +22,10 @@ TRIES = 3
 """How often a segment is tried whose worker dies: once may be an accident, each time is the segment's fault."""
 
 
+UNSENDABLE = (AttributeError, TypeError, ValueError, PicklingError)
+"""Pickle's errors, for a lambda, a local class …"""
+
+
 class Process(Protocol):
     """The process of a worker, on this machine or on another one."""
 
@@ -298,9 +302,8 @@ class WorkerPool(ABC):
             if worker.cancelled or not shard.current:  # its samples were destroyed while they were read
                 self._replace(worker)
                 return
-            if isinstance(error, AttributeError | TypeError | ValueError | PicklingError):
-                # pickle's errors for a lambda, a local class …
-                raise InputError(f"the learner or its data cannot be sent to a worker process: {error}") from None
+            if isinstance(error, UNSENDABLE):
+                raise unsendable(error) from None
             raise ShardError(shard.segment, error) from error
         try:
             packed.send(worker.pipe)
@@ -398,9 +401,12 @@ class WorkerPool(ABC):
         if refused is not None:
             raise ShardError(shard.segment, refused)
         if shard.deaths >= self.tries:
-            how = f"exit code {worker.process.exitcode}"
-            died = PassingError(f"a worker died {self.tries} times over segment {shard.segment} ({how})")
-            raise ShardError(shard.segment, died)
+            died = f"a worker died {self.tries} times over segment {shard.segment} ({self._end_of(worker)})"
+            raise ShardError(shard.segment, PassingError(died))
+
+    def _end_of(self, worker: Worker) -> str:
+        """Return how a worker that has died ended, for a message."""
+        return f"exit code {worker.process.exitcode}"
 
     def _dismiss(self, worker: Worker) -> None:
         """End a worker, and wait until it has ended."""
@@ -464,6 +470,11 @@ class WorkerPool(ABC):
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # the interpreter may be shutting down
             self.close()
+
+
+def unsendable(error: Exception) -> InputError:
+    """Return the error for something that pickle refuses."""
+    return InputError(f"the learner or its data cannot be sent to a worker process: {error}")
 
 
 def _end_all(workers: Collection[Worker]) -> None:

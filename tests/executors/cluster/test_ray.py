@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from cause.device.device import Cause
-from cause.errors import Cancelled
+from cause.errors import PassingError
 from cause.executors.cluster import RayExecutor
 from cause.executors.cluster.status import workers_of
 from cause.learners import CountingLearner
@@ -188,7 +188,7 @@ def files_with(needle):
 
 @pytest.mark.parametrize(
     ("token", "message"),
-    [("f" * 64, "refuses the token"), (None, "refuses the token")],
+    [("f" * 64, "refuses the token"), (None, "a token is needed and none is set")],
     ids=["a wrong token", "no token"],
 )
 def test_a_wrong_token_is_one_line(address, token, message):
@@ -289,24 +289,40 @@ def test_a_command_shows_workers_and_their_leases(address, executor):
     wait_until(lambda: not workers(), 5)
 
 
-def test_a_worker_that_needs_a_card_or_more_memory_than_there_is_waits_for_it(address):
-    for needs in ({"cpus": 1, "gpus": 1}, {"memory": 1 << 45}):
-        with RayExecutor(address, per_worker=needs, lease=LEASE_S) as executor:
-            assert executor.workers == 1
-            stopped = threading.Event()
+@pytest.mark.parametrize(("needs", "lacks"), [({"cpus": 1, "gpus": 1}, "0 GPU"), ({"memory": 1 << 45}, "memory")])
+def test_what_no_node_can_hold_is_an_error_and_not_a_wait(address, needs, lacks):
+    with (
+        RayExecutor(address, per_worker=needs, lease=LEASE_S) as executor,
+        pytest.raises(PassingError, match=f"can hold a worker.*{lacks}"),
+    ):
+        list(executor.train(CountingLearner(), shard_work(0), lambda *_: None))
 
-            def train(executor=executor, stopped=stopped) -> None:
-                with pytest.raises(Cancelled):
-                    list(executor.train(CountingLearner(), shard_work(0), lambda *_: None))
-                stopped.set()
 
-            thread = threading.Thread(target=train)
-            thread.start()
-            wait_until(lambda: [worker["node"] for worker in workers_of(executor._ray)] == [None], 30)
-            assert not executor._busy[0].ready
-            executor.cancel()
-            assert stopped.wait(30)
-            thread.join()
+def test_another_device_gets_the_room_of_one_that_is_idle(address, monkeypatch):
+    monkeypatch.setattr("cause.executors.cluster.leased_pool.IDLE_S", 1.0)
+    with RayExecutor(address, lease=LEASE_S) as first, RayExecutor(address, lease=LEASE_S) as second:
+        for executor in (first, second):
+            assert len(list(executor.train(CountingLearner(), shard_work(0, 1, 2), lambda *_: None))) == 3
+    wait_until(lambda: not workers(), 5)
+
+
+def test_a_program_that_closes_nothing_ends_cleanly(address, tmp_path):
+    """No Ray is started at its end, and no worker is left."""
+    program = (
+        "import sys\nfrom cause.executors.cluster import RayExecutor\nfrom cause.device.device import Cause\n"
+        "from cause.learners.sklearn import SklearnLearner\nfrom sklearn.naive_bayes import GaussianNB\n"
+        "learner = SklearnLearner(GaussianNB(), classes=2, features=1)\n"
+        "device = Cause(learner=learner, executor=RayExecutor(sys.argv[1]))\n"
+        "device.learn({'ann': ([[0], [1]], [0, 1])})\nprint('done')"
+    )
+    sessions = set(Path("/tmp/ray").glob("session_*"))
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    command = [sys.executable, "-c", program, address]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    assert list(tmp_path.iterdir()) == []  # Ray would write a token there
+    assert set(Path("/tmp/ray").glob("session_*")) == sessions
+    wait_until(lambda: not workers(), 5)
 
 
 def test_a_command_shows_the_nodes(address):
@@ -314,6 +330,6 @@ def test_a_command_shows_the_nodes(address):
     done = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=120, check=True)
     found = json.loads(done.stdout)
     assert [(node["alive"], node["cpus"]) for node in found["nodes"]] == [(True, 1.0)] * 3
-    assert (found["room"], found["several_machines"]) == (3, False)
+    assert (found["room"], found["capacity"], found["several_machines"]) == (3, 3, False)
     shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
     assert "3 nodes" in shown

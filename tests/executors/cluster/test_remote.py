@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from cause.engine.executor import ShardError
-from cause.errors import Cancelled, LearnerError
+from cause.errors import Cancelled, LearnerError, PassingError
 from cause.learners import CountingLearner
 from tests.executors.cluster.local_actor import LocalActor, LocalCluster
 from tests.executors.test_processes import shard_work
-from tests.executors.worker_learners import Endless, Held, Killed, Raising
+from tests.executors.worker_learners import Endless, Held, Killed, Raising, Unloadable
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="leases need Linux")
@@ -208,3 +208,21 @@ def test_a_stranger_who_connects_gets_nothing(cluster):
             stranger.shutdown(socket.SHUT_WR)
             assert stranger.recv(100) == b""
     assert list(cluster.train(CountingLearner(), shard_work(1), NOBODY_LISTENS)) == [b"10"]
+
+
+def test_a_learner_that_a_node_cannot_load_is_named_and_no_fault_of_the_samples(cluster):
+    cluster.environment = Unloadable().environment
+    with pytest.raises(ShardError) as error:
+        list(cluster.train(Unloadable(), shard_work(0), NOBODY_LISTENS))
+    assert isinstance(error.value.cause, PassingError)
+    assert "cannot load the learner: ModuleNotFoundError: No module named 'only_here'" in str(error.value.cause)
+
+
+def test_idle_workers_end_so_that_others_get_their_room(cluster, monkeypatch):
+    monkeypatch.setattr("cause.executors.cluster.leased_pool.IDLE_S", 0.3)
+    learner = CountingLearner()
+    for _ in range(2):  # the second training begins while they wait, and uses them
+        assert len(list(cluster.train(learner, shard_work(0), NOBODY_LISTENS))) == 1
+    (actor,) = cluster.actors
+    wait_until(lambda: not alive(actor.process.pid), 5)
+    assert len(list(cluster.train(learner, shard_work(0), NOBODY_LISTENS))) == 1

@@ -78,7 +78,7 @@ def test_a_node_whose_worker_is_killed_when_asked_is_asked_again_soon(monkeypatc
 
     monkeypatch.setattr(RemoteProcess, "ask_environment", kill_first)
     with closing(LocalNodes({"a": OTHER})) as nodes:
-        with pytest.raises(PassingError, match="no node of the cluster has room"):
+        with pytest.raises(PassingError, match="no node of the cluster can be used: it told no environment"):
             nodes.environments(PrecisionLearner())
 
         def told() -> bool:

@@ -10,10 +10,11 @@ import socket
 import threading
 from typing import NoReturn
 
+from cause.errors import PassingError
 from cause.executors.cluster.channel import Channel, new_key
 from cause.executors.cluster.lease import Lease, now
 from cause.executors.cluster.messages import NUMBER, Kind, Order, Question, encode
-from cause.executors.worker import Assignment, Message, serve
+from cause.executors.worker import Assignment, Failed, Message, serve
 
 RENEWALS = 4
 """How often a worker asks for a renewal within the time of a lease."""
@@ -126,10 +127,15 @@ class _ChannelLink:
         while True:
             body = self._next or self._orders.get()
             self._next = None
-            order: Order | Question = pickle.loads(body)  # noqa: S301  # sealed by the device
-            learner = order.learner if isinstance(order, Question) else order.assignment.learner
-            if learner is not None:
-                self._environment = learner.environment
+            try:
+                order: Order | Question = pickle.loads(body)  # noqa: S301  # sealed by the device
+                learner = order.learner if isinstance(order, Question) else order.assignment.learner
+                if learner is not None:
+                    self._environment = learner.environment
+            except Exception as error:  # no fault of the samples: a module that this node does not have
+                why = f"a node of the cluster cannot load the learner: {type(error).__name__}: {error}"
+                self.send(Failed(PassingError(why)))
+                continue
             if isinstance(order, Order) and order.environment == self._environment:
                 return order.assignment
             self._channel.send(Kind.OTHER_ENVIRONMENT, self._environment.encode())

@@ -9,9 +9,10 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 from cause.errors import InputError
+from cause.executors.cluster.reach import check_reachable, reason_of
 
 LOGGER = logging.getLogger(__name__)
 EXTRA = "Ray is not installed: pip install 'cause[ray]'"
@@ -20,6 +21,8 @@ JOIN_S = 60
 
 def imported_ray() -> Any:
     """Return the module `ray`; an `InputError` that names the extra if it is missing."""
+    # without it a call of Ray that comes too late, as at the end of the program, starts a cluster on this machine
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
     try:
         import ray
     except ImportError:
@@ -33,17 +36,19 @@ def join(address: str) -> Any:
     Raises
     ------
     InputError
-        If there is no such cluster, it runs another version, or it refuses the token.
+        If there is no such cluster, it does not answer, it runs another version, or it refuses the token.
     """
     ray = imported_ray()
     if ray.is_initialized():
         return ray
+    with _logged_errors():
+        check_reachable(ray, address)
     _record_no_command(ray)
     try:
         with _logged_errors():
             ray.init(address=address, log_to_driver=False, logging_level="ERROR", namespace="cause")
     except Exception as error:
-        raise InputError(f"cannot join the Ray cluster {address!r}: {_reason(error)}") from None
+        raise InputError(f"cannot join the Ray cluster {address!r}: {reason_of(error)}") from None
     _print_no_deaths()
     return ray
 
@@ -90,21 +95,6 @@ def _print_no_deaths() -> None:
             LOGGER.info("%s: %s", data["pid"], line)
 
     worker.print_to_stdstream = log
-
-
-def _reason(error: Exception) -> str:
-    """Return the first line of an error of Ray that says something, and the way out where it is known."""
-    text, chain, each = str(error), [], cast("BaseException | None", error)
-    while each is not None:
-        chain.append(str(each))
-        each = each.__cause__ or each.__context__
-    low = "\n".join(chain).lower()
-    if "version mismatch" in low:
-        return "it runs another version of Ray or Python: " + " ".join(text.split())[:200]
-    if "unauthenticated" in low or "authentication" in low or "authtoken" in low:
-        return "it refuses the token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH as on its nodes"
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0][:200] if lines else type(error).__name__
 
 
 def require_protection(address: str, nodes: list[str]) -> None:

@@ -1,25 +1,30 @@
 """Trains shards on the machines of a Ray cluster: the bits are those of one process, erasures reach every machine."""
 
+import atexit
 import contextlib
+import os
 import warnings
+import weakref
 from collections.abc import Collection, Mapping
 from threading import Lock
 from typing import Any
 
 from cause.engine.learner import Learner
-from cause.errors import InputError
+from cause.errors import InputError, PassingError
 from cause.executors.cluster.connection import join, require_protection
 from cause.executors.cluster.lease import LEAST_S, MOST_S
 from cause.executors.cluster.listener import Listener
 from cause.executors.cluster.node_pool import NodePool
 from cause.executors.cluster.other_environments import REFUSE, WHOLE_SHARDS, difference
 from cause.executors.cluster.remote import RemoteProcess
-from cause.executors.cluster.resources import actor_options, cluster_capacity, node_capacity
+from cause.executors.cluster.resources import actor_options, cluster_capacity, lacking, node_capacity
 from cause.executors.cluster.status import worker_name
 from cause.executors.pool import Worker
 
 LEASE_S = 5.0
 MOST_CLUSTER_WORKERS = 4_096
+PATIENCE_S = 15.0
+"""How long a worker may wait for room before that is said."""
 PLACE_S, LONGEST_PLACE_S = 60.0, 600.0
 """How long Ray may take to start a worker, at first and at most. It may have lost the request with a connection, and
 never say so."""
@@ -34,6 +39,17 @@ class StartLimit:
 
     def __init__(self) -> None:
         self.seconds = PLACE_S
+        self._said = False
+
+    def waits(self) -> None:
+        """Say, the first time, that a worker is not placed yet."""
+        if not self._said:
+            self._said = True
+            with contextlib.suppress(Warning):  # where warnings are errors: it goes on waiting
+                warnings.warn(
+                    "a worker waits for room on the Ray cluster: `cause cluster status` shows what runs there",
+                    stacklevel=2,
+                )
 
     def exceeded(self, seconds: float) -> None:
         """Record that a start took longer than these seconds."""
@@ -97,11 +113,11 @@ class RayExecutor(NodePool):
         self.address = address
         self._options = actor_options(per_worker or {"cpus": 1})
         self._ray = join(address)
-        nodes = [node for node in self._ray.nodes() if node["Alive"]]
+        nodes = self._alive()
         require_protection(address, [node["NodeManagerAddress"] for node in nodes])
         self._follows = workers is None  # nodes that join later are used by the next training
         if workers is None:
-            workers = min(cluster_capacity(nodes, self._options), MOST_CLUSTER_WORKERS)
+            workers = self._fitting(nodes) or 1
         if not 1 <= workers <= MOST_CLUSTER_WORKERS:
             raise InputError(f"the number of workers must be from 1 to {MOST_CLUSTER_WORKERS}, not {workers}")
         super().__init__(workers, lease, other_environments)
@@ -109,20 +125,31 @@ class RayExecutor(NodePool):
         self._others: dict[str, str] = {}  # nodes of another environment, with it
         self._others_lock = Lock()
         self._start_limit = StartLimit()
+        _close_at_exit(self)
 
     def _nodes(self) -> dict[str, int]:
-        return {node["NodeID"]: node_capacity(node, self._options) for node in self._ray.nodes() if node["Alive"]}
+        return {node["NodeID"]: node_capacity(node["Resources"], self._options) for node in self._alive()}
+
+    def _alive(self) -> list[dict[str, Any]]:
+        return [node for node in self._ray.nodes() if node["Alive"]]
+
+    def _fitting(self, nodes: Collection[Mapping[str, Any]]) -> int:
+        """Return how many workers these nodes can hold."""
+        return min(cluster_capacity(nodes, self._options), MOST_CLUSTER_WORKERS)
 
     def _prepare(self, learner: Learner, shards: int) -> None:
+        nodes = self._alive()
+        fitting = self._fitting(nodes)
+        if not fitting:
+            raise PassingError(lacking(nodes, self._options))  # Ray would wait for ever, without a word
         super()._prepare(learner, shards)
         if self._follows:
-            nodes = [node for node in self._ray.nodes() if node["Alive"]]
-            self.workers = min(cluster_capacity(nodes, self._options), MOST_CLUSTER_WORKERS)
+            self.workers = fitting
 
     def _start(self) -> Worker:
         with self._others_lock:
             others = dict(self._others)
-        alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
+        alive = {node["NodeID"] for node in self._alive()}
         if alive and alive <= set(others):
             raise InputError(
                 f"every node of the cluster has another environment than this device ({self._environment}): "
@@ -153,6 +180,25 @@ class RayExecutor(NodePool):
         warnings.warn(f"a node of the cluster is not used, it has another environment: {named}", stacklevel=2)
 
 
+_open: "weakref.WeakSet[RayExecutor]" = weakref.WeakSet()
+_registered: list[int] = []  # the process that closes them at its end; a fork does not
+
+
+def _close_at_exit(executor: RayExecutor) -> None:
+    """Close an executor when the program ends without having closed it, before Ray leaves the cluster."""
+    _open.add(executor)
+    if not _registered:
+        _registered.append(os.getpid())
+        atexit.register(_close_all)  # after the import of Ray, whose own function is called later then
+
+
+def _close_all() -> None:
+    if _registered == [os.getpid()]:
+        for executor in list(_open):
+            with contextlib.suppress(Exception):
+                executor.close()
+
+
 class RayActor:
     """The Ray actor of one worker."""
 
@@ -179,7 +225,7 @@ class RayActor:
         """Wait until the actor runs, for as long as the limit says, and return its public key."""
         seconds = self._limit.seconds
         try:
-            self.node, address = self._ray.get(self._handle.node.remote(), timeout=seconds)
+            self.node, address = self._placed(seconds)
             require_protection(self._address, [address])
             key = bytes(self._ray.get(self._handle.public_key.remote(), timeout=seconds))
         except TimeoutError:
@@ -188,12 +234,21 @@ class RayActor:
         self._limit.kept()
         return key
 
+    def _placed(self, seconds: float) -> tuple[str, str]:
+        """Wait for the node on which Ray places the actor, and say so if that takes long."""
+        asked = self._handle.node.remote()
+        first = min(PATIENCE_S, seconds)
+        with contextlib.suppress(TimeoutError):
+            return tuple(self._ray.get(asked, timeout=first))
+        self._limit.waits()
+        return tuple(self._ray.get(asked, timeout=seconds - first))
+
     def run(self) -> None:
         """Let the actor connect to the device."""
         self._handle.run.remote()
 
     def remove(self) -> None:
         """Tell Ray that the actor is not needed any more."""
-        if self._handle is not None:
+        if self._handle is not None and self._ray.is_initialized():
             with contextlib.suppress(Exception):
                 self._ray.kill(self._handle, no_restart=True)

@@ -1,10 +1,15 @@
 """Ends workers that live by a lease: an erasure waits for all that may hold its samples, trainings wait for none."""
 
-from collections.abc import Collection
+import threading
+from collections.abc import Collection, Generator, Sequence
 
+from cause.engine.executor import OnEpoch, ShardWork
 from cause.engine.learner import Learner
 from cause.executors.cluster.remote import RemoteProcess
 from cause.executors.pool import Worker, WorkerPool
+
+IDLE_S = 10.0
+"""How long workers wait for the next training. They occupy room on the cluster that other devices may need."""
 
 
 class LeasedPool(WorkerPool):
@@ -27,6 +32,43 @@ class LeasedPool(WorkerPool):
         self.lease = lease
         # workers that were ordered to end and may not have ended yet, with the shards whose samples they received
         self._dying: list[tuple[RemoteProcess, set[int]]] = []
+        self._idle_timer: threading.Timer | None = None  # ends the idle workers
+
+    def train(
+        self, learner: Learner, work: Sequence[ShardWork], on_epoch: OnEpoch
+    ) -> Generator[bytes | None, None, None]:
+        """Yield the encoded sub-model of every task (see `Executor.train`).
+
+        Workers that are idle for `IDLE_S` after it end: others may wait for their room on the cluster.
+        """
+        self._keep_idle()
+        try:
+            yield from super().train(learner, work, on_epoch)
+        finally:
+            self._release_idle_later()
+
+    def _release_idle_later(self) -> None:
+        """End the idle workers in `IDLE_S`, unless a training begins."""
+        self._keep_idle()
+        timer = threading.Timer(IDLE_S, self._end_if_unused)
+        timer.daemon = True
+        with self._lock:
+            self._idle_timer = timer
+        timer.start()
+
+    def _keep_idle(self) -> None:
+        """Let idle workers stay."""
+        with self._lock:
+            timer, self._idle_timer = self._idle_timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _end_if_unused(self) -> None:
+        """End the idle workers, unless a training has begun."""
+        with self._lock:
+            if self._idle_timer is not threading.current_thread():
+                return
+        self._end_idle()
 
     def _dismiss(self, worker: Worker) -> None:
         """Tell a worker to end without waiting: the other shards go on. `cancel` and `retire` wait for it."""
@@ -87,6 +129,10 @@ class LeasedPool(WorkerPool):
             worker.end()
         self._await(shards)
 
+    def _end_of(self, worker: Worker) -> str:
+        assert isinstance(worker.process, RemoteProcess)
+        return worker.process.failure or "it ended without a word"
+
     def _await(self, shards: Collection[int] | None) -> None:
         """Wait for the workers that were ordered to end and have received samples of these shards, or for all."""
         with self._lock:
@@ -96,5 +142,6 @@ class LeasedPool(WorkerPool):
 
     def close(self) -> None:
         """End all workers; a running call of `train` raises `Cancelled`."""
+        self._keep_idle()
         super().close()
         self._await(None)

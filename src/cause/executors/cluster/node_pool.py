@@ -8,11 +8,11 @@ from collections.abc import Collection, Mapping
 from cause.common.registry import check_choice
 from cause.engine.environments import absent
 from cause.engine.learner import Learner
-from cause.errors import PassingError
+from cause.errors import CauseError, PassingError
 from cause.executors.cluster.leased_pool import LeasedPool
 from cause.executors.cluster.other_environments import OTHER_ENVIRONMENTS, REFUSE, WHOLE_SHARDS
 from cause.executors.cluster.remote import RemoteProcess
-from cause.executors.pool import ActiveShard, Worker
+from cause.executors.pool import UNSENDABLE, ActiveShard, Worker, unsendable
 
 ANSWER_S = 120.0
 """How long nodes may take to tell their environments: workers must be placed there, and import a learning library."""
@@ -50,6 +50,7 @@ class NodePool(LeasedPool):
         self._environment_of: dict[str, str] = {}  # the environments of the nodes
         self._silent: dict[str, tuple[float, float]] = {}  # nodes that did not: the time to ask again, and the pause
         self._room: dict[str, int] = {}  # by environment
+        self._why_silent = "none has room for a worker"  # why the last node did not tell its environment
 
     @abstractmethod
     def _nodes(self) -> Mapping[str, int]:
@@ -69,14 +70,18 @@ class NodePool(LeasedPool):
         """
         if self.other_environments == REFUSE:
             return super().environments(learner)
-        self._ask(learner)
+        self._keep_idle()
+        try:
+            self._ask(learner)
+        finally:
+            self._release_idle_later()
         self._room = {}
         for node, workers in self._nodes().items():
             if node in self._environment_of:
                 environment = self._environment_of[node]
                 self._room[environment] = self._room.get(environment, 0) + workers
         if not self._room:
-            raise PassingError("no node of the cluster has room for a worker that tells its environment")
+            raise PassingError(f"no node of the cluster can be used: {self._why_silent}")
         return dict(self._room)
 
     def _ask(self, learner: Learner) -> None:
@@ -96,17 +101,22 @@ class NodePool(LeasedPool):
                 with self._lock:
                     self._idle.append(worker)  # it suits no shard until its environment is known
                 assert isinstance(worker.process, RemoteProcess)
-                pending[node] = worker, worker.process.ask_environment(learner)
+                try:
+                    pending[node] = worker, worker.process.ask_environment(learner)
+                except UNSENDABLE as error:  # of pickle
+                    self._end_idle()
+                    raise unsendable(error) from None
         for node, (worker, answer) in pending.items():
             try:
                 worker.environment = self._environment_of[node] = answer.result(
                     max(0.0, began + ANSWER_S - time.monotonic())
                 )
-            except Exception:  # the worker was not placed, ended, or the learner cannot be used there
+            except Exception as error:  # the worker was not placed, ended, or the learner cannot be used there
+                self._why_silent = str(error) if isinstance(error, CauseError) else "it told no environment"
                 now, (_, earlier_pause) = time.monotonic(), self._silent.get(node, (0.0, 0.0))
                 pause = min(max(now - began, 2 * earlier_pause), LONGEST_PAUSE_S)
                 self._silent[node] = now + pause, pause
-                warnings.warn(f"node {node[:8]} of the cluster is not used: it told no environment", stacklevel=2)
+                warnings.warn(f"node {node[:8]} of the cluster is not used: {self._why_silent}", stacklevel=2)
                 with self._lock:
                     idle = worker in self._idle
                     self._idle = [other for other in self._idle if other is not worker]
@@ -122,6 +132,7 @@ class NodePool(LeasedPool):
         self._environment = learner.environment
         if self.other_environments == WHOLE_SHARDS and learner.recipe_digest != self._recipe:
             self.environments(learner)
+            self._keep_idle()  # for the training that begins
 
     def _start_for(self, shard: ActiveShard) -> Worker:
         if self.other_environments == REFUSE:

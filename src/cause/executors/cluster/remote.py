@@ -22,7 +22,7 @@ from cause.executors.cluster.lease import longest_life
 from cause.executors.cluster.listener import LEASE_BYTES, Listener
 from cause.executors.cluster.messages import NUMBER, Kind, Order, Question, decode
 from cause.executors.cluster.pacing import Finished
-from cause.executors.worker import Assignment
+from cause.executors.worker import Assignment, Failed
 
 START_S = 60.0
 """How long a worker that runs may take to connect: it imports a learning library."""
@@ -73,6 +73,8 @@ class RemoteProcess:
         dumps: Callable[[Order | Question], bytes] = pickle.dumps,
     ) -> None:
         self.exitcode: int | None = None
+        self.failure = ""
+        """Why the worker did not start, in one line; empty if it did, or if nobody knows."""
         self.environment = ""  # of the device: of tasks that name no other
         self._actor, self._listener, self._seconds = actor, listener, seconds
         self._other_environment, self._dumps = other_environment, dumps
@@ -95,8 +97,9 @@ class RemoteProcess:
         try:
             self._connect()
             goodbye = self._listen()
-        except Exception:  # Ray, the network or the worker: whatever it was, the worker is lost
-            pass
+        except Exception as error:  # Ray, the network or the worker: whatever it was, the worker is lost
+            if self._channel is None:
+                self.failure = _line_of(error)
         finally:
             with self._lock:
                 self._revoked = True
@@ -175,16 +178,24 @@ class RemoteProcess:
         if kind == Kind.RENEW:
             self._renew(body)
         elif kind == Kind.OTHER_ENVIRONMENT and not self._revoked:
-            environment, answer = bytes(body).decode(errors="replace"), self._answer
-            self._answer = None
+            environment, answer = bytes(body).decode(errors="replace"), self._take_question()
             if answer is not None:
                 answer.set_result(environment)
             else:
                 self._other_environment(environment)
                 self.kill()
+        elif kind == Kind.FAILED and self._answer is not None:
+            failed, answer = decode(kind, body), self._take_question()
+            assert answer is not None
+            assert isinstance(failed, Failed)
+            answer.set_exception(failed.error)
         elif kind != Kind.GOODBYE and not self._revoked:  # else: a result of work that is no longer current
             wire.send(self._inner, decode(kind, body))
         return kind == Kind.GOODBYE
+
+    def _take_question(self) -> "Future[str] | None":
+        answer, self._answer = self._answer, None
+        return answer
 
     def _renew(self, question: bytes | bytearray) -> None:
         """Answer a worker's question, unless its lease was revoked. The time is noted before the answer leaves."""
@@ -295,6 +306,12 @@ def _wait_no_longer(connection: socket.socket, seconds: float) -> None:
     limit = struct.pack("@ll", whole, int((seconds - whole) * 1e6))
     for direction in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
         connection.setsockopt(socket.SOL_SOCKET, direction, limit)
+
+
+def _line_of(error: Exception) -> str:
+    """Return an error in one line of at most 200 characters."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:200] if text else type(error).__name__
 
 
 class PackedOrder:

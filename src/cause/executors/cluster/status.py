@@ -1,8 +1,11 @@
 """The workers of a cluster, of all devices that train on it, as Ray knows them."""
 
 import re
+from collections.abc import Collection, Mapping
 from secrets import token_hex
 from typing import Any
+
+from cause.executors.cluster.resources import node_capacity
 
 _NAME = re.compile(r"cause-worker-[0-9a-f]+-lease-([0-9.]+)s")
 _STARTING, _RUNNING = ("DEPENDENCIES_UNREADY", "PENDING_CREATION"), "ALIVE"
@@ -11,6 +14,24 @@ _STARTING, _RUNNING = ("DEPENDENCIES_UNREADY", "PENDING_CREATION"), "ALIVE"
 def worker_name(seconds: float) -> str:
     """Return a name for a new worker's actor, which tells its lease and nothing else."""
     return f"cause-worker-{token_hex(8)}-lease-{seconds:g}s"
+
+
+def room_now(ray: Any, nodes: Collection[Mapping[str, Any]], options: Mapping[str, float]) -> int:
+    """Return how many workers nodes have room for beside what runs on them now.
+
+    Parameters
+    ----------
+    ray
+        The module `ray`, which has joined the cluster.
+    nodes
+        The nodes that are alive.
+    options
+        What each worker needs, as Ray's options.
+    """
+    from ray._private import state  # there is no public call for the resources of a single node
+
+    free = state.available_resources_per_node()
+    return sum(node_capacity(free.get(node["NodeID"], {}), options) for node in nodes)
 
 
 def workers_of(ray: Any) -> list[dict[str, Any]]:

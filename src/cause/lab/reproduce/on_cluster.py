@@ -17,7 +17,7 @@ from cause.common.version import __version__
 from cause.errors import InputError, LearnerError
 from cause.executors.cluster.connection import join, require_protection
 from cause.executors.cluster.other_environments import difference
-from cause.executors.cluster.resources import actor_options, cluster_capacity
+from cause.executors.cluster.resources import actor_options, cluster_capacity, lacking
 from cause.lab.reproduce import kinds
 from cause.lab.reproduce.cell import Cell, Done
 from cause.lab.reproduce.resources import Resources
@@ -86,10 +86,14 @@ class Cluster:
         plain = Resources(resources.root, resources.device)
         expected = {trains: fingerprint(trains) for trains in {kinds.TRAINS[cell.kind] for cell in cells}}
         left, under_way = list(cells), dict[Any, Cell]()
+        if left and not cluster_capacity(self._nodes(), options):
+            raise InputError(lacking(self._nodes(), options).replace("a worker", "a run"))
         failed: Exception | None = None
         try:
             while True:
-                while left and len(under_way) < cluster_capacity(self._nodes(), options) and not _is_over(until):
+                while (
+                    left and len(under_way) < max(1, cluster_capacity(self._nodes(), options)) and not _is_over(until)
+                ):
                     cell = left.pop(0)
                     under_way[remote.remote(cell, plain, expected[kinds.TRAINS[cell.kind]])] = cell
                 if not under_way:
