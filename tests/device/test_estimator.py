@@ -111,7 +111,7 @@ def test_red_when_the_law_is_broken(digits, monkeypatch, leak):
     assert differences(model.device_, clean.device_)
 
 
-@pytest.mark.parametrize("system", quick_only(PRESETS, ("frugal", "cause")))
+@pytest.mark.parametrize("system", quick_only(PRESETS, ("frugal", "cause", "cause-printed")))
 def test_every_preset_is_exact_given_the_partition(digits, system):
     rounds, _, _ = digits
     model = learned(rounds, system=system)

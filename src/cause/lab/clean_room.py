@@ -23,14 +23,15 @@ class Recorded(Partitioner):
     """Assigns samples to the shards in which another device holds them."""
 
     def __init__(self, device: Cause) -> None:
-        self._ledger = device.ledger
+        self._ledger, self._controller = device.ledger, device.controller
 
     def assign(self, arrivals: Arrivals) -> Mapping[str, Assignment]:
-        """Return the shard of each sample, as in the other device."""
+        """Return for each sample its shard in the other device, as a number among the active shards of the round."""
         assigned: dict[str, Assignment] = {}
+        number_of = {shard: number for number, shard in enumerate(self._controller.active(arrivals.round))}
         for user, upload in arrivals.uploads.items():
             pieces = self._ledger.pieces_of(user, arrivals.round)
-            shard_of = {int(position): key.shard for key, held in pieces for position in held}
+            shard_of = {int(position): number_of[key.shard] for key, held in pieces for position in held}
             assigned[user] = np.array([shard_of[int(position)] for position in upload.positions])
         return assigned
 
