@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cause.errors import CauseError, HomeError, VaultError
+from cause.errors import CauseError, HomeError, RequestError, VaultError
 from tests.device.homes import learn, opened, samples
 from tests.quick import quick_only
 from tests.recording_disk import RecordingDisk, Sync, crash_states
@@ -16,9 +16,10 @@ from tests.torture.recorded_home import on
 
 
 class FailingSyncs(RecordingDisk):
-    """Once armed, the next sync of the ledger's write-ahead log fails, and with it every later sync of the ledger."""
+    """Once armed, the next sync of the ledger's write-ahead log fails, and if `lasting` every later sync of the ledger."""
 
     armed = broken = False
+    lasting = True
 
     def step(self, operation):
         if isinstance(operation, Sync):
@@ -26,6 +27,7 @@ class FailingSyncs(RecordingDisk):
             ledger = any(names.get(inode, Path()).name.startswith("ledger.db") for inode in operation.inodes)
             self.broken |= self.armed and ledger
             if self.broken and ledger:
+                self.armed = self.broken = self.lasting
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
         super().step(operation)
 
@@ -63,14 +65,14 @@ def failed_commit(root, call, *, skip):
         transaction = device.home.database.transaction
 
         @contextlib.contextmanager
-        def counted():
+        def counted(**options):
             nonlocal syncs
-            with transaction():
+            with transaction(**options):
                 yield
                 disk.armed = syncs == skip
                 syncs += 1
 
-        device.home.database.transaction = counted  # type: ignore[assignment]
+        device.home.database.transaction = counted
         with contextlib.suppress(CauseError):
             CALLS[call](device)
         for again in (call, "stage"):  # it goes on, and meets the same error
@@ -98,6 +100,44 @@ def test_a_failed_commit_says_that_its_outcome_is_open(tmp_path, monkeypatch, ca
         CALLS[call](device)
     assert "idempotency key" in error.value.recorded
     device.journal.close()
+
+
+@pytest.mark.parametrize("lasting", [False, True], ids=["once", "for a while"])
+def test_samples_of_a_failed_upload_cannot_appear_later(tmp_path, lasting):
+    """The commit is in the log, and its sync failed: the device knows nothing of the samples, and a reader would."""
+    root = tmp_path / "life"
+    root.mkdir()
+    before(root / "home").close()
+    disk = FailingSyncs(root)
+    disk.lasting = lasting
+    with on(disk):
+        device = opened(root / "home", shards=1)
+        disk.armed = True
+        with pytest.raises(HomeError, match="Input/output error") as error:
+            learn(device, c=20)
+        assert ("may have been recorded" in str(error.value)) == lasting
+        disk.armed = disk.broken = False
+        if lasting:
+            with pytest.raises(RequestError, match="unknown user 'c'"):
+                device.forget("c")
+    disk.now.write_to(tmp_path / "after a power loss")  # in which all that was written has reached the disk
+    with opened(tmp_path / "after a power loss" / "home", shards=1) as after:
+        assert after.ledger.rounds_of("c") == []
+
+
+def test_a_disk_that_cannot_take_a_failed_upload_back_refuses_requests(tmp_path):
+    root = tmp_path / "life"
+    root.mkdir()
+    before(root / "home").close()
+    disk = FailingSyncs(root)
+    with on(disk):
+        device = opened(root / "home", shards=1)
+        disk.armed = True
+        for call in (lambda: learn(device, c=20), lambda: device.forget("c"), device.repair):
+            with pytest.raises(HomeError, match="Input/output error"):
+                call()
+        with contextlib.suppress(CauseError):
+            device.close()
 
 
 def whole(home):

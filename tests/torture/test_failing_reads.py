@@ -6,11 +6,11 @@ import pytest
 
 from cause.device.backup.backup import backup
 from cause.device.backup.restore import restore
-from cause.errors import CauseError
+from cause.errors import CauseError, HomeError
 from tests.device.homes import learn, opened
 from tests.quick import quick_only
 from tests.recording_disk import RecordingDisk
-from tests.torture.failing_reads import failing_reads
+from tests.torture.failing_reads import X, failing_reads
 from tests.torture.kills import torture
 from tests.torture.test_kills import EVICTING, SHORT
 
@@ -60,3 +60,35 @@ def test_a_read_that_fails_during_a_restore_of_a_whole_home_costs_no_sample(scra
         assert left == held, f"read {number}"
         number += 1
     assert number > 5
+
+
+@pytest.mark.parametrize("kind", ["bayes", "additive"])
+def test_a_device_that_could_not_be_loaded_again_after_an_error_is_loaded_by_the_next_call(scratch, monkeypatch, kind):
+    """Whichever query fails: no call sees a ledger and a memory that do not fit together."""
+    with opened(scratch / "home", kind=kind) as device:
+        learn(device, a=30, b=20)
+        learn(device, a=10)
+        heads, held, rows = device.heads(), device.ledger.rounds_of("a"), device.home.database.rows
+        failed = 0
+        while True:
+            left = failed  # queries that succeed before the disk fails
+
+            def failing(*arguments):
+                nonlocal left
+                left -= 1
+                if left < 0:
+                    raise HomeError("the disk cannot be read")
+                return rows(*arguments)
+
+            with monkeypatch.context() as broken:
+                broken.setattr(device.home.database, "rows", failing)
+                try:
+                    device.state.reload()
+                    break
+                except HomeError:
+                    left = failed
+                    with pytest.raises(HomeError, match="cannot be read"):
+                        device.predict(X)
+            assert (device.repair(), device.heads(), device.ledger.rounds_of("a")) == (0, heads, held), failed
+            failed += 1
+    assert failed > 5

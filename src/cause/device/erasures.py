@@ -137,8 +137,17 @@ class Erasures:
         """Serve the requests that were accepted and that a crash or an error kept from taking effect, one by one.
 
         If some fail, the others are served all the same, and then the first error is raised; with `lenient` none is.
+
+        Raises
+        ------
+        HomeError
+            If an earlier change failed in a way that may leave it on the disk, and the disk refuses to take it back:
+            samples may be there then that nobody can name. Nothing was changed.
         """
-        if not self._unserved or self._home is None:
+        if self._home is None:
+            return
+        self._home.database.settle()
+        if not self._unserved:
             return
         if self._home.garbage:
             self._state.reload()  # what an error kept from being destroyed goes first

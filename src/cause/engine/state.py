@@ -78,6 +78,7 @@ class State:
         """How often a device that only reads has taken over changes of the writing process."""
         self._touched: dict[int, int] = {}  # the number of the last change that touched each shard
         self._last_reload = 0  # the number of the last change that reloaded everything
+        self._half_loaded = False  # whether the last reload failed: ledger and memory need not fit together
 
     # Reading
 
@@ -167,11 +168,29 @@ class State:
         return record
 
     def reload(self) -> None:
-        """Load ledger and memory from the disk again, after an error; a device in memory does nothing."""
+        """Load ledger and memory from the disk again, after an error; a device in memory does nothing.
+
+        If the disk refuses, `ensure_loaded` tries again.
+        """
         if self._storage is not None:
             self.changes += 1
             self._last_reload = self.changes
+            self._half_loaded = True
             self._storage.load(self.memory)
+            self._half_loaded = False
+
+    def ensure_loaded(self) -> None:
+        """Load ledger and memory again if the last reload failed; every call of a device begins with it.
+
+        Raises
+        ------
+        CauseError
+            If the disk refuses again.
+        """
+        if self._half_loaded:
+            with self.lock:
+                if self._half_loaded:
+                    self.reload()
 
     def refresh_if_reader(self) -> bool:
         """Take over what the writing process has changed; return whether it changed anything.

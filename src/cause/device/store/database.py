@@ -123,6 +123,7 @@ class Database:
         self.after_commit: list[Callable[[], None]] = []
         """Functions that are called after each transaction that changed something. They must not raise."""
         self._sum: RowChecksum | None = None
+        self._unsettled = False  # the log may hold a transaction whose commit failed
         if not read_only:
             with contextlib.suppress(HomeError):  # before anything is destroyed it is tried again
                 self.harden()
@@ -197,7 +198,8 @@ class Database:
     def transaction(self, *, counts: bool = False) -> Iterator[None]:
         """Open a transaction: durable when the block ends, undone if it raises.
 
-        It gets the next number of change if it changed a row, or if `counts` is set.
+        It gets the next number of change if it changed a row, or if `counts` is set. If the commit fails, `settle` is
+        tried at once; the error says so if that failed, too.
         """
         with self._lock:
             for call in self.before_transaction:
@@ -213,8 +215,7 @@ class Database:
                     self.set(CHANGE, self.change + 1)
                     if self._sum is not None:
                         self._sum.store()
-                with add_to_errors(COMMIT_FAILED):
-                    self.run("COMMIT")
+                self._commit()
             except BaseException:
                 with contextlib.suppress(HomeError):
                     self.run("ROLLBACK")
@@ -225,6 +226,37 @@ class Database:
             if after != before or counts:
                 for call in self.after_commit:
                     call()
+
+    def _commit(self) -> None:
+        try:
+            self.run("COMMIT")
+        except HomeError:
+            again, self._unsettled = self._unsettled, True
+            with contextlib.suppress(HomeError):
+                self.run("ROLLBACK")
+            if not again:
+                with contextlib.suppress(HomeError):
+                    self.settle()
+            with add_to_errors(COMMIT_FAILED if self._unsettled else ""):
+                raise
+        self._unsettled = False
+
+    def settle(self) -> None:
+        """Make sure that a transaction whose commit failed stays undone.
+
+        All of it may be in the write-ahead log, and only its sync have failed: it would be there after a power loss,
+        with samples of which this process knows nothing, and which no request could name. The next transaction takes
+        its place in the log; here that is an empty one. Without such a transaction nothing is done.
+
+        Raises
+        ------
+        HomeError
+            If the disk refuses.
+        """
+        with self._lock:
+            if self._unsettled:
+                with self.transaction(counts=True):
+                    pass
 
     def harden(self) -> None:
         """Make the contents that the write-ahead log had at the opening durable, by writing the same bytes again.
