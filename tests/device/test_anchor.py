@@ -4,6 +4,7 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -159,6 +160,28 @@ def test_a_home_of_an_earlier_version_gets_an_anchor(tmp_path):
         learn(device, b=4)
     shutil.copy(tmp_path / "old.db", home / "ledger.db")
     refused(home)
+
+
+def test_a_torn_write_of_the_anchor_leaves_the_last_durable_state(tmp_path):
+    home = tmp_path / "home"
+    opened(home).close()
+    path = home / "vault" / "anchor"
+    with (
+        Vault.open(home / "vault", SOURCE, read_only=True) as vault,
+        closing(Anchor(home / "vault", vault, Disk())) as anchor,
+    ):
+        for _ in range(3):
+            before, durable = anchor.mark, path.read_bytes()
+            anchor.write(replace(before, change=before.change + 1))
+            written = path.read_bytes()
+            for at in range(0, len(written), PAGE_BYTES):
+                if durable[at : at + PAGE_BYTES] != written[at : at + PAGE_BYTES]:
+                    with path.open("rb+") as file:
+                        file.seek(at)
+                        file.write(bytes(PAGE_BYTES))
+            assert Anchor(home / "vault", vault, Disk(), read_only=True).mark == before
+            path.write_bytes(written)
+            anchor.synced()
 
 
 @pytest.mark.parametrize("page", range(4))
