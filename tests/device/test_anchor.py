@@ -1,5 +1,6 @@
 """A ledger that is older than its keys know is refused, named, and destroys nothing."""
 
+import errno
 import json
 import shutil
 import sqlite3
@@ -13,6 +14,7 @@ from cause.device.backup.restore import accept_older, older_state, restore
 from cause.device.disk import Disk
 from cause.device.fsck import examine_home
 from cause.device.home.anchoring import AnchorKeeper
+from cause.device.home.home import Home
 from cause.device.receipts.transparency_log import RESTORE
 from cause.device.store.anchor import PAGE_BYTES, Anchor
 from cause.device.store.database import Database
@@ -63,6 +65,26 @@ def test_a_killed_home_opens(tmp_path):
     home = killed(tmp_path / "home")
     with opened(home) as device:
         assert device.ledger.round == 3
+
+
+def test_no_key_is_destroyed_while_the_ledger_that_was_read_is_not_durable(tmp_path):
+    """A power loss could bring back an older ledger, which still names it."""
+
+    class Failing(Disk):
+        def sync(self, *files):
+            if any(file.path.name.endswith("-wal") for file in files):
+                raise OSError(errno.EIO, "the disk")
+            super().sync(*files)
+
+    home, stray = killed(tmp_path / "home"), bytes(range(16))
+    with Vault.open(home / "vault", SOURCE) as vault:
+        vault.new_key(stray)
+    with closing(Home(home, SOURCE, disk=Failing())) as opening:
+        assert not opening.database.durable
+        assert stray in opening.vault
+        assert stray in opening.garbage
+    opened(home).close()
+    assert stray not in keys(home)
 
 
 def test_a_lost_write_ahead_log_is_refused_and_named(tmp_path):
