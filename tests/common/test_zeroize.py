@@ -13,6 +13,7 @@ from cause.common.hashing import pack
 from cause.common.zeroize import flush_allocator_caches, wipe_arrays
 from cause.engine.arrays import ArrayUpload, _digest, raw
 from tests.process_memory import Needles
+from tests.waiting import wait_until
 
 glibc = pytest.mark.skipif(zeroize._glibc() is None, reason="for glibc only")
 FREED = """
@@ -86,3 +87,21 @@ def test_the_search_finds_a_needle_wherever_it_lies(length, offset):
     memory = memoryview(bytes(4096 + offset) + needle + bytes(512))
     assert list(Needles({"it": needle}).found_in(memory)) == [("it", 4096 + offset)]
     assert list(Needles({"it": needle}).found_in(memoryview(bytes(8192)))) == []
+
+
+def test_each_erasure_is_followed_by_a_sweep_and_those_at_once_share_one(monkeypatch):
+    swept = list[int]()
+    monkeypatch.setenv(zeroize.VARIABLE, "1")
+    monkeypatch.setattr(zeroize, "sweep", lambda: swept.append(1))
+    sweeper = zeroize.Sweeper(after_s=0.0)
+    for count in (1, 2, 3):
+        sweeper.soon()
+        wait_until(lambda: len(swept) == count)  # noqa: B023
+    later = zeroize.Sweeper(after_s=60.0)
+    later.soon()
+    later.soon()
+    assert len(swept) == 3
+    later.close()
+    assert len(swept) == 4, "what is due is done at the end at once"
+    later.close()
+    assert len(swept) == 4

@@ -2,6 +2,7 @@
 
 import os
 import tarfile
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -178,6 +179,49 @@ def test_samples_that_are_damaged_can_still_be_forgotten(tmp_path):
     device.close()
 
 
+def test_a_segment_of_which_only_a_part_could_be_added_is_added_once(tmp_path, monkeypatch):
+    with opened(tmp_path / "home") as device:
+        learn(device, cid=3)
+        add, calls = AdditiveLearner.add, []
+
+        def failing(self, state, piece):
+            calls.append(piece.upload.user)
+            if len(calls) == 2:
+                raise HomeError("the disk")
+            add(self, state, piece)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(AdditiveLearner, "add", failing)
+            with pytest.raises(HomeError, match="the disk"):
+                learn(device, ann=5, bob=4)
+        device.repair()
+        assert calls == ["ann", "bob"]
+        assert state_of(device) == clean({"cid": 3}, {"ann": 5, "bob": 4})
+
+
+def test_a_prediction_that_has_begun_is_of_the_state_that_it_began_with(tmp_path):
+    x = samples("cid", 3, 20)[0]
+    with opened(tmp_path / "home") as device:
+        learn(device, ann=20, bob=20)
+        before = device.engine.training.predictor(device.learner, device.memory.head(0))  # solved when it is called
+        learn(device, cid=30)
+        alone = Cause(learner=additive())
+        learn(alone, ann=20, bob=20)
+        assert np.array_equal(before(x), alone.votes(x)[1][0])
+        assert not np.array_equal(before(x), device.votes(x)[1][0])
+
+
+def test_a_forget_lets_go_of_what_was_solved_with_the_samples(tmp_path):
+    with opened(tmp_path / "home") as device:
+        learn(device, ann=20, bob=20)
+        law = device.engine.training
+        assert isinstance(law, Adding)
+        device.predict(samples("cid", 3, 2)[0])
+        solved = weakref.ref(law._solution)
+        device.forget("ann")
+        assert solved() is None
+
+
 def test_a_forget_looks_at_no_other_round(tmp_path, monkeypatch):
     """Not at its digests, nor at its rows of the ledger: the time of a forget does not grow with the rounds."""
     device = opened(tmp_path / "home")
@@ -214,6 +258,14 @@ def test_a_receipt_commits_to_the_samples_that_are_left(tmp_path):
             assert device.home.receipts.check_commitments(receipt)[0] == ["data of shard 0"]
         device.forget("bob", rounds=[1], count=1)
         assert device.home.receipts.check_commitments(receipt) == ([], ["data of shard 0", "sub-model (0,1)"])
+
+
+def test_an_identity_names_the_recipe_and_the_samples():
+    devices = [Cause(learner=additive(**arguments)) for arguments in ({}, {}, {"seed": 1})]
+    for device in devices:
+        learn(device, ann=5)
+    one, same, other = (device.memory.head(0).identity for device in devices)
+    assert one == same != other
 
 
 def test_a_home_whose_identities_are_chained_goes_on(tmp_path):

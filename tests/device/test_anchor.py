@@ -1,9 +1,11 @@
 """A ledger that is older than its keys know is refused, named, and destroys nothing."""
 
+import errno
 import json
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +14,7 @@ from cause.device.backup.restore import accept_older, older_state, restore
 from cause.device.disk import Disk
 from cause.device.fsck import examine_home
 from cause.device.home.anchoring import AnchorKeeper
+from cause.device.home.home import Home
 from cause.device.receipts.transparency_log import RESTORE
 from cause.device.store.anchor import PAGE_BYTES, Anchor
 from cause.device.store.database import Database
@@ -62,6 +65,26 @@ def test_a_killed_home_opens(tmp_path):
     home = killed(tmp_path / "home")
     with opened(home) as device:
         assert device.ledger.round == 3
+
+
+def test_no_key_is_destroyed_while_the_ledger_that_was_read_is_not_durable(tmp_path):
+    """A power loss could bring back an older ledger, which still names it."""
+
+    class Failing(Disk):
+        def sync(self, *files):
+            if any(file.path.name.endswith("-wal") for file in files):
+                raise OSError(errno.EIO, "the disk")
+            super().sync(*files)
+
+    home, stray = killed(tmp_path / "home"), bytes(range(16))
+    with Vault.open(home / "vault", SOURCE) as vault:
+        vault.new_key(stray)
+    with closing(Home(home, SOURCE, disk=Failing())) as opening:
+        assert not opening.database.durable
+        assert stray in opening.vault
+        assert stray in opening.garbage
+    opened(home).close()
+    assert stray not in keys(home)
 
 
 def test_a_lost_write_ahead_log_is_refused_and_named(tmp_path):
@@ -159,6 +182,28 @@ def test_a_home_of_an_earlier_version_gets_an_anchor(tmp_path):
         learn(device, b=4)
     shutil.copy(tmp_path / "old.db", home / "ledger.db")
     refused(home)
+
+
+def test_a_torn_write_of_the_anchor_leaves_the_last_durable_state(tmp_path):
+    home = tmp_path / "home"
+    opened(home).close()
+    path = home / "vault" / "anchor"
+    with (
+        Vault.open(home / "vault", SOURCE, read_only=True) as vault,
+        closing(Anchor(home / "vault", vault, Disk())) as anchor,
+    ):
+        for _ in range(3):
+            before, durable = anchor.mark, path.read_bytes()
+            anchor.write(replace(before, change=before.change + 1))
+            written = path.read_bytes()
+            for at in range(0, len(written), PAGE_BYTES):
+                if durable[at : at + PAGE_BYTES] != written[at : at + PAGE_BYTES]:
+                    with path.open("rb+") as file:
+                        file.seek(at)
+                        file.write(bytes(PAGE_BYTES))
+            assert Anchor(home / "vault", vault, Disk(), read_only=True).mark == before
+            path.write_bytes(written)
+            anchor.synced()
 
 
 @pytest.mark.parametrize("page", range(4))

@@ -26,7 +26,7 @@ from cause.device.vault import FILES, EnvKeySource, Vault
 from cause.device.verify import verify
 from cause.errors import CauseError, HomeError, InputError, LogError
 from tests.clean_room import differences
-from tests.device.homes import LEARNERS, bayes, learn, opened
+from tests.device.homes import LEARNERS, bayes, learn, opened, samples
 from tests.quick import quick_only
 
 SOURCE = EnvKeySource("CAUSE_TEST_KEY")
@@ -85,6 +85,32 @@ def test_a_home_that_lost_its_data_part_is_as_before(home):
     assert done.blocks > 5
     with checked(home) as device:
         assert differences(device, in_memory()) == []
+
+
+def test_a_block_whose_inputs_alone_are_damaged_is_put_back(home):
+    archive = saved(home)
+    for path in (home / "blocks").iterdir():
+        data = bytearray(path.read_bytes())
+        data[-1] ^= 1
+        path.write_bytes(data)
+    done = restore(archive, home)
+    assert (done.ledger, done.blocks, done.lost.samples) == ("live", len(list((home / "blocks").iterdir())), 0)
+    with checked(home) as device:
+        assert differences(device, in_memory()) == []
+
+
+def test_where_ledger_and_samples_are_lost_an_older_backup_is_refused(home):
+    archive = saved(home)
+    with Cause(home) as device:
+        learn(device, e=25)
+    lose_ledger(home)
+    for path in (home / "blocks").iterdir():
+        path.unlink()
+    before = contents(home)
+    with pytest.raises(HomeError, match=r"changed \d+ times after this backup.*--discard-later"):
+        restore(archive, home)
+    assert contents(home) == before
+    assert restore(archive, home, discard_later=True).round == 3
 
 
 def test_a_home_that_lost_its_ledger_is_as_before(home):
@@ -232,6 +258,34 @@ def test_exports_of_what_did_not_come_back_are_tainted(home):
         assert status(device).exports[0].tainted is not None
 
 
+def test_an_export_of_the_very_first_sub_model_that_did_not_come_back_is_tainted(tmp_path):
+    with opened(tmp_path / "home", shards=1) as device:
+        learn(device, a=20, b=20)
+        export(device, tmp_path / "out")
+        backup(device.home, tmp_path / "b.tar")
+        device.forget("b")
+    lose_ledger(tmp_path / "home")
+    restore(tmp_path / "b.tar", tmp_path / "home")
+    with Cause(tmp_path / "home", read_only=True) as device:
+        assert status(device).exports[0].tainted is not None
+
+
+def test_a_call_of_the_backup_whose_samples_did_not_come_back_confirms_nothing(tmp_path):
+    with opened(tmp_path / "home") as device:
+        device.stage("b", *samples("b", 1, 4), call="staged")
+        device.close_round()
+        device.learn({"c": samples("c", 2, 5)}, idempotency_key="learned")
+        backup(device.home, tmp_path / "b.tar")
+        device.forget("b")
+        device.forget("c")
+    lose_ledger(tmp_path / "home")
+    restore(tmp_path / "b.tar", tmp_path / "home")
+    with Cause(tmp_path / "home") as device:
+        inbox = device.home.inbox
+        assert inbox.result_of_call("staged").samples == 0
+        assert inbox.result_of_call(device.home.call_id("learned")) is None
+
+
 @pytest.mark.parametrize("kind", LEARNERS)
 def test_receipts_of_data_that_did_not_come_back_are_superseded_not_wrong(tmp_path, kind):
     with opened(tmp_path / "home", kind=kind, shards=1) as device:
@@ -273,6 +327,17 @@ def test_a_backup_can_be_taken_while_another_process_works(home):
         learn(writer, f=10)
     with Archive(archive) as entries:
         assert entries.manifest.round == 3
+
+
+def test_a_backup_is_durable_when_the_call_returns(home, monkeypatch):
+    synced, sync = set(), os.fsync
+
+    def noted(descriptor):
+        synced.add(os.fstat(descriptor).st_ino)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    assert {saved(home).stat().st_ino, home.parent.stat().st_ino} <= synced
 
 
 def test_a_backup_overwrites_nothing_and_does_not_lie_in_its_home(home):

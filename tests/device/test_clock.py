@@ -92,6 +92,19 @@ def test_a_jump_within_a_boot_is_not_believed(folder, machine, off):
         assert ages(device, machine.time)[-1] == pytest.approx(0, abs=0.01)
 
 
+def test_what_grows_too_old_while_the_clock_is_not_believed_stays_until_it_is(folder, machine):
+    """The seconds counted since the last round alone destroy nothing."""
+    with again(folder) as device:
+        machine.passes(100 * DAY)
+        machine.time += 400 * DAY
+        assert device.expire() is None
+        learn(device, dora=3)
+        assert device.status().samples == 3 * 70 + 3
+        machine.time -= 400 * DAY
+        assert device.expire().samples == 3 * 70
+        assert len(device.home.inbox) == 0
+
+
 @pytest.mark.parametrize("off", [-HOUR / 2, HOUR / 2])
 def test_what_a_time_server_corrects_is_believed(folder, machine, off):
     machine.time += off

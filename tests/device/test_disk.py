@@ -5,6 +5,7 @@ import errno
 import pytest
 
 from cause.device.disk import Disk
+from cause.device.store.blocks import Files
 from tests.recording_disk import RecordingDisk, crash_states
 
 
@@ -112,6 +113,17 @@ def test_a_whole_write_survives_every_power_loss_as_the_old_or_the_new(tmp_path)
     assert contents == {b"old", b"new contents"}
     last = [state.files() for done, state in crash_states(disk) if done == len(disk.operations)]
     assert [list(files.values()) for files in last] == [[b"new contents"]]
+
+
+def test_sealed_files_however_many_are_durable_once_they_are_written_and_once_they_are_removed(tmp_path):
+    disk = RecordingDisk(tmp_path)
+    files = Files(tmp_path, disk)
+    contents = [(bytes([number]) * 16, b"sealed %d" % number) for number in range(20)]
+    files.write(contents)
+    written = [state.files() for done, state in crash_states(disk) if done == len(disk.operations)]
+    assert [{bytes.fromhex(path.name): data for path, data in state.items()} for state in written] == [dict(contents)]
+    files.remove([name for name, _ in contents])
+    assert [state.files() for done, state in crash_states(disk) if done == len(disk.operations)] == [{}]
 
 
 def test_a_failing_disk_fails_at_the_operation_that_was_named(tmp_path):

@@ -7,7 +7,10 @@ import pytest
 
 from cause.device.device import Cause
 from cause.device.fsck import examine_home
-from cause.errors import HomeError
+from cause.device.store.layout import DEVICE_KEY
+from cause.device.vault import EnvKeySource, Vault
+from cause.engine.requests import Request
+from cause.errors import HomeError, VaultError
 from tests.device.homes import learn, opened
 
 
@@ -91,6 +94,30 @@ def test_samples_that_the_ledger_has_and_no_block_are_found(home):
     rows, positions = problems(home)
     assert "do not add up" in rows
     assert positions == "upload 1 has samples in the ledger that no block holds"
+
+
+def test_samples_that_a_block_has_and_the_ledger_does_not_name_are_found(home):
+    with sqlite3.connect(home / "ledger.db") as database:
+        database.execute("UPDATE pieces SET positions=? WHERE upload=1", [b"0-100"])
+    database.close()
+    rows, positions = problems(home)
+    assert "do not add up" in rows
+    assert positions == "upload 1 has samples in its blocks that the ledger does not name"
+
+
+def test_a_request_that_waits_and_cannot_be_read_any_more_is_found(home):
+    with Cause(home) as device:
+        (id_,) = device.home.accept([Request("a")])
+        device.home.vault.erase([bytes.fromhex(id_)])
+    assert problems(home) == [f"request {id_} is not in effect and cannot be read any more"]
+
+
+def test_a_home_that_lost_the_devices_own_key_is_found(home):
+    with Vault.open(home / "vault", EnvKeySource("CAUSE_TEST_KEY")) as vault:
+        vault.erase([DEVICE_KEY])
+    assert problems(home) == ["the device's own key is missing"]
+    with pytest.raises(VaultError, match="no key"):
+        Cause(home)
 
 
 def test_what_a_crash_left_behind_is_only_a_note(home):

@@ -12,7 +12,9 @@ import pytest
 
 from cause.device.device import Cause
 from cause.device.disk import Disk
+from cause.device.exports.export import export
 from cause.device.home.home import Home
+from cause.device.status import status
 from cause.device.store.blocks import Files
 from cause.device.store.named_keys import KEYED
 from cause.device.store.stored_sub_models import SubModelDeletion
@@ -198,6 +200,38 @@ def test_an_emptied_ledger_does_not_make_the_home_destroy_its_keys(tmp_path):
         Cause(tmp_path / "home")
     with Vault.open(tmp_path / "home" / "vault", _source(), read_only=True) as vault:
         assert vault.names() == keys
+
+
+def test_nothing_of_a_forgotten_block_is_remembered_in_memory(tmp_path):
+    with opened(tmp_path / "home") as device:
+        learn(device, a=5, b=5)
+        device.samples_of("a")
+        remembered = device.home.store.blocks._metas
+        names = device.home.ledger.upload("a", 1).blocks.names
+        assert set(names) <= set(remembered)
+        device.forget("a", rounds=[1], count=1)
+        assert not set(names) & set(remembered)
+
+
+def test_the_key_of_a_users_name_goes_with_their_last_sample(tmp_path):
+    with opened(tmp_path / "home") as device:
+        learn(device, a=5, b=5)
+        (before,) = device.home.database.row("SELECT key FROM directory")
+        device.forget("a", rounds=[1], count=1)
+        assert bytes(before) in device.home.vault, "something of this user is still held"
+        device.forget("a")
+        assert bytes(before) not in device.home.vault
+
+
+def test_an_export_of_a_sub_model_that_was_evicted_since_is_tainted_too(tmp_path):
+    with opened(tmp_path / "home", system="frugal:policy=latest", shards=1) as device:
+        learn(device, a=5, b=20)
+        export(device, tmp_path / "model.npz")
+        learn(device, b=20)
+        assert [key.round for key in device.memory.stored()] == [2]
+        device.forget("a")
+        (exported,) = status(device).exports
+        assert exported.tainted is not None
 
 
 def test_a_foreign_folder_a_newer_format_and_another_recipe_are_refused(tmp_path):

@@ -83,6 +83,15 @@ def test_forgetting_a_user_destroys_their_staged_samples_and_no_others(device, t
         device.forget("c")
 
 
+def test_forgetting_some_staged_rows_destroys_them_and_no_others(device, tmp_path):
+    stored = device.stage("a", *samples("a", 1, 4))
+    gone = stored.handles[1]
+    device.forget("a", handles=[gone])
+    loot = attack(tmp_path / "home")
+    rows = [loot.contains(row.tobytes()) for row in samples("a", 1, 4)[0]]
+    assert rows == [True, False, True, True]
+
+
 def test_a_round_does_not_take_in_what_an_accepted_erasure_is_still_to_destroy(device, monkeypatch):
     learn(device, b=5)
     for user in ("a", "b"):
@@ -253,6 +262,17 @@ def test_samples_that_waited_do_not_get_younger_when_a_round_takes_them_in(keepi
     after(keeping, 17)
     keeping.expire()
     assert keeping.ledger.rounds_of("b") == []
+
+
+def test_a_users_round_is_as_old_as_the_first_that_waited_for_it(keeping):
+    keeping.stage("a", *samples("a", 1, 4))
+    after(keeping, 6)
+    keeping.stage("a", *samples("a", 2, 4))
+    keeping.close_round()
+    keeping.catch_up()
+    after(keeping, 11)
+    keeping.expire()
+    assert keeping.ledger.rounds_of("a") == []
 
 
 def test_an_opening_destroys_what_waited_for_too_long_also_when_its_call_is_no_longer_remembered(keeping, tmp_path):

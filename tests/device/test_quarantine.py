@@ -89,6 +89,18 @@ def test_a_partial_forget_judges_the_rest_anew(tmp_path, reopened):
         same(device, lived(given, [("bob", 2, 3), *all_of("cyn", 3)]))
 
 
+def test_what_a_forget_takes_out_of_quarantine_is_in_its_segment_at_the_next_opening(tmp_path):
+    given = rounds({("bob", 2): {3: POISON}, ("cyn", 3): {0: POISON}})
+    with lived_at(tmp_path / "home", given) as device:
+        device.forget("bob", handles=[handle_of(device, "bob", 2, POISON)], repair="later")
+        counts = [(segment.key, segment.count, segment.manifest) for segment in device.ledger.lineage(0)]
+    with device_at(tmp_path / "home") as device:
+        assert [(segment.key, segment.count, segment.manifest) for segment in device.ledger.lineage(0)] == counts
+        device.repair()
+        same(device, lived(given, [("bob", 2, 3), *all_of("cyn", 3)]))
+    whole(tmp_path / "home")
+
+
 def test_forgetting_all_of_it_replays_nothing_destroys_its_keys_and_has_a_receipt(tmp_path):
     with lived_at(tmp_path / "home", GIVEN) as device:
         names = set(device.ledger.upload("bob", 2).blocks.names)  # type: ignore[attr-defined]

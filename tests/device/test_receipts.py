@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ import pytest
 from cause.cli import main
 from cause.device.device import Cause
 from cause.device.log import VerifierKey, open_checkpoint, verify_consistency
-from cause.device.receipts.receipts import Bundle, nonce_digest
+from cause.device.receipts.receipts import SALT_BYTES, Bundle, nonce_digest
 from cause.engine.requests import Request
 from cause.errors import LogError, RequestError
 from tests.device.homes import bayes, killed, learn, opened
@@ -37,6 +38,41 @@ def test_a_request_has_a_receipt_when_it_is_in_effect_and_one_when_it_is_repaire
     assert kept.listed()[1]["shards"][0]["serving"]["sub_model"][1] == 2
     assert device.verify(done.ids[0], processes=0).holds
     assert device.verify(0, processes=0).holds
+
+
+def test_a_repair_has_a_receipt_once_all_that_the_request_touched_is_trained(tmp_path):
+    with opened(tmp_path / "home", shards=1) as device:
+        for _ in range(3):
+            learn(device, alice=10)
+        device.forget("alice", rounds=[1], count=5, repair="later")
+        kinds = []
+        while device.waiting():
+            kinds.append([each["kind"] for each in device.home.receipts.listed()])
+            device.repair(stop=lambda: True)
+        assert kinds == [["effect"]] * 3
+        assert [each["kind"] for each in device.home.receipts.listed()] == ["effect", "repair"]
+
+
+def test_what_a_receipt_says_is_signed_whole(device):
+    """A field that is left out of what is signed would say nothing to anybody else."""
+    (done,) = device.forget("alice", rounds=[1], count=5)
+    effect, repair = device.home.receipts.listed()
+    own = device.home.receipts.bundle(effect["number"], own=True).check(device.home.receipts.verifier)
+    everywhere = {
+        "format", "kind", "request", "received", "deadline", "released", "in_effect", "samples", "recipe",
+        "environment", "software",
+    }  # fmt: skip
+    in_log = everywhere | {"number", "served_with", "round", "salt", "shards"}
+    assert set(effect) == in_log | {"tainted_exports", "rsn_planned"}
+    assert set(repair) == in_log | {"repaired"}
+    assert set(own) == everywhere | {"form", "entry"}
+    assert {own[name] == effect[name] for name in everywhere} == {True}
+    assert (effect["environment"], effect["recipe"]) == (
+        device.learner.environment, device.learner.recipe_digest.hex()
+    )  # fmt: skip
+    assert effect["received"] <= effect["released"] <= effect["in_effect"] <= repair["repaired"] < effect["deadline"]
+    assert (effect["request"], effect["rsn_planned"], len(effect["salt"])) == (done.ids[0], done.rsn, 2 * SALT_BYTES)
+    assert effect["salt"] != repair["salt"]
 
 
 def test_receipts_are_proved_elsewhere_with_the_verifier_key_alone(device):
@@ -71,6 +107,19 @@ def test_a_receipt_of_another_device_is_refused(device, tmp_path):
         other.forget("alice", rounds=[1], count=5)
         with pytest.raises(LogError):
             device.verify(other.home.receipts.bundle(0), processes=0)
+
+
+def test_a_receipt_of_a_log_that_was_rewritten_is_refused(device, tmp_path):
+    device.close()
+    shutil.copytree(tmp_path / "home", tmp_path / "copy")
+    with Cause(tmp_path / "copy") as copy:
+        copy.forget("alice", rounds=[1], count=5)
+        bundle = copy.home.receipts.bundle(0)
+    with Cause(tmp_path / "home") as again:
+        again.forget("bob")
+        assert bundle.check(again.home.receipts.verifier), "this device has signed it"
+        with pytest.raises(LogError, match="not one of this log: it was rewritten"):
+            again.verify(bundle, processes=0)
 
 
 def test_the_log_only_grows(device):

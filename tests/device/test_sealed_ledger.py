@@ -15,6 +15,7 @@ from cause.device.store.layout import FORMAT
 from cause.device.vault import sealing
 from cause.device.verify import verify
 from cause.engine.arrays import ArrayUpload
+from cause.engine.requests import Request
 from cause.lab.home_trace import history
 from tests.device.homes import MASTER, fixed_permutation, learn, opened, samples
 from tests.device.old_ledger import readable_values
@@ -82,6 +83,29 @@ def test_an_old_copy_of_the_ledger_confirms_no_guess_of_what_was_forgotten(tmp_p
         needles
     )  # with all keys: everything
     device.close()
+
+
+def test_no_file_of_the_ledger_holds_rows_of_what_was_forgotten(tmp_path):
+    with opened(tmp_path / "home") as device:
+        learn(device, a=30, b=40)
+        (name, sealed), _ = device.home.database.rows(
+            "SELECT blocks.key, sealed_user FROM blocks JOIN uploads ON upload=id ORDER BY id"
+        )
+        for there in (True, False):
+            raw = b"".join(path.read_bytes() for path in (tmp_path / "home").glob("ledger.db*"))
+            assert (bytes(name) in raw, bytes(sealed) in raw) == (there, there)
+            if there:
+                device.forget("a")
+
+
+def test_the_length_of_what_is_sealed_tells_neither_names_nor_what_a_request_is_for(tmp_path):
+    with opened(tmp_path / "home") as device:
+        learn(device, **{"a": 5, "a" * 30: 5})
+        (names,) = zip(*device.home.database.rows("SELECT length(sealed_user) FROM uploads"), strict=True)
+        assert len(set(names)) == 1
+        device.home.accept([Request("a"), Request("a" * 30, (1,), count=2)])
+        (requests,) = zip(*device.home.database.rows("SELECT length(sealed) FROM requests"), strict=True)
+        assert len(set(requests)) == 1
 
 
 BROKEN = {

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cause.device.store.garbage import Garbage
 from cause.errors import CauseError, HomeError, RequestError, VaultError
 from tests.device.homes import learn, opened, samples
 from tests.quick import quick_only
@@ -16,7 +17,7 @@ from tests.torture.recorded_home import on
 
 
 class FailingSyncs(RecordingDisk):
-    """Once armed, the next sync of the ledger's write-ahead log fails, and if `lasting` every later sync of the ledger."""
+    """Once armed, the next sync of the ledger's write-ahead log fails; if `lasting`, so does each later one."""
 
     armed = broken = False
     lasting = True
@@ -201,3 +202,12 @@ def test_a_training_that_ends_meanwhile_signs_no_receipt_of_keys_that_are_still_
         effect, repair = home.receipts.listed()
         assert (effect["kind"], repair["kind"]) == ("effect", "repair")
         assert not home.garbage
+
+
+def test_what_a_failed_commit_has_written_all_the_same_is_not_destroyed():
+    garbage = Garbage()
+    garbage.add_uncertain([b"written", b"lost"])
+    assert garbage.to_destroy(lambda: {b"written"}) == frozenset()
+    garbage.committed()
+    assert garbage.to_destroy(lambda: {b"written"}) == {b"lost"}
+    assert set(garbage) == {b"lost"}

@@ -6,6 +6,7 @@ from cause.device import device as system
 from cause.device import lookup
 from cause.device.device import Cause
 from cause.engine import checks
+from cause.engine.requests import Request
 from cause.errors import InputError, RequestError
 from tests.clean_room import differences, trained_on
 from tests.device.homes import bayes, opened, samples
@@ -126,3 +127,29 @@ def test_a_request_that_a_crash_kept_from_taking_effect_reaches_them_at_the_next
     with Cause(tmp_path / "home") as again:
         assert again.samples_of(NFC) == []
         assert len(again.samples_of("zoe")) == 20
+
+
+def test_an_accepted_count_is_taken_once_of_all_ways_to_write_the_name(device, as_before, tmp_path, monkeypatch):
+    device.learn({NFC: samples("a", 1, 5), NFD: samples("b", 1, 5)})
+    as_before()
+    with monkeypatch.context() as patch:
+        patch.setattr(device.journal, "effect", lambda *_: (_ for _ in ()).throw(OSError("the disk")))
+        with pytest.raises(OSError, match="the disk"):
+            device.forget(NFC, rounds=[1], count=7)
+    device.close()
+    with Cause(tmp_path / "home") as again:
+        assert len(again.samples_of(NFC)) == 3
+
+
+def test_an_accepted_request_for_one_way_to_write_a_name_means_it_alone_at_the_next_opening(
+    device, as_before, tmp_path, monkeypatch
+):
+    device.learn({"zoe ": samples("a", 1, 5), "zoe": samples("b", 1, 4)})
+    as_before()
+    with monkeypatch.context() as patch:
+        patch.setattr(device.journal, "effect", lambda *_: (_ for _ in ()).throw(OSError("the disk")))
+        with pytest.raises(OSError, match="the disk"):
+            device.serve([Request("zoe ", (1,), exact=True)])
+    device.close()
+    with Cause(tmp_path / "home") as again:
+        assert len(again.samples_of("zoe")) == 4

@@ -4,9 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from cause.device.device import Cause
 from cause.device.verify import verify
 from cause.engine.presets import PRESETS, System
+from cause.errors import ChangedError
 from tests.clean_room import live
+from tests.device.homes import bayes, learn
 from tests.learners.test_pruning import learner
 from tests.learners.test_torch import SCENE, with_data
 
@@ -54,3 +57,14 @@ def test_another_environment_is_unverifiable_not_wrong():
     verification = verify(device, processes=0)
     assert sorted(verification.unverifiable) == stored[:2]
     assert sorted(verification.identical) == stored[2:]
+
+
+def test_what_is_forgotten_until_the_end_of_a_replay_makes_it_void():
+    device = Cause(learner=bayes(), system="frugal", shards=1, slots=8)
+    learn(device, ann=20, bob=20)
+
+    def forget(done: int, shards: int) -> None:
+        device.forget("ann", repair="later")
+
+    with pytest.raises(ChangedError, match="shard 0 was forgotten"):
+        verify(device, processes=0, progress=forget)

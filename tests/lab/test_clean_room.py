@@ -1,5 +1,7 @@
 """The clean room of the laboratory, beside devices whose rounds go to other shards each time, or have nothing left."""
 
+from dataclasses import replace
+
 import pytest
 
 from cause import Cause
@@ -37,3 +39,25 @@ def test_a_round_that_is_forgotten_as_a_whole_still_counts():
     comparison = compare(device, clean_room(device, RememberingLearner(), rounds, seed=3))
     assert comparison.mismatched == []
     assert {key.round for key in comparison.identical} == {1, 3}
+
+
+@pytest.mark.parametrize("what", ["bits", "identity"])
+def test_other_bits_and_another_identity_are_found(what):
+    rounds = [[TraceUpload("a", t, (Part(6),))] for t in (1, 2)]
+    device = device_after(rounds, "cause")
+    clean = clean_room(device, RememberingLearner(), rounds, seed=3)
+    first, *_ = stored = device.memory.stored()
+    assert compare(device, clean).identical == stored
+    if what == "bits":
+        device.memory.shelf.put(first, clean.memory.shelf.get(first) + b"\0")
+    else:
+        device.memory._sub_models[first] = replace(device.memory[first], identity=bytes(32))
+    assert compare(device, clean).mismatched == [first]
+
+
+def test_a_shard_with_an_environment_of_its_own_has_it_in_the_clean_room_too():
+    rounds = [[TraceUpload(user, 1, (Part(6),)) for user in USERS]]
+    device = device_after(rounds, "cause")
+    shard, *_ = device.ledger.shards()
+    device.memory.environments[shard] = device.learner.environment
+    assert clean_room(device, RememberingLearner(), rounds, seed=3).memory.environments == device.memory.environments

@@ -265,6 +265,8 @@ def test_too_many_requests_and_attempts_are_refused(tmp_path):
         assert refused.json()["detail"].endswith("from this address: at most 2 a second (setting `attempts`)")
         details = {running.get("/v1/token").json().get("detail") for _ in range(20)}
         assert details - {None} == {"too many requests with this token: at most 5 a second (setting `rate`)"}
+        limited = next(each for _ in range(100) if (each := running.get("/v1/token")).status_code == 429)
+        assert int(limited.headers["retry-after"]) >= 1
 
 
 def test_while_the_tokens_are_locked_whoever_comes_is_told_to_come_again(tmp_path, caplog):

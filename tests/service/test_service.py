@@ -235,6 +235,18 @@ def test_the_same_key_leads_to_the_same_thing_also_after_a_restart(tmp_path):
         assert len(running.get("/v1/requests").json()["items"]) == 1
 
 
+def test_a_key_is_of_one_token_and_one_kind_of_call(fresh):
+    uploads = [
+        fresh.post("/v1/users/ann/samples", who, rows("ann", 1, 5), Idempotency_Key="k") for who in ("operator", "ann")
+    ]
+    assert [(each.status_code, each.headers.get("idempotent-replayed")) for each in uploads] == [(201, None)] * 2
+    assert uploads[0].json()["id"] != uploads[1].json()["id"]
+    closed = fresh.post("/v1/rounds", Idempotency_Key="k")
+    assert (closed.status_code, closed.json()["samples"]) == (202, 10)
+    erased = fresh.post("/v1/users/ann/erasures", body={}, Idempotency_Key="k")
+    assert (erased.status_code, erased.json()["samples"]) == (202, 10)
+
+
 def test_lists_come_in_pages_newest_first(fresh):
     for _ in range(5):
         fresh.post("/v1/users/nobody/erasures", body={})

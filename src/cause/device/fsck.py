@@ -30,6 +30,7 @@ UNREADABLE = (VaultError, HomeError, ValueError, KeyError, IndexError, TypeError
 OTHER_FORMAT = "nothing is lost: `cause repair` upgrades a home of an older format; a newer one needs a newer program"
 RESTORE = "`cause restore` with a backup puts it back, and with --discard-later drops what it does not hold"
 LOST_KEYS = "check the master key; lost keys cannot be brought back"
+LOST_DEVICE_KEY = "without it the home does not open; lost keys cannot be brought back"
 MENDED = "the next opening for writing puts the second copy in its place"
 REPLAY = "`cause repair` trains it again"
 ADD_UP = "delete the files in its folder `sub-models` while no process uses the home: `cause repair` adds up again"
@@ -94,10 +95,11 @@ def examine_home(folder: str | Path) -> Health:
             except VaultError as error:
                 return Health([*problems, Problem(str(error), LOST_KEYS)])
             with vault:
-                problems += _age(vault, database, anchor)
-                problems += _settings(database, vault, config)
-                problems += [Problem(line, RESTORE) for line in row_problems(database, vault)]
-                problems += [Problem(line, RESTORE) for line in log_problems(database, vault)]
+                if DEVICE_KEY in vault:  # nothing of this can be checked without it
+                    problems += _age(vault, database, anchor)
+                    problems += _settings(database, vault, config)
+                    problems += [Problem(line, RESTORE) for line in row_problems(database, vault)]
+                    problems += [Problem(line, RESTORE) for line in log_problems(database, vault)]
                 problems += [Problem(line, MENDED) for line in vault.damage]
                 look = _Look(layout, vault, database, rows)
                 problems += look.problems()
@@ -177,7 +179,7 @@ class _Look:
 
     def problems(self) -> Iterator[Problem]:
         if DEVICE_KEY not in self.vault:
-            yield Problem("the device's own key is missing", "receipts and backups cannot be made any more")
+            yield Problem("the device's own key is missing", LOST_DEVICE_KEY)
         for table, row, parent, _ in self.rows.dangling:
             yield Problem(f"row {row} of table {table!r} names a row of {parent!r} that is not there", RESTORE)
         yield from self._samples()

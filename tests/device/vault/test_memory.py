@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cause.device.vault import EnvKeySource, RotatingFileKeySource
+from cause.device.vault import EnvKeySource, RotatingFileKeySource, Vault
 from cause.device.vault.secrets_in_memory import wipe, wiping
 from cause.device.vault.sources import KeySource, new_master_key
 from tests.device.vault.attacker import recoverable
@@ -130,3 +130,14 @@ def test_bytes_and_bytearrays_are_overwritten():
     assert not any(other)
     if sys.implementation.name == "cpython":
         assert not any(secret)
+
+
+def test_an_erasure_overwrites_the_root_key_of_the_generation_before(tmp_path):
+    source = EnvKeySource("MASTER", {"MASTER": new_master_key()})
+    with Vault.create(tmp_path / "vault", source) as vault:
+        vault.add_keys([bytes(16)])
+        assert vault._writer is not None
+        root = vault._writer.generation.root
+        assert any(root)
+        vault.erase([bytes(16)])
+        assert not any(root)

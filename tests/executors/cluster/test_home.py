@@ -189,6 +189,20 @@ def test_only_an_erasure_of_a_shard_that_was_sent_waits_and_by_this_machines_cou
     assert (opening().longest(), opening().was_sent(1), opening().was_sent(0)) == (5.0, True, False)
 
 
+def test_the_longest_lease_of_each_shard_counts(home):
+    slept = list[float]()
+
+    def opening():
+        return Leases(home.database, read_only=False, counter=lambda: 0.0, sleep=slept.append)
+
+    first = opening()
+    for shard, seconds in ((0, 2.0), (0, 5.0), (0, 3.0), (1, 2.0)):
+        first.sending(shard, seconds)
+    for shards in ([0], [1], [0, 1], [1, 0]):
+        opening().wait(shards)
+    assert slept == [pytest.approx(5.35), pytest.approx(2.29), pytest.approx(5.35), pytest.approx(5.35)]
+
+
 def test_a_damaged_record_is_named(home):
     with home.database.transaction():
         home.database.set(LEASES, '{"sent": [[0]]}')

@@ -13,6 +13,7 @@ import pytest
 
 from cause.engine.executor import ShardError
 from cause.errors import Cancelled, LearnerError, PassingError
+from cause.executors.cluster.remote import RemoteProcess
 from cause.learners import CountingLearner
 from tests.executors.cluster.local_actor import LocalActor, LocalCluster
 from tests.executors.test_processes import shard_work
@@ -56,6 +57,20 @@ def test_results_are_those_of_one_process(cluster):
     assert list(cluster.train(CountingLearner(), shard_work(0, 1, 2), NOBODY_LISTENS)) == [b"9", b"10", b"11"]
     assert list(cluster.train(CountingLearner(), shard_work(3), NOBODY_LISTENS)) == [b"12"]
     assert len(cluster.actors) == 1, "a worker stays for the next call"
+
+
+def test_a_lease_counts_from_the_last_answer():
+    """A worker that was cut off lives on for as long, and an erasure waits for that."""
+    with closing(LocalCluster(lease=1.0)) as cluster:
+        cluster.environment = CountingLearner().environment
+        list(cluster.train(CountingLearner(), shard_work(0), NOBODY_LISTENS))
+        ((process, first),) = [
+            (worker.process, worker.process._answered_at)
+            for worker in cluster._idle
+            if isinstance(worker.process, RemoteProcess)
+        ]
+        assert first is not None
+        wait_until(lambda: (process._answered_at or 0.0) > first, 10)
 
 
 def test_a_worker_that_is_killed_is_replaced(cluster, tmp_path):

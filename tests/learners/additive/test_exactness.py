@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from cause import AdditiveLearner, Cause
 from cause.engine.samples import arrays_of
+from cause.learners.additive.expand import Expansion
 from tests.learners.additive.cases import case, state_of
 from tests.quick import quick_only
 
@@ -72,6 +73,12 @@ def test_an_empty_state_is_that_of_a_new_device():
     fresh.learn({"cem": samples(5, seed=9)})
     assert state_of(device) == state_of(fresh)
     assert device.heads() == fresh.heads()
+
+
+def test_the_random_layer_of_a_recipe_is_the_same_in_every_version():
+    layer = Expansion(features=3, largest=255, units=8, seed=1)
+    units = layer.units_of(np.array([[0.0, 128.0, 255.0], [7.0, 200.0, 31.0]]))
+    assert units.tolist() == [[49, 1412, 144, 0, 0, 0, 3650, 0], [0, 0, 904, 0, 0, 790, 0, 0]]
 
 
 PROGRAM = """
