@@ -15,7 +15,7 @@ from cause.device.device import Cause
 from cause.device.log import VerifierKey, open_checkpoint, verify_consistency
 from cause.device.receipts.receipts import SALT_BYTES, Bundle, nonce_digest
 from cause.engine.requests import Request
-from cause.errors import LogError, RequestError
+from cause.errors import LogError, PassingError, RequestError
 from tests.device.homes import bayes, killed, learn, opened
 
 
@@ -332,3 +332,25 @@ def test_the_commands_take_a_nonce(device, tmp_path, capsys):
     assert "in its log" in run(*away, "f00d")
     assert "does not answer the request" in run(*away, "beef", code=2)
     assert "--nonce goes with --key" in run("verify", "--home", home, "--nonce", "f00d", code=2)
+
+
+def test_requests_that_need_no_training_get_their_repair_while_nothing_can_be_trained(tmp_path, monkeypatch):
+    """As with a cluster that is lost: the shard that waits says why, and the other's requests do not stay open."""
+    with opened(tmp_path / "home") as device:
+        learn(device, **dict.fromkeys("abcef", 20))
+        shard_of = {user: device.ledger.pieces_of(user, 1)[0][0].shard for user in "abcef"}
+        emptied = min((0, 1), key=list(shard_of.values()).count)
+
+        def train(*arguments):
+            raise PassingError("the cluster was lost")
+
+        monkeypatch.setattr(device.engine.executor, "train", train)
+        whole = [device.forget(user, repair="later")[0].ids[0] for user in shard_of if shard_of[user] == emptied]
+        other = next(user for user in shard_of if shard_of[user] != emptied)
+        device.forget(other, repair="later")
+        with pytest.raises(PassingError, match="the cluster was lost"):
+            device.repair()
+        repaired = {entry["request"] for entry in device.home.receipts.listed() if entry["kind"] == "repair"}
+        assert repaired == set(whole)
+        assert {shard.shard: shard.problem for shard in device.status().shards} == {1 - emptied: "PassingError"}
+        assert list(device.failed_shards) == [1 - emptied]

@@ -44,6 +44,7 @@ class Erasures:
             home.refresh(home.memory)
             return
         home.load(home.memory)
+        home.finish()
         self.resume()
         if not home.accepted():  # requests may name samples by positions that an upgrade changes
             home.upgrade()

@@ -21,6 +21,9 @@ class Storage(Protocol):
     def load(self, memory: Memory) -> None:
         """Load ledger and memory from what is stored, as after an error."""
 
+    def finish(self) -> None:
+        """Finish what an error or a crash stopped: destroy what is to be destroyed, and sign receipts."""
+
     def refresh(self, memory: Memory) -> bool:
         """Read what the writing process has changed; return whether it changed anything."""
 
@@ -178,6 +181,7 @@ class State:
             self._half_loaded = True
             self._storage.load(self.memory)
             self._half_loaded = False
+            self._storage.finish()
 
     def ensure_loaded(self) -> None:
         """Load ledger and memory again if the last reload failed; every call of a device begins with it.

@@ -22,7 +22,7 @@ from cause.engine.quarantine import verdicts
 from cause.engine.rehearsal import Rehearsal
 from cause.engine.samples import Lesson, SegmentKey
 from cause.engine.state import State
-from cause.errors import Cancelled, DamageError, error_name, is_passing
+from cause.errors import Cancelled, DamageError, PassingError, error_name, is_passing
 
 NONE = bytes(32)
 """Takes the place of a digest in an identity if there is no parent or nothing rehearsed."""
@@ -144,6 +144,9 @@ class Training:
                         stopped = True
                     stopped = stopped or (stop is not None and stop())
                     continue
+                except PassingError as error:  # of no shard: nothing can be trained now
+                    failed.update({segment.key.shard: error for segment, _ in waiting.lessons})
+                    again = False
                 if again and not stopped:
                     stopped = once or (stop is not None and stop())
             with state.lock:

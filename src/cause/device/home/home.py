@@ -9,8 +9,8 @@ import json
 import os
 import struct
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -331,18 +331,33 @@ class Home(Journal):
         self.memory = memory
 
     def load(self, memory: Memory) -> None:
-        """Load ledger and memory from the tables; a writer also finishes what an error or a crash stopped.
+        """Load ledger and memory from the tables.
 
         Raises
         ------
         HomeError
             If the tables are damaged, or do not fit the keys.
         """
-        try:
+        with self._naming_damage():
             self._loader.load(memory)
-            if not self.read_only:
+
+    def finish(self) -> None:
+        """Destroy and sign what an error or a crash kept from it; a reader does nothing.
+
+        Raises
+        ------
+        HomeError, VaultError
+            If the disk refuses, or the tables are damaged.
+        """
+        if not self.read_only:
+            with self._naming_damage():
                 self.store.destroy()  # first: no receipt may say that keys are destroyed before they are
-                self.receipts.issue()  # those that a crash kept from being signed
+                self.receipts.issue()
+
+    @contextmanager
+    def _naming_damage(self) -> Iterator[None]:
+        try:
+            yield
         except BROKEN as error:
             raise HomeError(
                 f"the ledger of {str(self.layout.folder)!r} holds a damaged value "
