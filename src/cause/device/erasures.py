@@ -146,7 +146,7 @@ class Erasures:
         """
         if self._home is None:
             return
-        self._home.database.settle()
+        self._home.settle()
         if not self._unserved:
             return
         if self._home.garbage:

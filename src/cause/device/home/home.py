@@ -350,6 +350,12 @@ class Home(Journal):
                 doctor_advice(self.layout.folder),
             ) from None
 
+    def settle(self) -> None:
+        """Make sure that a change whose commit failed cannot appear later; HomeError if the disk refuses."""
+        if self.database.unsettled:
+            self._reserve.make_room()  # the disk may be full
+            self.database.settle()
+
     def refresh(self, memory: Memory) -> bool:
         """Load again, in a reader, if another process has written since the last time; return whether it has.
 

@@ -123,7 +123,8 @@ class Database:
         self.after_commit: list[Callable[[], None]] = []
         """Functions that are called after each transaction that changed something. They must not raise."""
         self._sum: RowChecksum | None = None
-        self._unsettled = False  # the log may hold a transaction whose commit failed
+        self.unsettled = False
+        """Whether the log may hold a transaction whose commit failed (see `settle`)."""
         if not read_only:
             with contextlib.suppress(HomeError):  # before anything is destroyed it is tried again
                 self.harden()
@@ -231,15 +232,15 @@ class Database:
         try:
             self.run("COMMIT")
         except HomeError:
-            again, self._unsettled = self._unsettled, True
+            again, self.unsettled = self.unsettled, True
             with contextlib.suppress(HomeError):
                 self.run("ROLLBACK")
             if not again:
                 with contextlib.suppress(HomeError):
                     self.settle()
-            with add_to_errors(COMMIT_FAILED if self._unsettled else ""):
+            with add_to_errors(COMMIT_FAILED if self.unsettled else ""):
                 raise
-        self._unsettled = False
+        self.unsettled = False
 
     def settle(self) -> None:
         """Make sure that a transaction whose commit failed stays undone.
@@ -254,7 +255,7 @@ class Database:
             If the disk refuses.
         """
         with self._lock:
-            if self._unsettled:
+            if self.unsettled:
                 with self.transaction(counts=True):
                     pass
 
