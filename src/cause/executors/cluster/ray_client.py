@@ -52,7 +52,8 @@ class RayProcess:
         threading.Thread(target=self._listen, daemon=True, name="cause-ray").start()
         try:
             self.host = str(self.call("join", None, address=address, program=sys.argv[0]))
-            require_protection(address, [node["NodeManagerAddress"] for node in self.call("nodes")])
+            nodes = [node["NodeManagerAddress"] for node in self.call("nodes")]
+            require_protection(address, nodes, anew=True)
         except BaseException:
             self.close()
             raise
